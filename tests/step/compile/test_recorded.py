@@ -267,3 +267,50 @@ def test_kernels_that_look_at_values_are_called_between_scripts(monkeypatch):
             other.run(tf.global_variables_initializer())
             plain = [other.run([loss, train], {x: f})[0] for f in feeds]
     np.testing.assert_allclose(found, plain, rtol=1e-5)
+
+
+def _random_steps(config, steps=10):
+    """Losses of steps that draw from seeded streams, choose a branch, and sample classes; and whether they were recorded."""
+    draw = np.random.RandomState(0)
+    with tf.Graph().as_default():
+        tf.set_random_seed(3)
+        x, labels = tf.placeholder(tf.float32, [6, 5]), tf.constant(draw.randint(0, 40, [6, 1]))
+        w, classes, bias = (tf.get_variable(n, initializer=draw.randn(*s).astype("f") * 0.3, use_resource=True)
+                            for n, s in (("w", (5, 4)), ("classes", (40, 4)), ("bias", (40,))))
+        hidden = tf.nn.dropout(tf.tanh(x @ w), keep_prob=0.6, seed=1)
+        hidden = tf.cond(tf.random.uniform([], seed=5) < 0.5, lambda: tf.reverse(hidden, [1]) * 2.0, lambda: hidden - 0.5)
+        loss = tf.reduce_mean(tf.nn.sampled_softmax_loss(classes, bias, labels, hidden, 7, 40, seed=2))
+        loss += 0.1 * tf.reduce_mean(tf.square(hidden + tf.random.normal([6, 4], seed=4)))
+        train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+        with tf.Session(config=config) as sess:
+            sess.run(tf.global_variables_initializer())
+            found = [sess.run([loss, train], {x: np.random.RandomState(i).randn(6, 5)})[0] for i in range(steps)]
+            return [*found, *sess.run([w, classes, bias])], bool(recordings(sess))
+
+
+def test_random_numbers_are_drawn_in_every_step_and_in_their_order():
+    """A recording consumes no random numbers when it is made: seeded steps are those of a session without recordings."""
+    one, was_recorded = _random_steps(None)
+    other, was_not = _random_steps(OFF)
+    assert was_recorded and not was_not
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_elements_of_a_dataset_are_recorded_with_their_random_numbers():
+    import penstock as tf2
+
+    def changed(element):
+        moved = tf2.image.random_crop(tf2.cast(element, tf2.float32), [4, 4, 3], seed=1)
+        return tf2.image.random_brightness(tf2.image.random_flip_left_right(moved, seed=2), 0.3, seed=3)
+    pixels = np.random.RandomState(0).randint(0, 255, [40, 6, 6, 3]).astype("uint8")
+
+    def drawn():
+        return np.stack([e.numpy() for e in tf2.data.Dataset.from_tensor_slices(pixels).map(changed)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recorded, "_FEWEST", 1 << 20)
+        tf2.random.set_seed(7)
+        plain = drawn()
+    tf2.random.set_seed(7)
+    np.testing.assert_array_equal(drawn(), plain)
+    assert len({e[0, 0, 0] for e in plain}) > 20

@@ -470,3 +470,19 @@ def test_large_fills_and_fills_of_open_shapes_stay():
     x, y = tf.placeholder(tf.float32, [1 << 20]), tf.placeholder(tf.float32, [None])
     assert "ZerosLike" in types([tf.raw_ops.ZerosLike(x=x) + x], [x])
     assert "ZerosLike" in types([tf.raw_ops.ZerosLike(x=y) + y], [y])
+
+
+def test_checks_that_cannot_fail_are_dropped_and_what_waits_for_them_still_runs():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x, counter = tf.placeholder(tf.float32, [3]), tf.Variable(0, use_resource=True)
+        first = counter.assign_add(1)
+        with tf.control_dependencies([first]):
+            check = tf.raw_ops.Assert(condition=tf.constant(True), data=[x])
+        with tf.control_dependencies([check]):
+            y = x + tf.cast(counter.read_value(), tf.float32)
+        sess.run(counter.initializer)
+        np.testing.assert_array_equal(sess.run(y, {x: [1, 2, 3]}), [2, 3, 4])
+        assert "Assert" not in sess.explain(y, [x])
+        failing = tf.raw_ops.Assert(condition=tf.constant(False), data=[x])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
+            sess.run(failing, {x: [1, 2, 3]})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Bodies(Protocol):
     """The compiler, for functions that run inside of a step or as a step (step/bodies.py)."""
 
-    def program(self, function: GraphFunction, ctx: Any) -> Any:
+    def program(self, function: GraphFunction, ctx: Any, repeated: bool = False) -> Any:
         """The compiled body, a Runnable."""
 
     def unfused(self, function: GraphFunction, ctx: Any) -> Any:

@@ -36,6 +36,7 @@ class GraphFunction:
         self.outputs = list(graph.outputs if outputs is None else outputs)
         self.attrs = attrs or {}
         self._programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._repeated: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._unfused: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._backward: dict[tuple, Any] = {}
@@ -85,6 +86,13 @@ class GraphFunction:
         found = self._programs.get(ctx.resources)
         if found is None:
             found = self._programs[ctx.resources] = engine.bodies.program(self, ctx)
+        return found
+
+    def repeated(self, ctx: Any) -> Runnable:
+        """The same for a function that is called often, with values of the same shapes: it is recorded (step/compile)."""
+        found = self._repeated.get(ctx.resources)
+        if found is None:
+            found = self._repeated[ctx.resources] = engine.bodies.program(self, ctx, repeated=True)
         return found
 
     def unfused(self, ctx: Any) -> Runnable:

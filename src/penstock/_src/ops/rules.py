@@ -69,6 +69,7 @@ class folding:
     """step/optimize/folding.py"""
 
     fills: RuleTable[int] = RuleTable()                   # returns this number everywhere, in the shape of its input
+    checks: set[OpDef] = set()            # does nothing if its first input is true
 
 
 class shapes:

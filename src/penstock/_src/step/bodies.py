@@ -5,6 +5,7 @@ function that runs.
 """
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from penstock._src.graph.functions import GraphFunction
@@ -19,9 +20,10 @@ from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec, body_of
 
 
-def program(function: GraphFunction, ctx: Any) -> Runnable:
-    """The compiled body."""
-    return compile_step(*body_of(function, ctx))
+def program(function: GraphFunction, ctx: Any, repeated: bool = False) -> Runnable:
+    """The compiled body; one that is called `repeated`ly is recorded."""
+    spec, env = body_of(function, ctx)
+    return compile_step(spec, dataclasses.replace(env, repeated=repeated))
 
 
 def unfused(function: GraphFunction, ctx: Any) -> Runnable:

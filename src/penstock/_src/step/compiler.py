@@ -115,6 +115,6 @@ def improved(program: Program, made: StepGraph, where: Placement | None, env: St
              plain: Callable[[], Runnable] | None) -> Runnable:
     """A program, or the faster forms that it will run in once it has run some times."""
     found: Runnable = program
-    if where is None and env.whole and env.options.recording:
+    if where is None and (env.whole or env.repeated) and env.options.recording:
         found = recordable(program, made.ops, made.feeds, sharing.crowded)
     return tiered(found, made, where, plain, env.options.jit) if env.whole and plain is not None else found

@@ -41,6 +41,7 @@ class StepEnv:
     threads: Any = None                         # that run parts on further devices (execute/lanes.py); None: there are none
     inter_op: int = 0                           # at most so many of them; 0: as many as there are devices
     whole: bool = False                         # not a part of another step: it gets variants, and better versions (step/tiers)
+    repeated: bool = False                      # a part that is called often by itself: it is recorded, too
     in_order: bool = False                      # sends and receives stay in order: other tasks wait for them
     by_tokens: bool = False                     # ops run when their inputs are there: some may wait for each other
 

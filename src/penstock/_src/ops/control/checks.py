@@ -20,12 +20,16 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels.summarize import summarize as summarize_value
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import no_op_def
 from penstock._src.ops.registry import get, op
 
 assert_op = op("Assert", "condition: bool, data: T ->", "T: list(type) >= 1, summarize: int = 3",
                stateful=True).no_gradient()
+
+
+rules.folding.checks.add(assert_op)
 
 
 @assert_op.shape

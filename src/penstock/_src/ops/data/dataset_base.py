@@ -114,7 +114,7 @@ class Body:
 
     def runner(self, ctx: Any) -> Callable:
         """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
-        program = self.function.program(ctx.within(ctx.streams))
+        program = self.function.repeated(ctx.within(ctx.streams))
         run, captured = program.run, self.captured
 
         def call(ctx: Any, element: tuple) -> tuple:

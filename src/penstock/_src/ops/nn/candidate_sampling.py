@@ -19,14 +19,16 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.random_seed import get_seed
 from penstock._src.graph.scopes import name_scope
 from penstock._src.io import confine
-from penstock._src.kernels import candidates, philox
+from penstock._src.kernels import arrays, candidates, philox
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.nn import softmax
 from penstock._src.ops.nn.embedding import embedding_lookup
 from penstock._src.ops.random.random import stream
-from penstock._src.ops.registry import OpDef, get, op
+from penstock._src.ops.registry import OpDef, get, internal, op
+from penstock._src.ops.sparse.sparse_construct import to_dense_op
 
 _ARGS = "true_classes: int64 -> sampled_candidates: int64, true_expected_count: float32, sampled_expected_count: float32"
 _NUM = "num_true: int >= 1, num_sampled: int >= 1, unique: bool"
@@ -99,6 +101,7 @@ def _learned(name: str) -> OpDef:
 
 uniform_op = _simple("UniformCandidateSampler", candidates.Uniform)
 log_uniform_op = _simple("LogUniformCandidateSampler", candidates.LogUniform)
+uniform_op.random = log_uniform_op.random = True
 learned_op = _learned("LearnedUnigramCandidateSampler")
 unsafe_op = _learned("ThreadUnsafeUnigramCandidateSampler")
 fixed_op = op("FixedUnigramCandidateSampler", _ARGS,
@@ -184,6 +187,43 @@ def _hits_kernel(true_classes, sampled_candidates, *, num_true):
     hit = np.flatnonzero((at >= 0) & (ordered[at] == flat)) if ordered.size else np.empty(0, np.int64)
     results = (hit // num_true).astype(np.int32), order[at[hit]], np.full(len(hit), np.finfo(np.float32).min, np.float32)
     return tuple(torch.from_numpy(r).to(true_classes.device) for r in results)
+
+
+hits_to_dense = internal("_AccidentalHitsToDense", "true_classes: int64, sampled_candidates: int64, output_shape: Tindices -> "
+                         "dense: float32", "num_true: int, Tindices: type in {index}", host="output_shape")
+
+
+@hits_to_dense.kernel
+def _hits_to_dense_kernel(true_classes, sampled_candidates, output_shape, *, num_true):
+    rows, columns, weights = _hits_kernel(true_classes, sampled_candidates, num_true=num_true)
+    dims = output_shape.tolist()
+    if len(dims) != 2 or rows.numel() and (int(rows.max()) >= dims[0] or int(columns.max()) >= dims[1]):
+        raise errors.invalid(f"Indices are not valid (out of bounds).  Shape: {arrays.show(dims)}")
+    out = torch.zeros(dims, dtype=torch.float32, device=true_classes.device)
+    out[rows.long(), columns] = weights
+    return out
+
+
+@rules.fusion.fuse(to_dense_op)
+def _fuse_hits(op: Any, f: Any) -> Any:
+    """Hits that are spread over a matrix of zeros: how many there are differs from step to step, and nothing else sees it."""
+    indices, shape, values, default = op.inputs
+    pair, hits = f.only(indices, op), f.maker(values, op)
+    if pair is None or hits is None or hits.opdef is not hits_op or pair.opdef is not get("Pack") or \
+            len(pair.inputs) != 2 or pair.attrs["axis"] != 1 or \
+            f.constant(default) != 0 or op.attrs["T"] != dtypes.float32 or op.attrs["validate_indices"]:
+        return None
+    rows, columns = (_uncast(f, t, pair) for t in pair.inputs)
+    if rows is not hits.outputs[0] or columns is not hits.outputs[1] or f.source(values) is not hits.outputs[2]:
+        return None
+    attrs = {"num_true": hits.attrs["num_true"], "Tindices": op.attrs["Tindices"]}
+    return f.make(hits_to_dense.name, [*hits.inputs, shape], attrs, op)
+
+
+def _uncast(f: Any, t: Any, user: Any) -> Any:
+    """What a tensor was cast from, if it was."""
+    maker = f.only(t, user)
+    return f.source(maker.inputs[0] if maker is not None and maker.opdef is get("Cast") else t)
 
 
 # -- public samplers -------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import math
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -38,16 +38,21 @@ FILENAME = "<penstock step "
 CHECK_NUMERICS = switches.CHECK_NUMERICS.value()      # look for NaNs after every op; slow
 
 
+class Opaque(NamedTuple):
+    """A kernel that a recording (step/compile/recorded.py) may call as it is: its results have known shapes."""
+
+    kind: str                                    # "computes", "calls" functions, "draws" random numbers, or "updates" variables
+    results: tuple[tuple[tuple, Any], ...] = ()  # shapes and types of what is drawn
+
+
 class Program(Runnable):
     """A step as Python source: `run(ctx, *feeds)` returns the fetched values in order."""
 
     on_one_thread = True
 
-    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: Collection[str] = (),
-                 updates: Collection[str] = ()):
+    def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: dict[str, Opaque] | None = None):
         self.source, self.lines, self.scope = source, lines, scope
-        self.opaque = opaque                                  # kernels that a recording may call as they are
-        self.updates = updates                                # kernels that change variables, which it calls as they are
+        self.opaque = opaque or {}                            # kernels that a recording may call as they are
         self.filename = f"{FILENAME}{next(_counter)}>"
         scope["PROGRAM"] = source                             # for reports of errors
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
@@ -106,6 +111,20 @@ def kernel_of(op: AnyOp, device: str = "cpu") -> Kernel:
     return kernel
 
 
+def _opaque(op: Node, in_context: bool) -> Opaque | None:
+    """What a recording may do with the kernel of an op, if it cannot look inside; None: nothing."""
+    opdef = op.opdef
+    if opdef in rules.updates.compiled and not op.outputs and updates.available():
+        return Opaque("updates")
+    if not all(t.dims is not None and None not in t.dims and t.dtype.torch is not None for t in op.outputs):
+        return None
+    if opdef.random:
+        return Opaque("draws", tuple((t.dims, t.dtype.torch) for t in op.outputs))       # type: ignore[misc]
+    if opdef.stateful:
+        return None
+    return Opaque("calls" if in_context else "computes") if not in_context or opdef.calls else None
+
+
 class Writer:
     """Writes one program."""
 
@@ -122,8 +141,7 @@ class Writer:
         self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
-        self.opaque: set[str] = set()              # kernels that compute results of known shapes from their inputs alone
-        self.updates: set[str] = set()             # compiled kernels that change variables, and nothing else
+        self.opaque: dict[str, Opaque] = {}        # kernels that a recording may call as they are
         self.depth = 1                             # how far statements are indented
         self.parameters = "ctx"                    # of a program, before the feeds
 
@@ -148,7 +166,7 @@ class Writer:
         return self._program(source)
 
     def _program(self, source: str) -> Program:
-        return Program(source, self.scope, self.lines, self.opaque, self.updates)
+        return Program(source, self.scope, self.lines, self.opaque)
 
     def _find_last_uses(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> None:
         for i, op in enumerate(ops):
@@ -184,12 +202,12 @@ class Writer:
         else:
             k = self._new_name("k")
             self.scope[k] = bound
-            if kernel.wants_ctx and prepared is None:
+            in_context = kernel.wants_ctx and prepared is None
+            if in_context:
                 args.append("ctx=ctx")
-            elif not opdef.stateful and all(t.dims is not None and None not in t.dims for t in op.outputs):
-                self.opaque.add(k)
-            elif opdef in rules.updates.compiled and not op.outputs and updates.available():
-                self.updates.add(k)
+            kind = _opaque(op, in_context)
+            if kind is not None:
+                self.opaque[k] = kind
             call = f"{k}({', '.join(args)})"
         outputs = self._outputs(op, index)
         self._line(f"{outputs} = {call}" if outputs else call, op)

@@ -26,8 +26,8 @@ from typing import Any
 import torch
 
 from penstock._src.step.compile.program import Program
-from penstock._src.step.compile.recorder import Changes, Event, Recorder, Refused, Traced, inner
-from penstock._src.step.compile.replay import Replay, product_first
+from penstock._src.step.compile.recorder import Changes, Event, Recorder, Refused, Traced, inner, tensors
+from penstock._src.step.compile.replay import KERNELS, Replay, product_first
 from penstock._src.step.ir import Node, Value
 
 _AFTER = 32                  # runs of a program before it is recorded
@@ -55,8 +55,11 @@ def recordable(program: Any, ops: list[Node], feeds: list[Value], crowded: Calla
 def _computes(op: Node) -> bool:
     """Whether an op depends on its inputs and on variables alone, as far as its declaration tells."""
     opdef = op.opdef
-    if opdef.blocking or opdef.control_flow or opdef.calls or opdef.client_code or opdef.transfer:
+    if opdef.blocking or opdef.control_flow or opdef.client_code or opdef.transfer:
         return False
+    if opdef.random or opdef.calls:
+        return (opdef.random or not opdef.stateful) and all(t.dims is not None and None not in t.dims for t in op.outputs) \
+            and all(t.dtype.base_dtype.torch is not None for t in (*op.inputs, *op.outputs))
     handles = [t for t in op.inputs if t.dtype.base_dtype.torch is None]
     return (not opdef.stateful or opdef.per_session or bool(handles)) and all(
         t.dtype.base_dtype.name == "resource" and t.op.opdef.per_session for t in handles)
@@ -178,22 +181,23 @@ class Recorded(Program):
         instead = {name: v.stand_in(recorder, name, name in fixed) for name, v in self._variables.items()}
         try:
             plain = {name: getattr(c, "fresh", c) for name, c in self.scope.items()}
-            kernels = {name: plain[name] for name in (*self.program.opaque, *self.program.updates)}
-            plain |= {name: (recorder.update if name in self.program.updates else recorder.opaque)(name, kernel)
-                      for name, kernel in kernels.items()}
+            kernels = {name: plain[name] for name in self.program.opaque}
+            plain |= {name: recorder.opaque(name, kernels[name], kind) for name, kind in self.program.opaque.items()}
             step = _bound(self.program, {**plain, **instead})
             traced = [Traced(f) for f in feeds]
             with recorder:
                 results = step(ctx, *traced)
             separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
-            if sum(isinstance(i, Event) and i.kind == "kernel" for i in recorder.items) > _MOST_OPAQUE * len(self.lines):
+            if sum(isinstance(i, Event) and i.kind in KERNELS and any(isinstance(t, Traced) for t in tensors(i.args))
+                   for i in recorder.items) > _MOST_OPAQUE * len(self.lines):
                 raise Refused("many kernels read values on the host")
             replays = [Replay(items, traced, results, kernels | self._variables, alone).program()
                        for items, alone in ((recorder.items, True), (separate, False))]
             for replay in replays:
                 copies = {name: self._variables[name].beside(i.first) for name, i in instead.items()}
                 with _as_written():
-                    _must_agree(_bound(replay, {**replay.scope, **copies})(ctx, *feeds), inner(results))
+                    trial = _bound(replay, {**replay.scope, **copies, **recorder.drawn})
+                    _must_agree(trial(ctx, *feeds), inner(results))
                 _must_agree([v.value for v in copies.values()], [i.now for i in instead.values()])
             self._constants = [(name, self._variables[name], instead[name].first) for name in fixed]
         finally:

@@ -3,8 +3,9 @@
 A program is Python that calls kernels, which call ATen. All that Python decides between two calls follows from shapes and
 constants, unless it looks into a tensor. So the run that is written down works on tensors that refuse to be looked into
 (`Traced`) and on stand-ins for the variables (ops/state/stand_in.py), whose memory is not touched. If it ends, the same
-calls are right for every other feed of the same shapes; if a kernel wants to see a value, or draws a random number, there is
-none.
+calls are right for every other feed of the same shapes; if a kernel wants to see a value, it is called as it is between the
+other calls, or there is no recording. Kernels that draw random numbers are called as they are, too; while a run is recorded and
+tried, zeros stand for what they draw, so that streams of random numbers stay where they are.
 
 What becomes of a recording: step/compile/recorded.py.
 """
@@ -40,7 +41,7 @@ class Call(NamedTuple):
 
 class Event(NamedTuple):
     """Something that is done to a variable, or a kernel that is called as it is."""
-    kind: str                       # "lock", "unlock", a method, "kernel", or "update": a kernel that changes variables
+    kind: str                       # "lock", "unlock", a method, "kernel" (in context), or "update": it changes variables
     variable: str                   # the name of the variable or the kernel in the program
     args: tuple = ()                # of the method or the kernel
     value: Any = None               # what the method returns; of a kernel, a list
@@ -91,6 +92,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.items: list[Call | Event] = []
+        self.drawn: dict[str, Callable] = {}         # kernels that give zeros for random numbers
 
     def __enter__(self) -> Recorder:
         self._before = tracing.set_recording(True)
@@ -111,7 +113,12 @@ class Recorder(TorchDispatchMode):
 
     changes = Changes
 
-    def opaque(self, name: str, kernel: Callable) -> Callable:
+    def opaque(self, name: str, kernel: Callable, kind: Any) -> Callable:
+        """A kernel of one of the kinds of step/compile/program.py, to be called in place of it while a run is recorded."""
+        return {"updates": self._update, "draws": self._draw, "calls": self._call, "computes": self._compute}[kind.kind](
+            name, kernel, kind)
+
+    def _compute(self, name: str, kernel: Callable, kind: Any) -> Callable:
         """A kernel that is recorded by its calls of ATen, or else, if that is refused, as one call of itself."""
         def call(*args: Any) -> Any:
             before = len(self.items)
@@ -119,14 +126,31 @@ class Recorder(TorchDispatchMode):
                 return kernel(*args)
             except Refused:
                 del self.items[before:]
-                return self._called(name, kernel, args)
+                return self._called(name, kernel, args, {})
         return call
 
-    def _called(self, name: str, kernel: Callable, args: tuple) -> Any:
+    def _call(self, name: str, kernel: Callable, kind: Any) -> Callable:
+        """A kernel that calls functions."""
+        return lambda *args, **context: self._called(name, kernel, args, context)
+
+    def _draw(self, name: str, kernel: Callable, kind: Any) -> Callable:
+        """A kernel that draws random numbers."""
+        several = len(kind.results) > 1
+
+        def call(*args: Any, **context: Any) -> Any:
+            with _disable_current_modes():
+                zeros = [torch.zeros(dims, dtype=dtype) for dims, dtype in kind.results]
+            self.drawn[name] = lambda *args, **context: zeros if several else zeros[0]
+            made: Any = [Traced(t) for t in zeros] if several else Traced(zeros[0])
+            self.items.append(Event("kernel in context" if context else "kernel", name, args, made))
+            return made
+        return call
+
+    def _called(self, name: str, kernel: Callable, args: tuple, context: dict) -> Any:
         before = tracing.set_recording(False)
         try:
             with _disable_current_modes():
-                result = kernel(*inner(args))
+                result = kernel(*inner(args), **context)
         finally:
             tracing.set_recording(before)
         several = isinstance(result, (list, tuple))
@@ -134,10 +158,10 @@ class Recorder(TorchDispatchMode):
                 several and not (result and all(isinstance(t, torch.Tensor) for t in result)):
             raise Refused("a kernel reads values on the host, and returns other things than tensors")
         made: Any = [Traced(t) for t in result] if several else Traced(result)
-        self.items.append(Event("kernel", name, args, made))
+        self.items.append(Event("kernel in context" if context else "kernel", name, args, made))
         return made
 
-    def update(self, name: str, kernel: Callable) -> Callable:
+    def _update(self, name: str, kernel: Callable, kind: Any) -> Callable:
         """A kernel that changes variables and returns nothing: it is called as it is."""
         def call(*args: Any) -> None:
             before = tracing.set_recording(False)

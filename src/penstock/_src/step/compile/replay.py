@@ -23,6 +23,7 @@ from penstock._src.step.compile.program import Program
 from penstock._src.step.compile.recorder import Call, Event, Held, Traced, changed_by, held_by, inner, memory, tensors
 from penstock._src.step.compile.script import script
 
+KERNELS = ("kernel", "kernel in context")
 _SCRIPT = 3                  # calls that are worth a script
 
 
@@ -77,10 +78,11 @@ class Replay:
                 self.body.pop()
         elif event.kind == "update":
             self._line(f"{event.variable}({', '.join(map(self._value, event.args))})")
-        elif event.kind == "kernel":
+        elif event.kind in KERNELS:
             made = list(tensors([event.value]))
             left = ", ".join(map(self._new, made)) + ("," if isinstance(event.value, list) else "")
-            self._line(f"{left} = {event.variable}({', '.join(map(self._value, event.args))})")
+            args = [*map(self._value, event.args), *(["ctx=ctx"] if event.kind == "kernel in context" else [])]
+            self._line(f"{left} = {event.variable}({', '.join(args)})")
             return made
         else:
             call = f"{event.variable}.{event.kind}({', '.join(map(self._value, event.args))})"
@@ -247,17 +249,25 @@ class _Blocks:
             if id(event.value) not in self.used:
                 return
             if self.home is not None and not self.locks and event.variable not in self.touched:
-                at = next(i for i in range(len(self.all) - 1, -1, -1) if self.all[i] is self.home)
-                self.all.insert(at, event)
+                self._put_before_home(event)
                 return
         elif event.kind == "update":
             self.touched |= held_by(event)
-        elif event.kind not in ("lock", "unlock", "kernel"):
+        elif event.kind not in ("lock", "unlock", *KERNELS):
             self.touched.add(event.variable)
+        elif event.kind in KERNELS and self.home is not None and not self.locks and not any(
+                isinstance(t, Traced) for t in tensors(event.args)):
+            self._put_before_home(event)             # of constants alone: random numbers
+            return
         self.all.append(event)
         self.taken |= set(map(memory, tensors(event.args)))
         if event.value is not None:
             self.late.update(map(id, tensors([event.value])))
+
+
+    def _put_before_home(self, event: Event) -> None:
+        at = next(i for i in range(len(self.all) - 1, -1, -1) if self.all[i] is self.home)
+        self.all.insert(at, event)
 
 
 class Locks:

@@ -35,7 +35,33 @@ def fold_constants(step: StepGraph) -> None:
     if by:
         step.ops = ops
         step.substitute(by)
+    passed = {op: list(op.control_inputs) for op in step.ops if op.opdef in rules.folding.checks and _is_true(op, step)}
+    if passed:
+        _drop_checks(step, passed)
+    if by or passed:
         step.prune()
+
+
+def _is_true(op: Node, step: StepGraph) -> bool:
+    condition = op.inputs[0]
+    return is_const(condition) and id(condition) not in step.fed and np.all(condition.op.attrs["value"])
+
+
+def _drop_checks(step: StepGraph, passed: dict[Node, list[Node]]) -> None:
+    """Removes checks that cannot fail. What waits for one waits for what that waits for, and runs where that would."""
+    if step.has_control_flow:
+        return
+
+    def before(op: Node) -> list[Node]:
+        waits = list(passed[op])
+        for t in op.inputs:
+            waits += t.op.control_inputs if is_const(t) else [] if id(t) in step.fed else [t.op]
+        return [b for c in waits for b in (before(c) if c in passed else [c])]
+    for op in step.ops:
+        if any(c in passed for c in op.control_inputs):
+            op.control_inputs = list(dict.fromkeys(b for c in op.control_inputs for b in (before(c) if c in passed else [c])))
+    step.targets = list(dict.fromkeys(b for op in step.targets for b in (before(op) if op in passed else [op])))
+    step.ops = [op for op in step.ops if op not in passed]
 
 
 def _known(op: Node, step: StepGraph) -> bool:

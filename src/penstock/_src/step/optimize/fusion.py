@@ -10,7 +10,7 @@ from typing import Any
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.ir import Node, StepGraph, Value
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
 
 
 class Fusing:
@@ -55,6 +55,11 @@ class Fusing:
         """The op that makes `t` on the device of `op`; None if it is fed, or has to run itself."""
         t = self.source(t)
         return None if id(t) in self.step.fed or t.op in self._waited or not self.step.together(t.op, op) else t.op
+
+    def constant(self, t: Value) -> Any:
+        """The value of a scalar constant; None if it is no such thing."""
+        t = self.source(t)
+        return t.op.attrs["value"] if t.dims == () and is_const(t) and id(t) not in self.step.fed else None
 
     def users(self, t: Value) -> list[Node] | None:
         """The ops that take `t`, as they are now; None if others see it too, or it has to be made as it is."""
