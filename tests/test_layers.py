@@ -77,6 +77,7 @@ MAY_IMPORT = {
                                 "state.saved_model.structures", "training"},
     "models.keras": LIBRARY | {"data.datasets", "eager", "library", "models.distribute", "state", "tools.digits", "training"},
     "models.layers": LIBRARY | {"models.keras", "state.variables"},
+    "models.dynamic_embedding": LIBRARY | {"models.keras", "state"},
     "models.rnn": LIBRARY | {"state", "models.keras", "models.layers"},
     "models.feature_column": LIBRARY | {"state", "models.keras", "models.layers"},
     "models.estimator": LIBRARY | {"cluster", "data.datasets", "library", "models.feature_column", "models.keras",

@@ -283,6 +283,7 @@ _attach(__name__, "v2", "", {
     "debugging",
     "distribute",
     "dtypes",
+    "dynamic_embedding",
     "errors",
     "estimator",
     "experimental",

@@ -12,6 +12,7 @@ from penstock import data as data
 from penstock import debugging as debugging
 from penstock import distribute as distribute
 from penstock import dtypes as dtypes
+from penstock import dynamic_embedding as dynamic_embedding
 from penstock import errors as errors
 from penstock import estimator as estimator
 from penstock import experimental as experimental

@@ -623,6 +623,7 @@ _attach(__name__, "v1", "", {
     "distribute",
     "distributions",
     "dtypes",
+    "dynamic_embedding",
     "errors",
     "estimator",
     "experimental",

@@ -15,6 +15,7 @@ from penstock.compat.v1 import debugging as debugging
 from penstock.compat.v1 import distribute as distribute
 from penstock.compat.v1 import distributions as distributions
 from penstock.compat.v1 import dtypes as dtypes
+from penstock.compat.v1 import dynamic_embedding as dynamic_embedding
 from penstock.compat.v1 import errors as errors
 from penstock.compat.v1 import estimator as estimator
 from penstock.compat.v1 import experimental as experimental

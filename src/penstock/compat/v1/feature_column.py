@@ -4,6 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "feature_column.", {
     "bucketized_column": "models.feature_column.dense",
+    "categorical_column_with_embedding": "models.feature_column.categorical",
     "categorical_column_with_hash_bucket": "models.feature_column.categorical",
     "categorical_column_with_identity": "models.feature_column.categorical",
     "categorical_column_with_vocabulary_file": "models.feature_column.categorical",

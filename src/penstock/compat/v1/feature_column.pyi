@@ -3,6 +3,7 @@ from penstock.__internal__.feature_column import FeatureColumn as _FeatureColumn
 from typing import Any
 
 from penstock.feature_column import bucketized_column as bucketized_column
+def categorical_column_with_embedding(key: str, dtype: Any = ..., partition_num: int | None = None, ev_option: Any = None) -> _FeatureColumn: ...
 from penstock.feature_column import categorical_column_with_hash_bucket as categorical_column_with_hash_bucket
 from penstock.feature_column import categorical_column_with_identity as categorical_column_with_identity
 def categorical_column_with_vocabulary_file(key: str, vocabulary_file: str, vocabulary_size: int | None = None, num_oov_buckets: int = 0, default_value: int | None = None, dtype: Any = ...) -> _FeatureColumn: ...

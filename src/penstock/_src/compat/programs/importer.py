@@ -21,6 +21,7 @@ from penstock._src.compat.programs import earlier, identity, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
 
 ROOTS = ("tensorflow", "tensorflow_core")
+ADDONS = "tensorflow_recommenders_addons"
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
 KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}
 DUNDERS = {"__version__", "__git_version__", "__compiler_version__", "__internal__", "__operators__"}    # names of the API
@@ -94,6 +95,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         root, _, rest = fullname.partition(".")
+        if root == ADDONS:                              # TFRA: `dynamic_embedding` is a module of ours
+            made = self._public(fullname, self.api, rest)
+            return None if made is None else self.spec(fullname, made)
         if root not in ROOTS:
             return None
         made = self.module(fullname, rest)

@@ -2,13 +2,34 @@
 from __future__ import annotations
 
 import collections
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.feature_column.base import Batch, CategoricalColumn, IdWeightPair, check_key, to_sparse
+
+
+class _Option:
+    """The options of an embedding variable; columns with the same options are equal if they are the same object."""
+
+    def __init__(self, option: Any):
+        self.value = tf.EmbeddingVariableOption() if option is None else option
+
+
+class KeySpace(NamedTuple):
+    """In place of a number of rows: the keys of an embedding variable."""
+
+    key_dtype: Any
+    parts: int | None
+    option: _Option
+
+    def variable(self, name: str, dim: int, initializer: Any, trainable: bool, collections: Any = None) -> Any:
+        """The embedding variable of a column, in the open variable scope."""
+        cut = None if self.parts is None else tf.fixed_size_partitioner(self.parts)
+        return tf.get_embedding_variable(name, dim, self.key_dtype, tf.float32, initializer, trainable, collections, cut,
+                                         ev_option=self.option.value)
 
 
 class _Keyed(CategoricalColumn):
@@ -99,6 +120,36 @@ def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: 
     if hash_bucket_size < 1:
         raise ValueError(f"hash_bucket_size must be at least 1. hash_bucket_size: {hash_bucket_size}, key: {key}")
     return HashedCategoricalColumn(key, hash_bucket_size, _text_or_integer(dtype, key))
+
+
+class EmbeddingCategoricalColumn(_Keyed, collections.namedtuple(
+        "EmbeddingCategoricalColumn", ("key", "dtype", "partition_num", "ev_option"))):
+    """Categories that are keys of an embedding variable themselves: there is no number of them, and they never collide."""
+
+    __slots__ = ()
+    _type = property(lambda self: self.dtype)                   # type: ignore[assignment]
+
+    @property
+    def num_buckets(self) -> KeySpace:                         # type: ignore[override]
+        """What stands for the number of rows in the shapes of variables."""
+        return KeySpace(tf.string if self.dtype == tf.string else tf.int64, self.partition_num, self.ev_option)
+
+    def transform(self, batch: Batch) -> Any:
+        """The keys."""
+        value = self._values(batch)
+        return value if self.dtype == tf.string else _with(tf.cast(value.values, tf.int64), value)
+
+
+@export(v1=["feature_column.categorical_column_with_embedding"])
+def categorical_column_with_embedding(key: str, dtype: Any = tf.string, partition_num: int | None = None,
+                                      ev_option: Any = None) -> EmbeddingCategoricalColumn:
+    """Categories by the keys of an embedding variable, which grows with them.
+
+    >>> users = tf.feature_column.categorical_column_with_embedding("user", dtype=tf.int64)
+    >>> tf.feature_column.embedding_column(users, 16)
+    """
+    check_key(key)
+    return EmbeddingCategoricalColumn(key, _text_or_integer(dtype, key), partition_num, _Option(ev_option))
 
 
 def _text_or_integer(dtype: Any, key: str, what: str = "dtype") -> Any:

@@ -7,6 +7,7 @@ import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.feature_column import serialization
 from penstock._src.models.feature_column.base import Batch, DenseColumn
+from penstock._src.models.feature_column.categorical import KeySpace
 from penstock._src.models.feature_column.combined import SharedTable
 from penstock._src.models.feature_column.layers import check_rows, sorted_columns
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -37,8 +38,9 @@ class _Features(Layer):
             if key in self._column_weights:
                 return self._column_weights[key]
             trainable = bool(self.trainable and trainable)
-            if isinstance(initializer, SharedTable):
-                made = initializer.variable(shape, dtype, trainable)
+            if isinstance(initializer, SharedTable) or isinstance(shape[0], KeySpace):
+                made = shape[0].variable(name, shape[1], initializer, trainable) if isinstance(shape[0], KeySpace) else \
+                    initializer.variable(shape, dtype, trainable)
                 (self._trainable_weights if trainable else self._non_trainable_weights).append(made)
             else:
                 made = self.add_weight(name, shape, dtype, initializer, trainable=trainable)

@@ -6,6 +6,7 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn, FeatureColumn
+from penstock._src.models.feature_column.categorical import KeySpace
 
 
 def sorted_columns(columns: Any, kind: Any, mark: str = "") -> list:
@@ -38,8 +39,11 @@ def _check_features(features: Any) -> None:
 def _weights(collections: Any, trainable: bool, kept: list | None = None) -> Any:
     """How columns make variables in the variable scope that they are in."""
     def make(name: str, shape: Any, dtype: Any, initializer: Any, column_trainable: bool) -> Any:
-        variable = tf.get_variable(name, shape, dtype, initializer, trainable=trainable and column_trainable,
-                                   collections=collections)
+        if isinstance(shape[0], KeySpace):
+            variable = shape[0].variable(name, shape[1], initializer, trainable and column_trainable, collections)
+        else:
+            variable = tf.get_variable(name, shape, dtype, initializer, trainable=trainable and column_trainable,
+                                       collections=collections)
         if kept is not None:
             kept.extend(variable if hasattr(variable, "_get_variable_list") else [variable])
         return variable

@@ -228,8 +228,10 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse
         sparse_ids = tf.sparse_reshape(sparse_ids, folded)
         if sparse_weights is not None:
             sparse_weights = SparseTensor(sparse_ids.indices, sparse_weights.values, sparse_ids.dense_shape)
-        sparse_ids, sparse_weights = _valid(sparse_ids, sparse_weights, combiner)
-        sparse_ids, empty = tf.sparse_fill_empty_rows(sparse_ids, default_id or 0)
+        keyed = getattr(tables[0], "_keyed", False)
+        sparse_ids, sparse_weights = _valid(sparse_ids, sparse_weights, combiner, keyed)
+        missing: Any = "" if sparse_ids.values.dtype == dtypes.string else 0
+        sparse_ids, empty = tf.sparse_fill_empty_rows(sparse_ids, default_id or missing)
         if sparse_weights is not None:
             sparse_weights, _ = tf.sparse_fill_empty_rows(sparse_weights, 1.0)
         out = embedding_lookup_sparse(tables, sparse_ids, sparse_weights, partition_strategy,
@@ -251,11 +253,14 @@ def _same_float_type(tables: list, weights: Any) -> None:
                          f"{weights.dtype.base_dtype.name}")
 
 
-def _valid(ids: SparseTensor, weights: SparseTensor | None, combiner: str) -> tuple[SparseTensor, Any]:
-    """Without negative ids, and (unless combiner is "sum") without weights that are not positive."""
-    keep = tf.greater_equal(ids.values, 0)
+def _valid(ids: SparseTensor, weights: SparseTensor | None, combiner: str, keyed: bool) -> tuple[SparseTensor, Any]:
+    """Without negative ids (as keys they are valid), and (unless combiner is "sum") without weights that are not positive."""
+    keep = None if keyed else tf.greater_equal(ids.values, 0)
     if weights is not None and combiner != "sum":
-        keep = tf.logical_and(keep, tf.greater(weights.values, tf.zeros_like(weights.values)))
+        positive = tf.greater(weights.values, tf.zeros_like(weights.values))
+        keep = positive if keep is None else tf.logical_and(keep, positive)
+    if keep is None:
+        return ids, weights
     return tf.sparse_retain(ids, keep), None if weights is None else tf.sparse_retain(weights, keep)
 
 

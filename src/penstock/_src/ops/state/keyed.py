@@ -190,6 +190,10 @@ def _kv_insert_kernel(resource, keys, values):
     table.write(keys, values.reshape(-1, table.config.dim))
 
 
+kv_exists = _keyed("KvResourceExists", ", keys: Tkeys", "exists: bool", _KEYS).no_gradient()
+kv_exists.shape(lambda resource, keys: keys)
+kv_exists.kernel(lambda resource, keys: _table(resource).read(keys)[1].reshape(keys.shape), device="cpu")
+
 kv_remove = _keyed("KvResourceRemove", ", keys: Tkeys", "", _KEYS).no_gradient()
 kv_remove.shape(lambda resource, keys: [])
 

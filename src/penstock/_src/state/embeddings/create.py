@@ -68,8 +68,9 @@ def _count(partitioner: Any, dim: int) -> int:
 
 
 def new_variable(name: str, dim: int, key_dtype: Any = dtypes.int64, value_dtype: Any = None, initializer: Any = None,
-                 trainable: bool = True, collections: Any = None, parts: int = 1, option: Any = None) -> Any:
-    """A new embedding variable, in several parts if there are more than one."""
+                 trainable: bool = True, collections: Any = None, parts: int = 1, option: Any = None,
+                 part: int | None = None) -> Any:
+    """A new embedding variable: in several parts if there are more than one, or one of these."""
     option = option if option is not None else EmbeddingVariableOption()
     begins = initializer if initializer is not None else option.init_option.initializer if option.init_option else None
     begins = TruncatedNormal() if begins is None else begins() if isinstance(begins, type) else begins
@@ -80,4 +81,6 @@ def new_variable(name: str, dim: int, key_dtype: Any = dtypes.int64, value_dtype
         return EmbeddingVariable(own, config, key_dtype, value_dtype or dtypes.float32, begins, rows, trainable, collections)
     if parts == 1:
         return make(name, 0)
+    if part is not None:
+        return make(f"{name}/part_{part}", part)
     return PartitionedEmbeddingVariable(name, [make(f"{name}/part_{i}", i) for i in range(parts)])

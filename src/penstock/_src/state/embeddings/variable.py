@@ -122,6 +122,11 @@ class EmbeddingVariable(BaseResourceVariable):
         """The embeddings of keys; keys without a row get none."""
         return self.sparse_read(keys, name or "lookup", insert=False)
 
+    def exists(self, keys: Any, name: str | None = None) -> Any:
+        """Which keys have a row."""
+        with self._beside():
+            return ops.kv_exists(self._handle, self._keys(keys), name=name)
+
     def upsert(self, keys: Any, values: Any, name: str | None = None) -> Any:
         """Sets the embeddings of keys."""
         with self._beside():

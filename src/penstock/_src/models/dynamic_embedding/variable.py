@@ -1,0 +1,177 @@
+"""dynamic_embedding.Variable: an embedding variable in one or several tables, each on its device."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import penstock.compat.v1 as tf
+from penstock._src.base.api import export
+from penstock._src.graph.trackable import Trackable
+from penstock._src.state.embeddings.create import new_variable
+from penstock._src.state.embeddings.options import EmbeddingVariableOption, InitializerOption, StorageOption
+from penstock._src.state.embeddings.variable import EmbeddingVariable, KeyedSaveable
+
+
+@export("dynamic_embedding.CuckooHashTableConfig")
+class CuckooHashTableConfig:
+    """The options of a table in host memory: none."""
+
+
+@export("dynamic_embedding.CuckooHashTableCreator")
+class CuckooHashTableCreator:
+    """Makes tables in host memory. `saver` is ignored: tables are part of checkpoints."""
+
+    def __init__(self, config: Any = None, saver: Any = None):
+        self.config, self.saver = config, saver
+
+    def option(self, initializer: Any) -> EmbeddingVariableOption:
+        """The options of the tables that it makes."""
+        return EmbeddingVariableOption(init_option=InitializerOption(initializer))
+
+
+@export("dynamic_embedding.HkvHashTableConfig")
+@dataclasses.dataclass
+class HkvHashTableConfig:
+    """The options of a table of bounded capacity. The other arguments of TFRA concern GPU memory."""
+
+    init_capacity: int = 1024 * 1024
+    max_capacity: int = 1024 * 1024
+    max_hbm_for_values: int = 0
+
+
+@export("dynamic_embedding.HkvHashTableCreator")
+class HkvHashTableCreator(CuckooHashTableCreator):
+    """Makes tables of bounded capacity, in host memory; the rows used least recently leave first."""
+
+    def option(self, initializer: Any) -> EmbeddingVariableOption:
+        """The options of the tables that it makes."""
+        config = self.config or HkvHashTableConfig()
+        return EmbeddingVariableOption(init_option=InitializerOption(initializer),
+                                       storage_option=StorageOption(capacity=config.max_capacity))
+
+
+@export("dynamic_embedding.Variable")
+class Variable(Trackable):
+    """A table of embeddings by key, or several that share the keys.
+
+    >>> table = tf.dynamic_embedding.get_variable("users", dim=8, initializer=tf.keras.initializers.RandomNormal(0.0, 0.1))
+    >>> table.upsert([5], [[1.0] * 8])
+    >>> table.lookup([5, 6])
+    """
+
+    _keyed = True
+
+    def __init__(self, key_dtype: Any = tf.int64, value_dtype: Any = tf.float32, dim: int = 1, devices: Any = None,
+                 partitioner: Callable | None = None, shared_name: str | None = None,
+                 name: str = "DynamicEmbedding_Variable", initializer: Any = None, trainable: bool = True,
+                 checkpoint: bool = True, init_size: int = 0, kv_creator: Any = None, restrict_policy: Any = None,
+                 bp_v2: bool = False, short_file_name: bool = False):
+        if partitioner is not None:
+            raise ValueError("Keys are cut by their remainder (strings by their fingerprint); leave partitioner out")
+        self.name, self.dim, self.trainable, self.initializer = name, dim, trainable, initializer
+        self.key_dtype, self.value_dtype = tf.as_dtype(key_dtype), tf.as_dtype(value_dtype)
+        self.devices = [devices] if isinstance(devices, str) else list(devices) if devices else [None]
+        begins = 0.0 if initializer is None else initializer
+        option = (kv_creator or CuckooHashTableCreator()).option(begins)
+        self._tables = [self._table(i, begins, option) for i in range(len(self.devices))]
+
+    def _table(self, at: int, initializer: Any, option: Any) -> EmbeddingVariable:
+        with tf.device(self.devices[at]):
+            return new_variable(self.name, self.dim, self.key_dtype, self.value_dtype, initializer, self.trainable, None,
+                                len(self.devices), option, at)
+
+    tables = property(lambda self: list(self._tables), doc="The tables, one per device.")
+    dtype = property(lambda self: self.value_dtype, doc="The type of the values.")
+    shape = property(lambda self: self._tables[0].shape, doc="The static shape.")
+
+    def get_shape(self) -> Any:
+        """Alias of `shape`."""
+        return self.shape
+
+    def __iter__(self) -> Iterator[EmbeddingVariable]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def _get_partitions(self) -> list[int]:
+        return [len(self._tables)]
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
+    def _parts(self, keys: Any) -> Any:
+        count = len(self._tables)
+        which = tf.strings.to_hash_bucket_fast(keys, count) if self.key_dtype == tf.string else keys % count
+        return tf.cast(which, tf.int32)
+
+    def _each(self, call: str, keys: Any, *rest: Any) -> Any:
+        keys = tf.convert_to_tensor(keys, self.key_dtype)
+        if len(self._tables) == 1:
+            return getattr(self._tables[0], call)(keys, *rest)
+        which = self._parts(keys)
+        cut = [tf.dynamic_partition(t, which, len(self._tables)) for t in (keys, *rest)]
+        return tf.group(*[getattr(t, call)(*part) for t, *part in zip(self._tables, *cut, strict=True)])
+
+    def upsert(self, keys: Any, values: Any, name: str | None = None) -> Any:
+        """Sets the embeddings of keys."""
+        return self._each("upsert", keys, tf.convert_to_tensor(values, self.value_dtype))
+
+    def remove(self, keys: Any, name: str | None = None) -> Any:
+        """Forgets keys."""
+        return self._each("remove", keys)
+
+    def lookup(self, keys: Any, return_exists: bool = False, name: str | None = None) -> Any:
+        """The embeddings of keys, without making rows; with `return_exists`, also which keys have one."""
+        keys = tf.convert_to_tensor(keys, self.key_dtype)
+        flat = tf.reshape(keys, [-1])
+        which = self._parts(flat)
+        cut, places = (tf.dynamic_partition(t, which, len(self._tables)) for t in (flat, tf.range(tf.size(flat))))
+        rows = tf.dynamic_stitch(places, [t.lookup(k) for t, k in zip(self._tables, cut, strict=True)])
+        rows = tf.reshape(rows, tf.concat([tf.shape(keys), [self.dim]], 0))
+        if not return_exists:
+            return rows
+        found = tf.dynamic_stitch(places, [t.exists(k) for t, k in zip(self._tables, cut, strict=True)])
+        return rows, tf.reshape(found, tf.shape(keys))
+
+    # -- all rows -----------------------------------------------------------------------------------------------------
+    def size(self, index: int | None = None, name: str | None = None) -> Any:
+        """The number of keys, in one table or in all."""
+        sizes = [t.size() for t in self._tables] if index is None else [self._tables[index].size()]
+        return tf.add_n(sizes)
+
+    def export(self, name: str | None = None) -> tuple:
+        """All keys and their embeddings."""
+        return tuple(tf.concat(list(parts), 0) for parts in zip(*(t.export() for t in self._tables), strict=True))
+
+    def clear(self, name: str | None = None) -> Any:
+        """Forgets all keys."""
+        return tf.group(*[t.clear() for t in self._tables])
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {"table": lambda name=None: KeyedSaveable(self._tables, name or self.name)}
+
+
+_KEPT = "dynamic_embedding_variables"         # the collection of a graph's variables, by name
+
+
+@export("dynamic_embedding.get_variable")
+def get_variable(name: str, key_dtype: Any = tf.int64, value_dtype: Any = tf.float32, dim: int = 1, devices: Any = None,
+                 partitioner: Callable | None = None, shared_name: str = "get_variable", initializer: Any = None,
+                 trainable: bool = True, checkpoint: bool = True, init_size: int = 0, kv_creator: Any = None,
+                 restrict_policy: Any = None, bp_v2: bool = False, short_file_name: bool = False) -> Variable:
+    """The variable of that name: an existing one in graphs, where reuse is enabled, else a new one.
+
+    >>> table = tf.dynamic_embedding.get_variable("users", dim=8)
+    """
+    scope = tf.get_variable_scope()
+    full = f"{scope.name}/{name}" if scope.name else name
+    kept = [] if tf.executing_eagerly() else [v for v in tf.get_collection(_KEPT) if v.name == full]
+    if kept and not scope.reuse:
+        raise ValueError(f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE?")
+    if kept:
+        return kept[0]
+    made = Variable(key_dtype, value_dtype, dim, devices, partitioner, shared_name, full, initializer, trainable, checkpoint,
+                    init_size, kv_creator, restrict_policy, bp_v2, short_file_name)
+    if not tf.executing_eagerly():
+        tf.add_to_collection(_KEPT, made)
+    return made
