@@ -142,7 +142,7 @@ def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[
               for t in tasks for q in t.get("queues", ())]),
             ("Oldest waits", ["task", "since", "what"],
              [[t["task"], f"{w['seconds']:.1f} s", w["what"]] for t in tasks for w in t.get("waits", ())[:3]]),
-            ("Stragglers", ["who"], [[line] for line in stragglers(tasks)])]
+            ("Stragglers", ["task"], [[line] for line in stragglers(tasks)])]
     return [table for table in made if table[2] or table[0] == "Tasks"]
 
 

@@ -54,10 +54,11 @@ class History:
         tasks = sorted({name for _, values in self._samples for name in values})
         colors = {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(tasks)}
         legend = " ".join(f"<span style='color:{c}'>&#9644; {html.escape(n)}</span>" for n, c in colors.items())
-        minutes = (self._samples[-1][0] - self._samples[0][0]) / 60
+        seconds = self._samples[-1][0] - self._samples[0][0]
+        span = f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
         drawn = "".join(f"<figure><figcaption>{title}</figcaption>{self._chart(key, colors)}</figure>"
                         for title, key in _CHARTS)
-        return f"<h2>The last {minutes:.0f} minutes</h2><p>{legend}</p><div class=charts>{drawn}</div>{self._log()}"
+        return f"<h2>The last {span}</h2><p>{legend}</p><div class=charts>{drawn}</div>{self._log()}"
 
     def _log(self) -> str:
         rows = "".join(f"<tr><td>{time.strftime('%H:%M:%S', time.localtime(when))}</td><td>{html.escape(what)}</td></tr>"
