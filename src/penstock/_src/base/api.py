@@ -201,6 +201,9 @@ def _missing(api: str, full: str, module_name: str) -> str:
     import difflib
     other = "v1" if api == "v2" else "v2"
     text = f"module '{module_name}' has no attribute '{full.rsplit('.', 1)[-1]}'"
+    if api == "v2" and full == "contrib":
+        return (f"{text}: tf.contrib belongs to TensorFlow 1.x, and is penstock.compat.v1.contrib here. "
+                "`penstock run --api v1 program.py` runs a program with the 1.x API")
     if exists(other, full):
         return f"{text} (it exists as {ROOTS[other]}.{full})"
     near = difflib.get_close_matches(full, names_below(api), n=3, cutoff=0.75)

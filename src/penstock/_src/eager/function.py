@@ -586,7 +586,9 @@ class _NoVariables:
         self._owner = weakref.ref(owner)
 
     def __call__(self, next_creator: Callable, **kwargs: Any) -> Any:
-        raise ValueError("tf.function-decorated function tried to create variables on non-first call.")
+        raise ValueError("tf.function-decorated function tried to create variables on non-first call. tf.function only "
+                         "supports singleton tf.Variables created on the first call. Create the variable outside of the "
+                         "function, or only if an attribute that keeps it is None.")
 
 
 class _Creator:

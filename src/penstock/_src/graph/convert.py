@@ -136,6 +136,15 @@ def _survives(value: Any, dtype: Any) -> bool:
         return bool(np.array_equal(value.astype(dtype.np), value))
 
 
+def _out_of_scope(value: Tensor) -> str:
+    """Why a tensor of a graph has no value here, and what to do."""
+    if value.graph.building_function:
+        return (f"{value!r}{value.op.made_note} is out of scope and cannot be used here: it has a value only while the "
+                f"function {value.graph.name!r} runs. Return it from the function, or assign it to a variable.")
+    return (f"Graph tensors have no value in eager execution: {value.name} cannot be used here. Run it in a session, or build "
+            "within its graph's as_default() block.")
+
+
 def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
     if dtype is not None and not dtype.is_compatible_with(value._dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}: "
@@ -143,8 +152,7 @@ def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
     eager = hasattr(value, "_value")
     if context.executing_eagerly():
         if not eager and not value.graph.symbolic:
-            raise TypeError(f"Graph tensors have no value in eager execution: {value.name} cannot be used here. Run it "
-                            "in a session, or build within its graph's as_default() block.")
+            raise TypeError(_out_of_scope(value))
         return value
     if eager:
         graph = context.current_graph()

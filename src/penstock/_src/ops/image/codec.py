@@ -66,9 +66,12 @@ def _decoding(what: str) -> Iterator[None]:
 
 def _open(data: bytes, kinds: tuple[str, ...]) -> Any:
     """The image of one of these formats, its size checked."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
     with _decoding(f"Invalid {'/'.join(kinds)} data, size {len(data)}"):
-        image = Image.open(io.BytesIO(data), formats=kinds)
+        try:
+            image = Image.open(io.BytesIO(data), formats=kinds)
+        except UnidentifiedImageError:
+            raise errors.invalid(f"Unknown image file format, size {len(data)}. One of {', '.join(kinds)} required.") from None
         frames = getattr(image, "n_frames", 1)
     if image.width * image.height * frames > _MAX_PIXELS:
         raise errors.invalid(f"Image too large: {image.width} x {image.height}")

@@ -150,6 +150,9 @@ def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, expl
         raise ValueError(f"filter must not have zero elements (i.e. all dimensions must be non-zero), got {list(w)}")
     channels = x[windows.channel_axis(data_format)]
     groups = _groups(channels, w[n], depthwise)
+    if not depthwise and w[n + 1] % groups:
+        raise ValueError(f"output depth must be evenly divisible by number of groups: {w[n + 1]} vs {groups}, where the groups "
+                         f"are the channels of the input ({channels}) over those of the filter ({w[n]})")
     steps, rates = windows.spatial(strides, data_format), windows.spatial(dilations, data_format)
     given = windows.explicit_pads(explicit, data_format) or ((0, 0),) * n
     pads = [windows.pads_of(*a) for a in zip(space, window, steps, (padding,) * n, given, rates, strict=True)]

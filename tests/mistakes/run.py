@@ -1,0 +1,33 @@
+"""Runs every mistake with the given module and prints, as JSON, the exception of each: its type and its message.
+
+    python -m tests.mistakes.run penstock        # or tensorflow
+"""
+import importlib
+import json
+import sys
+
+from tests.mistakes.mistakes import MISTAKES
+
+
+def outcome(mistake, tf):
+    """(type, message) of what a mistake raises; None and "" if nothing."""
+    try:
+        if mistake.__code__.co_varnames[0] == "v1":
+            with tf.compat.v1.Graph().as_default():
+                mistake(tf.compat.v1)
+        else:
+            mistake(tf)
+    except Exception as error:              # any type: the type is what is compared
+        return type(error).__name__, str(error)
+    return None, ""
+
+
+def outcomes(module):
+    """The outcome of every mistake, by its name."""
+    tf = importlib.import_module(module)
+    importlib.import_module(f"{module}.compat.v1")
+    return {m.__name__: outcome(m, tf) for m in MISTAKES}
+
+
+if __name__ == "__main__":
+    print(json.dumps(outcomes(sys.argv[1])))

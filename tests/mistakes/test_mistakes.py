@@ -1,0 +1,43 @@
+"""Mistakes raise exceptions of TensorFlow's types, with a message that says what was wrong."""
+import json
+import pathlib
+
+import pytest
+
+import penstock
+import penstock.compat.v1
+from tests.mistakes.mistakes import MISTAKES
+from tests.mistakes.run import outcome
+
+TYPES = json.loads((pathlib.Path(__file__).parent / "types.json").read_text())
+# What TensorFlow raises in eager execution where a graph would raise the type that penstock raises in both.
+AS_IN_GRAPHS = {"add_of_different_types": "TypeError", "unknown_padding": "ValueError",
+                "argument_that_does_not_fit_the_signature": "ValueError"}
+WORDS = {
+    "matmul_of_sizes_that_do_not_fit": ["[2, 3]", "[4, 5]"],
+    "add_of_shapes_that_do_not_broadcast": ["(2, 3)", "(4,)"],
+    "channels_of_filter_and_image_differ": ["8 vs 3", "filter"],
+    "decode_of_a_file_that_is_not_an_image": ["PNG", "size 12"],
+    "tensor_that_leaves_a_function": ["out of scope", "'f'", "Return it from the function", "mistakes.py:"],
+    "variable_made_in_every_call": ["outside of the function"],
+    "contrib_in_the_2_x_api": ["penstock.compat.v1.contrib"],
+    "session_of_the_2_x_api": ["penstock.compat.v1.Session"],
+    "placeholder_without_a_feed": ["'x'", "mistakes.py:"],
+    "feed_of_a_wrong_shape": ["(2,)", "(None, 3)", "mistakes.py:"],
+    "variable_without_initialization": ["global_variables_initializer"],
+    "checkpoint_without_a_variable": ["Key w not found"],
+    "error_in_a_map_of_a_dataset": ["mistakes.py:"],
+    "fit_with_different_numbers_of_rows": ["4", "3"],
+}
+
+
+def test_there_are_fifty():
+    assert len(MISTAKES) >= 50 and TYPES.keys() == {m.__name__ for m in MISTAKES}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.__name__)
+def test_the_error_is_the_one_of_tensorflow(mistake):
+    name = mistake.__name__
+    kind, message = outcome(mistake, penstock)
+    assert kind.replace("MissingName", "AttributeError") == AS_IN_GRAPHS.get(name, TYPES[name])
+    assert message and [w for w in WORDS.get(name, []) if w not in message] == []
