@@ -82,6 +82,7 @@ _attach(__name__, "v2", "", {
     "constant": "graph.convert",
     "constant_initializer": "state.variables.initializers",
     "control_dependencies": "graph.scopes",
+    "conv": "ops.nn.conv_any",
     "convert_to_tensor": "graph.convert",
     "cos": "ops.math.elementwise",
     "cosh": "ops.math.elementwise",

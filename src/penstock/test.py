@@ -9,6 +9,7 @@ _attach(__name__, "v2", "test.", {
     "benchmark_config": "library.testing.benchmark",
     "compute_gradient": "library.testing.gradients",
     "create_local_cluster": "library.testing.local_cluster",
+    "disable_with_predicate": "library.testing.conditions",
     "gpu_device_name": "library.testing.platform",
     "is_built_with_cuda": "library.testing.platform",
     "is_built_with_gpu_support": "library.testing.platform",
@@ -18,4 +19,5 @@ _attach(__name__, "v2", "test.", {
     "is_gpu_available": "library.testing.platform",
     "main": "library.testing.platform",
     "mock": "library.testing",
+    "with_eager_op_as_function": "library.testing.conditions",
 })

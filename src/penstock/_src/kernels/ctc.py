@@ -107,12 +107,12 @@ def _packed(labels: torch.Tensor, keep: torch.Tensor) -> Decoded:
                    torch.tensor([keep.shape[0], longest], device=labels.device))
 
 
-def greedy(logits: torch.Tensor, lengths: torch.Tensor, merge_repeated: bool) -> tuple[Decoded, torch.Tensor]:
+def greedy(logits: torch.Tensor, lengths: torch.Tensor, merge_repeated: bool, blank: int) -> tuple[Decoded, torch.Tensor]:
     """The likeliest class of each step without blanks; and minus the sum of their logits, [batch, 1]."""
     best, labels = logits.max(2)
     best, labels = best.T, labels.T
     inside = torch.arange(len(logits), device=logits.device) < lengths[:, None]
-    keep = inside & (labels != logits.shape[2] - 1)
+    keep = inside & (labels != blank)
     if merge_repeated:
         keep[:, 1:] &= labels[:, 1:] != labels[:, :-1]
     score = -torch.where(inside, best, best.new_zeros(())).sum(1, keepdim=True)

@@ -184,6 +184,7 @@ _attach(__name__, "v1", "", {
     "container": "graph.scopes",
     "control_dependencies": "graph.scopes",
     "control_flow_v2_enabled": "graph.context",
+    "conv": "ops.nn.conv_any",
     "convert_to_tensor": "graph.convert",
     "convert_to_tensor_or_indexed_slices": "graph.indexed_slices",
     "convert_to_tensor_or_sparse_tensor": "graph.sparse_tensor",

@@ -212,6 +212,7 @@ _attach(__name__, "v1", "raw_ops.", {
     "Const": "ops.core",
     "ConsumeMutexLock": "ops.state.critical_section",
     "ControlTrigger": "ops.control.control_flow",
+    "Conv": "ops.nn.conv_any",
     "Conv2D": "ops.nn.conv",
     "Conv2DBackpropFilter": "ops.nn.conv",
     "Conv2DBackpropFilterV2": "ops.elsewhere",

@@ -11,6 +11,7 @@ _attach(__name__, "v1", "test.", {
     "compute_gradient": "library.testing.gradients",
     "compute_gradient_error": "library.testing.gradients",
     "create_local_cluster": "library.testing.local_cluster",
+    "disable_with_predicate": "library.testing.conditions",
     "get_temp_dir": "library.testing.platform",
     "gpu_device_name": "library.testing.platform",
     "is_built_with_cuda": "library.testing.platform",
@@ -22,4 +23,5 @@ _attach(__name__, "v1", "test.", {
     "main": "library.testing.platform",
     "mock": "library.testing",
     "test_src_dir_path": "library.testing.platform",
+    "with_eager_op_as_function": "library.testing.conditions",
 })

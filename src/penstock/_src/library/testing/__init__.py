@@ -8,6 +8,6 @@
 from unittest import mock
 
 from penstock._src.base.api import export
-from penstock._src.library.testing import benchmark, case, gradients, graphs, local_cluster, platform, stubs
+from penstock._src.library.testing import benchmark, case, conditions, gradients, graphs, local_cluster, platform, stubs
 
 export.value(mock, "test.mock")

@@ -96,7 +96,11 @@ def real(input: Any, name: str | None = None) -> Tensor:
     """The real part; real tensors as they are."""
     with name_scope(name, "Real", [input]) as scope:
         input = convert(input, name="input")
-        return real_op(input, Tout=input.dtype.real_dtype, name=scope) if input.dtype.is_complex else input
+        if input.dtype.is_complex:
+            return real_op(input, Tout=input.dtype.real_dtype, name=scope)
+        if not input.dtype.is_numeric:
+            raise TypeError(f"input must be a numeric tensor, but got tensor with dtype {input.dtype!r}")
+        return input
 
 
 @export("math.imag", v1=["imag"])

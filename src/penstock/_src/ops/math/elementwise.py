@@ -16,6 +16,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import unsigned
 from penstock._src.kernels.pointwise import by_instruction
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
@@ -64,7 +65,8 @@ sign = unary("Sign", torch.sgn, "floating int8 int16 int32 int64", "math.sign si
              doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.")
 inv = unary("Inv", torch.reciprocal, "floating")
 reciprocal = unary("Reciprocal", torch.reciprocal, "floating", "math.reciprocal", "reciprocal", doc="1 / x.")
-square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8", "math.square square", doc="x squared.")
+square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8 uint16 uint32 uint64", "math.square square", doc="x squared.")
+square.kernel(unsigned.wrapping(torch.square), types=unsigned.TYPES)
 sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="The square root of x.")
 rules.small.text.update({abs_op: "abs({})", neg: "-{}"})
 rsqrt = unary("Rsqrt", torch.rsqrt, "floating", "math.rsqrt", "rsqrt", doc="1 over the square root of x.")

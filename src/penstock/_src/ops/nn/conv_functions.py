@@ -48,6 +48,19 @@ def _paddings(padding: Any) -> tuple[str, list[int]]:
     return "EXPLICIT", [p for pair in padding for p in pair]
 
 
+def _over_batches(convolve: Callable, input: Any, n: int) -> Tensor:
+    """Convolves over `n` spatial axes; batch dimensions before the last one are joined, and separated again."""
+    input = convert(input, name="input")
+    rank = input.shape.rank
+    if rank is None or rank <= n + 2:
+        return convolve(input)
+    lead, shape, reshape = rank - n - 1, get("Shape")(input), get("Reshape")
+    out = convolve(reshape(input, get("ConcatV2")([[-1], shape[lead:]], 0)))
+    result = reshape(out, get("ConcatV2")([shape[:lead], get("Shape")(out)[1:]], 0))
+    result.set_shape(input.shape[:lead].concatenate(out.shape[1:]))
+    return result
+
+
 # -- two dimensions --------------------------------------------------------------------------------------------------
 @export(v2=["nn.conv2d"])
 @dispatched
@@ -60,9 +73,9 @@ def conv2d_v2(input: Any, filters: Any, strides: Any, padding: Any, data_format:
     """
     data_format = data_format or "NHWC"
     mode, explicit = _paddings(padding)
-    return conv2d_op(input, filters, strides=sequence(strides, 2, data_format, "strides"), padding=mode,
-                     explicit_paddings=explicit, data_format=data_format,
-                     dilations=sequence(dilations, 2, data_format, "dilations"), name=name)
+    return _over_batches(lambda x: conv2d_op(
+        x, filters, strides=sequence(strides, 2, data_format, "strides"), padding=mode, explicit_paddings=explicit,
+        data_format=data_format, dilations=sequence(dilations, 2, data_format, "dilations"), name=name), input, 2)
 
 
 @export(v1=["nn.conv2d"])
@@ -178,10 +191,11 @@ def _conv1d(input: Any, filters: Any, stride: Any, padding: Any, data_format: st
     with name_scope(name, "conv1d", [input, filters]) as scope:
         data_format, axis = _flat_format(data_format)
         expand = get("ExpandDims")
-        out = conv2d_op(expand(input, np.int32(axis)), expand(filters, np.int32(0)),
-                        strides=_flat_sequence(stride, data_format, "stride"), padding=padding, data_format=data_format,
-                        dilations=_flat_sequence(dilations, data_format, "dilations"), name=scope)
-        return get("Squeeze")(out, squeeze_dims=[axis])
+        kernel, strides = expand(filters, np.int32(0)), _flat_sequence(stride, data_format, "stride")
+        dilations = _flat_sequence(dilations, data_format, "dilations")
+        return _over_batches(lambda x: get("Squeeze")(conv2d_op(
+            expand(x, np.int32(axis)), kernel, strides=strides, padding=padding, data_format=data_format, dilations=dilations,
+            name=scope), squeeze_dims=[axis]), input, 1)
 
 
 @export(v1=["nn.conv1d"])
@@ -227,8 +241,9 @@ def conv3d_v2(input: Any, filters: Any, strides: Any, padding: str, data_format:
               name: str | None = None) -> Tensor:
     """Slides `filters` [depth, height, width, in, out] over a batch of volumes."""
     data_format = data_format or "NDHWC"
-    return conv3d_op(input, filters, strides=sequence(strides, 3, data_format, "strides"), padding=padding,
-                     data_format=data_format, dilations=sequence(dilations, 3, data_format, "dilations"), name=name)
+    return _over_batches(lambda x: conv3d_op(
+        x, filters, strides=sequence(strides, 3, data_format, "strides"), padding=padding, data_format=data_format,
+        dilations=sequence(dilations, 3, data_format, "dilations"), name=name), input, 3)
 
 
 @export(v1=["nn.conv3d"])

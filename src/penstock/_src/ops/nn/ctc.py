@@ -31,7 +31,7 @@ ctc_loss_op = op("CTCLoss", "inputs: T, labels_indices: int64, labels_values: in
                  f"ignore_longer_outputs_than_inputs: bool = False, {_T}")
 greedy_op = op("CTCGreedyDecoder", "inputs: T, sequence_length: int32 -> decoded_indices: int64, decoded_values: int64, "
                                    "decoded_shape: int64, log_probability: T",
-               f"merge_repeated: bool = False, {_T}").no_gradient()
+               f"merge_repeated: bool = False, blank_index: int = -1, {_T}").no_gradient()
 beam_op = op("CTCBeamSearchDecoder",
              "inputs: T, sequence_length: int32 -> decoded_indices: top_paths * int64, "
              "decoded_values: top_paths * int64, decoded_shape: top_paths * int64, log_probability: T",
@@ -158,9 +158,12 @@ def _greedy_shape(inputs, sequence_length):
 
 
 @greedy_op.kernel
-def _greedy_kernel(inputs, sequence_length, *, merge_repeated):
+def _greedy_kernel(inputs, sequence_length, *, merge_repeated, blank_index):
     _check_inputs(inputs, sequence_length, errors.FailedPreconditionError)
-    decoded, score = ctc.greedy(inputs, sequence_length, merge_repeated)
+    classes = inputs.shape[2]
+    if not -classes <= blank_index < classes:
+        raise errors.invalid(f"blank_index expected to be between {-classes} and {classes - 1} but was {blank_index}")
+    decoded, score = ctc.greedy(inputs, sequence_length, merge_repeated, blank_index % classes)
     return (*decoded, score)
 
 
@@ -258,9 +261,12 @@ def _sparse_tensor(indices: Any, values: Any, shape: Any) -> Any:
 
 @export("nn.ctc_greedy_decoder")
 @dispatched
-def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> tuple:
-    """The likeliest class of each step, without blanks and repetitions: a list of one SparseTensor, and scores."""
-    out = greedy_op(inputs, sequence_length, merge_repeated=merge_repeated)
+def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None) -> tuple:
+    """The likeliest class of each step, without blanks and repetitions: a list of one SparseTensor, and scores.
+
+    `blank_index` is the class of blanks; by default it is the last one, and negative numbers count from the end.
+    """
+    out = greedy_op(inputs, sequence_length, merge_repeated=merge_repeated, blank_index=-1 if blank_index is None else blank_index)
     return [_sparse_tensor(*out[:3])], out[3]
 
 

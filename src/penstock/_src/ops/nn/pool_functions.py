@@ -13,6 +13,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
+from penstock._src.ops.nn import windows
 from penstock._src.ops.nn.conv_functions import with_space_to_batch
 from penstock._src.ops.nn.pool import avg_pool3d_op, avg_pool_op, max_pool3d_op, max_pool_op, max_pool_with_argmax_op
 from penstock._src.ops.nn.windows import sequence
@@ -31,12 +32,26 @@ def _pool_nd(kind: str, n: int, input: Any, ksize: Any, strides: Any, padding: s
     strides = sequence(strides, n, data_format, "strides")
     if any(k == 0 for k in ksize):
         raise ValueError("ksize cannot be zero.")
+    if isinstance(padding, (list, tuple)):
+        input, padding = _padded(kind, n, input, padding, data_format), "VALID"
     if n > 1:
         return _OPS[kind, n](input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=scope)
     axis, flat = (2, "NCHW") if data_format.startswith("NC") else (1, "NHWC")
     out = _OPS[kind, 2](get("ExpandDims")(input, np.int32(axis)), ksize=[1, *ksize], strides=[1, *strides],
                         padding=padding, data_format=flat, name=scope)
     return get("Squeeze")(out, squeeze_dims=[axis])
+
+
+def _padded(kind: str, n: int, input: Any, padding: Any, data_format: str) -> Tensor:
+    """`input` with explicit paddings, which no maximum takes."""
+    if kind != "MAX" or n > 2:
+        raise ValueError("Explicit padding is only for the maximum over one or two dimensions.")
+    if len(padding) != n + 2 or any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in padding):
+        raise ValueError(f"When padding is a list, it must have {n + 2} pairs. Got: {padding}")
+    if any(padding[0]) or any(padding[windows.channel_axis(data_format)]):
+        raise ValueError(f"Nonzero explicit padding in the batch or depth dimensions is not supported: {padding}")
+    input = convert(input, name="input")
+    return get("PadV2")(input, np.array(padding, np.int32), convert(input.dtype.min, input.dtype))
 
 
 def _rank(input: Any, data_format: str | None) -> int:
