@@ -114,7 +114,7 @@ def test_construction_errors():
             tf1.nn.conv2d(x, tf1.placeholder(tf.float32, [1, 1, 2, 2]), 1, "SAME")
         with pytest.raises(ValueError, match="rank 4"):
             tf1.nn.conv2d(tf1.placeholder(tf.float32, [4, 3]), w, 1, "SAME")
-        with pytest.raises(tf.errors.InvalidArgumentError, match="batch and depth"):
+        with pytest.raises(tf.errors.UnimplementedError, match="batch and depth"):
             tf1.nn.conv2d(x, w, [2, 1, 1, 1], "SAME")
         with pytest.raises(tf.errors.InvalidArgumentError, match="positive"):
             tf1.nn.conv2d(x, w, [1, 0, 1, 1], "SAME")
@@ -187,3 +187,29 @@ def test_steps_of_known_shapes_give_the_same(data_format, padding, depthwise):
             return sess.run([y, *tf.gradients(tf.square(y), [a, b])], {a: x, b: w})
     for u, v in zip(results(True), results(False), strict=True):
         np.testing.assert_array_equal(u, v)
+
+
+def test_several_batch_dimensions():
+    rng = np.random.RandomState(0)
+    x, f = rng.randn(2, 3, 6, 7, 2).astype(np.float32), rng.randn(3, 3, 2, 4).astype(np.float32)
+    want = np.stack([tf.nn.conv2d(part, f, 2, "SAME") for part in x])
+    out = tf.nn.conv2d(x, f, 2, "SAME")
+    assert out.shape == (2, 3, 3, 4, 4)
+    np.testing.assert_allclose(out, want, rtol=1e-5)
+    rows = tf.nn.conv1d(x, f[0], 1, "VALID")
+    np.testing.assert_allclose(rows[1, 2], tf.nn.conv1d(x[1, 2], f[0], 1, "VALID"), rtol=1e-5)
+    raw = tf.raw_ops.Conv(input=x, filter=f, strides=[1, 2, 2, 1], padding="SAME", batch_dims=2)
+    np.testing.assert_allclose(raw, want, rtol=1e-5)
+    with tf.GradientTape(persistent=True) as tape:
+        kernel = tf.constant(f)
+        tape.watch(kernel)
+        a = tf.reduce_sum(tf.raw_ops.Conv(input=x, filter=kernel, strides=[1, 2, 2, 1], padding="SAME", batch_dims=2) ** 2)
+        b = tf.reduce_sum(tf.nn.conv2d(x, kernel, 2, "SAME") ** 2)
+    np.testing.assert_allclose(tape.gradient(a, kernel), tape.gradient(b, kernel), rtol=1e-5)
+
+
+def test_conv_of_volumes_is_conv3d():
+    rng = np.random.RandomState(1)
+    x, f = rng.randn(2, 3, 6, 7, 2).astype(np.float32), rng.randn(2, 3, 3, 2, 4).astype(np.float32)
+    np.testing.assert_allclose(tf.raw_ops.Conv(input=x, filter=f, strides=[1, 1, 2, 1, 1], padding="SAME"),
+                               tf.nn.conv3d(x, f, [1, 1, 2, 1, 1], "SAME"), rtol=1e-5)

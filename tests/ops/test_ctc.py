@@ -132,3 +132,13 @@ def test_label_helpers():
     assert out.numpy().tolist() == [[1, 2, 0], [3, 4, 3]] and lengths.numpy().tolist() == [2, 3]
     y, place = tf.nn.ctc_unique_labels([[3, 4, 4, 3], [1, 2, 3, 1]])
     assert y.numpy().tolist() == [[3, 4, 0, 0], [1, 2, 3, 0]] and place.numpy().tolist() == [[0, 1, 1, 0], [0, 1, 2, 0]]
+
+
+def test_greedy_decoding_with_another_blank():
+    logits = np.full((4, 1, 3), -5.0, np.float32)
+    logits[np.arange(4), 0, [0, 1, 1, 2]] = 5.0
+    for blank, want in ((None, [0, 1]), (0, [1, 2]), (-2, [0, 2])):
+        (decoded,), _ = tf.nn.ctc_greedy_decoder(logits, [4], blank_index=blank)
+        assert decoded.values.numpy().tolist() == want
+    with pytest.raises(tf.errors.InvalidArgumentError, match="blank_index"):
+        tf.nn.ctc_greedy_decoder(logits, [4], blank_index=3)

@@ -122,3 +122,14 @@ def test_empty():
             tape.watch(x)
             y = f(x, 2, 2, "SAME")
         assert y.shape == (0, 2, 2, 2) and tape.gradient(y, x).shape == x.shape
+
+
+def test_explicit_padding():
+    x = np.arange(1.0, 37.0, dtype=np.float32).reshape(1, 6, 6, 1)
+    pads = [[0, 0], [1, 2], [2, 1], [0, 0]]
+    want = [7, 9, 11, 12, 19, 21, 23, 24, 31, 33, 35, 36, 31, 33, 35, 36]
+    for function in (tf.nn.max_pool, tf.nn.max_pool2d):
+        assert function(x, 3, 2, pads).numpy().ravel().tolist() == want
+    assert tf.nn.max_pool2d(-x, 3, 2, pads).numpy().max() == -1                  # padding is never the maximum
+    with pytest.raises(ValueError, match="batch or depth"):
+        tf.nn.max_pool2d(x, 3, 2, [[1, 0], [1, 2], [2, 1], [0, 0]])

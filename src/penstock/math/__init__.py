@@ -111,6 +111,7 @@ _attach(__name__, "v2", "math.", {
     "sign": "ops.math.elementwise",
     "sin": "ops.math.elementwise",
     "sinh": "ops.math.elementwise",
+    "sobol_sample": "ops.random.sobol",
     "softmax": "ops.nn.softmax",
     "softplus": "ops.nn.activation",
     "softsign": "ops.nn.activation",

@@ -49,6 +49,7 @@ _attach(__name__, "v2", "nn.", {
     "fractional_max_pool": "ops.nn.fractional_pool",
     "gelu": "ops.nn.activation",
     "in_top_k": "ops.array.sort",
+    "isotonic_regression": "ops.math.isotonic",
     "l2_loss": "ops.nn.softmax",
     "l2_normalize": "ops.nn.normalization",
     "leaky_relu": "ops.nn.activation",

@@ -659,6 +659,7 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: _builtins.bool = Fa
 from penstock import cast as cast
 from penstock.math import ceil as ceil
 from penstock.debugging import check_numerics as check_numerics
+from penstock import check_pinned as check_pinned
 from penstock.linalg import cholesky as cholesky
 from penstock.linalg import cholesky_solve as cholesky_solve
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> _Tensor: ...
@@ -919,6 +920,8 @@ def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = 
 from penstock.quantization import quantized_concat as quantized_concat
 quint16: _DType
 quint8: _DType
+from penstock import ragged_fill_empty_rows as ragged_fill_empty_rows
+from penstock import ragged_fill_empty_rows_grad as ragged_fill_empty_rows_grad
 from penstock.image import random_crop as random_crop
 from penstock.random import gamma as random_gamma
 from penstock import random_index_shuffle as random_index_shuffle

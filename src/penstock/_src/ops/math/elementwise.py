@@ -65,7 +65,8 @@ sign = unary("Sign", torch.sgn, "floating int8 int16 int32 int64", "math.sign si
              doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.")
 inv = unary("Inv", torch.reciprocal, "floating")
 reciprocal = unary("Reciprocal", torch.reciprocal, "floating", "math.reciprocal", "reciprocal", doc="1 / x.")
-square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8 uint16 uint32 uint64", "math.square square", doc="x squared.")
+square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8 uint16 uint32 uint64",
+               "math.square square", doc="x squared.")
 square.kernel(unsigned.wrapping(torch.square), types=unsigned.TYPES)
 sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="The square root of x.")
 rules.small.text.update({abs_op: "abs({})", neg: "-{}"})

@@ -29,7 +29,8 @@ def _geometry(spatial: int, attrs: dict[str, Any], error: Any) -> dict[str, Any]
     if (spatial, attrs["data_format"]) not in _FORMATS:
         raise error(f"Conv has two or three spatial dimensions, not {spatial}")
     made = {"strides": list(attrs["strides"]), "padding": attrs["padding"],
-            "data_format": _FORMATS[spatial, attrs["data_format"]], "dilations": list(attrs["dilations"]) or [1] * (spatial + 2)}
+            "data_format": _FORMATS[spatial, attrs["data_format"]],
+            "dilations": list(attrs["dilations"]) or [1] * (spatial + 2)}
     if spatial == 2:
         made["explicit_paddings"] = list(attrs["explicit_paddings"])
     elif attrs["padding"] == "EXPLICIT":

@@ -266,7 +266,8 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool =
 
     `blank_index` is the class of blanks; by default it is the last one, and negative numbers count from the end.
     """
-    out = greedy_op(inputs, sequence_length, merge_repeated=merge_repeated, blank_index=-1 if blank_index is None else blank_index)
+    out = greedy_op(inputs, sequence_length, merge_repeated=merge_repeated,
+                    blank_index=-1 if blank_index is None else blank_index)
     return [_sparse_tensor(*out[:3])], out[3]
 
 

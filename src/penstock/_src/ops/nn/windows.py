@@ -109,8 +109,8 @@ def check_steps(name: str, values: Sequence[int], data_format: str, what: str = 
     if any(v <= 0 for v in values):
         raise errors.invalid(f"{name} requires all {what} to be positive, got {list(values)}")
     if values[0] != 1 or values[channel_axis(data_format)] != 1:
-        raise errors.UnimplementedError(None, None, f"Current implementation does not yet support {what} in the batch and depth "
-                                                    "dimensions.")
+        raise errors.UnimplementedError(None, None, f"Current implementation does not yet support {what} in the batch and "
+                                                    "depth dimensions.")
 
 
 def sequence(value: Any, n: int, data_format: str, name: str) -> list[int]:

@@ -314,6 +314,39 @@ def _fill_gradient(op, _, grad, *rest):
     return None, values, None, default
 
 
+# -- rows of ragged values, by the number of their row -----------------------------------------------------------------
+ragged_fill_op = op("RaggedFillEmptyRows", "value_rowids: int64, values: T, nrows: int64, default_value: T -> "
+                    "output_value_rowids: int64, output_values: T, empty_row_indicator: bool, reverse_index_map: int64",
+                    "T: type", export_as="ragged_fill_empty_rows")
+ragged_fill_grad_op = op("RaggedFillEmptyRowsGrad",
+                         "reverse_index_map: int64, grad_values: T -> d_values: T, d_default_value: T", "T: type",
+                         export_as="ragged_fill_empty_rows_grad").no_gradient()
+ragged_fill_grad_op.shape(_fill_grad_shape)
+ragged_fill_grad_op.kernel(_fill_grad_kernel)
+
+
+@ragged_fill_op.shape
+def _ragged_fill_shape(value_rowids, values, nrows, default_value, *, c):
+    rank_is(nrows, 0), rank_is(default_value, 0), rank_is(values, 1)
+    known = c.const("nrows")
+    return [(None,), (None,), (None if known is None else int(known),), rank_is(value_rowids, 1)]
+
+
+@ragged_fill_op.kernel
+def _ragged_fill_kernel(value_rowids, values, nrows, default_value):
+    if nrows.dim() or value_rowids.dim() != 1:
+        raise errors.invalid(f"nrows must be a scalar and value_rowids a vector, saw: {arrays.show(nrows.shape)} and "
+                             f"{arrays.show(value_rowids.shape)}")
+    indices, *rest = _fill_kernel(value_rowids.unsqueeze(1), values, nrows.reshape(1), default_value)
+    return indices[:, 0], *rest
+
+
+@ragged_fill_op.gradient
+def _ragged_fill_gradient(op, _, grad, *rest):
+    values, default = ragged_fill_grad_op(op.outputs[3], grad)
+    return None, values, None, default
+
+
 @export("sparse.fill_empty_rows", v1=["sparse_fill_empty_rows"])
 def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
     """The sparse tensor with `default_value` at column 0 of every row without elements, and which rows those were."""

@@ -88,6 +88,25 @@ def _mutable_dense_hash_table_kernel(empty_key, deleted_key=None, *, container, 
                                           initial_num_buckets, max_load_factor))
 
 
+def _anonymous(name: str, inputs: str, attrs: str, make: Any) -> None:
+    """An op whose table only its handle knows: it ends with the last reference to it."""
+    made = op(f"Anonymous{name}", f"{inputs} -> table_handle: resource", f"{_TYPES}{attrs}", stateful=True).no_gradient()
+    made.shape(lambda *_: ())
+    made.kernel(make, device="cpu")
+
+
+_anonymous("HashTable", "", "", lambda *, key_dtype, value_dtype, node: StaticTable("", node.name, key_dtype, value_dtype))
+_anonymous("MutableHashTable", "", "", lambda *, key_dtype, value_dtype, node: Table("", node.name, key_dtype, value_dtype))
+_anonymous("MutableHashTableOfTensors", "", ", value_shape: shape = []",
+           lambda *, key_dtype, value_dtype, value_shape, node: Table("", node.name, key_dtype, value_dtype,
+                                                                      _known(value_shape)))
+_anonymous("MutableDenseHashTable", "empty_key: key_dtype, deleted_key: key_dtype",
+           ", value_shape: shape = [], initial_num_buckets: int = 131072, max_load_factor: float = 0.8",
+           lambda empty_key, deleted_key, *, key_dtype, value_dtype, value_shape, initial_num_buckets, max_load_factor, node:
+           DenseTable("", node.name, key_dtype, value_dtype, _known(value_shape), empty_key, deleted_key, initial_num_buckets,
+                      max_load_factor))
+
+
 def _known(shape: Any) -> tuple:
     if not shape.is_fully_defined():
         raise errors.invalid(f"value_shape must be fully defined, got {shape}")

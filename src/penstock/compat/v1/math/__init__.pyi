@@ -111,6 +111,7 @@ from penstock import sigmoid as sigmoid
 from penstock import sign as sign
 from penstock import sin as sin
 from penstock import sinh as sinh
+from penstock.math import sobol_sample as sobol_sample
 def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> _Tensor: ...
 from penstock.math import softplus as softplus
 from penstock.math import softsign as softsign

@@ -58,6 +58,7 @@ _attach(__name__, "v1", "nn.", {
     "fractional_max_pool": "ops.nn.fractional_pool",
     "fused_batch_norm": "ops.nn.normalization",
     "in_top_k": "ops.array.sort",
+    "isotonic_regression": "ops.math.isotonic",
     "l2_loss": "ops.nn.softmax",
     "l2_normalize": "ops.nn.normalization",
     "leaky_relu": "ops.nn.activation",

@@ -61,6 +61,7 @@ def fractional_avg_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = Fa
 def fractional_max_pool(value: Any, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False, deterministic: bool = False, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any: ...
 def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001, data_format: str = "NHWC", is_training: bool = True, name: str | None = None, exponential_avg_factor: float = 1.0) -> tuple[Any, ...]: ...
 from penstock.compat.v1.math import in_top_k as in_top_k
+from penstock.nn import isotonic_regression as isotonic_regression
 from penstock.nn import l2_loss as l2_loss
 from penstock.compat.v1.linalg import l2_normalize as l2_normalize
 from penstock.nn import leaky_relu as leaky_relu
