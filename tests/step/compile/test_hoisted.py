@@ -113,3 +113,18 @@ def test_session_of_constants():
         found = [sess.run(y, {at: x}) for _ in range(8)]
     for value in found:
         np.testing.assert_allclose(value, found[0], rtol=1e-4, atol=1e-4)
+
+
+def test_reads_that_wait_for_something_else():
+    """A variable that is only read depends on nothing, even where the program lets the read wait for another's update."""
+    weights, total = tf.Variable(np.ones((64, 64), "f")), tf.Variable(0.0)
+
+    @tf.function
+    def f(x):
+        with tf.control_dependencies([total.assign_add(tf.reduce_sum(x))]):
+            w = tf.transpose(weights.read_value()) * 2.0
+        return tf.matmul(x, w)
+    x = np.ones((2, 64), "f")
+    for n in range(1, 8):
+        np.testing.assert_array_equal(f(x), np.full((2, 64), 128.0))
+        assert float(total) == 128.0 * n

@@ -62,7 +62,7 @@ def split(step: StepGraph) -> Split | None:
     given = sum(_size(t) for op in constant if _is_read(op) or bound_once(op) for t in op.outputs)
     if not between or not _LEAST <= sum(map(_size, tensors)) <= _LARGER * given:
         return None
-    first = _needed(tensors, step, step.fed, [], constant)
+    first = _needed(tensors, step, step.fed, [], set(step.ops))            # what is only read depends on no other op
     rest = _needed(step.fetches, step, step.fed | set(between), step.targets, constant)
     return Split(first, tensors, [p for _, p in between.values()], rest)
 
@@ -100,18 +100,18 @@ def _size(t: Value) -> int:
     return math.prod(t.dims) if t.dims is not None and None not in t.dims else 0
 
 
-def _needed(tensors: list[Value], step: StepGraph, fed: set[int], targets: list[Node], constant: set[Node]
+def _needed(tensors: list[Value], step: StepGraph, fed: set[int], targets: list[Node], unawaited: set[Node]
             ) -> list[Node]:
-    """The ops that some tensors and targets need, in the order of the step. Those in `fed` are given, and no op waits for one
-    that depends on variables alone."""
+    """The ops that some tensors and targets need, in the order of the step. Those in `fed` are given, and no op waits for those
+    in `unawaited`."""
     live = {*targets, *(t.op for t in tensors if id(t) not in fed)}
-    live -= {op for op in constant if op in targets and not any(t.op is op for t in tensors)}
+    live -= {op for op in unawaited if op in targets and not any(t.op is op for t in tensors)}
     out = []
     for op in reversed(step.ops):
         if op in live:
             out.append(op)
             live.update(t.op for t in op.inputs if id(t) not in fed)
-            live.update(c for c in op.control_inputs if c not in constant)
+            live.update(c for c in op.control_inputs if c not in unawaited)
     return out[::-1]
 
 
