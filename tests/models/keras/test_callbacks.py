@@ -1,5 +1,7 @@
 """Callbacks of tf.keras: what training tells them, and what they do."""
 import csv
+import gzip
+import json
 import os
 import re
 
@@ -157,8 +159,37 @@ def test_tensorboard_writes_metrics_and_weights(tmp_path):
         K.callbacks.TensorBoard(wwrite_images=True)
 
 
+@pytest.mark.parametrize("batches, steps", [((2, 3), 2), ("2,3", 2), (4, 1), ((3, 100), 6)])
+def test_tensorboard_profiles_batches(tmp_path, batches, steps):
+    """The trace has the steps of these batches, over the borders of epochs; a range past the end stops at the end."""
+    model = K.Sequential([K.Input((2,)), K.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+    class Marked(K.callbacks.Callback):
+        """Names every batch in the trace."""
+
+        def on_train_batch_begin(self, batch, logs=None):
+            self.block = tf.profiler.experimental.Trace("one_batch")
+            self.block.__enter__()
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.block.__exit__(None, None, None)
+
+    model.fit(np.ones([8, 2]), np.ones([8, 1]), 2, epochs=2, verbose=0,
+              callbacks=[K.callbacks.TensorBoard(str(tmp_path), profile_batch=batches), Marked()])
+    trace, = tmp_path.glob("plugins/profile/*/*.trace.json.gz")
+    events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    assert sum(e.get("name") == "one_batch" and e.get("cat") == "user_annotation" for e in events) == steps
+
+
+@pytest.mark.parametrize("batches", [-1, (3, 2), (1, 2, 3), "a"])
+def test_tensorboard_refuses_batches_to_profile(batches):
+    with pytest.raises(ValueError):
+        K.callbacks.TensorBoard(profile_batch=batches)
+
+
 def test_tensorboard_of_1x_writes_one_file(tmp_path):
-    board = tf1.keras.callbacks.TensorBoard(str(tmp_path), update_freq=40, write_graph=False)
+    board = tf1.keras.callbacks.TensorBoard(str(tmp_path), update_freq=40, write_graph=False, profile_batch=0)
     model().fit(X, Y, epochs=2, batch_size=20, verbose=0, validation_data=(X, Y), callbacks=[board])
     name, = os.listdir(tmp_path)
     found = {}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.base.dtypes import string
@@ -20,10 +21,22 @@ from penstock._src.io.events import EventsWriter
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.callbacks.base import Callback
 from penstock._src.ops.io.summary import histogram_message, image_message, tensor_message
+from penstock._src.training.profiler import sampling as profiler
 
 
 def _scalar(tag: str, value: Any) -> Any:
     return Summary(value=[Summary.Value(tag=tag, simple_value=float(value))])
+
+
+def _batch_range(profile_batch: Any) -> tuple[int, int]:
+    """The first and the last batch to profile, from a number, a pair, or a text "first,last"; (0, 0) for none."""
+    if isinstance(profile_batch, str):
+        profile_batch = [int(word) for word in profile_batch.split(",")]
+    found = tuple(profile_batch) if isinstance(profile_batch, (list, tuple)) else (profile_batch, profile_batch)
+    if len(found) != 2 or not all(isinstance(n, int) for n in found) or not 0 <= found[0] <= found[1]:
+        raise ValueError("`profile_batch` should be a non-negative integer or a pair of them, the smaller one first; received "
+                         f"{profile_batch!r}")
+    return found
 
 
 @export(v2=["keras.callbacks.TensorBoard"])
@@ -33,13 +46,14 @@ class TensorBoard(Callback):
 
     >>> model.fit(x, y, callbacks=[tf.keras.callbacks.TensorBoard("/tmp/log")])
 
-    `profile_batch` is taken and has no effect: `tf.summary.trace_on` and `Session.run` with a trace show what steps do.
+    `profile_batch` is the batch, or the first and the last batch, of which `tf.profiler.experimental` writes a trace into
+    `plugins/profile` below the log directory; batches are counted from 1 over all epochs, and 0 is none.
     """
 
     _train = "train"                # where the files of training are, below the log directory
 
     def __init__(self, log_dir: Any = "logs", histogram_freq: int = 0, write_graph: bool = True, write_images: bool = False,
-                 update_freq: Any = "epoch", profile_batch: Any = 2, embeddings_freq: int = 0, embeddings_metadata: Any = None,
+                 update_freq: Any = "epoch", profile_batch: Any = 0, embeddings_freq: int = 0, embeddings_metadata: Any = None,
                  **kwargs: Any):
         super().__init__()
         self._check(kwargs)
@@ -48,6 +62,8 @@ class TensorBoard(Callback):
         self.embeddings_freq, self.embeddings_metadata = embeddings_freq, embeddings_metadata
         self._writers: dict[str, EventsWriter] = {}
         self._steps = 0
+        self._profiled = _batch_range(profile_batch)
+        self._batches, self._profiling = 0, False
 
     def _check(self, kwargs: dict[str, Any]) -> None:
         for known in ("batch_size", "write_grads", "embeddings_layer_names", "embeddings_data", "write_steps_per_second"):
@@ -92,8 +108,25 @@ class TensorBoard(Callback):
         """Resets the count of batches."""
         self._steps, self._seen = 0, 0
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Starts the profiler before the first batch of `profile_batch`."""
+        self._batches += 1
+        if self._batches == self._profiled[0]:
+            try:
+                profiler.start(self.log_dir)
+                self._profiling = True
+            except errors.AlreadyExistsError as e:
+                logging.error("Failed to start the profiler for `profile_batch`: %s", e.message)
+
+    def _stop_profiler(self, at: int) -> None:
+        """Writes the profile when batch `at` is the last of `profile_batch` or later."""
+        if self._profiling and at >= self._profiled[1]:
+            self._profiling = False
+            profiler.stop()
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Writes the metrics of a batch, if it is time."""
+        """Writes the metrics of a batch, and the profile, if it is time."""
+        self._stop_profiler(self._batches)
         if self.update_freq == "epoch":
             return
         self._steps += 1
@@ -156,7 +189,8 @@ class TensorBoard(Callback):
             f.write("\n".join(lines) + "\n")
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Closes the files."""
+        """Closes the files, and ends a profile that is still being taken."""
+        self._stop_profiler(self._profiled[1])
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
@@ -204,7 +238,8 @@ class TensorBoardV1(TensorBoard):
         """Batches and samples are counted over all calls of fit."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Writes the metrics of a batch, if it is time."""
+        """Writes the metrics of a batch, and the profile, if it is time."""
+        self._stop_profiler(self._batches)
         self.on_batch_end(batch, logs)
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -225,7 +260,8 @@ class TensorBoardV1(TensorBoard):
             self.writer.flush()
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Closes the file."""
+        """Closes the file, and ends a profile that is still being taken."""
+        self._stop_profiler(self._profiled[1])
         if self.writer is not None:
             self.writer.close()
         if isinstance(self.writer, EventsWriter):
