@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not pointwise.available(), reason="penstock was 
 REFERENCE = {
     "ADD": lambda a, b: a + b, "SUB": lambda a, b: a - b, "MUL": lambda a, b: a * b, "DIV": lambda a, b: a / b,
     "NEG": lambda a: -a, "SQUARE": lambda a: a * a, "COPY": lambda a: a, "ADD_PRODUCT": lambda a, b, c: a + b * c,
-    "SIGMOID": torch.sigmoid, "TANH": torch.tanh,
+    "SIGMOID": torch.sigmoid, "TANH": torch.tanh, "ERF": torch.erf,
     "EXP": torch.exp, "ABS": torch.abs, "RELU": torch.relu, "MAXIMUM": lambda a, b: torch.maximum(a, b),
     "MINIMUM": lambda a, b: torch.minimum(a, b), "RELU_GRAD": lambda g, x: torch.where(x > 0, g, 0.0),
     "SQUARED_DIFFERENCE": lambda a, b: (a - b) ** 2, "RECIPROCAL": torch.reciprocal,

@@ -280,3 +280,93 @@ def test_rows_of_any_length(shape, other):
         a, b = tf.placeholder(tf.float32, x.shape), tf.placeholder(tf.float32, y.shape)
         found = sess.run(tf.tanh(a * b + 0.5) - tf.square(a - b), {a: x, b: y})
     np.testing.assert_allclose(found, np.tanh(x * y + 0.5) - np.square(x - y), rtol=1e-4, atol=1e-5)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+def fed(*shape, seed=0):
+    """A tensor of known values that no pass folds."""
+    return tf.placeholder_with_default(numbers(seed, *shape), shape)
+
+
+def keras_norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-3)
+
+
+def plain_norm(x, gamma, beta):
+    centred = x - tf.reduce_mean(x, -1, keepdims=True)
+    return centred / tf.sqrt(tf.reduce_mean(centred * centred, -1, keepdims=True) + 1e-3) * gamma + beta
+
+
+def rms_norm(x, gamma, beta):
+    return x * tf.rsqrt(tf.reduce_sum(tf.square(x), -1, keepdims=True) / 64 + 1e-3) * gamma
+
+
+@pytest.mark.parametrize("norm", [keras_norm, plain_norm, rms_norm])
+def test_a_norm_over_rows_and_its_gradient_are_one_pass_each(norm):
+    x, gamma, beta, target = fed(4, 80, 64), fed(64, seed=1), fed(64, seed=2), fed(4, 80, 64, seed=3)
+    y = norm(x, gamma, beta)
+    assert joined([y]) == 1
+    grads = tf.gradients(tf.reduce_sum(y * target), [x, gamma])
+    assert joined(grads) <= 2
+    assert not any(f": {op} ->" in source(grads) for op in ("Mean", "RsqrtGrad", "SqrtGrad", "BroadcastTo"))
+
+
+@pytest.mark.parametrize("mask", [(20, 80), (5, 20, 80), (3, 1, 1, 80), (3, 1, 20, 80), (1, 5, 1, 80), (3, 5, 20, 80),
+                                  (80,)])
+def test_masked_softmax_and_its_gradient(mask):
+    x, keep, target = fed(3, 5, 20, 80), tf.placeholder_with_default(numbers(1, *mask) > -0.5, mask), fed(3, 5, 20, 80, seed=2)
+    y = tf.nn.softmax(tf.where_v2(keep, x / 3.0, -1e9)) + tf.nn.log_softmax(x + tf.cast(keep, tf.float32))
+    assert joined([y]) >= 1 and ": Softmax ->" not in source([y]) and ": SelectV2 ->" not in source([y])
+    assert joined(tf.gradients(tf.reduce_sum(y * target), [x])) >= 1
+
+
+def test_gradients_compute_light_values_again():
+    x, target = fed(64, 512), fed(64, 512, seed=1)
+    inner = 0.8 * (x + 0.04 * x * x * x)
+    grad, = tf.gradients(tf.reduce_sum(0.5 * x * (1.0 + tf.tanh(inner)) * target), [x])
+    assert joined([grad]) == 1
+    y = tf.matmul(0.5 * x * (1.0 + tf.tanh(inner)), fed(512, 512, seed=2))
+    text = source(tf.gradients(tf.reduce_sum(tf.square(y)), [x]))
+    first = next(line for line in text.splitlines() if "_Pointwise ->" in line)
+    assert first.count("float32[64,512]") == 2                    # the hyperbolic tangent and the result
+
+
+def test_dropout_is_one_pass():
+    x = fed(64, 512)
+    with tf.Session(config=config()) as sess:
+        y = tf.nn.dropout(x, rate=0.25, seed=3)
+        loss = tf.reduce_sum(tf.matmul(y, fed(512, 8, seed=1)))
+        assert sess.explain([y]).count("_Pointwise ->") == 1
+        kept, grad, given = sess.run([y, tf.gradients(loss, [x])[0], x])
+    np.testing.assert_allclose(kept[kept != 0], given[kept != 0] / 0.75, rtol=1e-6)
+    assert ((grad != 0) == (kept != 0)).all() and 0.2 < (kept == 0).mean() < 0.3
+
+
+def made_of(rng, values, mask):
+    """A random op on some of the values, all of them float32."""
+    a, b = (values[i] for i in rng.randint(0, len(values), 2))
+    row = [tf.reduce_sum, tf.reduce_mean, tf.reduce_max][rng.randint(3)]
+    makers = [lambda: a * b, lambda: a - b, lambda: tf.tanh(a), lambda: row(a, -1, keepdims=True), lambda: tf.nn.softmax(a),
+              lambda: tf.where_v2(mask, a, b), lambda: tf.cast(a > b, tf.float32) * a, lambda: tf.exp(-tf.square(a)),
+              lambda: tf.rsqrt(tf.square(a) + 1.0), lambda: tf.sqrt(tf.abs(a) + 0.5), lambda: tf.erf(a) + b,
+              lambda: tf.nn.log_softmax(a), lambda: tf.concat([a, a], -1)[..., 2:2 + int(a.shape[-1])],
+              lambda: 1.0 / (2.0 + tf.square(a)), lambda: tf.broadcast_to(row(a, -1, keepdims=True), a.shape) + a,
+              lambda: tf.transpose(tf.transpose(a) * 2.0)]
+    return makers[rng.randint(len(makers))]()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_graphs_with_rows_and_their_gradients(seed, monkeypatch):
+    monkeypatch.setattr("penstock._src.step.optimize.pointwise._LARGE", 1)
+    rng = np.random.RandomState(seed)
+    shape = tuple(int(n) for n in (rng.randint(1, 4), rng.randint(1, 40), rng.choice([8, 11, 16, 33, 300, 1030])))
+    part = shape[int(rng.randint(0, 3)):]
+    mask = tf.placeholder_with_default(rng.rand(*part) > 0.4, part) if seed % 2 else fed(*shape, seed=seed) > 0.1
+    x = fed(*shape, seed=seed)
+    values = [x, fed(shape[-1], seed=seed + 1), fed(*shape[:-1], 1, seed=seed + 2), fed(*shape, seed=seed + 3)]
+    for _ in range(12):
+        values.append(made_of(rng, values, mask))
+    values = [v for v in values if v.shape.is_fully_defined()]
+    loss = tf.add_n([tf.reduce_mean(tf.square(v)) for v in values[-5:]])
+    joined([*values[-3:], loss, *[g for g in tf.gradients(loss, [x]) if g is not None]])

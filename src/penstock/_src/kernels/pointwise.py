@@ -1,4 +1,4 @@
-"""Several operations on each element of float32 arrays, in one pass over them: `_pointwise.c`, compiled when penstock is
+"""Several operations on each element of float32 arrays, in one pass over them: `_fused.c`, compiled when penstock is
 installed with a compiler.
 
 Without it `available` says no, and operations run one by one. A `Plan` is made once and run on tensors of the sizes that it was
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,12 +19,15 @@ from penstock._src.kernels.host_threads import compiled
 
 SLOTS, ROOMS, LARGEST = 96, 24, (1 << 31) - 1       # what fits into a plan, and elements of a tensor
 SAME, PER_ROW = -1, -2                              # strides of what is one number for all, or one for each row
-_WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0, "RSQRT": 2.0,
+_WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "ERF": 2.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0, "RSQRT": 2.0,
          "RECIPROCAL": 1.0}                         # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
 _NARROW, _FEW = 8, 256                              # columns with which many rows are faster one op at a time
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
-_kernels = functools.partial(compiled, "_pointwise")
+_BLOCK, WIDEST = 1 << 10, 1 << 12                   # elements of a block, and columns of rows that a block may have as a whole
+_ROOMS, _NARROW_ROOMS, _NUMBERS = 1 << 10, 2 << 10, 3 << 10      # slots, until it is known how many there are of each kind
+_REDUCES = "ROW_"                                   # begins the names of instructions that make one number of a row
+_kernels = functools.partial(compiled, "_fused")
 
 
 def available() -> bool:
@@ -66,16 +69,22 @@ def _code(kind: str, size: int) -> bytes:
 class Columns(NamedTuple):
     """Columns of a tensor, as many as the plan has: from element `offset` on, rows `stride` elements apart (0: one for all).
 
-    A stride of SAME or PER_ROW repeats one number over all columns: the tensor's only one, or that of the row.
+    A stride of SAME or PER_ROW repeats one number over all columns: the tensor's only one, or that of the row. With a `period`,
+    rows begin again after so many. With `every`, the rows are those of `times` arrays that are `jump` elements apart and take
+    turns, each for so many rows.
     """
 
     tensor: int
     offset: int
     stride: int
+    period: int = 0
+    every: int = 0
+    times: int = 1
+    jump: int = 0
 
 
 class Step(NamedTuple):
-    """An instruction (`ADD`, `TANH`, … of `_pointwise.c`) on terms, by their numbers."""
+    """An instruction (`ADD`, `TANH`, … of `_fused.c`) on terms, by their numbers."""
 
     kind: str
     sources: tuple[int, ...]
@@ -87,16 +96,17 @@ Term = Columns | Step | float
 class Plan:
     """Computes `terms` and writes some of them into new tensors of the shapes `results`.
 
-    `sizes` are the elements of the tensors that are given; `written` says where in the results (by their numbers) which terms
-    go. All has `rows` times `columns` elements, and there is at least one.
+    `sizes` are the elements of the tensors that are given, of which those in `truths` are boolean; `written` says where in the
+    results (by their numbers) which terms go. All has `rows` times `columns` elements, and there is at least one; terms that
+    are one number for each row have `rows`.
     """
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],
-                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]]):
+                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = ()):
         self.rows, self.columns, self.sizes, self.results = rows, columns, list(sizes), list(results)
-        self.terms, self.written = list(terms), list(written)
+        self.terms, self.written, self.truths = list(terms), list(written), frozenset(truths)
         self._run = _kernels().run
-        self.code = _Assembler(rows, columns, sizes, results, terms, written).code()
+        self.code = _Assembler(rows, columns, sizes, results, terms, written, self.truths).code()
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """The results for some tensors."""
@@ -112,7 +122,7 @@ class Plan:
         rest = [i for i in range(len(self.results)) if i not in chosen]
         written = [(term, _moved(to, rest, chosen, self.rows * self.columns)) for term, to in self.written]
         results = [*(self.results[i] for i in rest), (len(chosen), *self.results[chosen[0]])]
-        return Plan(self.rows, self.columns, self.sizes, results, self.terms, written)
+        return Plan(self.rows, self.columns, self.sizes, results, self.terms, written, self.truths)
 
     def with_one_value(self, chosen: list[int]) -> Plan:
         """The same, with some of the given tensors, which are of the plan's shape, in one array: the last that is given."""
@@ -120,34 +130,47 @@ class Plan:
         size = self.rows * self.columns
         terms = [_moved(t, rest, chosen, size) if isinstance(t, Columns) else t for t in self.terms]
         sizes = [*(self.sizes[i] for i in rest), size * len(chosen)]
-        return Plan(self.rows, self.columns, sizes, self.results, terms, self.written)
+        truths = [rest.index(i) for i in self.truths]
+        return Plan(self.rows, self.columns, sizes, self.results, terms, self.written, truths)
 
 
 def _moved(place: Columns, rest: list[int], chosen: list[int], size: int) -> Columns:
     """Where columns are when some tensors of that size are parts of one behind the rest."""
     if place.tensor in chosen:
-        return Columns(len(rest), place.offset + chosen.index(place.tensor) * size, place.stride)
+        return place._replace(tensor=len(rest), offset=place.offset + chosen.index(place.tensor) * size)
     return place._replace(tensor=rest.index(place.tensor))
 
 
 class _Assembler:
-    """Writes the code of a plan: see `_pointwise.c`."""
+    """Writes the code of a plan: see `_fused.c`.
+
+    A term is *narrow* if it is one number for all columns of a row; it has a vector for each row, not a block.
+    """
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],
-                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]]):
+                 terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = ()):
         self.shape, self.sizes, self.given = (rows, columns), [*sizes, *map(math.prod, results)], len(sizes)
-        self.terms = terms
+        self.terms, self.truths = terms, truths
         self.operands: list[Columns] = [t for t in terms if isinstance(t, Columns)]
         self.numbers: list[float] = [t for t in terms if isinstance(t, float)]
         self.places: dict[int, list[int]] = {}       # term -> operands that it is written to
-        for term, columns_ in written:
+        for term, columns_ in sorted(written, key=lambda w: w[1].stride >= 0):      # narrow ones first: others copy them
             self.places.setdefault(term, []).append(len(self.operands))
             self.operands.append(columns_._replace(tensor=columns_.tensor + len(sizes)))
         self.last = {source: i for i, t in enumerate(terms) if isinstance(t, Step) for source in t.sources}
-        self.free: list[int] = []
-        self.rooms = 0
+        self.whole = any(isinstance(t, Step) and t.kind.startswith(_REDUCES) for t in terms)
+        self.narrow = self._narrow()
+        self.free: dict[bool, list[int]] = {False: [], True: []}
+        self.rooms = {False: 0, True: 0}
         self.instructions: list[tuple[int, ...]] = []
         self.work = 0.0
+
+    def _narrow(self) -> list[bool]:
+        found: list[bool] = []
+        for term in self.terms:
+            found.append(term.stride < 0 if isinstance(term, Columns) else isinstance(term, float) or
+                         term.kind.startswith(_REDUCES) or all(found[s] for s in term.sources))
+        return found
 
     def code(self) -> bytes:
         """The plan as bytes."""
@@ -157,7 +180,7 @@ class _Assembler:
             if isinstance(term, Columns):
                 slots[i] = next(operands)
             elif isinstance(term, float):
-                slots[i] = -1 - next(numbers)          # behind the rooms, of which the number is not known yet
+                slots[i] = _NUMBERS + next(numbers)
             else:
                 self._instruct(i, term, slots)
         for i, term in enumerate(self.terms):
@@ -165,39 +188,60 @@ class _Assembler:
                 for place in self.places.get(i, ()):
                     self._write("COPY", place, (slots[i],))
         self._join_rows()
-        behind = len(self.operands) + self.rooms
-        rows = [[s if s >= 0 else behind - 1 - s for s in line] for line in self.instructions]
-        filled = self.rooms + len(self.numbers) + sum(o.stride < 0 for o in self.operands)
-        if behind + len(self.numbers) > SLOTS or filled > ROOMS or max(self.sizes) > LARGEST:
+        begins = [0, len(self.operands), len(self.operands) + self.rooms[False], len(self.operands) + sum(self.rooms.values())]
+        rows = [[kind, *(begins[s // _ROOMS] + s % _ROOMS for s in places)] for kind, *places in self.instructions]
+        filled = sum(o.tensor in self.truths for o in self.operands) + self.rooms[False]
+        if begins[-1] + len(self.numbers) > SLOTS or filled > ROOMS or max(self.sizes) > LARGEST or \
+                self.whole and self.shape[1] > WIDEST:
             raise ValueError("too much for one plan")
-        header = (self.given, len(self.sizes) - self.given, *self.shape, len(self.operands), self.rooms, len(self.numbers),
-                  len(rows), math.ceil(self.work))
-        flat = [*header, *self.sizes, *(n for o in self.operands for n in o), *(n for row in rows for n in row)]
+        header = (self.given, len(self.sizes) - self.given, *self.shape, len(self.operands), self.rooms[False],
+                  self.rooms[True], len(self.numbers), len(rows), math.ceil(self.work), self._down(), self.whole)
+        truths = [i in self.truths for i in range(len(self.sizes))]
+        flat = [*header, *self.sizes, *truths, *(n for o in self.operands for n in self._numbers_of(o)),
+                *(n for row in rows for n in row)]
         return struct.pack(f"={len(flat)}i{len(self.numbers)}f", *flat, *self.numbers)
+
+    def _numbers_of(self, o: Columns) -> tuple[int, ...]:
+        """An operand as `_fused.c` has it: one without turns or periods has those of all rows."""
+        rows = self.shape[0]
+        return (*o[:3], o.period or rows, o.every or rows, o.times, o.jump)
+
+    def _down(self) -> int:
+        """The rows of a block: as many as fit, and no operand begins again within them."""
+        rows, columns = self.shape
+        down = max(1, _BLOCK // columns)
+        limits = {n for o in self.operands for n in (o.period, o.every) if n}
+        return down if not limits else max(d for d in range(1, down + 1) if all(n % d == 0 for n in limits))
 
     def _join_rows(self) -> None:
         """Makes one row of all where no operand begins again with a row: short rows leave lanes and time unused."""
         rows, columns = self.shape
-        if all(o.stride in (columns, SAME) for o in self.operands):
+        if not self.whole and all(o.stride in (columns, SAME) and not o.period and not o.every for o in self.operands):
             self.shape = (1, rows * columns)
         elif columns < _NARROW and rows > _FEW:
             raise ValueError("rows are too short")
 
     def _instruct(self, i: int, step: Step, slots: dict[int, int]) -> None:
         sources = tuple(slots[s] for s in step.sources)
-        places = self.places.get(i, ())
-        if places:
-            to = places[0]
-        elif self.free:
-            to = self.free.pop()
+        places, narrow = self.places.get(i, ()), self.narrow[i]
+        reduces = step.kind.startswith(_REDUCES)
+        if places and not (reduces and self.operands[places[0]].stride >= 0):
+            to, rest = places[0], places[1:]
         else:
-            to, self.rooms = len(self.operands) + self.rooms, self.rooms + 1
+            to, rest = self._room(narrow), places
         self._write(step.kind, to, sources)
-        for place in places[1:]:
+        for place in rest:
             self._write("COPY", place, (to,))
         slots[i] = to
-        self.free.extend(slots[s] for s in set(step.sources)
-                         if self.last[s] == i and isinstance(self.terms[s], Step) and s not in self.places)
+        for s in set(step.sources):
+            if self.last[s] == i and isinstance(self.terms[s], Step) and s not in self.places:
+                self.free[self.narrow[s]].append(slots[s])
+
+    def _room(self, narrow: bool) -> int:
+        if self.free[narrow]:
+            return self.free[narrow].pop()
+        self.rooms[narrow] += 1
+        return (_NARROW_ROOMS if narrow else _ROOMS) + self.rooms[narrow] - 1
 
     def _write(self, kind: str, to: int, sources: tuple[int, ...]) -> None:
         padded = (*sources, *[sources[0]] * (3 - len(sources)))

@@ -112,6 +112,10 @@ class pointwise:
     """step/optimize/pointwise.py"""
 
     instruction: RuleTable[str] = RuleTable()  # of kernels/pointwise.py, which does the same to float32
+    formula: RuleTable[Callable] = RuleTable() # (Terms, *sources) -> the term that is the result, by several instructions
+    # a reduction whose second input is the axes, or an op over the last axis: it needs whole rows
+    over_rows: set[OpDef] = set()
+    reduces: set[OpDef] = set()                # those of `over_rows` whose result is one number for each row
     # (op) -> type, inputs, attributes of an op that returns the same without a row that is added to it, and the row; or None
     without_row: RuleTable[Callable] = RuleTable()
 

@@ -22,6 +22,7 @@ from penstock._src.ops.registry import get, op
 broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: type, Tidx: type in {index} = int32",
                      export_as="broadcast_to")
 rules.arithmetic.repeats[broadcast_to_op] = 0
+rules.pointwise.instruction[broadcast_to_op] = "COPY"
 
 
 @broadcast_to_op.shape

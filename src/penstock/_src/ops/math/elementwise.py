@@ -210,6 +210,7 @@ def _scaled_gaussian(grad: Tensor, factor: float, exponent: Tensor) -> Tensor:
     return grad * convert(factor, grad.dtype.base_dtype) * exp(exponent)
 
 
+rules.pointwise.instruction[erf] = "ERF"
 erf.gradient(lambda op, grad: _scaled_gaussian(grad, 2 / math.sqrt(math.pi), -square(op.inputs[0])))
 erfc.gradient(lambda op, grad: _scaled_gaussian(grad, -2 / math.sqrt(math.pi), -square(op.inputs[0])))
 erfinv.gradient(lambda op, grad: _scaled_gaussian(grad, math.sqrt(math.pi) / 2, square(op.outputs[0])))
@@ -308,6 +309,26 @@ inv_grad = _from_result("InvGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y)
 reciprocal_grad = _from_result("ReciprocalGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
 sqrt_grad = _from_result("SqrtGrad", lambda y, dy: _unless_zero(dy, dy * 0.5 / _conj(y)))
 rsqrt_grad = _from_result("RsqrtGrad", lambda y, dy: _unless_zero(dy, dy * -0.5 * _conj(y).pow(3)))
+
+
+def _unless_zero_terms(terms: Any, dy: int, out: int) -> int:
+    return terms.step_of("SELECT", dy, out, terms.number(0.0))
+
+
+@rules.pointwise.formula(inv_grad, reciprocal_grad)
+def _reciprocal_grad_terms(terms: Any, y: int, dy: int) -> int:
+    return _unless_zero_terms(terms, dy, terms.step_of("MUL", terms.step_of("NEG", dy), terms.step_of("SQUARE", y)))
+
+
+@rules.pointwise.formula(sqrt_grad)
+def _sqrt_grad_terms(terms: Any, y: int, dy: int) -> int:
+    return _unless_zero_terms(terms, dy, terms.step_of("DIV", terms.step_of("MUL", dy, terms.number(0.5)), y))
+
+
+@rules.pointwise.formula(rsqrt_grad)
+def _rsqrt_grad_terms(terms: Any, y: int, dy: int) -> int:
+    cube = terms.step_of("MUL", terms.step_of("SQUARE", y), y)
+    return _unless_zero_terms(terms, dy, terms.step_of("MUL", terms.step_of("MUL", dy, terms.number(-0.5)), cube))
 
 
 def _times(factor: float, x: Tensor) -> Tensor:

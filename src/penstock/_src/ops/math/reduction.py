@@ -223,6 +223,11 @@ class _Reduced:
         return get("Cast")(size // get("Maximum")(get("Size")(self.op.outputs[0]), 1), DstT=dtype)
 
 
+rules.pointwise.instruction.update({sum_op: "ROW_SUM", max_op: "ROW_MAXIMUM"})
+rules.pointwise.formula[mean_op] = lambda terms, x: terms.step_of(
+    "DIV", terms.step_of("ROW_SUM", x), terms.number(float(terms.columns)))
+rules.pointwise.reduces |= {sum_op, max_op, mean_op}
+rules.pointwise.over_rows |= rules.pointwise.reduces
 sum_op.gradient(lambda op, grad: (_Reduced(op).spread(grad), None))
 
 

@@ -17,6 +17,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import named_only, renamed
 from penstock._src.ops.array.array import known, shape_of
 from penstock._src.ops.composite import dispatched
@@ -42,6 +43,21 @@ def _vectors(logits: torch.Tensor) -> torch.Tensor:
 
 softmax_op.kernel(lambda logits: torch.softmax(_vectors(logits), -1))
 log_softmax_op.kernel(lambda logits: torch.log_softmax(_vectors(logits), -1))
+
+
+@rules.pointwise.formula(softmax_op)
+def _softmax_terms(terms: Any, x: int) -> int:
+    x = terms.step_of("EXP", terms.step_of("SUB", x, terms.step_of("ROW_MAXIMUM", x)))
+    return terms.step_of("MUL", x, terms.step_of("RECIPROCAL", terms.step_of("ROW_SUM", x)))
+
+
+@rules.pointwise.formula(log_softmax_op)
+def _log_softmax_terms(terms: Any, x: int) -> int:
+    x = terms.step_of("SUB", x, terms.step_of("ROW_MAXIMUM", x))
+    return terms.step_of("SUB", x, terms.step_of("LOG", terms.step_of("ROW_SUM", terms.step_of("EXP", x))))
+
+
+rules.pointwise.over_rows |= {softmax_op, log_softmax_op}
 
 
 def _sum_last(x: Any) -> Any:

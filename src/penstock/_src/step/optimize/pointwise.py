@@ -5,9 +5,15 @@ as long as its work. Outside of loops, ops on large arrays take as long as readi
 faster than several. (Ops on small arrays there are left to recordings, which call ATen without Python.)
 
 Ops that name the instruction that does the same (`rules.pointwise`) are joined where shapes are known: `kernels/pointwise.py`
-runs their instructions in one pass. Rows, columns and numbers are repeated over the shape. Parts of an array that an op has cut
-along the last axis are read where they are, and values that are put side by side along it are written side by side. A bias
-that a product of matrices adds to each row is added here.
+runs their instructions in one pass. Rows, columns, numbers and masks are repeated over the shape. Parts of an array that an op
+has cut along the last axis are read where they are, and values that are put side by side along it are written side by side. A
+bias that a product of matrices adds to each row is added here.
+
+Sums, means and maxima over the last axis, and what is computed of their results for each row, are part of it, too: layer norm
+and softmax, however they are written, are one pass, and so are their gradients.
+
+What one group computes and another one reads, as gradients read what the forward pass has computed, need not be stored if the
+other group reads all that a light instruction makes it of: it computes the value again.
 
 Levels say what may be joined: an op's level is at least that of the ops it takes from, and larger than that of those with
 which it cannot be one. Two ops of one level then have no op between them that is not joined. Ops whose results only one other
@@ -15,6 +21,7 @@ op takes are computed as late as that one: they are lifted to its level.
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -30,6 +37,8 @@ from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops.improve import chooses
 
 _LEAST = 2                   # ops that are worth it
+_SHORTEST = 8                # columns of rows that are reduced here
+_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV"})   # not done again
 _LARGE = 1 << 14             # elements of arrays that are, outside of loops
 _MOST = 24
 _TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
@@ -42,7 +51,8 @@ def join_pointwise(step: StepGraph) -> None:
         return
     if not any(op.opdef.back_edge for op in step.ops):
         if not step.has_control_flow:
-            _join(step, [op for op in step.ops if _is_large(op)])
+            large = {op for op in step.ops if _is_large(op)}
+            _join(step, [op for op in step.ops if op in large or _is_of_rows(op)], large)
         return
     frames = Frames(step.ops, step.fed)
     inner = {f for f in frames.of.values() if f.parent is not None and not chooses(f)}
@@ -62,8 +72,21 @@ def may_join(step: StepGraph) -> bool:
 
 
 def _is_large(op: Node) -> bool:
-    dims = op.outputs[0].dims if len(op.outputs) == 1 else None
+    t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0] if len(op.outputs) == 1 else None
+    dims = None if t is None else t.dims
     return dims is not None and None not in dims and math.prod(dims) >= _LARGE    # type: ignore[type-var,operator]
+
+
+def _is_of_rows(op: Node) -> bool:
+    """Whether an op may compute one number for each row of a large array."""
+    dims = op.outputs[0].dims if len(op.outputs) == 1 else None
+    return dims is not None and dims[-1:] == (1,)
+
+
+def _shape(op: Node) -> tuple[tuple, int]:
+    """The rows and columns of the array that an op works on."""
+    t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0]
+    return t.dims[:-1], t.dims[-1]                                   # type: ignore[index,return-value]
 
 
 def _in_bodies(ops: Iterable[Node]) -> set[Node]:
@@ -75,48 +98,81 @@ def _in_bodies(ops: Iterable[Node]) -> set[Node]:
     return inside
 
 
-def _join(step: StepGraph, ops: list[Node]) -> None:
-    """Joins some of these ops."""
+def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> None:
+    """Joins some of these ops; with `large`, each group has one of those."""
     waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
     able = {op for op in ops if op not in waited and _is_able(op, step)}
     if len(able) < _LEAST:
         return
     users = step.users()
     by: dict[int, Value] = {}
-    for group in _groups(step, able, users):
-        if len(group) >= _LEAST:
-            step.ops += _Group(step, group, users, waited).make(by)
+    again: set[tuple[int, Node]] = set()
+    for group in reversed(_groups(step, able, users)):               # the last one says first what it computes again
+        if len(group) >= _LEAST and (large is None or not large.isdisjoint(group)):
+            step.ops += _Group(step, group, users, waited, able, again).make(by)
     if by:
         step.substitute(by)
         step.ops = needed(step.fetches, step.targets, step.fed)
 
 
 def _is_able(op: Node, step: StepGraph) -> bool:
-    """Whether an op may be one of several: on float32 arrays of its shape, rows for all of them, columns and numbers."""
-    if op.opdef not in rules.pointwise.instruction or op.control_inputs or id(op.outputs[0]) in step.fed:
+    """Whether an op may be one of several: on float32 arrays of its shape, what is repeated over them, and numbers."""
+    if op.opdef not in rules.pointwise.instruction and op.opdef not in rules.pointwise.formula or op.control_inputs or \
+            id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
-    dims = out.dims
+    if op.opdef in rules.pointwise.reduces and not _reduces_rows(op):
+        return False
+    source = op.inputs[0] if op.opdef in rules.pointwise.reduces else out
+    dims = source.dims
     if out.dtype not in _TYPES or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
         return False
-    return all(t.dtype == dtypes.float32 and (t.dims == dims or _stride(t, dims) is not None or _number(t, step) is not None)
-               or t.dtype == dtypes.bool and t.dims == dims and t.op.opdef in rules.pointwise.instruction
-               for t in op.inputs)
+    if out.dtype == dtypes.bool and rules.pointwise.instruction.get(op.opdef) == "COPY":
+        return False
+    if op.opdef in rules.pointwise.over_rows and not _SHORTEST <= dims[-1] <= pointwise.WIDEST:     # type: ignore[operator]
+        return False
+    return all(t.dtype == dtypes.float32 and (_place(t, dims) is not None or _number(t, step) is not None)
+               or t.dtype == dtypes.bool and (_place(t, dims) or (-1,))[0] >= 0 for t in _values(op))
 
 
-def _stride(t: Value, dims: tuple) -> int | None:
-    """How a tensor that is not of the shape `dims` is repeated over it: a row, a column or one number; None if otherwise."""
+def _values(op: Node) -> list[Value]:
+    """The inputs that an op computes with; others are axes and shapes."""
+    only = 0 if op.opdef in rules.pointwise.reduces else rules.arithmetic.repeats.get(op.opdef)
+    return op.inputs if only is None else [op.inputs[only]]
+
+
+def _reduces_rows(op: Node) -> bool:
+    """Whether a reduction is one over the last axis."""
+    x, axes = op.inputs
+    return x.dims is not None and is_const(axes) and axes.op.attrs["value"].reshape(-1).tolist() in ([-1], [len(x.dims) - 1])
+
+
+def _place(t: Value, dims: tuple) -> tuple[int, ...] | None:
+    """How the rows of a tensor lie, from the stride on (see `Columns`), repeated over the shape `dims`; None if otherwise."""
     if t.dims is None or None in t.dims:
         return None
-    if _is_row(t, dims):
-        return 0
     if math.prod(t.dims) == 1 and len(t.dims) <= len(dims):             # type: ignore[type-var]
-        return pointwise.SAME
-    return pointwise.PER_ROW if t.dims == (*dims[:-1], 1) else None
+        return (pointwise.SAME,)
+    own = (*(1,) * (len(dims) - len(t.dims)), *t.dims)
+    if own == (*dims[:-1], 1):
+        return (pointwise.PER_ROW,)
+    if own[-1] != dims[-1] or math.prod(own[:len(own) - len(dims)]) != 1:
+        return None
+    return _repeated([(a, b) for a, b in zip(own[-len(dims):-1], dims[:-1], strict=True)], dims[-1])
 
 
-def _is_row(t: Value, dims: tuple) -> bool:
-    return t.dims is not None and t.dims[-1:] == dims[-1:] and math.prod(d or 0 for d in t.dims[:-1]) == 1
+def _repeated(axes: list[tuple[int, int]], columns: int) -> tuple[int, ...] | None:
+    """The place of an array that has all columns, and the first of each pair of `axes` repeated to the second."""
+    def take(kept: bool) -> int:
+        size = 1
+        while axes and (axes[-1][0] == axes[-1][1] if kept else axes[-1][0] == 1):
+            size *= axes.pop()[1]
+        return size
+    rows, over, arrays, _ = take(True), take(False), take(True), take(False)
+    if axes:
+        return None
+    turns = (rows * over, arrays, rows * columns) if arrays > 1 else ()
+    return (columns, rows, *turns) if rows > 1 else (0, 0, *turns)
 
 
 def _number(t: Value, step: StepGraph) -> Any:
@@ -135,7 +191,7 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
     for op in step.ops:
         sources = [t.op for t in op.inputs if id(t) not in step.fed and t.op in level
                    and not (op in able and _number(t, step) is not None)]
-        close = [s for s in sources if op in able and s in able and s.outputs[0].dims == op.outputs[0].dims]
+        close = [s for s in sources if op in able and s in able and _fit(op, s)]
         far = [s for s in (*sources, *op.control_inputs) if s in level and s not in close]
         level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
         if op in able:
@@ -144,17 +200,32 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
                 if level[s] < level[op] and _only_for(op, group[s], users):
                     level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
-            if sum(len(group[s]) for s in near.values()) < _MOST:
+            if sum(len(group[s]) for s in near.values()) < _MOST and \
+                    len(_widths([op, *(o for s in near.values() for o in group[s])])) <= 1:
                 for s in near.values():
                     _merge(group, op, s)
             else:
                 level[op] += 1
         elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
-                if level[a] == level[b] and a.outputs[0].dims == b.outputs[0].dims and len(group[a]) + len(group[b]) <= _MOST:
+                if level[a] == level[b] and a.outputs[0].dims == b.outputs[0].dims and \
+                        len(group[a]) + len(group[b]) <= _MOST and len(_widths([*group[a], *group[b]])) <= 1:
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
-    return [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]
+    found = [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]
+    return sorted(found, key=lambda g: order[g[0]])
+
+
+def _fit(op: Node, source: Node) -> bool:
+    """Whether an op may be one with an op that it takes from: they have the same rows."""
+    if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
+        return False
+    return _shape(op)[0] == _shape(source)[0] and len(_widths([op, source])) <= 1
+
+
+def _widths(ops: Iterable[Node]) -> set[int]:
+    """The numbers of columns of some ops. One column goes with any number of them: it is one number for each row."""
+    return {_shape(op)[1] for op in ops} - {1}
 
 
 def _only_for(op: Node, group: list[Node], users: dict[int, list[Node]]) -> bool:
@@ -172,38 +243,42 @@ def _merge(group: dict[Node, list[Node]], a: Node, b: Node) -> None:
 class _Group:
     """Writes the plan of ops that become one."""
 
-    def __init__(self, step: StepGraph, ops: list[Node], users: dict[int, list[Node]], waited: set[Node]):
-        self.step, self.ops, self.users, self.waited = step, ops, users, waited
+    def __init__(self, step: StepGraph, ops: list[Node], users: dict[int, list[Node]], waited: set[Node], able: set[Node],
+                 again: set[tuple[int, Node]]):
+        self.step, self.ops, self.users, self.waited, self.able = step, ops, users, waited, able
+        self.again = again                  # tensor id, user: which values are computed again where they are used
         self.inside = set(ops)
-        self.dims: tuple = ops[0].outputs[0].dims                   # type: ignore[assignment]
-        self.columns = self.dims[-1]
+        self.columns = max(_shape(op)[1] for op in ops)
+        self.dims: tuple = (*_shape(ops[0])[0], self.columns)
         self.rows = math.prod(self.dims[:-1])
         self.given: dict[int, Value] = {}
         self.terms: list[Term] = []
         self.known: dict[int, int] = {}                              # tensor id -> term
         self.read: dict[str | Columns, int] = {}                     # number, or place -> term
-        self.missing = False                                         # whether a boolean comes from elsewhere
+        self.repeated: list[Node] = []                               # ops of other groups that are computed here again
         self.fetched = {id(t) for t in step.fetches}
         self.bare: dict[int, tuple[Node, Value]] = {}  # tensor id -> op that returns it without a row, and the row
 
     def make(self, by: dict[int, Value]) -> list[Node]:
         """One op for several, if it is not too large, and what it needs; `by`: which of its results stand for which tensors."""
-        for op in self.ops:
+        self._repeat()
+        for op in (*self.repeated, *self.ops):
             self._write(op)
         joined = self._joined()
         wanted = [t for op in self.ops for t in op.outputs if self._is_wanted(t, joined)]
-        if self.missing or any(t.dtype == dtypes.bool for t in wanted):
+        if any(t.dtype == dtypes.bool for t in wanted):
             return []
         outputs = [*wanted, *(op.outputs[0] for op in joined)]
-        written = [(self.known[id(t)], Columns(i, 0, self.columns)) for i, t in enumerate(wanted)]
+        written = [(self.known[id(t)], Columns(i, 0, self._stride(t))) for i, t in enumerate(wanted)]
         for i, op in enumerate(joined, len(wanted)):
             *parts, _ = op.inputs
             written += [(self.known[id(t)], Columns(i, k * self.columns, len(parts) * self.columns))
                         for k, t in enumerate(parts)]
         given = list(self.given.values())
+        truths = [i for i, t in enumerate(given) if t.dtype == dtypes.bool]
         try:
             plan = Plan(self.rows, self.columns, [math.prod(t.dims) for t in given],      # type: ignore[arg-type]
-                        [t.dims for t in outputs], self.terms, written)                   # type: ignore[misc]
+                        [t.dims for t in outputs], self.terms, written, truths)           # type: ignore[misc]
         except ValueError:
             return []
         last = self.ops[-1]
@@ -211,33 +286,67 @@ class _Group:
         made = self.step.make("_Pointwise", given, attrs, last, [t.dims for t in outputs], [t.dtype for t in outputs], [])
         made.counts = (len(given),)
         by.update({id(t): other for t, other in zip(outputs, made.outputs, strict=True)})
+        for op in self.repeated:
+            self.again.update((id(op.outputs[0]), u) for u in self.ops)
+            for t in _values(op):
+                self.users.setdefault(id(t), []).append(last)
         return [*(op for op, _ in self.bare.values()), made]
 
+    def _stride(self, t: Value) -> int:
+        """How the rows of a result lie."""
+        return self.columns if t.dims == self.dims else pointwise.PER_ROW
+
+    def _repeat(self) -> None:
+        """Finds values of other groups that light instructions compute from what is read here anyway."""
+        read: dict[int, Value] = {id(t): t for op in self.ops for t in _values(op) if t.op not in self.inside}
+        order = [op for op in self.step.ops if op.outputs and id(op.outputs[0]) in read]
+        here = {i for i, t in read.items() if t.op not in self.able}
+        for op in order:
+            t = op.outputs[0]
+            if t.op in self.able and t.dims == self.dims and id(t) not in self.fetched and self._is_light(op) and \
+                    (t.dtype == dtypes.bool or all(id(s) in here or self._is_small(s) for s in _values(op))):
+                self.repeated.append(op)
+            here.add(id(t))
+
+    def _is_light(self, op: Node) -> bool:
+        return rules.pointwise.instruction.get(op.opdef, "TANH") not in _HEAVY
+
+    def _is_small(self, t: Value) -> bool:
+        """Whether reading a tensor takes little next to an array of the plan's shape."""
+        return _number(t, self.step) is not None or t.dims != self.dims and (_place(t, self.dims) or (1,))[0] <= 0
+
     def _is_wanted(self, t: Value, joined: list[Node]) -> bool:
-        return id(t) in self.fetched or any(u not in self.inside and u not in joined for u in self.users.get(id(t), ()))
+        return id(t) in self.fetched or any(u not in self.inside and u not in joined and (id(t), u) not in self.again
+                                            for u in self.users.get(id(t), ()))
 
     def _write(self, op: Node) -> None:
-        sources = [self._source(t) for t in op.inputs]
-        first, *rest = sources
-        term = Step(rules.pointwise.instruction[op.opdef], tuple(sources))
-        if op.opdef in rules.algebra.sums:                                            # of any number of arrays
-            for other in rest[:-1]:
-                self.terms.append(Step(rules.pointwise.instruction[op.opdef], (first, other)))
-                first = len(self.terms) - 1
-            term = Step(rules.pointwise.instruction[op.opdef], (first, rest[-1])) if rest else Step("COPY", (first,))
-        self.known[id(op.outputs[0])] = len(self.terms)
-        self.terms.append(term)
+        sources = [self._source(t) for t in _values(op)]
+        if op.opdef in rules.pointwise.formula:
+            found = rules.pointwise.formula[op.opdef](self, *sources)
+        elif op.opdef in rules.algebra.sums:                                          # of any number of arrays
+            found = functools.reduce(functools.partial(self.step_of, rules.pointwise.instruction[op.opdef]), sources)
+        else:
+            found = self.step_of(rules.pointwise.instruction[op.opdef], *sources)
+        self.known[id(op.outputs[0])] = found if isinstance(self.terms[found], Step) else self.step_of("COPY", found)
+
+    def step_of(self, kind: str, *sources: int) -> int:
+        """The term that is the result of an instruction."""
+        self.terms.append(Step(kind, sources))
+        return len(self.terms) - 1
+
+    def number(self, value: float) -> int:
+        """The term of a number."""
+        return self._read(value)
 
     def _source(self, t: Value) -> int:
         """The term that a tensor is."""
         if id(t) in self.known:
             return self.known[id(t)]
-        self.missing |= t.dtype == dtypes.bool
         number = _number(t, self.step)
         if number is not None:
             return self._read(float(number))
         if t.dims != self.dims:
-            return self._read(self._columns(t, 0, _stride(t, self.dims)))
+            return self._read(self._columns(t, 0, *_place(t, self.dims)))            # type: ignore[misc]
         whole, offset = (t.op.inputs[1], t.value_index * self.columns) if self._is_part(t) else (t, 0)
         width: int = whole.dims[-1]                                 # type: ignore[index,assignment]
         bare = self._without_row(whole)
@@ -256,9 +365,9 @@ class _Group:
             self.terms.append(term)
         return self.read[key]
 
-    def _columns(self, t: Value, offset: int, stride: int) -> Columns:
+    def _columns(self, t: Value, offset: int, *place: int) -> Columns:
         self.given[id(t)] = t
-        return Columns(list(self.given).index(id(t)), offset, stride)
+        return Columns(list(self.given).index(id(t)), offset, *place)
 
     def _is_part(self, t: Value) -> bool:
         """Whether a tensor is some columns of what its op is given."""
@@ -289,7 +398,8 @@ class _Group:
         """The ops that put results, and nothing else, side by side."""
         users = {id(u): u for op in self.ops for u in self.users.get(id(op.outputs[0]), ())}
         return [u for u in users.values() if u.opdef in rules.algebra.joins and not u.control_inputs and u not in self.waited
-                and id(u.outputs[0]) not in self.step.fed and all(t.op in self.inside for t in u.inputs[:-1])
+                and id(u.outputs[0]) not in self.step.fed
+                and all(t.op in self.inside and t.dims == self.dims for t in u.inputs[:-1])
                 and _along_last_axis(u, u.inputs[-1], self.step)]
 
 

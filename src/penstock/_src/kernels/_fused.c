@@ -1,4 +1,4 @@
-/* Several float32 operations on each element of arrays of one shape, in one pass over them, on the CPU.
+/* Several float32 operations on each element of arrays of one shape, and sums and maxima of their rows, in one pass, on the CPU.
 
    This is an accelerator: `pointwise.py` writes the instructions and checks them, and without this file the operations run one by
    one. A block of the arrays that fits the first cache goes through all instructions before the next one does, so what is
@@ -7,13 +7,16 @@
    A plan is a sequence of 32-bit numbers: a header, how many elements each tensor has, the operands (columns of tensors), the
    instructions, and the bits of the numbers that they use. No interpreter's lock is held while it runs.
 
+   What is one number for a row, or for all, is a vector that holds it in all lanes: an instruction reads the same one again for
+   all columns of a row. Results of instructions on such operands alone, and of those that reduce rows, are such vectors, too.
+
    `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
 #include <string.h>
 
-enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; tensors; elements that add_scaled takes */
+enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
 
-/* Every instruction, and what it makes of its operands a, b and c (vectors; see _pointwise_lanes.h). A comparison is 1 or 0. */
+/* Every instruction, and what it makes of its operands a, b and c (vectors; see _fused_lanes.h). A comparison is 1 or 0. */
 #define INSTRUCTIONS(EACH)                                                        \
     EACH(ADD, a + b)                                                              \
     EACH(SUB, a - b)                                                              \
@@ -28,6 +31,7 @@ enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; te
     EACH(SIGMOID_GRAD, b * (1.f - a) * a)                                         \
     EACH(TANH_GRAD, b * (1.f - a * a))                                            \
     EACH(EXP, NAME(exponential)(a))                                               \
+    EACH(ERF, NAME(error_function)(a))                                            \
     EACH(LOG, NAME(logarithm)(a))                                                 \
     EACH(LOG1P, NAME(logarithm_of_one_plus)(a))                                   \
     EACH(SQRT, NAME(square_root)(a))                                              \
@@ -45,52 +49,60 @@ enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; te
     EACH(LESS_EQUAL, PICK(a <= b, (Floats){} + 1.f, (Floats){}))                  \
     EACH(SELECT, PICK(a != 0.f, b, c))
 
+/* Instructions that make one number of the columns of a row; the blocks of their plans have whole rows. */
+#define REDUCTIONS(EACH) EACH(ROW_SUM, ) EACH(ROW_MAXIMUM, )
+
 enum { SAME = -1, PER_ROW = -2 };                     /* strides of operands that are one number for all, or one for each row */
 #define NUMBER(kind, result) kind,
-enum { INSTRUCTIONS(NUMBER) KINDS };
+enum { INSTRUCTIONS(NUMBER) REDUCTIONS(NUMBER) KINDS };
 #undef NUMBER
 
-typedef struct { int32_t values, results, rows, columns, operands, rooms, numbers, instructions, work; } Header;
-typedef struct { int32_t tensor, offset, stride; } Operand;
+/* Row r of an operand begins at offset + r / every % times * jump + r % period * stride. Blocks have `down` rows at most, which
+   divides `every` and `period` of all operands. */
+typedef struct { int32_t values, results, rows, columns, operands, rooms, narrow, numbers, instructions, work, down, whole; } Header;
+typedef struct { int32_t tensor, offset, stride, period, every, times, jump; } Operand;
 typedef struct { int32_t kind, to, from[3]; } Instruction;
 typedef struct {
     const Header *header;
     const Operand *operands;
     const Instruction *instructions;
     const float *numbers;
+    const int32_t *truths;                /* of each tensor: whether it is boolean */
     float *bases[SLOTS];                  /* where the tensors begin */
     int64_t down, across;                 /* rows and columns of a block */
+    int64_t room;                         /* elements of a block */
+    int filled;                           /* boolean operands, which become numbers */
     int spread;                           /* operands of one number for all or for each row */
 } Job;
-typedef struct { float *at; int64_t stride; } Slot;
+typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
 
 #if defined(__x86_64__)
 #define LANES 16
 #define NAME(name) name##_512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
-#include "_pointwise_lanes.h"
+#include "_fused_lanes.h"
 #define LANES 8
 #define NAME(name) name##_256
 #define TARGET __attribute__((target("avx2,fma")))
-#include "_pointwise_lanes.h"
+#include "_fused_lanes.h"
 #else
 #define LANES 4
 #define NAME(name) name##_any
 #define TARGET
-#include "_pointwise_lanes.h"
+#include "_fused_lanes.h"
 #endif
 static Item do_block_here;
 static void (*add_scaled_here)(float *to, const float *a, const float *b, float scale, int64_t count);
 
 /* -- as Python calls it ------------------------------------------------------------------------------------------- */
-static PyObject *float32, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
+static PyObject *float32, *boolean, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
 
 /* The address of a tensor; NULL, without an exception, if it is not what the plan was made for. */
-static float *address(PyObject *tensor, int32_t elements)
+static float *address(PyObject *tensor, int32_t elements, PyObject *type)
 {
     PyObject *dtype = PyObject_GetAttr(tensor, name_dtype);
     Py_XDECREF(dtype);                    /* torch holds its types */
-    if (dtype != float32)
+    if (dtype != type)
         return NULL;
     PyObject *on_host = PyObject_GetAttr(tensor, name_is_cpu);
     Py_XDECREF(on_host);
@@ -125,24 +137,29 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Job job;
     const Header *h = job.header = (const Header *)PyBytes_AS_STRING(args[0]);
     const int32_t *sizes = (const int32_t *)(h + 1);
-    job.operands = (const Operand *)(sizes + h->values + h->results);
+    job.truths = sizes + h->values + h->results;
+    job.operands = (const Operand *)(job.truths + h->values + h->results);
     job.instructions = (const Instruction *)(job.operands + h->operands);
     job.numbers = (const float *)(job.instructions + h->instructions);
     if (PyList_GET_SIZE(args[1]) != h->values || PyList_GET_SIZE(args[2]) != h->results)
         Py_RETURN_FALSE;
     for (int i = 0; i < h->values + h->results; i++) {
-        job.bases[i] = address(i < h->values ? PyList_GET_ITEM(args[1], i) : PyList_GET_ITEM(args[2], i - h->values), sizes[i]);
+        job.bases[i] = address(i < h->values ? PyList_GET_ITEM(args[1], i) : PyList_GET_ITEM(args[2], i - h->values), sizes[i],
+                               job.truths[i] ? boolean : float32);
         if (job.bases[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
             Py_RETURN_FALSE;
         }
     }
-    job.spread = 0;
-    for (int i = 0; i < h->operands; i++)
+    job.spread = job.filled = 0;
+    for (int i = 0; i < h->operands; i++) {
         job.spread += job.operands[i].stride < 0;
-    job.across = h->columns < ROOM ? h->columns : ROOM;
-    job.down = h->columns < ROOM ? ROOM / h->columns : 1;
+        job.filled += job.truths[job.operands[i].tensor] != 0;
+    }
+    job.across = h->columns < ROOM || h->whole ? h->columns : ROOM;
+    job.down = h->down;
+    job.room = (job.across * job.down + 15) / 16 * 16;
     const int64_t blocks = ((h->rows + job.down - 1) / job.down) * ((h->columns + job.across - 1) / job.across);
     Py_BEGIN_ALLOW_THREADS
     share(do_block_here, &job, blocks, (int64_t)h->rows * h->columns * h->work);
@@ -166,7 +183,7 @@ static PyObject *add_scaled(PyObject *self, PyObject *const *args, Py_ssize_t co
     Py_DECREF(numel);
     float *tensors[3];
     for (int i = 0; i < 3; i++) {
-        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements);
+        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements, float32);
         if (tensors[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
@@ -182,9 +199,9 @@ static PyMethodDef methods[] = {
     {"add_scaled", (PyCFunction)(void (*)(void))add_scaled, METH_FASTCALL, "Adds a tensor times a number, keeping the interpreter's lock."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pointwise", "Operations on single elements, several in one pass.", -1, methods};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_fused", "Operations on single elements, several in one pass.", -1, methods};
 
-PyMODINIT_FUNC PyInit__pointwise(void)
+PyMODINIT_FUNC PyInit__fused(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -201,19 +218,20 @@ PyMODINIT_FUNC PyInit__pointwise(void)
 #endif
     PyObject *torch = PyImport_ImportModule("torch");
     float32 = torch == NULL ? NULL : PyObject_GetAttrString(torch, "float32");
+    boolean = torch == NULL ? NULL : PyObject_GetAttrString(torch, "bool");
     Py_XDECREF(torch);
     name_dtype = PyUnicode_InternFromString("dtype");
     name_is_cpu = PyUnicode_InternFromString("is_cpu");
     name_numel = PyUnicode_InternFromString("numel");
     name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
     name_data_ptr = PyUnicode_InternFromString("data_ptr");
-    if (float32 == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL || name_is_contiguous == NULL ||
+    if (float32 == NULL || boolean == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL || name_is_contiguous == NULL ||
         name_data_ptr == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
     for (int kind = 0; made != NULL && kind < KINDS; kind++) {
 #define TEXT(kind, result) #kind,
-        static const char *const names[KINDS] = {INSTRUCTIONS(TEXT)};
+        static const char *const names[KINDS] = {INSTRUCTIONS(TEXT) REDUCTIONS(TEXT)};
 #undef TEXT
         if (PyModule_AddIntConstant(made, names[kind], kind) < 0) {
             Py_DECREF(made);

@@ -1,0 +1,211 @@
+/* The instructions of _fused.c on vectors of LANES numbers. It is included once for each kind of processor, as _lanes.h is. */
+#include "_lanes.h"
+
+/* 2^n is multiplied in two halves, because n reaches from -126 to 128. What is smaller than normal numbers is 0. */
+INLINE Floats NAME(exponential)(Floats x)
+{
+    const Floats bounded = PICK(x > 89.f, (Floats){} + 89.f, PICK(x < -88.f, (Floats){} - 88.f, x));
+    const Floats magic = (Floats){} + 12582912.f;
+    const Floats shifted = bounded * 1.44269504f + magic;
+    Floats scale, p;
+    NAME(split_exp)(bounded, &scale, &p);
+    const Ints n = (Ints)shifted - 0x4b400000, half = n >> 1;
+    const Floats found = (1.f + p) * (Floats)((half + 127) << 23) * (Floats)((n - half + 127) << 23);
+    return PICK(x > 88.7228394f, (Floats){} + __builtin_inff(), PICK(x < -87.3365479f, (Floats){}, found));
+}
+
+/* With x = 2^n (1 + r) and 1 + r between the roots of 1/2 and 2: n log 2 and a polynomial in r. */
+INLINE Floats NAME(logarithm)(Floats x)
+{
+    const Ints small = x < 1.17549435e-38f;
+    const Floats scaled = PICK(small, x * 8388608.f, x);
+    const Ints bits = (Ints)scaled;
+    const Ints above = ((bits & 0x007fffff) | 0x3f800000) > 0x3fb504f3;
+    const Floats m = PICK(above, (Floats)((bits & 0x007fffff) | 0x3f000000), (Floats)((bits & 0x007fffff) | 0x3f800000));
+    const Ints exponent = ((bits >> 23) & 0xff) - 127 - above - (small & 23);
+    const Floats n = __builtin_convertvector(exponent, Floats), r = m - 1.f, square = r * r;
+    Floats q = r * 7.0376836292e-2f - 1.1514610310e-1f;
+    q = q * r + 1.1676998740e-1f;
+    q = q * r - 1.2420140846e-1f;
+    q = q * r + 1.4249322787e-1f;
+    q = q * r - 1.6668057665e-1f;
+    q = q * r + 2.0000714765e-1f;
+    q = q * r - 2.4999993993e-1f;
+    q = q * r + 3.3333331174e-1f;
+    const Floats tail = q * r * square - n * 2.12194440e-4f - 0.5f * square;
+    const Floats found = (r + tail) + n * 0.693359375f;
+    const Floats odd = PICK(x == 0.f, (Floats){} - __builtin_inff(), PICK(x > 0.f, x, (Floats){} + __builtin_nanf("")));
+    return PICK((x > 0.f) & (x < __builtin_inff()), found, odd);
+}
+
+/* log(u) for u = 1 + x, and what rounding u has lost. */
+INLINE Floats NAME(logarithm_of_one_plus)(Floats x)
+{
+    const Floats u = x + 1.f;
+    const Floats found = NAME(logarithm)(u) + (x - (u - 1.f)) / u;
+    return PICK((u > 0.f) & (u < __builtin_inff()), found, NAME(logarithm)(u));
+}
+
+INLINE Floats NAME(square_root)(Floats x)
+{
+    Floats root;
+    for (int i = 0; i < LANES; i++)
+        root[i] = __builtin_sqrtf(x[i]);
+    return root;
+}
+
+/* A quotient of polynomials in the square of x, which is within [-4, 4]: beyond, the function is 1 to the last bit. */
+INLINE Floats NAME(error_function)(Floats x)
+{
+    const Floats bounded = NAME(clamp)(x, 4.f), square = bounded * bounded;
+    Floats p = square * -2.72614225801306e-10f + 2.77068142495902e-08f;
+    p = p * square - 2.10102402082508e-06f;
+    p = p * square - 5.69250639462346e-05f;
+    p = p * square - 7.34990630326855e-04f;
+    p = p * square - 2.95459980854025e-03f;
+    p = p * square - 1.60960333262415e-02f;
+    Floats q = square * -1.45660718464996e-05f - 2.13374055278905e-04f;
+    q = q * square - 1.68282697438203e-03f;
+    q = q * square - 7.37332916720468e-03f;
+    q = q * square - 1.42647390514189e-02f;
+    return bounded * p / q;
+}
+
+/* The sum, or the greatest, of the lanes, in all lanes. */
+INLINE Floats NAME(over_lanes)(Floats x, int greatest)
+{
+    float found = x[0];
+    for (int i = 1; i < LANES; i++)
+        found = !greatest ? found + x[i] : x[i] > found || x[i] != x[i] ? x[i] : found;
+    return (Floats){} + found;
+}
+
+INLINE Floats NAME(either)(Floats a, Floats b, int greatest)
+{
+    return greatest ? PICK((a > b) | (a != a), a, b) : a + b;
+}
+
+/* Two vectors of partial results, so that one need not wait for the other. */
+INLINE void NAME(reduce_rows)(Slot to, Slot from, int64_t down, int64_t across, int greatest)
+{
+    for (int64_t row = 0; row < down; row++) {
+        const float *at = from.at + row * from.stride;
+        const Floats none = greatest ? (Floats){} - __builtin_inff() : (Floats){};
+        Floats one = none, other = none;
+        int64_t i = 0;
+        for (; i + 2 * LANES <= across; i += 2 * LANES, at += 2 * from.step) {
+            one = NAME(either)(NAME(load)(at, LANES), one, greatest);
+            other = NAME(either)(NAME(load)(at + from.step, LANES), other, greatest);
+        }
+        for (; i < across; i += LANES, at += from.step) {
+            const int64_t left = across - i < LANES ? across - i : LANES;
+            Floats last = none;
+            memcpy(&last, at, left * sizeof(float));
+            one = NAME(either)(last, one, greatest);
+        }
+        NAME(store)(to.at + row * to.stride, NAME(over_lanes)(NAME(either)(one, other, greatest), greatest), LANES);
+    }
+}
+
+#define EACH(kind, result)                                                                                    \
+    case kind:                                                                                                \
+        for (int64_t row = 0; row < down; row++) {                                                            \
+            const float *from0 = s0.at + row * s0.stride, *from1 = s1.at + row * s1.stride, *from2 = s2.at + row * s2.stride; \
+            float *into = to.at + row * to.stride;                                                            \
+            int64_t i = 0;                                                                                    \
+            for (; i + LANES <= across; i += LANES, from0 += s0.step, from1 += s1.step, from2 += s2.step) {   \
+                const Floats a = NAME(load)(from0, LANES), b = NAME(load)(from1, LANES), c = NAME(load)(from2, LANES); \
+                (void)b, (void)c;                                                                             \
+                NAME(store)(into + i, result, LANES);                                                         \
+            }                                                                                                 \
+            if (i < across) {                                                                                 \
+                const Floats a = NAME(load)(from0, across - i), b = NAME(load)(from1, across - i), c = NAME(load)(from2, across - i); \
+                (void)b, (void)c;                                                                             \
+                NAME(store)(into + i, result, across - i);                                                    \
+            }                                                                                                 \
+        }                                                                                                     \
+        break;
+
+INLINE void NAME(do_one)(int32_t kind, Slot to, Slot s0, Slot s1, Slot s2, int64_t down, int64_t across)
+{
+    switch (kind) {
+        INSTRUCTIONS(EACH)
+    case ROW_SUM:
+        NAME(reduce_rows)(to, s0, down, across, 0);
+        break;
+    case ROW_MAXIMUM:
+        NAME(reduce_rows)(to, s0, down, across, 1);
+        break;
+    }
+}
+
+/* One number for each row, or for all, as vectors that hold it in all lanes. */
+INLINE void NAME(spread)(float *to, const float *from, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r++)
+        NAME(store)(to + r * LANES, (Floats){} + from[r], LANES);
+}
+
+TARGET static void NAME(do_block)(const void *given, int64_t number)
+{
+    const Job *job = given;
+    const Header *h = job->header;
+    const int64_t narrow = job->down * LANES;
+    float area[(h->rooms + job->filled) * job->room + (h->narrow + job->spread) * narrow + h->numbers * LANES + 1]
+        __attribute__((aligned(64)));
+    float *free = area;
+    Slot slots[SLOTS];
+    const int64_t wide = (h->columns + job->across - 1) / job->across;
+    const int64_t row = number / wide * job->down, column = number % wide * job->across;
+    const int64_t down = h->rows - row < job->down ? h->rows - row : job->down;
+    const int64_t across = h->columns - column < job->across ? h->columns - column : job->across;
+    int slot = 0;
+    for (int i = 0; i < h->operands; i++) {
+        const Operand *o = job->operands + i;
+        const int64_t begin = o->offset + row / o->every % o->times * o->jump;
+        if (o->stride < 0) {
+            if (o->tensor < h->values)
+                NAME(spread)(free, job->bases[o->tensor] + begin + (o->stride == PER_ROW ? row : 0), o->stride == PER_ROW ? down : 1);
+            slots[slot++] = (Slot){free, o->stride == PER_ROW ? LANES : 0, 0};
+            free += narrow;
+        } else if (job->truths[o->tensor]) {
+            const unsigned char *from = (const unsigned char *)job->bases[o->tensor] + begin + row % o->period * o->stride + column;
+            for (int64_t r = 0; r < down; r++)
+                for (int64_t c = 0; c < across; c++)
+                    free[r * across + c] = from[r * o->stride + c];
+            slots[slot++] = (Slot){free, across, LANES};
+            free += job->room;
+        } else {
+            float *from = job->bases[o->tensor] + begin + row % o->period * o->stride + column;
+            slots[slot++] = (Slot){from, o->stride, LANES};
+        }
+    }
+    for (int i = 0; i < h->rooms; i++, free += job->room)
+        slots[slot++] = (Slot){free, across, LANES};
+    for (int i = 0; i < h->narrow; i++, free += narrow)
+        slots[slot++] = (Slot){free, LANES, 0};
+    for (int i = 0; i < h->numbers; i++, free += LANES) {
+        NAME(spread)(free, job->numbers + i, 1);
+        slots[slot++] = (Slot){free, 0, 0};
+    }
+    for (int i = 0; i < h->instructions; i++) {
+        const Instruction *n = job->instructions + i;
+        const int64_t wanted = slots[n->to].step || n->kind >= ROW_SUM ? across : LANES;
+        NAME(do_one)(n->kind, slots[n->to], slots[n->from[0]], slots[n->from[1]], slots[n->from[2]], down, wanted);
+    }
+    for (int i = 0; i < h->operands; i++) {
+        const Operand *o = job->operands + i;
+        if (o->stride == PER_ROW && o->tensor >= h->values)
+            for (int64_t r = 0; r < down; r++)
+                job->bases[o->tensor][o->offset + row + r] = slots[i].at[r * LANES];
+    }
+}
+
+TARGET static void NAME(add_scaled)(float *to, const float *a, const float *b, float scale, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LANES)
+        NAME(store)(to + i, NAME(load)(a + i, count - i) + NAME(load)(b + i, count - i) * scale, count - i);
+}
+
+#undef EACH
+#include "_lanes_end.h"
