@@ -1,17 +1,18 @@
 /* The instructions of _fused.c on vectors of LANES numbers. It is included once for each kind of processor, as _lanes.h is. */
 #include "_lanes.h"
 
-/* 2^n is multiplied in two halves, because n reaches from -126 to 128. What is smaller than normal numbers is 0. */
+/* 2^n is multiplied in two halves, because n reaches from -126 to 128. What is smaller than normal numbers is 0, and is not
+   computed: instructions on such numbers take many times as long, and masked logits are full of them. */
 INLINE Floats NAME(exponential)(Floats x)
 {
-    const Floats bounded = PICK(x > 89.f, (Floats){} + 89.f, PICK(x < -88.f, (Floats){} - 88.f, x));
+    const Floats bounded = PICK(x > 89.f, (Floats){} + 89.f, PICK(x < -87.33f, (Floats){} - 87.33f, x));
     const Floats magic = (Floats){} + 12582912.f;
     const Floats shifted = bounded * 1.44269504f + magic;
     Floats scale, p;
     NAME(split_exp)(bounded, &scale, &p);
     const Ints n = (Ints)shifted - 0x4b400000, half = n >> 1;
     const Floats found = (1.f + p) * (Floats)((half + 127) << 23) * (Floats)((n - half + 127) << 23);
-    return PICK(x > 88.7228394f, (Floats){} + __builtin_inff(), PICK(x < -87.3365479f, (Floats){}, found));
+    return PICK(x > 88.7228394f, (Floats){} + __builtin_inff(), PICK(x < -87.33f, (Floats){}, found));
 }
 
 /* With x = 2^n (1 + r) and 1 + r between the roots of 1/2 and 2: n log 2 and a polynomial in r. */
@@ -74,10 +75,14 @@ INLINE Floats NAME(error_function)(Floats x)
 /* The sum, or the greatest, of the lanes, in all lanes. */
 INLINE Floats NAME(over_lanes)(Floats x, int greatest)
 {
-    float found = x[0];
-    for (int i = 1; i < LANES; i++)
-        found = !greatest ? found + x[i] : x[i] > found || x[i] != x[i] ? x[i] : found;
-    return (Floats){} + found;
+    float part[LANES];
+    memcpy(part, &x, sizeof x);
+    for (int half = LANES / 2; half > 0; half /= 2)       /* halves of halves: none waits for the one before it */
+        for (int i = 0; i < half; i++) {
+            const float a = part[i], b = part[half + i];
+            part[i] = !greatest ? a + b : b > a || b != b ? b : a;
+        }
+    return (Floats){} + part[0];
 }
 
 INLINE Floats NAME(either)(Floats a, Floats b, int greatest)
