@@ -143,8 +143,16 @@ def test_what_a_plan_was_not_made_for():
         with pytest.raises(errors.InternalError, match="are not those of the plan"):
             plan.run([x, other])
     with pytest.raises(ValueError, match="too much"):
-        terms = [Columns(0, 0, 0), *(Step("NEG", (0,)) for _ in range(40))]
-        Plan(1, 6, [6], [(6,)], [*terms, Step("ADD", (1, 40))], [(41, Columns(0, 0, 0))])
+        terms = [Columns(0, 0, 0), *(Step("NEG", (0,)) for _ in range(40)), Step("ADD", (1, 2))]
+        terms += [Step("ADD", (38 + i, i)) for i in range(3, 41)]
+        Plan(1, 6, [6], [(6,)], terms, [(len(terms) - 1, Columns(0, 0, 0))])
+
+
+def test_what_no_result_depends_on_is_not_computed():
+    x = normal(1, 6)
+    terms = [Columns(0, 0, 0), *(Step("NEG", (0,)) for _ in range(40))]
+    found, = Plan(1, 6, [6], [(6,)], terms, [(40, Columns(0, 0, 0))]).run([x])
+    assert torch.equal(found, -x)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 100, 4097, 1 << 18])

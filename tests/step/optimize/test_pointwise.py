@@ -129,7 +129,7 @@ def test_more_ops_than_one_takes():
         for i in range(70):
             x = [x * 0.9 + y, tf.tanh(x) - first, tf.sigmoid(x) * x, first - x][i % 4]
         return [x, tf.tanh(y)]
-    assert joined(looped(body, numbers(1, B, H), numbers(2, B, H))) >= 4
+    assert joined(looped(body, numbers(1, B, H), numbers(2, B, H))) >= 3
 
 
 def test_an_op_that_is_waited_for_stays():
@@ -321,7 +321,7 @@ def test_masked_softmax_and_its_gradient(mask):
     assert joined(tf.gradients(tf.reduce_sum(y * target), [x])) >= 1
 
 
-def test_gradients_compute_light_values_again():
+def test_gradients_compute_values_again():
     x, target = fed(64, 512), fed(64, 512, seed=1)
     inner = 0.8 * (x + 0.04 * x * x * x)
     grad, = tf.gradients(tf.reduce_sum(0.5 * x * (1.0 + tf.tanh(inner)) * target), [x])
@@ -329,7 +329,7 @@ def test_gradients_compute_light_values_again():
     y = tf.matmul(0.5 * x * (1.0 + tf.tanh(inner)), fed(512, 512, seed=2))
     text = source(tf.gradients(tf.reduce_sum(tf.square(y)), [x]))
     first = next(line for line in text.splitlines() if "_Pointwise ->" in line)
-    assert first.count("float32[64,512]") == 2                    # the hyperbolic tangent and the result
+    assert first.count("float32[64,512]") == 1                    # nothing is stored but the result
 
 
 def test_dropout_is_one_pass():

@@ -157,13 +157,23 @@ class _Assembler:
         for term, columns_ in sorted(written, key=lambda w: w[1].stride >= 0):      # narrow ones first: others copy them
             self.places.setdefault(term, []).append(len(self.operands))
             self.operands.append(columns_._replace(tensor=columns_.tensor + len(sizes)))
-        self.last = {source: i for i, t in enumerate(terms) if isinstance(t, Step) for source in t.sources}
+        self.needed = self._needed()
+        self.last = {source: i for i, t in enumerate(terms) if i in self.needed and isinstance(t, Step) for source in t.sources}
         self.whole = any(isinstance(t, Step) and t.kind.startswith(_REDUCES) for t in terms)
         self.narrow = self._narrow()
         self.free: dict[bool, list[int]] = {False: [], True: []}
         self.rooms = {False: 0, True: 0}
         self.instructions: list[tuple[int, ...]] = []
         self.work = 0.0
+
+    def _needed(self) -> set[int]:
+        """The terms that results depend on."""
+        found = set(self.places)
+        for i in range(len(self.terms) - 1, -1, -1):
+            term = self.terms[i]
+            if i in found and isinstance(term, Step):
+                found.update(term.sources)
+        return found
 
     def _narrow(self) -> list[bool]:
         found: list[bool] = []
@@ -181,7 +191,7 @@ class _Assembler:
                 slots[i] = next(operands)
             elif isinstance(term, float):
                 slots[i] = _NUMBERS + next(numbers)
-            else:
+            elif i in self.needed:
                 self._instruct(i, term, slots)
         for i, term in enumerate(self.terms):
             if not isinstance(term, Step):
@@ -214,12 +224,20 @@ class _Assembler:
         return down if not limits else max(d for d in range(1, down + 1) if all(n % d == 0 for n in limits))
 
     def _join_rows(self) -> None:
-        """Makes one row of all where no operand begins again with a row: short rows leave lanes and time unused."""
+        """Makes one row of several where no operand begins again with a row: short rows leave lanes and time unused."""
         rows, columns = self.shape
-        if not self.whole and all(o.stride in (columns, SAME) and not o.period and not o.every for o in self.operands):
-            self.shape = (1, rows * columns)
+        if not self.whole and all(o.stride in (columns, SAME) for o in self.operands):
+            many = math.gcd(*(o.period or rows for o in self.operands if o.stride != SAME))
+            self.shape = (rows // many, columns * many)
+            self.operands = [o if o.stride == SAME else self._of_longer_rows(o, many) for o in self.operands]
         elif columns < _NARROW and rows > _FEW:
             raise ValueError("rows are too short")
+
+    def _of_longer_rows(self, o: Columns, many: int) -> Columns:
+        """An operand when `many` rows are one."""
+        period = o.period // many
+        stride, period = (0, 0) if period == 1 else (o.stride * many, period)
+        return o._replace(stride=stride, period=period, every=o.every // many)
 
     def _instruct(self, i: int, step: Step, slots: dict[int, int]) -> None:
         sources = tuple(slots[s] for s in step.sources)

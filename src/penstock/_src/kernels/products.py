@@ -1,7 +1,8 @@
 """Products of matrices on the CPU: MKL's kernels, or oneDNN's where these are faster.
 
 MKL has its best kernels for Intel's processors only. On AMD's, oneDNN multiplies large float32 matrices by another one up to a
-quarter faster, and adds a bias on the way; with a transposed first matrix, or small ones, it is slower.
+quarter faster, and adds a bias on the way; with small ones it is slower. It copies a transposed first matrix, which is worth it
+where the other one is much wider.
 """
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import torch
 
 _LARGE = 1 << 24             # products of numbers in a product of matrices
 _TALL = 128                  # rows of the first one
+_WIDER = 8                   # times its rows that the result has columns, if the first one is transposed
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: oneDNN's kernel has no rule for that
 
 
@@ -31,7 +33,7 @@ def is_large(rows: int, inner: int, columns: int) -> bool:
 def product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """a b, plus a bias for each row if there is one."""
     if is_large(a.shape[0], a.shape[1], b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
-            a.is_cpu and a.is_contiguous() and (bias is None or bias.ndim == 1) and _prefers_onednn() and \
-            not _is_wrapped(a) and not _is_wrapped(b):
-        return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "none", [], "")
+            a.is_cpu and (a.is_contiguous() or b.shape[1] >= _WIDER * a.shape[0]) and \
+            (bias is None or bias.ndim == 1) and _prefers_onednn() and not _is_wrapped(a) and not _is_wrapped(b):
+        return torch.ops.mkldnn._linear_pointwise(a.contiguous(), b.t(), bias, "none", [], "")
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)

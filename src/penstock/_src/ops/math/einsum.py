@@ -5,8 +5,10 @@ the products in between small. The gradient of an Einsum is again an Einsum.
 """
 from __future__ import annotations
 
+import math
 import re
 import string
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import products
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import conj
 from penstock._src.ops.registry import get, op
@@ -109,6 +113,52 @@ def _einsum_kernel(inputs, *, equation):
         inputs = [x.to(torch.int64) for x in inputs]
     result = torch.einsum(f"{','.join(labels)}->{single}", *inputs).to(dtype)
     return result if single == out else _on_diagonals(result, single, out)
+
+
+@rules.program.prepare(einsum_op)
+def _einsum_prepare(known):
+    """A contraction of two arrays of known shapes is a product of matrices, or of batches of them. They are views of the arrays
+    where the axes are in order; copies keep the order of the last axes, because turning them in memory takes long."""
+    labels, out = _parts(known.attrs["equation"], errors.invalid)
+    dims = [known.dims(i) for i in range(len(labels))]
+    if len(labels) != 2 or "..." in known.attrs["equation"] or not known.floating() or \
+            any(d is None or len(d) != len(t) or len(set(t)) != len(t) for d, t in zip(dims, (*labels,), strict=True)):
+        return None
+    a, b = labels
+    sizes = dict(zip(a, dims[0], strict=True))
+    if any(sizes.setdefault(c, n) != n for c, n in zip(b, dims[1], strict=True)) or None in sizes.values():
+        return None
+    batch, inner = ("".join(c for c in a if c in b and (c in out) is kept) for kept in (True, False))
+    left, right = ("".join(c for c in t if c not in batch + inner) for t in labels)
+    if sorted(out) != sorted(batch + left + right) or not (inner and left and right):
+        return None
+    turned = out[-1] in left                              # the product of the transposed matrices is in the result's order
+    first = _as_matrices(a, batch, left, inner, sizes, turned)
+    second = _as_matrices(b, batch, inner, right, sizes, turned)
+    order = batch + (right + left if turned else left + right)
+    shape, permutation = [sizes[c] for c in order], [order.index(c) for c in out]
+    multiply = torch.bmm if batch else products.product
+
+    def product(inputs):
+        x, y = first(inputs[0]), second(inputs[1])
+        made = (multiply(y, x) if turned else multiply(x, y)).view(shape)
+        return made if order == out else made.permute(permutation)
+    return product
+
+
+def _as_matrices(text: str, batch: str, rows: str, columns: str, sizes: dict[str, int], turned: bool) -> Callable:
+    """A function that returns an array with axes `text` as a matrix, or as a batch of them; as transposed ones if `turned`."""
+    across = text[-1] in rows                             # whether the rows are the columns of the matrix in memory
+    order = batch + (columns + rows if across else rows + columns)
+    shape = [math.prod(sizes[c] for c in part) for part in ((columns, rows) if across else (rows, columns))]
+    if batch:
+        shape.insert(0, math.prod(sizes[c] for c in batch))
+    permutation = None if order == text else [text.index(c) for c in order]
+
+    def matrices(x):
+        x = (x if permutation is None else x.permute(permutation)).reshape(shape)
+        return x.mT if across is not turned else x
+    return matrices
 
 
 def _on_diagonals(x: torch.Tensor, single: str, out: str) -> torch.Tensor:

@@ -88,8 +88,8 @@ def _mat_mul_prepare(known):
     a, b, t_a, t_b = known.dims(0), known.dims(1), known.attrs["transpose_a"], known.attrs["transpose_b"]
     if a is None or b is None:
         return None
-    if not t_a and products.is_large(*a, b[0] if t_b else b[1]):
-        return (lambda a, b: products.product(a, b.t())) if t_b else products.product
+    if products.is_large(*(a[::-1] if t_a else a), b[0] if t_b else b[1]):
+        return lambda a, b: products.product(a.t() if t_a else a, b.t() if t_b else b)
     if not t_a and not t_b:
         return torch.mm
     return lambda a, b: torch.mm(a.t() if t_a else a, b.t() if t_b else b)
@@ -112,10 +112,14 @@ def _sparse_mat_mul_kernel(a, b, *, transpose_a, transpose_b):
 def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.Tensor:
     if x.ndim < 2 or y.ndim < 2:
         raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
+    if x.ndim > 3 and x.shape[:-2] == y.shape[:-2]:       # copies keep the order of the last axes: turning them takes long
+        batch, x, y = x.shape[:-2], x.reshape(-1, *x.shape[-2:]), y.reshape(-1, *y.shape[-2:])
+    else:
+        batch = None
     x, y = x.mH if adj_x else x, y.mH if adj_y else y
     if x.shape[-1] != y.shape[-2]:
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(x.shape)}, In[1]: {list(y.shape)}")
-    return torch.matmul(x, y)
+    return torch.matmul(x, y) if batch is None else torch.bmm(x, y).view(*batch, x.shape[-2], y.shape[-1])
 
 
 @batch_mat_mul.kernel

@@ -12,8 +12,8 @@ bias that a product of matrices adds to each row is added here.
 Sums, means and maxima over the last axis, and what is computed of their results for each row, are part of it, too: layer norm
 and softmax, however they are written, are one pass, and so are their gradients.
 
-What one group computes and another one reads, as gradients read what the forward pass has computed, need not be stored if the
-other group reads all that a light instruction makes it of: it computes the value again.
+What one group computes and another one reads, as gradients read what the forward pass has computed, is not stored if computing
+it again takes less time than writing and reading it.
 
 Levels say what may be joined: an op's level is at least that of the ops it takes from, and larger than that of those with
 which it cannot be one. Two ops of one level then have no op between them that is not joined. Ops whose results only one other
@@ -38,9 +38,11 @@ from penstock._src.step.loops.improve import chooses
 
 _LEAST = 2                   # ops that are worth it
 _SHORTEST = 8                # columns of rows that are reduced here
-_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV"})   # not done again
+_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV"})
+_ARRAYS = 2                  # heavy instructions that take as long as writing or reading an array
+_AGAIN = 20                  # ops of other groups that one computes again, at most
 _LARGE = 1 << 14             # elements of arrays that are, outside of loops
-_MOST = 24
+_MOST = 48
 _TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
 _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
 
@@ -107,12 +109,26 @@ def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> N
     users = step.users()
     by: dict[int, Value] = {}
     again: set[tuple[int, Node]] = set()
-    for group in reversed(_groups(step, able, users)):               # the last one says first what it computes again
-        if len(group) >= _LEAST and (large is None or not large.isdisjoint(group)):
-            step.ops += _Group(step, group, users, waited, able, again).make(by)
+    groups = _groups(step, able, users)
+    home = {op: i for i, group in enumerate(groups) for op in group}
+    order = {op: i for i, op in enumerate(step.ops)}
+    for group in reversed(groups):                                   # the last one says first what it computes again
+        if large is None or not large.isdisjoint(group):
+            step.ops += _made(group, by, step, users, waited, home, order, again)
     if by:
         step.substitute(by)
         step.ops = needed(step.fetches, step.targets, step.fed)
+
+
+def _made(group: list[Node], by: dict[int, Value], step: StepGraph, *known: Any) -> list[Node]:
+    """The op for a group, and what it needs; one for each half of a group that is too large."""
+    if len(group) < _LEAST:
+        return []
+    try:
+        return _Group(step, group, *known).make(by)
+    except ValueError:
+        half = len(group) // 2
+        return [op for part in (group[half:], group[:half]) for op in _made(part, by, step, *known)]
 
 
 def _is_able(op: Node, step: StepGraph) -> bool:
@@ -243,9 +259,9 @@ def _merge(group: dict[Node, list[Node]], a: Node, b: Node) -> None:
 class _Group:
     """Writes the plan of ops that become one."""
 
-    def __init__(self, step: StepGraph, ops: list[Node], users: dict[int, list[Node]], waited: set[Node], able: set[Node],
-                 again: set[tuple[int, Node]]):
-        self.step, self.ops, self.users, self.waited, self.able = step, ops, users, waited, able
+    def __init__(self, step: StepGraph, ops: list[Node], users: dict[int, list[Node]], waited: set[Node],
+                 home: dict[Node, int], order: dict[Node, int], again: set[tuple[int, Node]]):
+        self.step, self.ops, self.users, self.waited, self.home, self.order = step, ops, users, waited, home, order
         self.again = again                  # tensor id, user: which values are computed again where they are used
         self.inside = set(ops)
         self.columns = max(_shape(op)[1] for op in ops)
@@ -260,7 +276,8 @@ class _Group:
         self.bare: dict[int, tuple[Node, Value]] = {}  # tensor id -> op that returns it without a row, and the row
 
     def make(self, by: dict[int, Value]) -> list[Node]:
-        """One op for several, if it is not too large, and what it needs; `by`: which of its results stand for which tensors."""
+        """One op for several, and what it needs; `by`: which of its results stand for which tensors. ValueError if it is too
+        large."""
         self._repeat()
         for op in (*self.repeated, *self.ops):
             self._write(op)
@@ -276,11 +293,8 @@ class _Group:
                         for k, t in enumerate(parts)]
         given = list(self.given.values())
         truths = [i for i, t in enumerate(given) if t.dtype == dtypes.bool]
-        try:
-            plan = Plan(self.rows, self.columns, [math.prod(t.dims) for t in given],      # type: ignore[arg-type]
-                        [t.dims for t in outputs], self.terms, written, truths)           # type: ignore[misc]
-        except ValueError:
-            return []
+        plan = Plan(self.rows, self.columns, [math.prod(t.dims) for t in given],      # type: ignore[arg-type]
+                    [t.dims for t in outputs], self.terms, written, truths)           # type: ignore[misc]
         last = self.ops[-1]
         attrs = {"N": len(given), "M": len(outputs), "T": dtypes.float32, "plan": plan}
         made = self.step.make("_Pointwise", given, attrs, last, [t.dims for t in outputs], [t.dtype for t in outputs], [])
@@ -297,16 +311,46 @@ class _Group:
         return self.columns if t.dims == self.dims else pointwise.PER_ROW
 
     def _repeat(self) -> None:
-        """Finds values of other groups that light instructions compute from what is read here anyway."""
+        """Finds values of other groups that are computed here again: what light instructions make of values that are read
+        anyway, and what takes less time than storing it."""
         read: dict[int, Value] = {id(t): t for op in self.ops for t in _values(op) if t.op not in self.inside}
-        order = [op for op in self.step.ops if op.outputs and id(op.outputs[0]) in read]
-        here = {i for i, t in read.items() if t.op not in self.able}
-        for op in order:
-            t = op.outputs[0]
-            if t.op in self.able and t.dims == self.dims and id(t) not in self.fetched and self._is_light(op) and \
-                    (t.dtype == dtypes.bool or all(id(s) in here or self._is_small(s) for s in _values(op))):
-                self.repeated.append(op)
+        here = {i for i, t in read.items() if t.op not in self.home}
+        found: set[Node] = set()
+        for t in sorted(read.values(), key=lambda t: self.order.get(t.op, -1)):
+            if self._is_again(t) and self._is_light(t.op) and \
+                    (t.dtype == dtypes.bool or all(id(s) in here or self._is_small(s) for s in _values(t.op))):
+                found.add(t.op)
             here.add(id(t))
+        left = [t for t in read.values() if self._is_again(t) and t.op not in found and not self._is_stored(t)]
+        more: set[Node] = set()
+        roots: dict[int, Value] = {}
+        for t in left:
+            self._trace(t, more, roots)
+        new = [t for i, t in roots.items() if i not in read]
+        saved = 2 * len(left) - len(new) - sum(t.op in self.home and not self._is_stored(t) for t in new)
+        if left and len(more) <= _AGAIN and sum(not self._is_light(op) for op in more) < _ARRAYS * saved:
+            found |= more
+        self.repeated = sorted(found, key=self.order.__getitem__)
+
+    def _is_again(self, t: Value) -> bool:
+        """Whether a value of another group is one that can be computed here."""
+        return t.op in self.home and t.op not in self.inside and t.dims == self.dims and id(t) not in self.fetched and \
+            t.op.opdef not in rules.pointwise.over_rows
+
+    def _is_stored(self, t: Value) -> bool:
+        """Whether ops other than those of this group, and of that which computes it, use a value."""
+        return any(self.home.get(u) != self.home[t.op] and u not in self.inside and (id(t), u) not in self.again
+                   for u in self.users.get(id(t), ()))
+
+    def _trace(self, t: Value, ops: set[Node], roots: dict[int, Value]) -> None:
+        """Collects the ops that compute a value, up to values of this shape that are stored."""
+        ops.add(t.op)
+        for s in _values(t.op):
+            if self._is_again(s) and not self._is_stored(s):
+                if s.op not in ops:
+                    self._trace(s, ops, roots)
+            elif not self._is_small(s):
+                roots[id(s)] = s
 
     def _is_light(self, op: Node) -> bool:
         return rules.pointwise.instruction.get(op.opdef, "TANH") not in _HEAVY
