@@ -106,14 +106,19 @@ class Plan:
         self.rows, self.columns, self.sizes, self.results = rows, columns, list(sizes), list(results)
         self.terms, self.written, self.truths = list(terms), list(written), frozenset(truths)
         self._run = _kernels().run
+        self._copies = False
         self.code = _Assembler(rows, columns, sizes, results, terms, written, self.truths).code()
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """The results for some tensors."""
         empty = torch.empty
         results = [empty(shape) for shape in self.results]
-        if not self._run(self.code, values, results) and \
-                not self._run(self.code, [v.contiguous() for v in values], results):
+        if self._copies:
+            values = [v.contiguous() for v in values]
+        if not self._run(self.code, values, results):
+            self._copies = True                      # parts of arrays come again
+            if self._run(self.code, [v.contiguous() for v in values], results):
+                return results
             raise errors.InternalError(None, None, f"Tensors of {[tuple(v.shape) for v in values]} are not those of the plan")
         return results
 

@@ -5,6 +5,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_at_least
+from penstock._src.kernels import colours
 from penstock._src.ops.registry import op
 from penstock.compat import v1 as tf
 
@@ -149,6 +150,8 @@ def _check(images: torch.Tensor, factor: torch.Tensor, channels: bool) -> None:
 @adjust_contrast.kernel
 def _adjust_contrast_kernel(images, contrast_factor):
     _check(images, contrast_factor, False)
+    if colours.takes(images, contrast_factor):
+        return colours.contrast(images, float(contrast_factor))
     x = images.to(torch.float32)
     mean = x.mean((-3, -2), keepdim=True)
     return ((x - mean) * contrast_factor + mean).to(images.dtype)
@@ -173,6 +176,8 @@ def _old_adjust_contrast_kernel(images, contrast_factor, min_value, max_value):
 @adjust_hue.kernel
 def _adjust_hue_kernel(images, delta):
     _check(images, delta, True)
+    if colours.takes(images, delta):
+        return colours.turn(images, float(delta))
     x = images.to(torch.float32)
     v, span = _value_and_span(x)
     h = _hue(x, v, span) + delta
@@ -182,6 +187,8 @@ def _adjust_hue_kernel(images, delta):
 @adjust_saturation.kernel
 def _adjust_saturation_kernel(images, scale):
     _check(images, scale, True)
+    if colours.takes(images, scale):
+        return colours.saturate(images, max(0.0, float(scale)))
     x = images.to(torch.float32)
     v, span = _value_and_span(x)                  # the largest channel stays, and the others move away from it, or to it:
     most = (v / span.clamp(min=_TINY)).clamp(min=0)             # until the saturation is 1

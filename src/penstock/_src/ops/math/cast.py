@@ -19,6 +19,7 @@ from penstock._src.ops.registry import get, op
 cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False")
 rules.algebra.forwards[cast_op] = lambda attrs: attrs["SrcT"] == attrs["DstT"]
 rules.pointwise.instruction[cast_op] = "COPY"              # of a boolean: there it is 1 or 0
+rules.numbers.inputs[cast_op] = frozenset(["x"])
 cast_op.shape(lambda x: x)
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -29,6 +30,8 @@ def _cast_kernel(x, *, DstT, Truncate):
     wanted = DstT.torch
     if wanted is None:
         raise TypeError(f"cannot cast to {DstT.name}")
+    if type(x) is int or type(x) is bool:           # a number of a program (step/compile/numbers.py)
+        return torch.scalar_tensor(x, dtype=wanted if wanted in _FLOATS else torch.int64).to(wanted)
     if x.is_complex() and not wanted.is_complex:
         x = x.real
     if x.dtype in _FLOATS and wanted in _SMALL:

@@ -25,10 +25,11 @@ from penstock._src.ops.registry import get, op
 class TensorList:
     """The run-time value of a list."""
 
-    __slots__ = ("store", "size", "dtype", "dims", "limit")
+    __slots__ = ("store", "size", "dtype", "dims", "limit", "only")
 
-    def __init__(self, store: list, size: int, dtype: Any, dims: tuple | None, limit: int = -1):
+    def __init__(self, store: list, size: int, dtype: Any, dims: tuple | None, limit: int = -1, only: int | None = None):
         self.store, self.size, self.dtype, self.dims, self.limit = store, size, dtype, dims, limit
+        self.only = only                                # the only element that is set; -1: none is; None: that is not known
 
     def items(self) -> list:
         """The elements; None for those that were never set."""
@@ -40,6 +41,7 @@ class TensorList:
 
     def push(self, item: Any) -> TensorList:
         """This list and one more element."""
+        self.only = None
         if len(self.store) != self.size:                # another version went on from here
             self.store = self.store[:self.size]
         if 0 <= self.limit <= self.size:
@@ -71,7 +73,14 @@ class TensorList:
         if self.size != other.size:
             raise errors.invalid(f"Trying to add two lists of tensors with different lengths. One is {self.size} and the "
                                  f"other is {other.size}")
-        return self.like([_plus(a, b) for a, b in zip(self.items(), other.items(), strict=True)])
+        if self.only is not None:
+            self, other = other, self                   # the gradient of one element, as loops have it in every iteration
+        if other.only is None:
+            return self.like([_plus(a, b) for a, b in zip(self.items(), other.items(), strict=True)])
+        items = self.items()
+        if other.only >= 0:
+            items[other.only] = _plus(items[other.only], other.store[other.only])
+        return self.like(items)
 
 
 def _zeros_like(x: Any) -> Any:
@@ -125,8 +134,14 @@ def _typed(handle: TensorList, dtype: Any) -> TensorList:
     return handle
 
 
+def _is_plain(handle: TensorList, dtype: Any) -> bool:
+    """Whether a list holds any number of tensors of this type, and may be changed in place."""
+    return handle.dtype is dtype and dtype.torch is not None and handle.limit < 0 and handle.only is None
+
+
 def _fits(handle: TensorList, item: Any, index: int | None = None) -> None:
-    if isinstance(item, (torch.Tensor, np.ndarray)) and not compatible(handle.dims, tuple(item.shape)):
+    if isinstance(item, (torch.Tensor, np.ndarray)) and item.shape != handle.dims and \
+            not compatible(handle.dims, tuple(item.shape)):
         at = "" if index is None else f" at index {index}"
         raise errors.invalid(f"Tried to append a tensor with incompatible shape to a list{at}. Op element shape: "
                              f"{_text(tuple(item.shape))} list shape: {_text(handle.dims)}")
@@ -228,7 +243,7 @@ def _reserve_kernel(element_shape, num_elements, *, element_dtype):
     n = int(num_elements)
     if n < 0:
         raise errors.invalid(f"The num_elements to reserve must be a non negative number, but got {n}")
-    return TensorList(_blanks(n), n, element_dtype, _dims(element_shape))
+    return TensorList(_blanks(n), n, element_dtype, _dims(element_shape), only=-1)
 
 
 def _blanks(n: int) -> list:
@@ -366,7 +381,7 @@ def _push_back_batch_shape(input_handles, tensor, *, element_dtype, c):
 
 
 pop_back.shape(lambda input_handle, element_shape, *, c: [(), _given(c)])
-pop_back.consumes = set_item.consumes = frozenset(["input_handle"])
+pop_back.consumes = push_back.consumes = set_item.consumes = frozenset(["input_handle"])
 rules.numbers.inputs[get_item] = rules.numbers.inputs[set_item] = frozenset(["index"])
 get_item.shape(lambda input_handle, index, element_shape, *, c: _known(c))
 set_item.shape(lambda input_handle, index, item: ())
@@ -432,6 +447,11 @@ def _shape_kernel(input_handle, *, shape_type):
 
 @push_back.kernel
 def _push_back_kernel(input_handle, tensor, *, element_dtype):
+    if type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and _is_plain(input_handle, element_dtype) and \
+            input_handle.dims == tensor.shape and len(input_handle.store) == input_handle.size:
+        input_handle.store.append(tensor)
+        input_handle.size += 1
+        return input_handle
     target = _typed(_list(input_handle), element_dtype)
     _fits(target, tensor)
     return target.push(tensor)
@@ -452,6 +472,10 @@ def _push_back_batch_kernel(input_handles, tensor, *, element_dtype):
 @pop_back.kernel
 def _pop_back_kernel(input_handle, element_shape, *, element_dtype):
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
+    if alone and _is_plain(input_handle, element_dtype) and len(input_handle.store) == input_handle.size and \
+            input_handle.size and input_handle.store[-1] is not None:
+        input_handle.size -= 1
+        return input_handle, input_handle.store.pop()
     rest, item = _typed(_list(input_handle), element_dtype).pop(alone)
     if item is None:
         item = _blank(element_dtype, _element_dims(input_handle, _dims(element_shape)))
@@ -460,6 +484,9 @@ def _pop_back_kernel(input_handle, element_shape, *, element_dtype):
 
 @get_item.kernel
 def _get_item_kernel(input_handle, index, element_shape, *, element_dtype):
+    if type(index) is int and type(input_handle) is TensorList and input_handle.dtype is element_dtype and \
+            0 <= index < input_handle.size and input_handle.store[index] is not None:
+        return input_handle.store[index]
     source = _typed(_list(input_handle), element_dtype)
     item = source.store[_index(source, index)]
     return _blank(element_dtype, _element_dims(source, _dims(element_shape))) if item is None else item
@@ -472,12 +499,16 @@ def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_inde
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
     target = _typed(_list(input_handle), element_dtype)
     _fits(target, item)
+    at = _index(target, index, "modify")
     if alone:
-        target.store[_index(target, index, "modify")] = item
-        return TensorList(target.store, target.size, target.dtype, target.dims, target.limit)
-    items = target.items()
-    items[_index(target, index, "modify")] = item
-    return target.like(items)
+        target.store[at] = item
+        target.only = at if target.only in (-1, at) else None
+        return target
+    items, only = target.items(), target.only
+    items[at] = item
+    out = target.like(items)
+    out.only = at if only in (-1, at) else None
+    return out
 
 
 @resize.kernel
