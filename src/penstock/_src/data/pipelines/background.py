@@ -19,6 +19,7 @@ from penstock._src.kernels.host_threads import use_one_core
 
 _QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
 _TRIES = 8
+_TRIALS, _SHORT = 4, 4e-5           # calls that tell, and seconds of a kernel that is not worth handing it to another thread
 _MOST_THREADS = 64                  # of one stage
 
 
@@ -328,12 +329,39 @@ class _ParallelCursor(Cursor):
         self._finalizer = weakref.finalize(self, self._workers.stop)
         self._ready: collections.deque = collections.deque()
         self._done = False
+        self._statements = stage.body.statements(ctx) if stage.stats is None and stage.body.computes else 0
+        self._here = self._statements > 0            # whether elements are computed by the thread that wants them
+        self._tried: list[float] = []                # seconds of the first of them
+
+    def _call_here(self, ctx: Any) -> tuple | None:
+        """The next element, computed by the thread that wants it. Threads that call a function of short kernels wait for the
+        interpreter at each of them, which takes longer than the calls. The first calls tell whether it is one."""
+        element = self._source.next(ctx)
+        if element is None:
+            self._done = True
+            return None
+        began = time.thread_time()
+        try:
+            return self._workers.run(ctx, element)
+        except errors.OutOfRangeError as e:
+            if self._stage.preserve:
+                raise ended(e) from None
+            self._done = True
+            return None
+        finally:
+            self._tried.append(time.thread_time() - began)
+            if len(self._tried) == _TRIALS:
+                self._here = min(self._tried) < _SHORT * self._statements
+            elif len(self._tried) > _TRIALS:
+                self._tried.pop()
 
     def next(self, ctx: Any) -> tuple | None:
         if self._ready:
             return given(self._ready.popleft())
         if self._done:
             return None
+        if self._here:
+            return self._call_here(ctx)
         workers = self._workers
         if not workers.threads:
             workers.threads = [start_thread(workers.work)

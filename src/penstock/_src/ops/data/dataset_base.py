@@ -13,6 +13,7 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph.functions import GraphFunction, as_function, raise_typed
 from penstock._src.graph.prune import needed
+from penstock._src.ops import rules
 from penstock._src.ops.data.dataset_blocks import BlockPlan
 from penstock._src.ops.data.dataset_recipe import recipe_of
 from penstock._src.ops.registry import keyword_names, op
@@ -105,6 +106,15 @@ class Body:
         return self._pure
 
     @property
+    def computes(self) -> bool:
+        """Whether a call neither waits nor runs Python: it computes, and draws random numbers."""
+        return _computes(self.function)
+
+    def statements(self, ctx: Any) -> int:
+        """How many kernels a call runs; 0 if that is not known."""
+        return len(getattr(self.function.repeated(ctx.within(ctx.streams)), "lines", ()))
+
+    @property
     def outer_state(self) -> str | None:
         """The type of an op whose calls depend on state that is not the pipeline's own, like a variable; None without one."""
         return _outer_state(self.function)
@@ -143,6 +153,17 @@ class Body:
 
 def _ops_of(f: GraphFunction) -> list:
     return needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
+
+
+def _computes(function: GraphFunction) -> bool:
+    inputs = set(map(id, function.inputs))
+
+    def one(o: Any) -> bool:
+        opdef = o.opdef
+        return opdef.foldable or opdef.random or opdef in rules.folding.checks or opdef.calls and not opdef.stateful or \
+            any(id(t) in inputs for t in o.outputs)
+    return all(map(one, _ops_of(function))) and \
+        all(_computes(f) for f in function.graph._functions.values() if isinstance(f, GraphFunction))
 
 
 def _outer_state(function: GraphFunction) -> str | None:
