@@ -411,7 +411,8 @@ def begin(config: KeyedConfig, keys: list[int], pool: Tensor | None = None) -> n
     streams = np.array([_mix(_mix(config.seed & _MASK) ^ k & _MASK) for k in keys], np.uint64).reshape(-1, 1)
     column, dim = np.arange(config.dim, dtype=np.uint64), config.dim
     if config.start == POOL:
-        return pool.double().numpy()[(streams[:, 0] % np.uint64(len(pool))).astype(np.int64)]    # type: ignore[union-attr,arg-type]
+        assert pool is not None
+        return pool.double().numpy()[np.mod(streams[:, 0], np.uint64(len(pool))).astype(np.int64)]
     if config.start == CONSTANT:
         return np.full((len(keys), dim), config.start_a)
     if config.start == UNIFORM:

@@ -30,7 +30,7 @@ def tidy(graph: torch.fx.GraphModule) -> int:
 def channels_last(graph: torch.fx.GraphModule) -> bool:
     """Whether images of convolutions have their channels last in memory: layouts are chosen then, by the program."""
     for node in graph.graph.find_nodes(op="call_function", target=aten.convolution.default):
-        image = node.args[0].meta["val"]                                                  # type: ignore[union-attr]
+        image = node.args[0].meta["val"]
         if image.ndim > 2 and image.shape[1] > 1 and image.stride(1) == 1 and not image.is_contiguous():
             return True
     return False
@@ -42,7 +42,7 @@ def _join_permutations(g: torch.fx.Graph) -> int:
         base: Any = node.args[0]
         if base.target is not aten.permute.default:
             continue
-        order = [base.args[1][i] for i in node.args[1]]                                   # type: ignore[union-attr]
+        order = [base.args[1][i] for i in node.args[1]]
         rank = len(order)
         order = [i % rank for i in order]
         if order == list(range(rank)):
@@ -81,7 +81,7 @@ def _fit(images: torch.fx.Node, filters: torch.fx.Node, order: dict) -> bool:
     first = min(order[images], order[filters])
     x, w = filters.args[1], images.args[2]
     return _can_be_at(x, first, order) and _can_be_at(w, first, order) and \
-        x.meta["val"].dtype is w.meta["val"].dtype                                        # type: ignore[union-attr]
+        x.meta["val"].dtype is w.meta["val"].dtype
 
 
 def _can_be_at(node: Any, first: int, order: dict) -> bool:
