@@ -246,7 +246,7 @@ class _Assembler:
 
     def _instruct(self, i: int, step: Step, slots: dict[int, int]) -> None:
         sources = tuple(slots[s] for s in step.sources)
-        places, narrow = self.places.get(i, ()), self.narrow[i]
+        places, narrow = self.places.get(i, []), self.narrow[i]
         reduces = step.kind.startswith(_REDUCES)
         if places and not (reduces and self.operands[places[0]].stride >= 0):
             to, rest = places[0], places[1:]

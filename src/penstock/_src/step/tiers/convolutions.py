@@ -81,7 +81,7 @@ def _fit(images: torch.fx.Node, filters: torch.fx.Node, order: dict) -> bool:
     first = min(order[images], order[filters])
     x, w = filters.args[1], images.args[2]
     return _can_be_at(x, first, order) and _can_be_at(w, first, order) and \
-        x.meta["val"].dtype is w.meta["val"].dtype
+        x.meta["val"].dtype is w.meta["val"].dtype                                        # type: ignore[union-attr]
 
 
 def _can_be_at(node: Any, first: int, order: dict) -> bool:
