@@ -96,3 +96,15 @@ def test_map_values_in_a_graph_checks_when_it_runs():
         assert session.run(added, {a: value, b: value}).values.tolist() == [4.0]
         with pytest.raises(tf.errors.InvalidArgumentError, match="Mismatched indices!"):
             session.run(added.values, {a: value, b: tf1.SparseTensorValue([[0, 2]], [2.0], [1, 3])})
+
+
+def test_whole_vectors_and_vectors_with_gaps_or_other_orders():
+    def dense(indices, size, values):
+        return tf.raw_ops.SparseToDense(sparse_indices=np.array(indices, "int64").reshape(-1, 1), output_shape=np.array([size]),
+                                        sparse_values=np.array(values, "float32"), default_value=np.float32(9),
+                                        validate_indices=False).numpy().tolist()
+    assert dense([0, 1, 2], 3, [4, 5, 6]) == [4, 5, 6]
+    assert dense([0, 2, 1], 3, [4, 5, 6]) == [4, 6, 5]
+    assert dense([0, 2], 3, [4, 6]) == [4, 9, 6]
+    assert dense([0, 0, 1], 3, [4, 5, 6]) == [5, 6, 9]
+    assert dense([], 0, []) == []

@@ -299,6 +299,7 @@ def test_a_parallel_map_of_short_kernels_runs_where_it_is_wanted(short, monkeypa
     """Without threads or with them, elements, errors between them and saved positions are the same."""
     from penstock._src.data.pipelines import background
     monkeypatch.setattr(background, "_SHORT", short)
+    monkeypatch.setattr(background, "_SHORT_CALL", short)
     started = []
     monkeypatch.setattr(background, "start_thread",
                         lambda *args, usual=background.start_thread: started.append(args) or usual(*args))

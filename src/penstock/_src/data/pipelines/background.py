@@ -19,7 +19,8 @@ from penstock._src.kernels.host_threads import use_one_core
 
 _QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
 _TRIES = 8
-_TRIALS, _SHORT = 4, 4e-5           # calls that tell, and seconds of a kernel that is not worth handing it to another thread
+_TRIALS = 4                         # calls that tell whether a function is worth threads:
+_SHORT, _SHORT_CALL = 4e-5, 4e-4    # seconds of a kernel, or of a call, that is not
 _MOST_THREADS = 64                  # of one stage
 
 
@@ -340,7 +341,7 @@ class _ParallelCursor(Cursor):
         if element is None:
             self._done = True
             return None
-        began = time.thread_time()
+        began = time.thread_time() if len(self._tried) < _TRIALS else 0.0
         try:
             return self._workers.run(ctx, element)
         except errors.OutOfRangeError as e:
@@ -349,11 +350,10 @@ class _ParallelCursor(Cursor):
             self._done = True
             return None
         finally:
-            self._tried.append(time.thread_time() - began)
-            if len(self._tried) == _TRIALS:
-                self._here = min(self._tried) < _SHORT * self._statements
-            elif len(self._tried) > _TRIALS:
-                self._tried.pop()
+            if began:
+                self._tried.append(time.thread_time() - began)
+                if len(self._tried) == _TRIALS:
+                    self._here = min(self._tried) < max(_SHORT * self._statements, _SHORT_CALL)
 
     def next(self, ctx: Any) -> tuple | None:
         if self._ready:

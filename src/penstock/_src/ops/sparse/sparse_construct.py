@@ -96,6 +96,8 @@ def _to_dense_shape(sparse_indices, output_shape, sparse_values, default_value, 
 @to_dense_op.kernel
 def _to_dense_kernel(sparse_indices, output_shape, sparse_values, default_value, *, validate_indices):
     indices, dims = _checked(sparse_indices, output_shape, sparse_values, default_value)
+    if _is_whole(indices, dims, sparse_values):
+        return sparse_values.clone()
     out = sparse.full(dims, default_value)
     if not indices.shape[0]:
         return out
@@ -117,6 +119,14 @@ def _to_dense_kernel(sparse_indices, output_shape, sparse_values, default_value,
     return out
 
 
+def _is_whole(indices: torch.Tensor, dims: list[int], values: Any) -> bool:
+    """Whether values are all elements of a vector in their order, as lists of parsed examples are."""
+    return len(dims) == 1 and isinstance(values, torch.Tensor) and values.shape == (dims[0],) and indices.is_cpu and \
+        dims[0] <= _SHORT and indices.shape == (dims[0], 1) and type(indices) is torch.Tensor and \
+        indices.reshape(-1).tolist() == list(range(dims[0]))
+
+
+_SHORT = 256            # elements of a vector that Python compares faster than torch
 _FEW = 32               # positions that Python works out faster than torch
 
 

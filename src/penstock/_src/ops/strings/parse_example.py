@@ -295,9 +295,17 @@ def _parse_example_v2_kernel(serialized, names, sparse_keys, dense_keys, ragged_
 def _wanted_once(sparse_keys: Sequence, dense_keys: Sequence, sparse_types: Sequence, types: Sequence, given: Sequence,
                  defaults: list) -> tuple[list, list[Dense], Request]:
     """What ParseSingleExample requests: lists, dense features, and the request."""
-    lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
-    dense = [dense_feature(strings.raw(k), t, s._dims) for k, t, s in zip(dense_keys, types, given, strict=True)]
+    lists, dense, request = _request(tuple(sparse_keys), tuple(dense_keys), tuple(sparse_types), tuple(types),
+                                     tuple([s._dims for s in given]))
     check_defaults(dense, defaults)
+    return lists, dense, request
+
+
+@functools.lru_cache(maxsize=64)
+def _request(sparse_keys: tuple, dense_keys: tuple, sparse_types: tuple, types: tuple, given: tuple) -> tuple:
+    """Made once: a dataset parses its examples one by one."""
+    lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
+    dense = [dense_feature(strings.raw(k), t, dims) for k, t, dims in zip(dense_keys, types, given, strict=True)]
     return lists, dense, Request(lists, dense, lambda _, key, text: f"Key: {strings.show(key)}.  {text}")
 
 
