@@ -21,7 +21,8 @@ bessel_i0 bessel_i0e bessel_i1 bessel_i1e elu gelu leaky_relu nextafter relu rel
 to_int32 to_int64 to_double to_bfloat16 decode_base64 encode_base64 string_strip string_to_hash_bucket
 string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr regex_full_match regex_replace lower upper strip
 length to_number to_hash_bucket to_hash_bucket_fast to_hash_bucket_strong unicode_transcode unicode_script decode_compressed
-check_numerics clip_by_value quantize invert decode_raw string_length""".split()
+check_numerics clip_by_value quantize invert decode_raw string_length convert_image_dtype adjust_brightness adjust_gamma
+stateless_random_brightness random_brightness""".split()
 BINARY = """add atan2 complex div div_no_nan divide equal floordiv floormod floor_mod greater greater_equal less less_equal
 logical_and logical_or logical_xor maximum minimum mod multiply multiply_no_nan not_equal polyval pow realdiv squared_difference
 subtract truediv truncatediv truncatemod xdivy xlog1py xlogy zeta igamma igammac bitwise_and bitwise_or bitwise_xor left_shift

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.functions import ElementFunction, call_op
@@ -114,13 +114,14 @@ def _next_values(running: _Running, number: Any, spec: Any) -> list:
     out, i = [], 0
     for s in specs:
         n = len(_parts(s))
-        out.append(tensors[i] if isinstance(s, TensorSpec) else s._from_components(tensors[i:i + n]))
+        out.append(tensors[i] if isinstance(s, TensorSpec) else s._from_components(
+            nest.pack_sequence_as(s._component_specs, tensors[i:i + n], expand_composites=True)))
         i += n
     return out
 
 
 def _parts(spec: Any) -> list:
-    return [spec] if isinstance(spec, TensorSpec) else list(spec._component_specs)
+    return [spec] if isinstance(spec, TensorSpec) else nest.flatten(spec._component_specs, expand_composites=True)
 
 
 def _arrays(value: Any, spec: Any) -> list:
@@ -137,7 +138,7 @@ def _arrays(value: Any, spec: Any) -> list:
         if isinstance(spec, TensorSpec):
             out.append(_array(leaf, spec))
         else:
-            out.extend(np.asarray(x) for x in spec._to_components(leaf))
+            out.extend(np.asarray(x) for x in nest.flatten(spec._to_components(leaf), expand_composites=True))
     return out
 
 

@@ -15,7 +15,9 @@ from penstock._src.library.ragged import (  # noqa: F401
     partition,
     ranges,
     segments,
+    shape,
     spec,
+    structured,
     tensor,
     value,
 )

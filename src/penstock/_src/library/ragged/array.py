@@ -8,6 +8,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged.broadcasting import aligned, with_partitions
 from penstock._src.library.ragged.gather import coordinates, gather
 from penstock._src.library.ragged.ranges import repeat_ranges
 from penstock._src.library.ragged.segments import get_positive_axis, int_tensor, lengths_to_splits, repeat
@@ -176,9 +177,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         condition, x, y = match_row_splits_dtypes(condition, x, y)
         if all(isinstance(t, RaggedTensor) for t in (condition, x, y)):
             return x.with_flat_values(tf.where(condition.flat_values, x.flat_values, y.flat_values))
-        if not isinstance(condition, RaggedTensor):
+        if not isinstance(condition, RaggedTensor) and condition.shape.rank == 1:
             return _where_rows(condition, x, y)
-        raise ValueError("Input shapes do not match.")
+        partitions, flats = aligned(condition, x, y)
+        return with_partitions(tf.where_v2(*flats), partitions)
 
 
 def _where_rows(condition: Any, x: Any, y: Any) -> Any:

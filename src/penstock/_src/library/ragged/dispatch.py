@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base import dtypes
 from penstock._src.base.api import TABLES
 from penstock._src.graph.node import Tensor
 from penstock._src.library.ragged import (
@@ -20,9 +21,11 @@ from penstock._src.library.ragged import (
     linear,
     math,
     partition,
+    shape,
     splitting,
     strings,
 )
+from penstock._src.library.ragged.broadcasting import aligned, with_partitions
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.ops.composite import ASSERTIONS, BINARY, UNARY
@@ -48,6 +51,8 @@ OWN: dict[str, Callable] = {
     "map_fn": functional.map_rows,
     "split": splitting.split, "reverse": array.reverse, "matmul": linear.matmul, "softmax": math.softmax,
     "bincount": counting.bincount, "reduce_variance": math.reduce_variance, "reduce_std": math.reduce_std,
+    "reshape": shape.reshape, "broadcast_to": shape.broadcast_to,
+    "shape": lambda input, name=None, out_type=None: shape.DynamicRaggedShape.from_tensor(input, out_type),
     "dynamic_partition": partition.dynamic_partition, "one_hot": array.one_hot, "bitcast": array.bitcast,
 }
 _found: dict[int, Callable] = {}
@@ -97,15 +102,24 @@ def _find(fn: Callable) -> Callable | None:
     return None
 
 
+def _dtype(value: Any) -> Any:
+    """The dtype of a value that has one, of TensorFlow or of numpy."""
+    found = getattr(value, "dtype", None)
+    return None if found is None else dtypes.as_dtype(found)
+
+
 def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     """A function of two operands, with a scalar or a dense operand of lower rank broadcast over ragged rows."""
-    x = convert_to_tensor_or_ragged_tensor(x, preferred_dtype=getattr(y, "dtype", None))
+    x = convert_to_tensor_or_ragged_tensor(x, preferred_dtype=_dtype(y))
     y = convert_to_tensor_or_ragged_tensor(y, preferred_dtype=x.dtype)
     if isinstance(x, RaggedTensor) and isinstance(y, RaggedTensor) and x.ragged_rank == y.ragged_rank:
         return functional.map_flat_values(fn, x, y, *args, **kwargs)
     ragged, dense = (x, y) if isinstance(x, RaggedTensor) else (y, x)
-    if isinstance(dense, RaggedTensor) or dense.shape.ndims is None:
-        raise ValueError(f"Unable to broadcast ragged tensors of shapes {x.shape} and {y.shape}")
+    if dense.shape.ndims is None or ragged.shape.ndims is None:
+        raise ValueError(f"Unable to broadcast: unknown rank, of shapes {x.shape} and {y.shape}")
+    if isinstance(dense, RaggedTensor) or dense.shape.ndims > ragged.shape.ndims:
+        partitions, flats = aligned(x, y)
+        return with_partitions(fn(*flats, *args, **kwargs), partitions)
     inner = ragged.flat_values.shape.ndims
     if dense.shape.ndims != 0 and (inner is None or dense.shape.ndims > inner - 1):
         dense = _rows_of(dense, ragged)

@@ -5,6 +5,7 @@ result is in range, which permutes the range itself. The cipher is Simon, with f
 """
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -80,13 +81,29 @@ def _walked(index: np.ndarray, key: np.ndarray, top: np.ndarray, rounds: int) ->
     """Encrypts each index until it is in range."""
     bits = np.ceil(np.log2(np.maximum(top, 1).astype(np.float64))).astype(np.uint64)
     width = np.maximum(bits + bits % np.uint64(2), np.uint64(_SMALLEST_BLOCK)) // np.uint64(2)
-    keys = _round_keys(key, width, rounds)
     out = np.where(top > 0, index, 0).astype(np.uint64)
     left = np.flatnonzero(top)
+    if len(left) and (key == key[0]).all() and (width == _SMALLEST_BLOCK // 2).all():
+        table = _table(tuple(key[0].tolist()), rounds)       # small ranges take hundreds of turns
+        def encrypted(at: np.ndarray) -> np.ndarray:
+            return table[out[at]]
+    else:
+        keys = _round_keys(key, width, rounds)
+
+        def encrypted(at: np.ndarray) -> np.ndarray:
+            return _encrypted(out[at], keys[:, at], width[at])
     while len(left):
-        out[left] = _encrypted(out[left], keys[:, left], width[left])
+        out[left] = encrypted(left)
         left = left[out[left] > top[left]]
     return out
+
+
+@functools.lru_cache(maxsize=64)
+def _table(key: tuple[int, ...], rounds: int) -> np.ndarray:
+    """All numbers of the smallest block, encrypted."""
+    numbers = np.arange(1 << _SMALLEST_BLOCK, dtype=np.uint64)
+    width = np.full(1, _SMALLEST_BLOCK // 2, np.uint64)
+    return _encrypted(numbers, _round_keys(np.array([key], np.uint64), width, rounds), width)
 
 
 def _mask(width: np.ndarray) -> np.ndarray:

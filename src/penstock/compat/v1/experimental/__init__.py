@@ -4,11 +4,13 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "experimental.", {
     "BatchableExtensionType": "graph.extension_type",
+    "DynamicRaggedShape": "library.ragged.shape",
     "ExtensionType": "graph.extension_type",
     "ExtensionTypeBatchEncoder": "graph.extension_type",
     "ExtensionTypeSpec": "graph.extension_type",
     "Optional": "data.datasets.optional",
     "RowPartition": "library.ragged.row_partition",
+    "StructuredTensor": "library.ragged.structured",
     "async_clear_error": "eager.dlpack",
     "async_scope": "eager.dlpack",
     "dispatch_for_api": "ops.composite",

@@ -4,11 +4,13 @@ from penstock.compat.v1.experimental import extension_type as extension_type
 from penstock.compat.v1.experimental import numpy as numpy
 
 from penstock.experimental import BatchableExtensionType as BatchableExtensionType
+from penstock.experimental import DynamicRaggedShape as DynamicRaggedShape
 from penstock.experimental import ExtensionType as ExtensionType
 from penstock.experimental import ExtensionTypeBatchEncoder as ExtensionTypeBatchEncoder
 from penstock.experimental import ExtensionTypeSpec as ExtensionTypeSpec
 from penstock.experimental import Optional as Optional
 from penstock.experimental import RowPartition as RowPartition
+from penstock.experimental import StructuredTensor as StructuredTensor
 from penstock.experimental import async_clear_error as async_clear_error
 from penstock.experimental import async_scope as async_scope
 from penstock.experimental import dispatch_for_api as dispatch_for_api
