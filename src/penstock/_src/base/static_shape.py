@@ -196,6 +196,12 @@ class TensorShape:
         tf.TensorShape(None)         # not even the rank is known
 
     Shapes are immutable and may be shared.
+
+    Args:
+        dims: Sizes, of which some may be None; None for an unknown rank.
+
+    >>> tf.TensorShape([2, None]).is_compatible_with([2, 3])
+    True
     """
 
     __slots__ = ("_dims", "__weakref__")

@@ -11,7 +11,18 @@ from penstock._src.base.api import export
 
 @export("compat.as_bytes")
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
-    """Text or bytes as bytes."""
+    """Text or bytes as bytes.
+
+    Args:
+        bytes_or_text: Bytes, or text to encode.
+        encoding: Encoding of the text.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        TypeError: for other types.
+    """
     if isinstance(bytes_or_text, bytearray):
         return bytes(bytes_or_text)
     if isinstance(bytes_or_text, str):
@@ -23,7 +34,18 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
 @export("compat.as_text", "compat.as_str")
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
-    """Text or bytes as text."""
+    """Text or bytes as text.
+
+    Args:
+        bytes_or_text: Text, or bytes to decode.
+        encoding: Encoding of the text.
+
+    Returns:
+        A str.
+
+    Raises:
+        TypeError: for other types.
+    """
     if isinstance(bytes_or_text, str):
         return bytes_or_text
     if isinstance(bytes_or_text, bytes):

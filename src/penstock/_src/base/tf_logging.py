@@ -63,6 +63,11 @@ def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
 def info(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Logs at level INFO.
 
+    Args:
+        msg: Text, with % for the arguments.
+        *args: Values for the text.
+        **kwargs: As for `logging.Logger.info`.
+
     >>> tf.logging.info("step %d: loss = %g", step, loss)
     """
     log(INFO, msg, *args, **{"stacklevel": 3, **kwargs})
@@ -149,6 +154,9 @@ def get_verbosity() -> int:
 @export(v1=["logging.set_verbosity"])
 def set_verbosity(v: Any) -> None:
     """Shows messages of level `v` and above.
+
+    Args:
+        v: One of `tf.logging.DEBUG`, `INFO`, `WARN`, `ERROR`, `FATAL`.
 
     >>> tf.logging.set_verbosity(tf.logging.INFO)
     """

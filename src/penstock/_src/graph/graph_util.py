@@ -274,6 +274,15 @@ def _constant(name: str, dtype: int, value: Any) -> NodeDef:
 def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True) -> str:
     """Writes a graph to the file `name` in `logdir`, as text or in binary, and returns the path.
 
+    Args:
+        graph_or_graph_def: Graph or `GraphDef`.
+        logdir: Directory, made if needed.
+        name: Name of the file.
+        as_text: Whether to write text instead of binary data.
+
+    Returns:
+        Path of the file.
+
     >>> tf.io.write_graph(sess.graph, "/tmp/model", "train.pbtxt")
     """
     from google.protobuf import text_format

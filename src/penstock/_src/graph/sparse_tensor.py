@@ -29,6 +29,11 @@ _ON_VALUES = {"abs", "negative", "sign", "square", "sqrt", "tanh", "erf", "cast"
 class SparseTensor(CompositeTensor):
     """values[i] at position indices[i] of a tensor of shape dense_shape.
 
+    Args:
+        indices: Coordinates [n, rank], int64.
+        values: Values [n].
+        dense_shape: Shape [rank], int64.
+
     >>> tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[3, 4])
     """
 

@@ -239,6 +239,11 @@ class DenseSpec(TypeSpec):
 class TensorSpec(DenseSpec, BatchableTypeSpec):
     """Shape, dtype and name of a tensor.
 
+    Args:
+        shape: Static shape.
+        dtype: Element type.
+        name: Name, for arguments of functions.
+
     >>> tf.TensorSpec([None, 3], tf.float32)
     TensorSpec(shape=(None, 3), dtype=tf.float32, name=None)
     """

@@ -208,7 +208,14 @@ def glob(pattern: Any) -> list[str]:
 
 @export(v1=["gfile.Glob"])
 def glob_v1(filename: Any) -> list[str]:
-    """The files that match a pattern, or one of several."""
+    """The files that match a pattern, or one of several.
+
+    Args:
+        filename: Pattern, or list of patterns.
+
+    Returns:
+        A list of paths.
+    """
     return _each(filename, paths.glob)
 
 
@@ -248,7 +255,16 @@ def copy(src: Any, dst: Any, overwrite: bool = False) -> None:
 
 @export(v1=["gfile.Copy"])
 def copy_v1(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
-    """Copies a file."""
+    """Copies a file.
+
+    Args:
+        oldpath: File to read.
+        newpath: File to write.
+        overwrite: Whether an existing file is replaced.
+
+    Raises:
+        AlreadyExistsError: if `newpath` exists and `overwrite` is False.
+    """
     paths.copy(oldpath, newpath, overwrite)
 
 
@@ -260,7 +276,16 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
 
 @export(v1=["gfile.Rename"])
 def rename_v1(oldname: Any, newname: Any, overwrite: bool = False) -> None:
-    """Gives a file another name."""
+    """Gives a file another name.
+
+    Args:
+        oldname: Path.
+        newname: New path.
+        overwrite: Whether an existing file is replaced.
+
+    Raises:
+        AlreadyExistsError: if `newname` exists and `overwrite` is False.
+    """
     paths.rename(oldname, newname, overwrite)
 
 
@@ -291,7 +316,14 @@ def isdir(path: Any) -> bool:
 
 @export(v1=["gfile.IsDirectory"])
 def isdir_v1(dirname: Any) -> bool:
-    """Whether the path is a directory."""
+    """Whether the path is a directory.
+
+    Args:
+        dirname: Path or URL.
+
+    Returns:
+        A boolean.
+    """
     return paths.isdir(dirname)
 
 

@@ -324,6 +324,13 @@ class RecordReader:
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a file, one after the other.
 
+    Args:
+        path: TFRecord file.
+        options: `TFRecordOptions`.
+
+    Returns:
+        An iterator of bytes.
+
     >>> records = list(tf.python_io.tf_record_iterator("/tmp/a.tfrecord"))
     """
     return iter(RecordReader(path, TFRecordOptions.get_compression_type_string(options)))

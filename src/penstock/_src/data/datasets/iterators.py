@@ -226,6 +226,12 @@ class IteratorSpec(TypeSpec):
 def make_one_shot_iterator(dataset: Any) -> Any:
     """An iterator that needs no initialization and goes through a dataset once per session.
 
+    Args:
+        dataset: Dataset.
+
+    Returns:
+        An iterator with `get_next()`.
+
     >>> x = tf.data.make_one_shot_iterator(ds).get_next()
     """
     made = getattr(dataset, "_make_one_shot_iterator", None)
@@ -234,7 +240,15 @@ def make_one_shot_iterator(dataset: Any) -> Any:
 
 @export(v1=["data.make_initializable_iterator"])
 def make_initializable_iterator(dataset: Any, shared_name: str | None = None) -> Iterator:
-    """An iterator that starts when its initializer is run, and again each time."""
+    """An iterator that starts when its initializer is run, and again each time.
+
+    Args:
+        dataset: Dataset.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+
+    Returns:
+        An iterator with `initializer` and `get_next()`.
+    """
     made = getattr(dataset, "_make_initializable_iterator", None)
     return made(shared_name) if made is not None else initializable(dataset, shared_name)
 

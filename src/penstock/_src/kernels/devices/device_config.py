@@ -134,6 +134,13 @@ def get_visible_devices(device_type: str | None = None) -> list:
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Hides all other physical devices (of one type).
 
+    Args:
+        devices: Physical devices to use.
+        device_type: Type of device to which the list refers, by default all.
+
+    Raises:
+        RuntimeError: if devices are in use already.
+
     >>> tf.config.set_visible_devices([], "GPU")
     """
     wanted = [] if devices is None else list(devices) if isinstance(devices, (list, tuple)) and not isinstance(

@@ -110,8 +110,15 @@ def _assignable(index: int) -> property:
 class DeviceSpecV1(DeviceSpecV2):
     """A device name as `tf.compat.v1` programs know it: its parts may be assigned to.
 
-        spec = tf.compat.v1.DeviceSpec(job="ps")
-        spec.task = 3
+    spec = tf.compat.v1.DeviceSpec(job="ps")
+    spec.task = 3
+
+    Args:
+        job: Name of the job.
+        replica: Number of the replica.
+        task: Number of the task.
+        device_type: `"CPU"` or `"GPU"`.
+        device_index: Number of the device.
     """
 
     __slots__ = ()

@@ -209,7 +209,21 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
 
 @export("image.crop_to_bounding_box")
 def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any) -> Any:
-    """A rectangle of an image."""
+    """A rectangle of an image.
+
+    Args:
+        image: Image [height, width, channels], or a batch of images.
+        offset_height: First row.
+        offset_width: First column.
+        target_height: Number of rows.
+        target_width: Number of columns.
+
+    Returns:
+        The rectangle.
+
+    Raises:
+        ValueError: if it is not inside the image.
+    """
     with tf.name_scope(None, "crop_to_bounding_box", [image]):
         image, single = _batched(convert(image, name="image"))
         checks = at_least_3d(image)

@@ -29,6 +29,16 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None, upda
          name: str | None = None) -> tuple[Any, Any]:
     """The weighted mean of all elements.
 
+    Args:
+        values: Tensor.
+        weights: Coefficient per element, broadcast to `values`.
+        metrics_collections: Collections that the value is added to.
+        updates_collections: Collections that the update op is added to.
+        name: Name of the operation.
+
+    Returns:
+        The mean so far, and the op that adds a batch to it.
+
     >>> loss_so_far, update = tf.metrics.mean(loss)
     """
     with tf.variable_scope(name, "mean", (values, weights)):

@@ -139,6 +139,22 @@ class DNNEstimator(Estimator):
 class DNNClassifier(DNNEstimator):
     """A network of dense layers that tells classes.
 
+    Args:
+        hidden_units: Sizes of the hidden layers.
+        feature_columns: Columns of `tf.feature_column` that turn features into numbers.
+        model_dir: Directory for checkpoints and events.
+        n_classes: Number of classes.
+        weight_column: Name of the feature with the weight of an example.
+        label_vocabulary: Values of text labels, in the order of the classes.
+        optimizer: Optimizer, its name, or a function that returns one.
+        activation_fn: Function after each hidden layer.
+        dropout: Probability that an input of a layer is dropped; None for never.
+        input_layer_partitioner: Partitioner of the input layer's variables.
+        config: `tf.ConfigProto` with options of the session.
+        warm_start_from: Checkpoint, or `WarmStartSettings`, to take initial values from.
+        loss_reduction: How losses of a batch are combined.
+        batch_norm: Whether to normalize after each hidden layer.
+
     >>> tf.estimator.DNNClassifier([10, 10], [tf.feature_column.numeric_column("x", 4)], n_classes=3)
     """
 

@@ -37,6 +37,12 @@ def _checked(spec: Any) -> Any:
 class TrainSpec(collections.namedtuple("TrainSpec", ["input_fn", "max_steps", "hooks", "saving_listeners"])):
     """How a model is trained.
 
+    Args:
+        input_fn: Function that returns features and labels, or a dataset.
+        max_steps: Global step at which training ends; without end if None.
+        hooks: List of `SessionRunHook`s.
+        saving_listeners: Listeners of checkpoints.
+
     >>> tf.estimator.TrainSpec(input_fn, max_steps=1000)
     """
 
@@ -50,6 +56,15 @@ class TrainSpec(collections.namedtuple("TrainSpec", ["input_fn", "max_steps", "h
 class EvalSpec(collections.namedtuple("EvalSpec", ["input_fn", "steps", "name", "hooks", "exporters", "start_delay_secs",
                                                    "throttle_secs"])):
     """How a model is evaluated, and what is exported after.
+
+    Args:
+        input_fn: Function that returns features and labels, or a dataset.
+        steps: Number of batches; until the input ends if None.
+        name: Name of the evaluation, for several in one directory.
+        hooks: List of `SessionRunHook`s.
+        exporters: Exporters to run after each evaluation.
+        start_delay_secs: Seconds before the first evaluation.
+        throttle_secs: Seconds between evaluations.
 
     >>> tf.estimator.EvalSpec(eval_input_fn, throttle_secs=30)
     """
@@ -74,6 +89,14 @@ class EvalSpec(collections.namedtuple("EvalSpec", ["input_fn", "steps", "name", 
 @export("estimator.train_and_evaluate")
 def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
     """Trains and evaluates; in a cluster, does what this task has to do. Locally, returns the last metrics and exports.
+
+    Args:
+        estimator: Estimator.
+        train_spec: `TrainSpec`.
+        eval_spec: `EvalSpec`.
+
+    Returns:
+        The metrics and exports of the last evaluation, on the task that evaluates.
 
     >>> tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
     """

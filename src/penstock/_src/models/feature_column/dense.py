@@ -44,6 +44,16 @@ def numeric_column(key: str, shape: Any = (1,), default_value: Any = None, dtype
                    normalizer_fn: Any = None) -> NumericColumn:
     """Numbers: a feature of a shape, normalized by a function if one is given.
 
+    Args:
+        key: Name of the feature.
+        shape: Shape of the values of an example.
+        default_value: Value for examples without the feature.
+        dtype: Element type.
+        normalizer_fn: Function of the tensor, such as a scaling.
+
+    Returns:
+        A column.
+
     >>> tf.feature_column.numeric_column("price", normalizer_fn=lambda x: x / 100.)
     """
     check_key(key)

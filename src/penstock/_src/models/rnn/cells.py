@@ -140,6 +140,10 @@ _LSTMStateTuple = collections.namedtuple("LSTMStateTuple", ("c", "h"))
 class LSTMStateTuple(_LSTMStateTuple):
     """The state of an LSTM: the memory `c` and the output `h`.
 
+    Args:
+        c: Memory [batch, units].
+        h: Output [batch, units].
+
     >>> tf.nn.rnn_cell.LSTMStateTuple(c=tf.zeros([2, 4]), h=tf.zeros([2, 4]))
     """
 
@@ -214,6 +218,23 @@ class BasicLSTMCell(LayerRNNCell):
 @export(v1=["nn.rnn_cell.LSTMCell"])
 class LSTMCell(LayerRNNCell):
     """An LSTM that may have peepholes, clipping, and a projection of its output.
+
+    Args:
+        num_units: Size of the memory.
+        use_peepholes: Whether gates see the memory.
+        cell_clip: Largest absolute value of the memory.
+        initializer: Initializer of the weights.
+        num_proj: Size of a projection of the output.
+        proj_clip: Largest absolute value of the projection.
+        num_unit_shards: Unused.
+        num_proj_shards: Unused.
+        forget_bias: Number added to the forget gate's bias.
+        state_is_tuple: Whether states are `LSTMStateTuple`s instead of one matrix.
+        activation: Function of the new memory, tanh by default.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        name: Name of the layer.
+        dtype: Element type of the variables.
+        **kwargs: Passed to the base class.
 
     >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(4, use_peepholes=True, num_proj=2), tf.ones([2, 5, 3]), dtype=tf.float32)
     """

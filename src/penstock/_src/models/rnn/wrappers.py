@@ -234,6 +234,18 @@ class OnDevice:
 class DropoutWrapper(Dropping, _Wrapper):
     """Drops inputs, outputs and states of a cell; with `variational_recurrent`, the same ones in each step of a sequence.
 
+    Args:
+        cell: Cell to run or wrap.
+        input_keep_prob: Probability that an input is kept.
+        output_keep_prob: Probability that an output is kept.
+        state_keep_prob: Probability that a state is kept.
+        variational_recurrent: Whether one mask serves all steps of a sequence.
+        input_size: Shape of the inputs; needed for a variational mask of them.
+        dtype: Type of the masks; needed for variational ones.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dropout_state_filter_visitor: Function that tells which states are dropped.
+        **kwargs: Passed to the base class.
+
     >>> tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.5)
     """
 

@@ -142,6 +142,15 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
 def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: int | None = None) -> Tensor:
     """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
 
+    Args:
+        tensor: Tensor.
+        mask: Boolean tensor with a static rank, of the shape of a part of `tensor`.
+        name: Name of the operation.
+        axis: First axis that the mask covers, 0 by default.
+
+    Returns:
+        The slices, along one axis in place of those of the mask.
+
     >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
     """
     return boolean_mask_v2(tensor, mask, axis, name)

@@ -140,6 +140,16 @@ def _lin_space_kernel(start, stop, num):
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, both included, along a new axis.
 
+    Args:
+        start: First number, or tensor of first numbers.
+        stop: Last number.
+        num: How many numbers.
+        name: Name of the operation.
+        axis: Position of the new axis.
+
+    Returns:
+        A tensor; a vector for scalars.
+
     >>> tf.linspace(10.0, 12.0, 3)
     [10., 11., 12.]
     """

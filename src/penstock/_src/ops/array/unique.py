@@ -146,6 +146,14 @@ def _unique_counts_v2_kernel(x, axis, *, out_idx):
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """The distinct elements of a vector in the order of appearance, and for each element which one it is.
 
+    Args:
+        x: Vector.
+        out_idx: Type of the indices.
+        name: Name of the operation.
+
+    Returns:
+        `y`, the distinct elements, and `idx`, for each element of `x` its position in `y`.
+
     >>> y, idx = tf.unique([4, 4, 7])    # [4, 7], [0, 0, 1]
     """
     return unique_op(x, out_idx=out_idx, name=name)

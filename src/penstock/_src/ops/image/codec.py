@@ -346,7 +346,21 @@ def is_jpeg(contents: Any, name: str | None = None) -> Any:
 @dispatched
 def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uint8, name: str | None = None,
                  expand_animations: bool = True) -> Any:
-    """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF returns [frames, height, width, 3]."""
+    """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF returns [frames, height, width, 3].
+
+    Args:
+        contents: Bytes of the file: a scalar string.
+        channels: As for `decode_png`; 0 or None for what the file has.
+        dtype: `tf.uint8`, `tf.uint16` or `tf.float32`, which is scaled to [0, 1).
+        name: Name of the operation.
+        expand_animations: Whether a GIF has a leading axis of frames; otherwise its first frame is returned.
+
+    Returns:
+        A tensor [height, width, channels], or [frames, height, width, channels].
+
+    Raises:
+        InvalidArgumentError: if the data are not an image.
+    """
     with tf.name_scope(name, "decode_image"):
         channels = 0 if channels is None else channels
         if channels not in (0, 1, 3, 4):

@@ -165,6 +165,13 @@ def _cholesky_gradient(op, grad):
 def cholesky(input: Any, name: str | None = None) -> Tensor:
     """The lower triangular L of A = L L^H, for self-adjoint positive definite A; the upper triangle is not read.
 
+    Args:
+        input: Matrices [..., n, n]; only the lower triangles are read.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `input`; NaN for a matrix that is not positive definite.
+
     >>> tf.linalg.cholesky([[4., 2.], [2., 3.]])
     """
     return cholesky_op(input, name=name)
@@ -271,7 +278,16 @@ def _matrix_inverse_gradient(op, grad):
 @export("linalg.inv", v1=["matrix_inverse"])
 @dispatched
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverse of square matrices, or of their adjoints; InvalidArgumentError if one has none."""
+    """The inverse of square matrices, or of their adjoints; InvalidArgumentError if one has none.
+
+    Args:
+        input: Square matrices [..., n, n].
+        adjoint: Whether to invert the adjoints.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type and shape of `input`.
+    """
     return matrix_inverse_op(input, adjoint=adjoint, name=name)
 
 
@@ -652,6 +668,13 @@ def _self_adjoint_eig_v2_gradient(op, grad_e, grad_v):
 @dispatched
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues, in non-decreasing order, and eigenvectors (columns) of self-adjoint matrices.
+
+    Args:
+        tensor: Self-adjoint matrices [..., n, n]; only the lower triangles are read.
+        name: Name of the operation.
+
+    Returns:
+        Eigenvalues [..., n] and eigenvectors [..., n, n].
 
     >>> e, v = tf.linalg.eigh([[2., 1.], [1., 2.]])
     """

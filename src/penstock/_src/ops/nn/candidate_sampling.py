@@ -341,6 +341,22 @@ def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: i
              name: str | None = "nce_loss") -> Tensor:
     """The noise-contrastive estimation loss of each example.
 
+    Args:
+        weights: Weights [classes, dim], or a list of shards.
+        biases: Biases [classes].
+        labels: True classes [batch, num_true].
+        inputs: Inputs [batch, dim].
+        num_sampled: How many classes to sample per batch.
+        num_classes: Number of classes.
+        num_true: How many true classes an example has.
+        sampled_values: What a `*_candidate_sampler` returned; log-uniform samples by default.
+        remove_accidental_hits: Whether sampled classes that are true ones are left out.
+        partition_strategy: How ids are distributed over several tables: `"mod"` in turns, `"div"` in contiguous blocks.
+        name: Name of the operation.
+
+    Returns:
+        A vector [batch].
+
     >>> tf.nn.nce_loss(weights, biases, labels, embeddings, num_sampled=64, num_classes=50000)
     """
     return _nce(weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
@@ -373,7 +389,25 @@ def sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, nu
                          num_true: int = 1, sampled_values: Any = None, remove_accidental_hits: bool = True,
                          partition_strategy: str = "mod", name: str | None = "sampled_softmax_loss",
                          seed: int | None = None) -> Tensor:
-    """The softmax cross entropy of each example over its true classes and a few drawn ones (for training only)."""
+    """The softmax cross entropy of each example over its true classes and a few drawn ones (for training only).
+
+    Args:
+        weights: Weights [classes, dim], or a list of shards.
+        biases: Biases [classes].
+        labels: True classes [batch, num_true].
+        inputs: Inputs [batch, dim].
+        num_sampled: How many classes to sample per batch.
+        num_classes: Number of classes.
+        num_true: How many true classes an example has.
+        sampled_values: What a `*_candidate_sampler` returned; log-uniform samples by default.
+        remove_accidental_hits: Whether sampled classes that are true ones are left out.
+        partition_strategy: How ids are distributed over several tables: `"mod"` in turns, `"div"` in contiguous blocks.
+        name: Name of the operation.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A vector [batch]. It estimates the full loss while training; evaluate with the full softmax.
+    """
     return _sampled_softmax(weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
                             remove_accidental_hits, partition_strategy, seed, name)
 

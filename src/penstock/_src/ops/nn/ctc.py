@@ -199,6 +199,19 @@ def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None, prepr
              logits: Any = None) -> Tensor:
     """The CTC loss of each example; `labels` is a SparseTensor, the blank is the last class.
 
+    Args:
+        labels: SparseTensor of class numbers [batch, time].
+        inputs: Logits [time, batch, classes].
+        sequence_length: Number of time steps per example.
+        preprocess_collapse_repeated: Whether repeated labels are merged first.
+        ctc_merge_repeated: Whether repeated outputs without a blank between them are one label.
+        ignore_longer_outputs_than_inputs: Whether examples with more labels than steps have loss 0 instead of an error.
+        time_major: Whether `inputs` is [time, batch, ...] instead of [batch, time, ...].
+        logits: Alias of `inputs`.
+
+    Returns:
+        A vector [batch]. The last class is the blank.
+
     >>> tf.nn.ctc_loss(labels, logits, sequence_length)    # logits: [time, batch, classes]
     """
     if not is_sparse(labels):

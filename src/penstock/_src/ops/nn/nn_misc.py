@@ -21,7 +21,17 @@ from penstock._src.ops.registry import get, op
 @export(v1=["nn.xw_plus_b"])
 @dispatched
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
-    """matmul(x, weights) + biases."""
+    """matmul(x, weights) + biases.
+
+    Args:
+        x: Matrix [batch, in].
+        weights: Matrix [in, out].
+        biases: Vector [out].
+        name: Name of the operation.
+
+    Returns:
+        A matrix [batch, out].
+    """
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add_op(_product(x, weights), convert(biases, name="biases"), name=scope)
 
@@ -41,7 +51,15 @@ def _product(x: Any, weights: Any) -> Tensor:
 @export("math.zero_fraction", "nn.zero_fraction")
 @dispatched
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """The share of elements that are zero, a float32."""
+    """The share of elements that are zero, a float32.
+
+    Args:
+        value: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        A scalar.
+    """
     with name_scope(name, "zero_fraction", [value]):
         value = convert(value, name="value")
         size = convert(size_internal(value, out_type=dtypes.int64))

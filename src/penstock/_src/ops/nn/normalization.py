@@ -289,7 +289,23 @@ _MIN_EPSILON = 1.001e-5      # cuDNN refuses less
 def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001,
                      data_format: str = "NHWC", is_training: bool = True, name: str | None = None,
                      exponential_avg_factor: float = 1.0) -> tuple:
-    """Batch normalization of images in one op; returns y, the mean and the variance of the batch (or those given)."""
+    """Batch normalization of images in one op; returns y, the mean and the variance of the batch (or those given).
+
+    Args:
+        x: Images.
+        scale: Vector [channels].
+        offset: Vector [channels].
+        mean: Mean to normalize with, if `is_training` is False.
+        variance: Variance to normalize with, if `is_training` is False.
+        epsilon: Small number added to a denominator.
+        data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
+        is_training: Whether to use the moments of the batch.
+        name: Name of the operation.
+        exponential_avg_factor: Weight of the batch in the returned moments.
+
+    Returns:
+        The images, the mean and the variance.
+    """
     x, scale, offset = convert(x, name="input"), convert(scale, name="scale"), convert(offset, name="offset")
     if is_training and exponential_avg_factor == 1.0 and (mean is not None or variance is not None):
         raise ValueError("Both 'mean' and 'variance' must be None if is_training is True.")

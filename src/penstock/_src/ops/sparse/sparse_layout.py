@@ -231,7 +231,15 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 
 @export("sparse.retain", v1=["sparse_retain"])
 def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
-    """The elements for which the boolean vector `to_retain` holds."""
+    """The elements for which the boolean vector `to_retain` holds.
+
+    Args:
+        sp_input: SparseTensor.
+        to_retain: Boolean vector with one element per value.
+
+    Returns:
+        A SparseTensor.
+    """
     sp = as_sparse(sp_input)
     keep = convert(to_retain, name="to_retain")
     keep.shape.assert_has_rank(1)

@@ -341,6 +341,16 @@ def sparse_tensor_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoi
                                name: str | None = None) -> Tensor:
     """A sparse matrix times a dense one.
 
+    Args:
+        sp_a: SparseTensor of rank 2.
+        b: Matrix.
+        adjoint_a: Whether to transpose and conjugate `sp_a`.
+        adjoint_b: Whether to transpose and conjugate `b`.
+        name: Name of the operation.
+
+    Returns:
+        A matrix.
+
     >>> tf.sparse.sparse_dense_matmul(tf.sparse.eye(2), [[1., 2.], [3., 4.]])
     """
     sp = as_sparse(sp_a)

@@ -600,6 +600,17 @@ def string_split(source: Any, sep: Any = None, skip_empty: bool = True, delimite
                  result_type: str = "SparseTensor", name: str | None = None) -> Any:
     """Strings split at any of the characters of `sep` (default: a space).
 
+    Args:
+        source: Vector of strings.
+        sep: Characters, each of which separates; `""` splits into bytes.
+        skip_empty: Whether empty parts are left out.
+        delimiter: Old name of `sep`.
+        result_type: `"SparseTensor"` or `"RaggedTensor"`.
+        name: Name of the operation.
+
+    Returns:
+        Parts per string.
+
     >>> tf.string_split(["hello world", "a b c"])
     """
     with name_scope(name, "StringSplit", [source]):

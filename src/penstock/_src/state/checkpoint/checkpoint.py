@@ -251,6 +251,9 @@ class _Checkpoint(AutoTrackable):
 class CheckpointV1(_Checkpoint):
     """Saves and restores objects by their places.
 
+    Args:
+        **kwargs: Objects to save, by the names of their places in the file.
+
     >>> checkpoint = tf.train.Checkpoint(optimizer=optimizer, model=model)
     >>> path = checkpoint.save("/tmp/model/ckpt")
     >>> checkpoint.restore(path).assert_consumed()

@@ -23,6 +23,13 @@ def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: dict) -> None:
 
     The map goes from names (or scopes, "a/") in the checkpoint to variables, lists of parts, names or scopes here.
 
+    Args:
+        ckpt_dir_or_file: Directory with a checkpoint, or its prefix.
+        assignment_map: From names or scopes in the checkpoint to variables, their names or scopes.
+
+    Raises:
+        ValueError: if a name is missing or shapes differ.
+
     >>> tf.train.init_from_checkpoint("/tmp/old", {"encoder/": "model/encoder/", "bias": my_bias})
     """
     path = checkpoint_filename(ckpt_dir_or_file)

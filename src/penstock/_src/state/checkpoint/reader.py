@@ -54,6 +54,12 @@ class CheckpointReader:
 def new_checkpoint_reader(filepattern: Any) -> CheckpointReader:
     """A reader of the checkpoint with that prefix.
 
+    Args:
+        filepattern: Prefix of the checkpoint's files.
+
+    Returns:
+        A reader with `get_tensor`, `has_tensor` and `get_variable_to_shape_map`.
+
     >>> tf.train.NewCheckpointReader("/tmp/model.ckpt-10").get_tensor("w")
     """
     return CheckpointReader(paths.as_text(filepattern))

@@ -131,6 +131,18 @@ def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: 
     A SavedModel is a program, and loading it runs its initializers. With `restricted`, a model that could use files, Python
     functions or other tasks is refused (PermissionDeniedError).
 
+    Args:
+        export_dir: Folder with a SavedModel.
+        tags: Tags of the graph to load; needed if there are several.
+        options: `LoadOptions`.
+        restricted: Whether to refuse ops that reach files or run Python.
+
+    Returns:
+        An object.
+
+    Raises:
+        OSError: if there is no SavedModel.
+
     >>> model = tf.saved_model.load("/tmp/model")
     >>> model.signatures["serving_default"](x=tf.constant([1.0]))
     """

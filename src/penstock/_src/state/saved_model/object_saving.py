@@ -47,6 +47,15 @@ from penstock._src.state.variables.variable import Variable
 def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None) -> None:
     """Writes an object, with its variables and functions, to a SavedModel.
 
+    Args:
+        obj: Object with variables and functions as attributes, such as a `tf.Module` or a Keras model.
+        export_dir: Folder to write.
+        signatures: Function, or dictionary of functions, with an input signature.
+        options: `SaveOptions`.
+
+    Raises:
+        ValueError: if `obj` cannot be saved.
+
     >>> tf.saved_model.save(module, "/tmp/model", signatures=module.f.get_concrete_function(tf.TensorSpec([None], tf.float32)))
     """
     if not context.executing_eagerly() and context.current_graph().building_function:

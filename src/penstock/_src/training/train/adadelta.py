@@ -9,7 +9,15 @@ from penstock._src.training.train.optimizer import RuleOptimizer
 
 @export(v1=["train.AdadeltaOptimizer"])
 class AdadeltaOptimizer(RuleOptimizer):
-    """Steps as large as recent steps were, divided by the root of recent squared gradients."""
+    """Steps as large as recent steps were, divided by the root of recent squared gradients.
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        rho: Decay of the averages.
+        epsilon: Small number added to a denominator.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the slot variables' names.
+    """
 
     rule, slots = "Adadelta", ("accum", "accum_update")
 

@@ -12,6 +12,12 @@ from penstock._src.io.events import read_events
 def summary_iterator(path: Any) -> Iterator[Any]:
     """The Event messages of an event file.
 
+    Args:
+        path: Event file.
+
+    Returns:
+        An iterator of `Event` messages.
+
     >>> values = [v.simple_value for e in tf.train.summary_iterator(path) for v in e.summary.value if v.tag == "loss"]
     """
     return read_events(path)

@@ -10,7 +10,20 @@ from penstock._src.training.train.optimizer import RuleOptimizer
 
 @export(v1=["train.FtrlOptimizer"])
 class FtrlOptimizer(RuleOptimizer):
-    """Sparse weights for online learning: l1 keeps small ones at zero."""
+    """Sparse weights for online learning: l1 keeps small ones at zero.
+
+    Args:
+        learning_rate: Step size: a number, a tensor or a function without arguments.
+        learning_rate_power: Exponent of the accumulated squares; not above 0.
+        initial_accumulator_value: First value of the sums of squares.
+        l1_regularization_strength: Factor of the absolute values.
+        l2_regularization_strength: Factor of the squares.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the slot variables' names.
+        accum_name: Name of the slot of squares.
+        linear_name: Name of the linear slot.
+        l2_shrinkage_regularization_strength: Factor of squares that acts on the gradient alone.
+    """
 
     slots = ("accum", "linear")
 

@@ -111,7 +111,20 @@ def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shu
 @export(v1=["train.range_input_producer"])
 def range_input_producer(limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
                          capacity: int = 32, shared_name: str | None = None, name: str | None = None) -> FIFOQueue:
-    """A queue of the numbers from 0 to limit - 1, again and again or for `num_epochs`."""
+    """A queue of the numbers from 0 to limit - 1, again and again or for `num_epochs`.
+
+    Args:
+        limit: End of the numbers, which is not included.
+        num_epochs: How many times to go over the data; without end by default.
+        shuffle: Whether to mix the numbers in each epoch.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        capacity: The largest number of elements in the queue.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+        name: Name of the operation.
+
+    Returns:
+        A queue, filled by a queue runner.
+    """
     with tf.name_scope(name, "input_producer", [limit]) as name:
         return input_producer(tf.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name,
                               f"fraction_of_{capacity}_full", name)
@@ -120,7 +133,20 @@ def range_input_producer(limit: Any, num_epochs: int | None = None, shuffle: boo
 @export(v1=["train.slice_input_producer"])
 def slice_input_producer(tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
                          capacity: int = 32, shared_name: str | None = None, name: str | None = None) -> list:
-    """One row of each tensor, in each step another; again and again or for `num_epochs`."""
+    """One row of each tensor, in each step another; again and again or for `num_epochs`.
+
+    Args:
+        tensor_list: Tensors with a common first axis.
+        num_epochs: How many times to go over the data; without end by default.
+        shuffle: Whether to mix the rows in each epoch.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        capacity: The largest number of elements in the queue.
+        shared_name: Name under which other sessions of the same cluster find the resource.
+        name: Name of the operation.
+
+    Returns:
+        A list of tensors: one row of each.
+    """
     with tf.name_scope(name, "input_producer", tensor_list):
         tensors = [convert(t) for t in tensor_list]
         if not tensors:

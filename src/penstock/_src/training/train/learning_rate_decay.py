@@ -69,7 +69,20 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
 @export(v1=["train.polynomial_decay"])
 def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end_learning_rate: Any = 0.0001,
                      power: Any = 1.0, cycle: bool = False, name: str | None = None) -> Any:
-    """From learning_rate to end_learning_rate along (1 - step / decay_steps) ** power."""
+    """From learning_rate to end_learning_rate along (1 - step / decay_steps) ** power.
+
+    Args:
+        learning_rate: Rate at step 0.
+        global_step: Step counter.
+        decay_steps: Number of steps until the end value.
+        end_learning_rate: Rate at the end.
+        power: Exponent.
+        cycle: Whether to start a longer decay after the end.
+        name: Name of the operation.
+
+    Returns:
+        A scalar; in eager execution a function without arguments.
+    """
     _needs_step(global_step)
     return _at(global_step, schedules.PolynomialDecay(learning_rate, decay_steps, end_learning_rate, power, cycle, name))
 

@@ -91,6 +91,12 @@ def weighted_moving_average(value: Any, decay: Any, weight: Any, truediv: bool =
 class ExponentialMovingAverage:
     """Keeps shadow variables that follow variables (or tensors) with an exponential decay.
 
+    Args:
+        decay: Part of the old average that is kept, such as 0.999.
+        num_updates: Step counter; with it the decay is smaller in the first steps.
+        zero_debias: Whether averages of tensors are corrected for beginning at 0.
+        name: Prefix of the shadow variables' names.
+
     >>> ema = tf.train.ExponentialMovingAverage(decay=0.999)
     >>> with tf.control_dependencies([train_step]): train = ema.apply([w, b])
     """

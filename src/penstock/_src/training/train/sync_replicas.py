@@ -47,6 +47,15 @@ class SyncReplicasOptimizer(OptimizerAround):
 
     `replicas_to_aggregate` gradients make a step; `total_num_replicas` workers compute them. The workers beyond are backups.
 
+    Args:
+        opt: Optimizer that applies the averaged gradients.
+        replicas_to_aggregate: Number of gradients in an average; fewer than workers makes the slowest ones backups.
+        total_num_replicas: Number of workers, by default `replicas_to_aggregate`.
+        variable_averages: `ExponentialMovingAverage` to maintain.
+        variables_to_average: Variables of these averages.
+        use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
+        name: Prefix of the names.
+
     >>> opt = tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(), replicas_to_aggregate=4, total_num_replicas=5)
     >>> train_op = opt.minimize(loss, global_step=tf.train.get_global_step())
     >>> hooks = [opt.make_session_run_hook(is_chief)]

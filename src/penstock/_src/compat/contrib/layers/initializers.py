@@ -19,6 +19,16 @@ def variance_scaling_initializer(factor: float = 2.0, mode: str = "FAN_IN", unif
                                  dtype: Any = tf.float32) -> Callable:
     """Random weights with variance `factor / n`, where n is the number of inputs, of outputs, or their mean.
 
+    Args:
+        factor: Factor of the variance.
+        mode: `"FAN_IN"`, `"FAN_OUT"` or `"FAN_AVG"`.
+        uniform: Whether to draw from a uniform distribution instead of a normal one.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        dtype: Floating-point type.
+
+    Returns:
+        An initializer.
+
     >>> tf.get_variable("w", [3, 4], initializer=tf.contrib.layers.variance_scaling_initializer())
     """
     if not tf.as_dtype(dtype).is_floating:

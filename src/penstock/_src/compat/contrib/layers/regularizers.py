@@ -35,7 +35,15 @@ def _scaled(scale: Any, scope: str | None, name: str, measure: Callable) -> Call
 
 @_export("l1_regularizer")
 def l1_regularizer(scale: Any, scope: str | None = None) -> Callable:
-    """`scale` times the sum of absolute values."""
+    """`scale` times the sum of absolute values.
+
+    Args:
+        scale: Factor; 0 returns a regularizer that adds nothing.
+        scope: Prefix of the names of the layer's variables and operations.
+
+    Returns:
+        A function of weights.
+    """
     return _scaled(scale, scope, "l1_regularizer", lambda w: tf.reduce_sum(tf.abs(w)))
 
 

@@ -80,6 +80,11 @@ def _cast(name: str, kind: type, value: Any) -> Any:
 class HParams:
     """Hyperparameters as attributes.
 
+    Args:
+        hparam_def: Old serialized form, a message.
+        model_structure: Unused.
+        **kwargs: Names and values; their types are fixed by these values.
+
     >>> hparams = tf.contrib.training.HParams(learning_rate=0.1, layers=[64, 32])
     >>> hparams.parse("learning_rate=0.2").learning_rate
     """

@@ -147,7 +147,14 @@ def _checked_phase(value: Any) -> int:
 
 @export("keras.backend.set_learning_phase")
 def set_learning_phase(value: int) -> None:
-    """Fixes the learning phase: 0 for predicting, 1 for training."""
+    """Fixes the learning phase: 0 for predicting, 1 for training.
+
+    Args:
+        value: 0 or 1.
+
+    Raises:
+        ValueError: for another value.
+    """
     value = _checked_phase(value)
     with init_scope():
         if context.executing_eagerly():

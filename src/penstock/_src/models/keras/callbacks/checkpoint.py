@@ -21,6 +21,16 @@ from penstock._src.state.variables.variable import Variable
 class ModelCheckpoint(Callback):
     """Saves the model after every epoch, or every `save_freq` batches; names may have `{epoch}` and metrics in them.
 
+    Args:
+        filepath: Path, in which `{epoch}` and names of metrics are replaced.
+        monitor: Metric by which models are compared.
+        verbose: 1 to report each save.
+        save_best_only: Whether to save only when the metric has become better.
+        save_weights_only: Whether to save weights instead of the whole model.
+        mode: `"min"`, `"max"` or `"auto"`: whether a smaller or a larger metric is better.
+        save_freq: `"epoch"`, or a number of batches.
+        **kwargs: `period`, the old form of `save_freq`.
+
     >>> tf.keras.callbacks.ModelCheckpoint("model-{epoch:02d}-{val_loss:.2f}.h5", save_best_only=True)
     """
 

@@ -179,7 +179,15 @@ class Minimum(_Merge):
 
 @export("keras.layers.Concatenate")
 class Concatenate(_Merge):
-    """The inputs one after the other along `axis`."""
+    """The inputs one after the other along `axis`.
+
+    Args:
+        axis: Axis to join along.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.Concatenate()([tf.zeros([1, 2]), tf.ones([1, 3])]).shape
+    (1, 5)
+    """
 
     def __init__(self, axis: int = -1, **kwargs: Any):
         super().__init__(**kwargs)

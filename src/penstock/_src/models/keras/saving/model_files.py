@@ -200,6 +200,19 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
                options: Any = None) -> Any:
     """Reads a whole model, in whichever format it was written.
 
+    Args:
+        filepath: File or folder: HDF5, SavedModel or `.keras`.
+        custom_objects: Dictionary from names to classes and functions that are not Keras's.
+        compile: Whether to compile the model as it was.
+        safe_mode: Whether to refuse code in the file.
+        options: `LoadOptions`.
+
+    Returns:
+        A model.
+
+    Raises:
+        ValueError: if the file is not valid, or needs code while `safe_mode` is True.
+
     >>> model = tf.keras.models.load_model("model.keras")
     """
     if hasattr(filepath, "create_group"):

@@ -35,6 +35,16 @@ def writer_for(given: Any, folder: str | None) -> Any:
 class LoggingTensorHook(SessionRunHook):
     """Logs tensors every `every_n_iter` steps or `every_n_secs` seconds, and at the end if asked to.
 
+    Args:
+        tensors: Tensors or names: a list, or a dictionary by label.
+        every_n_iter: Number of steps between lines.
+        every_n_secs: Seconds between lines.
+        at_end: Whether to log at the end only.
+        formatter: Function from a dictionary of values to text.
+
+    Raises:
+        ValueError: if both or neither interval is given.
+
     >>> hook = tf.train.LoggingTensorHook({"loss": loss}, every_n_iter=100)
     """
 

@@ -22,7 +22,17 @@ def step_tensor(who: str) -> Any:
 
 @export(v1=["train.StopAtStepHook", "estimator.StopAtStepHook"], v2=["estimator.StopAtStepHook"])
 class StopAtStepHook(SessionRunHook):
-    """Stops after `num_steps` more steps, or when the global step reaches `last_step`."""
+    """Stops after `num_steps` more steps, or when the global step reaches `last_step`.
+
+    Args:
+        num_steps: Number of steps from the start of the session.
+        last_step: Value of the global step at which to stop.
+
+    Raises:
+        ValueError: if both or neither are given.
+
+    >>> hooks = [tf.train.StopAtStepHook(last_step=10_000)]
+    """
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None):
         if num_steps is None and last_step is None:
