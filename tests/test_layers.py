@@ -241,3 +241,22 @@ def test_stages_compare_no_op_names(part):
              for name, file in FILES.items() if within(name, {part})}
     assert not any(wrong.values()), wrong
     assert compared(ast.parse('if op.type in ("Switch", "Merge"): pass')) == {"Switch", "Merge"}
+
+
+# What operations, tensors and nodes of a step were once read by. Their public names are the same in all of them.
+PRIVATE = {"_dims": "static_dims", "_inputs": "inputs", "_op": "op", "_counts": "counts", "_dtype": "dtype",
+           "_device": "device", "_value_index": "value_index", "_origin": "origin"}
+
+
+def private_reads(tree):
+    """Reads of such names on any object but `self`; calls are of methods."""
+    calls = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    return [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr in PRIVATE and id(n) not in calls
+            and ast.unparse(n.value) not in ("self", "cls", "VariantDataset")]
+
+
+def test_objects_of_a_graph_are_read_by_their_public_names():
+    found = {name: reads for name, file in FILES.items() if (reads := private_reads(ast.parse(file.read_text())))}
+    assert found.pop("models.distribute.strategy") == ["_device", "_device"]            # of its own scope object
+    assert not found, f"use {PRIVATE}"
+    assert private_reads(ast.parse("t._dims; self._op; x._inputs()")) == ["_dims"]

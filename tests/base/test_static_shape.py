@@ -196,7 +196,7 @@ def test_proto_and_pickle():
 
 def test_of_shares_and_normalizes():
     assert TensorShape.of((2, 31)) is TensorShape.of((2, 31))
-    assert type(TensorShape.of(torch.Size([2, 37]))._dims) is tuple
+    assert type(TensorShape.of(torch.Size([2, 37])).static_dims) is tuple
 
 
 # dims

@@ -31,7 +31,7 @@ ALL = [s for s in all_samples() if numeric(s)]
 
 
 def outputs(op, values):
-    out = op.opdef.kernel_for("gpu").bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
+    out = op.opdef.kernel_for("gpu").bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
     flat = []
 
     def add(v):
@@ -57,8 +57,8 @@ def test_cuda_agrees_with_cpu(sample):
     if not built.outputs:
         pytest.skip("no outputs")
     op = built.outputs[0].op
-    arrays = [built.feeds[t] if t in built.feeds else t.op.attrs["value"] for t in op._inputs]
-    values = [to_torch(np.array(a), t.dtype.base_dtype) for a, t in zip(arrays, op._inputs, strict=True)]
+    arrays = [built.feeds[t] if t in built.feeds else t.op.attrs["value"] for t in op.inputs]
+    values = [to_torch(np.array(a), t.dtype.base_dtype) for a, t in zip(arrays, op.inputs, strict=True)]
     here = outputs(op, values)
     try:
         there = outputs(op, [v.cuda() for v in values])
@@ -142,13 +142,13 @@ def test_kernels_run_as_steps_call_them_and_do_not_make_the_host_wait():
 
 def as_called(op, built):
     """The kernel of an op as programs call it, and its values where they would be."""
-    names = [a.name for a, n in zip(op.opdef.inputs, op._counts or (None,) * len(op.opdef.inputs), strict=True)
+    names = [a.name for a, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True)
              for _ in range(1 if n is None else n)]
     values = []
-    for t, name in zip(op._inputs, names, strict=True):
+    for t, name in zip(op.inputs, names, strict=True):
         value = to_torch(np.array(built.feeds[t] if t in built.feeds else t.op.attrs["value"]), t.dtype.base_dtype)
         stays = t.dtype.base_dtype == dtypes.int32 or name in op.opdef.host_inputs and t.dtype.is_integer
         values.append(value if stays else value.cuda())
-    kernel = loosely(op.opdef.kernel_for("gpu").bind(op.attrs, op), op.opdef, cuda.Cuda(0), [t.dtype for t in op._inputs],
-                     op._counts, [t.dtype for t in op.outputs])
-    return kernel, group_inputs(op.opdef, values, op._counts)
+    kernel = loosely(op.opdef.kernel_for("gpu").bind(op.attrs, op), op.opdef, cuda.Cuda(0), [t.dtype for t in op.inputs],
+                     op.counts, [t.dtype for t in op.outputs])
+    return kernel, group_inputs(op.opdef, values, op.counts)

@@ -28,7 +28,7 @@ def test_import_leaves_the_graph_alone(graph):
     step = imported([y], [x])
     node = step.fetches[0].op
     node.attrs = {}
-    node.inputs[0].dims = (2, 3)
+    node.inputs[0].static_dims = (2, 3)
     node.set_input(0, node.inputs[1])
     node.device = "/gpu:0"
     assert graph.as_graph_def() == before and x.shape.as_list() == [2, None] and y.op.inputs[0] is x and y.op.device == ""

@@ -41,7 +41,7 @@ def shapes(fetches, feed):
     """The static shapes of a step for a feed, by names of tensors."""
     step = step_of(fetches, feeds=list(feed))
     specialize_shapes(step, [np.shape(v) for v in feed.values()])
-    return {t.name: t._dims for op in step.ops for t in op.outputs}
+    return {t.name: t.static_dims for op in step.ops for t in op.outputs}
 
 
 def variables(fetches, feed):
@@ -270,7 +270,7 @@ def test_the_pointwise_ops_of_a_cell_are_joined():
     made = optimize(step, ALL, [feeds[0][x].shape])
     types = [op.type for op in made.ops]
     assert types.count("_Pointwise") == 2 and types.count("StackPopV2") <= 3 and "BroadcastGradientArgs" not in types
-    assert all(None not in (t._dims or ()) for op in made.ops if op.type == "_Pointwise" for t in op._inputs)
+    assert all(None not in (t.static_dims or ()) for op in made.ops if op.type == "_Pointwise" for t in op.inputs)
 
 
 # -- any loop ------------------------------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def test_a_relu_works_on_what_the_pooling_behind_it_leaves(window, padding, bias
         assert [op.attrs["bias"] for op in step.ops if op.type == pooling[1]] == [biased]
         assert not {"ReluGrad", "BiasAddGrad"} & {op.type for op in step.ops}
     else:
-        assert [op.outputs[0]._dims for op in step.ops if op.type == "ReluGrad"] == [tuple(y.shape.as_list())]
+        assert [op.outputs[0].static_dims for op in step.ops if op.type == "ReluGrad"] == [tuple(y.shape.as_list())]
     assert [op.attrs["relu"] for op in step.ops if op.type == pooling[0]] == [True]
     assert not any(op.type == "Relu" or "Relu" in op.attrs.get("fused_ops", ()) for op in step.ops)
     assert "_MaxPoolRelu" in types(y, [x])

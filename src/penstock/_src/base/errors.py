@@ -39,7 +39,7 @@ class OpError(Exception):
     def __init__(self, node_def, op, message, error_code):
         super().__init__()
         self._node_def = node_def
-        self._op = op
+        self.op = op                # the `Operation` that failed, or None if it is not one of the user's graph
         self._message = message
         self._error_code = error_code
 
@@ -47,11 +47,6 @@ class OpError(Exception):
     def message(self) -> str:
         """What went wrong."""
         return self._message
-
-    @property
-    def op(self):
-        """The `Operation` that failed, or None if it is not one of the user's graph."""
-        return self._op
 
     @property
     def node_def(self):
@@ -69,9 +64,9 @@ class OpError(Exception):
         return self._error_code
 
     def __str__(self) -> str:
-        if self._op is None:
+        if self.op is None:
             return str(self._message)
-        return "".join([str(self._message), *_origin(self._op)])
+        return "".join([str(self._message), *_origin(self.op)])
 
     def __reduce__(self):
         return _rebuild, (type(self), self._node_def, None, self._message, self._error_code)

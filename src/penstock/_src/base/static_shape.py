@@ -45,7 +45,7 @@ def dimension_at_index(shape: "TensorShape", index: int) -> "Dimension":
     """The `Dimension` at `index`, unknown if the rank is; the counterpart of `dimension_value`."""
     if not isinstance(shape, TensorShape):
         raise TypeError(f"dimension_at_index takes a TensorShape, not {type(shape).__name__}")
-    return Dimension(None if shape._dims is None else shape._dims[index])
+    return Dimension(None if shape.static_dims is None else shape.static_dims[index])
 
 
 def _size(value) -> int | None:
@@ -204,10 +204,11 @@ class TensorShape:
     True
     """
 
-    __slots__ = ("_dims", "__weakref__")
+    __slots__ = ("static_dims", "__weakref__")
+    _dims = property(lambda self: self.static_dims)
 
     def __init__(self, dims):
-        self._dims = as_dims(dims)
+        self.static_dims = as_dims(dims)
 
     @classmethod
     def of(cls, dims: Dims) -> "TensorShape":
@@ -217,7 +218,7 @@ class TensorShape:
     @property
     def dims(self) -> list[Dimension] | None:
         """A list of `Dimension`, or None if the rank is unknown."""
-        return None if self._dims is None else [Dimension(d) for d in self._dims]
+        return None if self.static_dims is None else [Dimension(d) for d in self.static_dims]
 
     @property
     def _v2_behavior(self) -> bool:
@@ -226,7 +227,7 @@ class TensorShape:
     @property
     def rank(self) -> int | None:
         """The number of dimensions, or None if it is unknown."""
-        return None if self._dims is None else len(self._dims)
+        return None if self.static_dims is None else len(self.static_dims)
 
     @property
     def ndims(self) -> int | None:
@@ -234,33 +235,33 @@ class TensorShape:
         return self.rank
 
     def __len__(self) -> int:
-        if self._dims is None:
+        if self.static_dims is None:
             raise ValueError("Cannot take the length of shape with unknown rank.")
-        return len(self._dims)
+        return len(self.static_dims)
 
     def __bool__(self) -> bool:
-        return self._dims is not None
+        return self.static_dims is not None
 
     def __iter__(self) -> Iterator:
-        if self._dims is None:
+        if self.static_dims is None:
             raise ValueError("Cannot iterate over a shape with unknown rank.")
-        return iter(self._dims) if process.v2_tensorshape else map(Dimension, self._dims)
+        return iter(self.static_dims) if process.v2_tensorshape else map(Dimension, self.static_dims)
 
     def __getitem__(self, key):
         if isinstance(key, slice):
-            return _wrap(_slice(self._dims, key))
-        size = None if self._dims is None else self._dims[key]
+            return _wrap(_slice(self.static_dims, key))
+        size = None if self.static_dims is None else self.static_dims[key]
         return size if process.v2_tensorshape else Dimension(size)
 
     def __str__(self) -> str:
-        if process.v2_tensorshape and self._dims is not None:
-            return str(self._dims)
-        return show(self._dims)
+        if process.v2_tensorshape and self.static_dims is not None:
+            return str(self.static_dims)
+        return show(self.static_dims)
 
     def __repr__(self) -> str:
-        if self._dims is None:
+        if self.static_dims is None:
             return "TensorShape(None)"
-        return f"TensorShape({list(self._dims)!r})" if process.v2_tensorshape else f"TensorShape({self.dims!r})"
+        return f"TensorShape({list(self.static_dims)!r})" if process.v2_tensorshape else f"TensorShape({self.dims!r})"
 
     def __eq__(self, other):
         if self is other:
@@ -269,7 +270,7 @@ class TensorShape:
             other = as_dims(other)
         except (TypeError, ValueError):
             return NotImplemented
-        if self._dims != other:
+        if self.static_dims != other:
             return False
         # Unknown sizes are equal as values (v2), but comparing Dimensions (v1) cannot say that they are.
         return process.v2_tensorshape or other is None or None not in other
@@ -279,14 +280,14 @@ class TensorShape:
             other = as_shape(other)
         except (TypeError, ValueError):
             return NotImplemented
-        if self._dims is None or other._dims is None:
+        if self.static_dims is None or other.static_dims is None:
             if process.v2_tensorshape:
-                return self._dims is not other._dims
+                return self.static_dims is not other.static_dims
             raise ValueError("The inequality of unknown TensorShapes is undefined.")
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self._dims)
+        return hash(self.static_dims)
 
     def __reduce__(self):
         return TensorShape, (self.dims,)
@@ -302,37 +303,37 @@ class TensorShape:
 
     def num_elements(self) -> int | None:
         """The product of the sizes, or None if one is unknown."""
-        return num_elements(self._dims)
+        return num_elements(self.static_dims)
 
     def as_list(self) -> list[int | None]:
         """The sizes as a list of ints and None."""
-        if self._dims is None:
+        if self.static_dims is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
-        return list(self._dims)
+        return list(self.static_dims)
 
     def as_proto(self):
         """This shape as a `TensorShapeProto`."""
         from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 
-        if self._dims is None:
+        if self.static_dims is None:
             return TensorShapeProto(unknown_rank=True)
-        return TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1 if d is None else d) for d in self._dims])
+        return TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1 if d is None else d) for d in self.static_dims])
 
     def merge_with(self, other) -> "TensorShape":
         """What both together say of the shape; ValueError if they contradict each other."""
         other = as_dims(other)
-        if not compatible(self._dims, other):
-            raise ValueError(f"Shapes {show(self._dims)} and {show(other)} are not compatible")
-        return _wrap(merge(self._dims, other))
+        if not compatible(self.static_dims, other):
+            raise ValueError(f"Shapes {show(self.static_dims)} and {show(other)} are not compatible")
+        return _wrap(merge(self.static_dims, other))
 
     def concatenate(self, other) -> "TensorShape":
         """The sizes of this shape followed by those of `other`; unknown if either rank is."""
-        return _wrap(concat(self._dims, as_dims(other)))
+        return _wrap(concat(self.static_dims, as_dims(other)))
 
     def assert_same_rank(self, other) -> None:
         """Raise ValueError if the ranks are known and differ."""
         other = as_shape(other)
-        if self._dims is not None and other._dims is not None and len(self._dims) != len(other._dims):
+        if self.static_dims is not None and other.static_dims is not None and len(self.static_dims) != len(other.static_dims):
             raise ValueError(f"Shapes {self} and {other} must have the same rank")
 
     def assert_has_rank(self, rank: int) -> None:
@@ -343,23 +344,23 @@ class TensorShape:
     def with_rank(self, rank: int) -> "TensorShape":
         """This shape, known to have `rank` dimensions; ValueError if it has not."""
         self.assert_has_rank(rank)
-        return _wrap((None,) * rank) if self._dims is None else self
+        return _wrap((None,) * rank) if self.static_dims is None else self
 
     def with_rank_at_least(self, rank: int) -> "TensorShape":
         """This shape; ValueError if it has fewer than `rank` dimensions."""
-        if self._dims is not None and len(self._dims) < rank:
+        if self.static_dims is not None and len(self.static_dims) < rank:
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
     def with_rank_at_most(self, rank: int) -> "TensorShape":
         """This shape; ValueError if it has more than `rank` dimensions."""
-        if self._dims is not None and len(self._dims) > rank:
+        if self.static_dims is not None and len(self.static_dims) > rank:
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
     def is_compatible_with(self, other) -> bool:
         """Whether there is a shape that both describe. An unknown shape is compatible with all."""
-        return compatible(self._dims, as_dims(other))
+        return compatible(self.static_dims, as_dims(other))
 
     def assert_is_compatible_with(self, other) -> None:
         """Raise ValueError unless there is a shape that both describe."""
@@ -370,15 +371,15 @@ class TensorShape:
         """Whether `other` describes every shape that this one describes."""
         if other is None or not isinstance(other, TensorShape):
             return False
-        if other._dims is None:
+        if other.static_dims is None:
             return True
-        if self._dims is None or len(self._dims) != len(other._dims):
+        if self.static_dims is None or len(self.static_dims) != len(other.static_dims):
             return False
-        return all(b is None or a == b for a, b in zip(self._dims, other._dims, strict=True))
+        return all(b is None or a == b for a, b in zip(self.static_dims, other.static_dims, strict=True))
 
     def most_specific_compatible_shape(self, other) -> "TensorShape":
         """The narrowest shape that describes both: sizes on which they differ become unknown."""
-        return _wrap(common(self._dims, as_dims(other)))
+        return _wrap(common(self.static_dims, as_dims(other)))
 
     def most_specific_common_supertype(self, others) -> "TensorShape | None":
         """The narrowest shape that describes this one and all of `others`."""
@@ -388,7 +389,7 @@ class TensorShape:
 
     def is_fully_defined(self) -> bool:
         """Whether the rank and every size are known."""
-        return self._dims is not None and None not in self._dims
+        return self.static_dims is not None and None not in self.static_dims
 
     def assert_is_fully_defined(self) -> None:
         """Raise ValueError unless the rank and every size are known."""
@@ -399,7 +400,7 @@ class TensorShape:
 @functools.lru_cache(maxsize=4096)
 def _wrap(dims: Dims) -> TensorShape:
     shape = object.__new__(TensorShape)
-    shape._dims = dims if dims is None or type(dims) is tuple else tuple(dims)
+    shape.static_dims = dims if dims is None or type(dims) is tuple else tuple(dims)
     return shape
 
 
@@ -447,7 +448,7 @@ def as_dims(x) -> Dims:
     if type(x) is tuple or type(x) is list:
         return tuple([_size(d) for d in x])
     if isinstance(x, TensorShape):
-        return x._dims
+        return x.static_dims
     if isinstance(x, (str, bytes)):
         raise TypeError(f"A string has ambiguous TensorShape, wrap it in a list or convert to an int: {x!r}")
     if hasattr(x, "unknown_rank") and hasattr(x, "dim"):

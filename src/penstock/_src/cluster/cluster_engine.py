@@ -88,7 +88,7 @@ class ClusterEngine(LocalEngine):
                 node.attr.pop("_class", None)               # it has a device by now
             by_tokens = several_block or branches and bool(part.recvs)
             fetches = [[i, t.name] for i, t in sorted(part.fetches, key=lambda f: f[0])]
-            mine = [op.name for op in part.positions if op.name in targets and op._origin is not None and not op.opdef.transfer]
+            mine = [op.name for op in part.positions if op.name in targets and op.origin is not None and not op.opdef.transfer]
             if task == self.tasks.own:
                 for other in {t.target.task for t in part.sends}:
                     self.tasks.link(other)

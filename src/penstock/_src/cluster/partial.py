@@ -26,10 +26,10 @@ class TaskPartialRun(PartialRun):
         if not ops:
             return
         inside = set(ops)
-        later = {id(t) for op in self._all if op not in inside and op not in self._done for t in op._inputs}
+        later = {id(t) for op in self._all if op not in inside and op not in self._done for t in op.inputs}
         wanted = {id(t): t for t in elements if isinstance(t, Tensor) and id(t) not in self._values}
         wanted.update({id(t): t for op in ops for t in op.outputs if id(t) in later and not _is_handle(t)})
-        used = {id(t): t for op in ops for t in op._inputs if id(t) in self._values}
+        used = {id(t): t for op in ops for t in op.inputs if id(t) in self._values}
         fetches, feeds = list(wanted.values()), list(used.values())
         targets = [op for op in ops if op in elements]
         step = self._engine.task_step(ops, fetches, targets, feeds)
@@ -50,8 +50,8 @@ class TaskPartialRun(PartialRun):
                 found[op] = None
                 continue
             stack.append((op, True))
-            stack.extend((c, False) for c in op._control_inputs)
-            for t in op._inputs:
+            stack.extend((c, False) for c in op.control_inputs)
+            for t in op.inputs:
                 if id(t) in self._feedable and id(t) not in self._values:
                     raise errors.InvalidArgumentError(None, None, f"Must feed {t.name} before fetching what depends on it.")
                 if id(t) not in self._values:
@@ -61,4 +61,4 @@ class TaskPartialRun(PartialRun):
 
 def _is_handle(t: Tensor) -> bool:
     """Whether a tensor stands for a resource: it means nothing elsewhere, and its op may run again."""
-    return t.dtype is dtypes.resource or t.dtype._is_ref_dtype and not t.op._inputs
+    return t.dtype is dtypes.resource or t.dtype._is_ref_dtype and not t.op.inputs

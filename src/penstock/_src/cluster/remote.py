@@ -114,8 +114,8 @@ class RemoteEngine:
         name = getattr(e, "remote_op", None)
         if name:
             try:
-                e._op = self._graph.get_operation_by_name(name)
-                e._node_def = e._op.node_def
+                e.op = self._graph.get_operation_by_name(name)
+                e._node_def = e.op.node_def
             except (KeyError, ValueError):
                 pass
         return e
@@ -123,10 +123,10 @@ class RemoteEngine:
     def extend(self) -> None:
         """Sends what the server does not have of the graph yet."""
         ops, version = self._graph._ops, self._graph._version
-        if version == self._version and (ops[-1]._id if ops else -1) == self._sent:
+        if version == self._version and (ops[-1].number if ops else -1) == self._sent:
             return
         with self._lock:
-            last = self._graph._ops[-1]._id if self._graph._ops else -1
+            last = self._graph._ops[-1].number if self._graph._ops else -1
             fresh = self._version != self._graph._version
             if not fresh and last == self._sent:
                 return

@@ -94,7 +94,7 @@ class StatusBoard:
 
 def _line(wait: Any) -> str:
     op = wait.operation()
-    name = (op._origin or op).name if op is not None else "a step"
+    name = (op.origin or op).name if op is not None else "a step"
     return f"{name} waits for {wait.about()}"
 
 

@@ -63,7 +63,7 @@ class Part:
     def run_traced(self, ctx: StepContext, values: Any, metadata: Any) -> tuple:
         """One step op by op, with times and costs for RunMetadata."""
         by_name = self._engine.devices.by_name
-        run = TracedRun(self._ops, self._fetches, self._feeds, ctx, {op: by_name[op._device] for op in self._ops})
+        run = TracedRun(self._ops, self._fetches, self._feeds, ctx, {op: by_name[op.device] for op in self._ops})
         results = run.run(ctx, list(values))
         run.step_stats(metadata.step_stats)
         run.cost_graph(metadata.cost_graph)
@@ -135,9 +135,9 @@ class TaskEngine:
         return Part(run, ops, fetches, feeds, self)
 
     def _device_named(self, op: Operation) -> Any:
-        found = self.devices.by_name.get(op._device)
+        found = self.devices.by_name.get(op.device)
         if found is None:
-            raise errors.invalid(f"{op.name} was placed on {op._device}, which is not here. There are: {self.devices.names}.")
+            raise errors.invalid(f"{op.name} was placed on {op.device}, which is not here. There are: {self.devices.names}.")
         return found
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from penstock._src.ops.registry import OpDef
 
 
 def _to_tensor(value: Any, dtype: Any, arg: Any, preferred: Any) -> Any:
-    if type(value) is EagerTensor and (dtype is None or value._dtype is dtype):
+    if type(value) is EagerTensor and (dtype is None or value.dtype is dtype):
         return value
     return convert(value, dtype, arg.name, as_ref=arg.is_ref, preferred_dtype=preferred)
 
@@ -126,7 +126,7 @@ def _rule_error(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple
     if rule is None:
         return None
     op = EagerOp(opdef, inputs, [], attrs, counts)
-    shapes: list = group_inputs(opdef, [t._dims for t in inputs], counts)
+    shapes: list = group_inputs(opdef, [t.static_dims for t in inputs], counts)
     try:
         rule(*shapes, **{n: ShapeContext(op) if n == "c" else attrs[n] for n in opdef.shape_wants})
     except ValueError as e:

@@ -357,7 +357,7 @@ class Function:
         shapes: list = []
         key = (_surroundings(), describe(args, tensors, shapes), describe(kwargs, tensors, shapes) if kwargs else None)
         if self._spec.flat_signature is not None:
-            fixed = [s.shape._dims for s in self._spec.flat_signature]
+            fixed = [s.shape.static_dims for s in self._spec.flat_signature]
             shapes[:len(fixed)] = fixed
         with self._lock:
             known = self._traces.get(key)
@@ -423,7 +423,7 @@ class Function:
         graph.attributes = self._attributes
         names = _argument_names(self._spec, args, kwargs)
         specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
-        graph.inputs = [graph.placeholder(s.dtype, s.shape._dims, s.name or "args") for s in specs]
+        graph.inputs = [graph.placeholder(s.dtype, s.shape.static_dims, s.name or "args") for s in specs]
         for t, n in zip(graph.inputs, names, strict=True):
             t.op._extra["_user_specified_name"] = n.encode()
         own = list(graph.inputs)
@@ -492,9 +492,9 @@ def _quick_key(args: tuple) -> tuple | None:
         return None
     key = [context.state.device]
     for a in args:
-        if type(a) is not EagerTensor or a._dtype.torch is None:
+        if type(a) is not EagerTensor or a.dtype.torch is None:
             return None
-        key.append(a._dtype)
+        key.append(a.dtype)
         key.append(a._value.shape)
     return tuple(key)
 

@@ -162,7 +162,7 @@ def describe(x: Any, tensors: list, shapes: list) -> Any:
     """A hashable description of arguments; tensors and their shapes are collected on the way, not described."""
     if isinstance(x, Tensor):
         tensors.append(x)
-        shapes.append(x._dims)
+        shapes.append(x.static_dims)
         return x.dtype.base_dtype
     kind = type(x)
     if kind in (int, float, bool, complex, str, bytes):
@@ -171,7 +171,7 @@ def describe(x: Any, tensors: list, shapes: list) -> Any:
         return None
     if isinstance(x, TensorSpec):
         tensors.append(x)
-        shapes.append(x.shape._dims)
+        shapes.append(x.shape.static_dims)
         return x.dtype.base_dtype if x.name is None else (x.dtype.base_dtype, x.name)
     if isinstance(x, (list, tuple)):
         return kind, tuple([describe(v, tensors, shapes) for v in x])

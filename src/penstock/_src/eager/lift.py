@@ -46,12 +46,12 @@ def lifted(value: Tensor, target: Any) -> Tensor:
     for op in needed([value], [], set(outer)):
         if any(id(t) in arguments for t in op.outputs):
             raise _unliftable(value, op.outputs[0])
-        inputs = [_capture(outer, copies, t, target) for t in op._inputs]
+        inputs = [_capture(outer, copies, t, target) for t in op.inputs]
         with target.as_default(), target.control_dependencies(None):
             name = target.unique_name(op.name.rsplit("/", 1)[-1])
-            made = target.add(op.opdef, name, inputs, dict(op.attrs), [t.dtype for t in op.outputs], op._counts)
+            made = target.add(op.opdef, name, inputs, dict(op.attrs), [t.dtype for t in op.outputs], op.counts)
         for old, new in zip(op.outputs, made.outputs, strict=True):
-            new._dims = old._dims
+            new.static_dims = old.static_dims
             copies[id(old)] = new
     return _capture(outer, copies, value, target)
 

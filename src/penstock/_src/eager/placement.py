@@ -36,10 +36,10 @@ def choose(opdef: OpDef, attrs: dict[str, Any], inputs: list) -> Device:
         asked = ""                                  # of another task, where this call cannot go
     types = opdef.device_types(attrs)
     if not asked:
-        handle = next((t for t in inputs if t._dtype is dtypes.resource), None)
+        handle = next((t for t in inputs if t.dtype is dtypes.resource), None)
         if handle is not None:
             return devices.by_name.get(handle.device, devices.host)
-        if inputs and all(t._dtype in _HOST and getattr(t._value, "is_cpu", True) for t in inputs):
+        if inputs and all(t.dtype in _HOST and getattr(t._value, "is_cpu", True) for t in inputs):
             return devices.host                     # arithmetic on shapes stays on the host
     return _fitting(devices, opdef, asked, types, get_soft_device_placement())
 
@@ -62,7 +62,7 @@ def on_device(bound: Callable, opdef: OpDef, device: Device, inputs: list, count
         _check_policy(opdef, device, inputs)
     if not eager_devices().mixed:
         return bound
-    return loosely(bound, opdef, device, [t._dtype for t in inputs], counts, outputs)
+    return loosely(bound, opdef, device, [t.dtype for t in inputs], counts, outputs)
 
 
 def log(opdef: OpDef, device: Device) -> None:
@@ -75,9 +75,9 @@ def _check_policy(opdef: OpDef, device: Device, inputs: list) -> None:
     if policy == context.SILENT:
         return
     for i, t in enumerate(inputs):
-        if t.device == device.name or t._dtype in (dtypes.resource, dtypes.string):
+        if t.device == device.name or t.dtype in (dtypes.resource, dtypes.string):
             continue
-        if policy == context.SILENT_FOR_INT32 and t._dtype is dtypes.int32:
+        if policy == context.SILENT_FOR_INT32 and t.dtype is dtypes.int32:
             continue
         if policy == context.WARN:
             import logging

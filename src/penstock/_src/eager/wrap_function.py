@@ -100,7 +100,7 @@ def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, An
     """The part of a function graph between tensors, as its own graph; and what became of each tensor and op."""
     target = FuncGraph(name, collections={})
     target._functions.update(source._functions)
-    copies: dict[int, Any] = {id(t): target.placeholder(t.dtype, t._dims, t.op.name) for t in feeds}
+    copies: dict[int, Any] = {id(t): target.placeholder(t.dtype, t.static_dims, t.op.name) for t in feeds}
     target.inputs = [copies[id(t)] for t in feeds]
     tensors, targets = ([t for t in wanted if isinstance(t, kind)] for kind in (Tensor, Operation))
     back: list[tuple[Operation, int, Tensor]] = []         # of loops: an op, and which input comes after it
@@ -108,17 +108,17 @@ def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, An
     def copy_of(t: Tensor) -> Any:
         return copies[id(t)] if id(t) in copies else target.capture(captured[id(t)]) if id(t) in captured else None
     for op in needed(tensors, targets, {*copies, *captured}):
-        inputs = [copy_of(t) for t in op._inputs]
+        inputs = [copy_of(t) for t in op.inputs]
         later = [i for i, t in enumerate(inputs) if t is None]
         for i in later:
             inputs[i] = next(t for t in inputs if t is not None)      # a Merge has the value that enters
         made = target.add(op.opdef, target.unique_name(op.name), inputs, dict(op.attrs), [t.dtype for t in op.outputs],
-                          op._counts, [copies[id(c)] for c in op._control_inputs if id(c) in copies])
+                          op.counts, [copies[id(c)] for c in op.control_inputs if id(c) in copies])
         made._extra.update(op._extra)
         copies[id(op)] = made
-        back += [(made, i, op._inputs[i]) for i in later]
+        back += [(made, i, op.inputs[i]) for i in later]
         for old, new in zip(op.outputs, made.outputs, strict=True):
-            new._dims = old._dims
+            new.static_dims = old.static_dims
             copies.setdefault(id(old), new)
     for made, i, t in back:
         made._update_input(i, copies[id(t)])
@@ -152,7 +152,7 @@ def wrap_function(fn: Callable, signature: Any, name: str | None = None) -> Wrap
     def placeholder(spec: Any) -> Any:
         if not isinstance(spec, TypeSpec):
             return spec
-        parts = [graph.placeholder(s.dtype, s.shape._dims, getattr(s, "name", None) or f"args_{len(own) + i}")
+        parts = [graph.placeholder(s.dtype, s.shape.static_dims, getattr(s, "name", None) or f"args_{len(own) + i}")
                  for i, s in enumerate(nest.flatten(spec, expand_composites=True))]
         own.extend(parts)
         return nest.pack_sequence_as(spec, parts, expand_composites=True)

@@ -69,8 +69,8 @@ class PartialRun:
                 self._execute(op)
                 continue
             stack.append((op, True))
-            stack.extend((c, False) for c in op._control_inputs)
-            for t in op._inputs:
+            stack.extend((c, False) for c in op.control_inputs)
+            for t in op.inputs:
                 if id(t) in self._values:
                     continue
                 if id(t) in self._feedable:
@@ -81,15 +81,15 @@ class PartialRun:
     def _execute(self, op: Operation) -> None:
         kernel = kernel_of(op)
         values, i = [], 0
-        counts = op._counts or (None,) * len(op._inputs)
+        counts = op.counts or (None,) * len(op.inputs)
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
-            for t in op._inputs[i:i + (1 if n is None else n)]:
+            for t in op.inputs[i:i + (1 if n is None else n)]:
                 values.append(self._values[id(t)] if arg.is_ref else self._value(t))
             i += 1 if n is None else n
-        args = group_inputs(op.opdef, values, op._counts)
+        args = group_inputs(op.opdef, values, op.counts)
         bound = kernel.bind(op.attrs, op)
         if self._place is not None:
-            bound = loosely(bound, op.opdef, self._place([op])[op], [t.dtype for t in op._inputs], op._counts,
+            bound = loosely(bound, op.opdef, self._place([op])[op], [t.dtype for t in op.inputs], op.counts,
                             [t.dtype for t in op.outputs])
         try:
             out = bound(*args, **({"ctx": self.ctx} if kernel.wants_ctx else {}))

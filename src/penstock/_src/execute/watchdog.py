@@ -80,9 +80,9 @@ def _frames() -> dict[int, Any]:
 
 def _others(op: Operation) -> list[str]:
     """The other ops of the graph that use the resource that `op` takes first."""
-    if not op._inputs:
+    if not op.inputs:
         return []
-    users = [o.name for o in op._inputs[0].consumers() if o is not op]
+    users = [o.name for o in op.inputs[0].consumers() if o is not op]
     return users[:8] + (["…"] if len(users) > 8 else [])
 
 

@@ -38,7 +38,7 @@ class Backward:
             graph._functions.setdefault(f.name, f)
 
     def _seed(self, output: Tensor) -> Tensor:
-        dtype, dims = output.dtype.base_dtype, output._dims
+        dtype, dims = output.dtype.base_dtype, output.static_dims
         if dtype == dtypes.resource:
             dtype, dims = handle_dtype(output), handle_dims(output)
         return self.graph.placeholder(dtype, dims, "gradient")

@@ -40,7 +40,7 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
     graph = context.current_graph()
     if not graph.building_function:
         for a in args:
-            if isinstance(a, (list, tuple)) or type(a) is Tensor and a._op.graph is not graph:
+            if isinstance(a, (list, tuple)) or type(a) is Tensor and a.op.graph is not graph:
                 graph = graph_from(args)
                 break
     if graph is not context.current_graph():
@@ -85,7 +85,7 @@ def build(graph: Any, opdef: OpDef, args: tuple, attrs: dict[str, Any], name: st
     with _beside_references(graph, opdef, inputs) if opdef.has_ref_inputs else _NOTHING:
         op = graph.add(opdef, full, inputs, full_attrs, output_types(opdef, full_attrs), counts, infer=infer_shapes)
     if context.state.tapes:
-        record(op, op._inputs, op.outputs)
+        record(op, op.inputs, op.outputs)
     return op
 
 
@@ -105,7 +105,7 @@ def _beside_references(graph: Any, opdef: OpDef, inputs: list) -> Iterator[None]
     with contextlib.ExitStack() as stack:
         for arg, t in zip(opdef.inputs, inputs, strict=False):
             if arg.is_ref and opdef.plain:
-                if not t._dtype._is_ref_dtype:
+                if not t.dtype._is_ref_dtype:
                     raise TypeError(f"'{opdef.name}' Op requires that input '{arg.name}' be a mutable tensor (e.g.: a "
                                     "tf.Variable)")
                 stack.enter_context(graph.colocate_with(t.op))
@@ -114,8 +114,8 @@ def _beside_references(graph: Any, opdef: OpDef, inputs: list) -> Iterator[None]
 
 def _graph_converter(graph: Any) -> Any:
     def to_tensor(value: Any, dtype: Any, arg: Arg, preferred: Any) -> Tensor:
-        if type(value) is Tensor and value._op.graph is graph:
-            if dtype is None or value._dtype is dtype or value._dtype.base_dtype is dtype:
+        if type(value) is Tensor and value.op.graph is graph:
+            if dtype is None or value.dtype is dtype or value.dtype.base_dtype is dtype:
                 return value
         t = convert(value, dtype, arg.name, as_ref=arg.is_ref, preferred_dtype=preferred)
         return t if not hasattr(t, "_value") and t.graph is graph else graph.capture(t)
@@ -200,7 +200,7 @@ def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any],
     n = arg.type_attr
     if n is None:
         t = _converted(opdef, arg, value, arg.type, None, to_tensor)
-        if t._dtype.base_dtype != arg.type:
+        if t.dtype.base_dtype != arg.type:
             raise TypeError(f"Input '{arg.name}' of '{opdef.name}' Op has type {t.dtype.base_dtype.name} that does not "
                             f"match expected type of {arg.type.name}.")
         return t
@@ -211,7 +211,7 @@ def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any],
         preferred = opdef.attrs[n].default
         preferred = None if preferred is REQUIRED else preferred
     t = _converted(opdef, arg, value, wanted, preferred, to_tensor)
-    _set_type(opdef, arg, n, t._dtype.base_dtype, attrs)
+    _set_type(opdef, arg, n, t.dtype.base_dtype, attrs)
     return t
 
 
@@ -275,8 +275,8 @@ def _many(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any]
     for v in value:
         t = _converted(opdef, arg, v, wanted, None, to_tensor)
         if wanted is None:
-            wanted = t._dtype.base_dtype
-        elif t._dtype.base_dtype != wanted:
+            wanted = t.dtype.base_dtype
+        elif t.dtype.base_dtype != wanted:
             raise TypeError(f"Tensors in list passed to '{arg.name}' of '{opdef.name}' Op have types "
                             f"[{', '.join(_type_name(x) for x in value)}] that don't all match"
                             f"{'' if n is None else ''}.")
@@ -319,17 +319,17 @@ def _typed_list(opdef: OpDef, arg: Arg, value: Any, attrs: dict[str, Any], to_te
     wanted = known or [None] * len(value)
     out = [_converted(opdef, arg, v, w, None, to_tensor) for v, w in zip(value, wanted, strict=True)]
     for t, w in zip(out, wanted, strict=True):
-        if w is not None and t._dtype.base_dtype != w.base_dtype:
+        if w is not None and t.dtype.base_dtype != w.base_dtype:
             raise TypeError(f"Input '{arg.name}' of '{opdef.name}' Op has type {t.dtype.name} where {w.name} is expected.")
     attr = opdef.attrs[arg.type_list_attr]  # type: ignore[index]
     if attr.minimum is not None and len(out) < attr.minimum:
         raise ValueError(f"List argument '{arg.name}' to '{opdef.name}' Op with length {len(out)} shorter than minimum "
                          f"length {attr.minimum}.")
     for t in out:
-        if attr.allowed is not None and t._dtype.base_dtype not in attr.allowed:
-            raise TypeError(f"Value passed to parameter '{arg.name}' has DataType {t._dtype.base_dtype.name} not in list "
+        if attr.allowed is not None and t.dtype.base_dtype not in attr.allowed:
+            raise TypeError(f"Value passed to parameter '{arg.name}' has DataType {t.dtype.base_dtype.name} not in list "
                             f"of allowed values: {', '.join(a.name for a in attr.allowed)}")
-    attrs[attr.name] = [t._dtype.base_dtype for t in out]
+    attrs[attr.name] = [t.dtype.base_dtype for t in out]
     return out
 
 
@@ -436,11 +436,11 @@ class ShapeContext:
 
     def input(self, name: str) -> Any:
         """The input tensor of that name (of a plain op)."""
-        return self.op._inputs[self._index(name)]
+        return self.op.inputs[self._index(name)]
 
     def _index(self, name: str) -> int:
         i = self.op.opdef.input_names.index(name)
-        return sum(1 if n is None else n for n in self.op._counts[:i]) if self.op._counts else i
+        return sum(1 if n is None else n for n in self.op.counts[:i]) if self.op.counts else i
 
     def const(self, name: str) -> np.ndarray | None:
         """The value of an input as a numpy array, if it is known at build time."""
@@ -454,9 +454,9 @@ class ShapeContext:
 def ruled_shapes(op: AnyOp) -> Any:
     """What the shape rule of an operation (which has one) says of its outputs."""
     opdef = op.opdef
-    shapes: list = [t._dims for t in op._inputs]
-    if op._counts:
-        shapes = group_inputs(opdef, shapes, op._counts)
+    shapes: list = [t.static_dims for t in op.inputs]
+    if op.counts:
+        shapes = group_inputs(opdef, shapes, op.counts)
     wants = opdef.shape_wants
     if not wants:
         return opdef.shape_rule(*shapes)
@@ -472,7 +472,7 @@ def infer_shapes(op: Operation) -> None:
         out = ruled_shapes(op)
     except ValueError as e:
         discard(op)
-        inputs = ", ".join(str(t.shape) for t in op._inputs)
+        inputs = ", ".join(str(t.shape) for t in op.inputs)
         raise ValueError(f"{e} for '{op.name}' (op: '{op.type}') with input shapes: {inputs}.") from None
     except errors.OpError:                    # attributes that no kernel takes: TensorFlow's error is the run-time one
         discard(op)
@@ -480,9 +480,9 @@ def infer_shapes(op: Operation) -> None:
     outputs = op.outputs
     if isinstance(out, list):
         for t, dims in zip(outputs, out, strict=True):
-            t._dims = dims
+            t.static_dims = dims
     elif outputs:
-        outputs[0]._dims = out
+        outputs[0].static_dims = out
 
 
 def discard(op: Operation) -> None:
@@ -494,9 +494,9 @@ def discard(op: Operation) -> None:
         elif op in g._ops:
             g._ops.remove(op)
         g._by_name.pop(op.name, None)
-    for t in op._inputs:
+    for t in op.inputs:
         t._consumers.remove(op)
-    for c in op._control_inputs:
+    for c in op.control_inputs:
         c._control_outputs.remove(op)
 
 

@@ -28,10 +28,10 @@ def constant_value(tensor: Any, partial: bool = False, _depth: int = 0) -> np.nd
         return np.asarray(tensor)
     op = tensor.op
     opdef = op.opdef
-    if not op._inputs and "value" in op.attrs and opdef.foldable and opdef.name == "Const":
+    if not op.inputs and "value" in op.attrs and opdef.foldable and opdef.name == "Const":
         return op.attrs["value"]
     known = op.graph.caches.setdefault("constants", {})
-    key = (op._id, tensor.value_index)
+    key = (op.number, tensor.value_index)
     if key in known:
         return known[key]
     outer = outside(tensor)
@@ -48,15 +48,16 @@ def _evaluate(tensor: AnyTensor, depth: int) -> np.ndarray | None:
         dims = _dims_by_rule(tensor, depth)
         if dims is not None and all(d is not None for d in dims):
             out = np.array(dims, tensor.dtype.as_numpy_dtype)
-            return out.reshape(()) if tensor._dims == () else out
-    if not opdef.foldable or depth > _DEPTH or not op._inputs or op._control_flow_context is not None \
+            return out.reshape(()) if tensor.static_dims == () else out
+    if not opdef.foldable or depth > _DEPTH or not op.inputs or op._control_flow_context is not None \
             and opdef.control_flow:
         return None
-    if tensor._dims is None or any(d is None for d in tensor._dims) or np.prod(tensor._dims, dtype=float) > _LIMIT:
+    dims = tensor.static_dims
+    if dims is None or None in dims or np.prod(dims, dtype=float) > _LIMIT:
         return None
     inputs = []
-    for t in op._inputs:
-        if t._dims is None or any(d is None for d in t._dims) or np.prod(t._dims, dtype=float) > _LIMIT:
+    for t in op.inputs:
+        if t.static_dims is None or any(d is None for d in t.static_dims) or np.prod(t.static_dims, dtype=float) > _LIMIT:
             return None
         v = constant_value(t, _depth=depth + 1)
         if v is None:
@@ -69,9 +70,9 @@ def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
-    values = [to_torch(np.asarray(v), t.dtype.base_dtype) for v, t in zip(inputs, op._inputs, strict=True)]
+    values = [to_torch(np.asarray(v), t.dtype.base_dtype) for v, t in zip(inputs, op.inputs, strict=True)]
     try:
-        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op._counts))
+        out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
     except Exception:                     # the op is wrong with these values: the run will say so
         return None
     if len(op.outputs) > 1 or op.opdef.list_output:
@@ -101,8 +102,8 @@ def constant_dims(tensor: Any, _depth: int = 0) -> tuple | None:
     outer = None if hasattr(tensor, "_value") else outside(tensor)
     if outer is not None and not hasattr(outer, "_value"):
         return constant_dims(outer, _depth)
-    if tensor._dims is not None and len(tensor._dims) == 1 and tensor._dims[0] is not None:
-        return (None,) * tensor._dims[0]
+    if tensor.static_dims is not None and len(tensor.static_dims) == 1 and tensor.static_dims[0] is not None:
+        return (None,) * tensor.static_dims[0]
     return None
 
 
@@ -120,7 +121,7 @@ def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
     outer = outside(tensor)
     if outer is not None and not hasattr(outer, "_value"):
         return partial_values(outer, depth)
-    dims = tensor._dims
+    dims = tensor.static_dims
     if dims is not None and len(dims) <= 1 and (not dims or dims[0] is not None):
         return (None,) * (dims[0] if dims else 1)
     return None
@@ -131,7 +132,7 @@ def _dims_by_rule(tensor: AnyTensor, depth: int) -> tuple | None:
     if depth > _DEPTH:
         return None
     op = tensor.op
-    return op.opdef.value_rule(op, lambda i: partial_values(op._inputs[i], depth + 1))
+    return op.opdef.value_rule(op, lambda i: partial_values(op.inputs[i], depth + 1))
 
 
 @export("get_static_value")

@@ -151,10 +151,10 @@ class ControlFlowContext:
         """Takes control inputs from outside of the loop off an op; (those that stay, those taken off)."""
         loop = self.GetWhileContext()
         if loop is None:
-            return op._control_inputs, []
+            return op.control_inputs, []
         internal: list[Operation] = []
         external: list[Operation] = []
-        for c in op._control_inputs:
+        for c in op.control_inputs:
             ctxt = output_context(c)
             (internal if ctxt is not None and ctxt.GetWhileContext() is loop else external).append(c)
         if external:
@@ -233,12 +233,12 @@ class CondContext(ControlFlowContext):
         self._AddOpInternal(op)
 
     def _AddOpInternal(self, op: Operation) -> None:
-        if not op._inputs:
+        if not op.inputs:
             self._RemoveExternalControlEdges(op)
-            if not any(in_context(c, self) for c in op._control_inputs):
+            if not any(in_context(c, self) for c in op.control_inputs):
                 op._add_control_input(self._pivot.op)
         else:
-            for i, x in enumerate(list(op._inputs)):
+            for i, x in enumerate(list(op.inputs)):
                 # the back edge of a loop that is being imported into this branch belongs to the branch already
                 real = x if is_merge(op) and x.op.opdef.control_flow == "next" else self.AddValue(x)
                 if real is not x:

@@ -129,7 +129,7 @@ class LoopGradient:
                 if dead_branch:
                     push.op._set_control_flow_context(ctxt)
                 self.forward_sync._add_control_input(push.op)
-            push.op._add_control_input(self.forward_index.op._inputs[0].op)   # pushes in the order of iterations
+            push.op._add_control_input(self.forward_index.op.inputs[0].op)   # pushes in the order of iterations
         return stack
 
     def AddBackpropAccumulatedValue(self, history: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
@@ -169,7 +169,7 @@ class LoopGradient:
             enter = _constant_enter(current)
             if enter is None:
                 break
-            current = enter._inputs[0]                     # an invariant: the same value one loop further out
+            current = enter.inputs[0]                     # an invariant: the same value one loop further out
             if state.outer_grad_state is None:
                 real = self.grad_context.AddValue(current)
                 break
@@ -191,7 +191,7 @@ def _constant_enter(t: Tensor) -> Operation | None:
     """The Enter that brings a loop invariant in, seen through identities and switches."""
     op = t.op
     while op.opdef.name in ("Identity", "RefIdentity", "Switch", "RefSwitch"):
-        op = op._inputs[0].op
+        op = op.inputs[0].op
     return op if is_constant_enter(op) else None
 
 
@@ -254,10 +254,10 @@ class State:
         forward = t.op._control_flow_context
         outer = self.loops.get(_loop_around(forward.outer_context))
         if outer is None:
-            return _zeros_constant(t._dims, t.dtype) if _known(t._dims) else get("ZerosLike")(t)
-        if _known(t._dims):
+            return _zeros_constant(t.static_dims, t.dtype) if _known(t.static_dims) else get("ZerosLike")(t)
+        if _known(t.static_dims):
             with entered(outer.grad_context):
-                return _zeros_constant(t._dims, t.dtype)
+                return _zeros_constant(t.static_dims, t.dtype)
         with entered(forward.outer_context):
             shape = shape_of(t)
         history = outer.AddForwardAccumulator(shape)
@@ -279,17 +279,17 @@ class State:
         """Loop variables that no iteration changes differentiably: their gradient in the loop is zero."""
         for state in self.loops.values():
             for merged in state.switch_map.values():
-                first, second = merged.op._inputs
+                first, second = merged.op.inputs
                 if first is second:
                     merged.op._update_input(1, _zero_back_edge(state, first))
 
 
 def _zero_back_edge(state: LoopGradient, start: Tensor) -> Tensor:
-    if _known(start._dims):
+    if _known(start.static_dims):
         with entered(state.grad_context):
-            return next_iteration(_zeros_constant(start._dims, start.dtype))
+            return next_iteration(_zeros_constant(start.static_dims, start.dtype))
     with entered(state.grad_context.outer_context):
-        value = _zeros(shape_of(start.op._inputs[0]), start.dtype)
+        value = _zeros(shape_of(start.op.inputs[0]), start.dtype)
     with entered(state.grad_context):
         return next_iteration(value)
 
@@ -297,14 +297,14 @@ def _zero_back_edge(state: LoopGradient, start: Tensor) -> Tensor:
 def _zeros_in_loop(state: LoopGradient, op: Operation, t: Tensor) -> Tensor:
     dead_branch = is_switch(op)            # a Switch of a conditional: the output of the branch not taken
     ctxt = op._control_flow_context
-    if _known(t._dims):
-        zeros = _zeros_constant(t._dims, t.dtype)
+    if _known(t.static_dims):
+        zeros = _zeros_constant(t.static_dims, t.dtype)
         if not dead_branch:
             return zeros
         return switch_ref_or_tensor(zeros, state.history_map[ctxt.pred.name])[1 - ctxt.branch]
     if dead_branch:
         with entered(ctxt.outer_context):
-            other = switch_ref_or_tensor(op._inputs[0], ctxt.pred)[1 - ctxt.branch]
+            other = switch_ref_or_tensor(op.inputs[0], ctxt.pred)[1 - ctxt.branch]
             shape = shape_of(other)
         other.op._set_control_flow_context(ctxt)
         shape.op._set_control_flow_context(ctxt)
@@ -322,7 +322,7 @@ def zeros_outside_loop(op: Operation, t: Tensor) -> Tensor:
     ctxt = op._control_flow_context
     if not is_switch(op) or ctxt is None:
         return zeros_for(t)
-    other = get("Switch")(op._inputs[0], ctxt.pred)[1 - ctxt.branch]
+    other = get("Switch")(op.inputs[0], ctxt.pred)[1 - ctxt.branch]
     pivot = get("Identity")(other)
     graph = context.current_graph()
     if t.dtype == dtypes.resource:
@@ -353,11 +353,11 @@ def switch_gradient(op: Operation, false_grad: Any, true_grad: Any) -> list:
         return [_loop_switch_gradient(op, false_grad, true_grad), None]
     if isinstance(ctxt, CondContext):
         if grads[1 - ctxt.branch] is None:
-            if op._inputs[0].dtype == dtypes.resource:
+            if op.inputs[0].dtype == dtypes.resource:
                 return [merge_grads([grads[ctxt.branch]] * 2, "cond_resource_grad"), None]
             return [None, None]
         return [merge_grads(list(grads), "cond_grad"), None]
-    pred = op._inputs[1]
+    pred = op.inputs[1]
     return [merge([get("Switch")(false_grad, pred)[0], get("Switch")(true_grad, pred)[1]]), None]
 
 
@@ -400,7 +400,7 @@ def _as_slices(grad: Any) -> IndexedSlices:
 def merge_gradient(op: Operation, grad: Any, _: Any) -> list:
     """Switch: the gradient goes to the input that was taken."""
     graph = context.current_graph()
-    ctxt = output_context(op._inputs[0].op)
+    ctxt = output_context(op.inputs[0].op)
     grad_ctxt = graph._get_control_flow_context()
     if isinstance(ctxt, WhileContext):
         return _switched(grad, grad_ctxt.pivot)
@@ -410,7 +410,7 @@ def merge_gradient(op: Operation, grad: Any, _: Any) -> list:
             pred = _saved_pred(grad_ctxt.grad_state, pred)
         return _switched(grad, pred, "cond_grad")
     index = op.outputs[1]
-    return [_switched(grad, get("Equal")(index, i))[1] for i in range(len(op._inputs))]
+    return [_switched(grad, get("Equal")(index, i))[1] for i in range(len(op.inputs))]
 
 
 def _saved_pred(state: LoopGradient, pred: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ def enter_loop(data: Tensor, frame: str, constant: bool = False, parallel: int =
     definition = get("RefEnter" if data.dtype._is_ref_dtype else "Enter")
     out = definition(data, frame_name=frame, is_constant=constant, parallel_iterations=parallel, name=name)
     if not use_input_shape:
-        out._dims = None
+        out.static_dims = None
     return out
 
 

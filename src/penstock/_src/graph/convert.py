@@ -146,7 +146,7 @@ def _out_of_scope(value: Tensor) -> str:
 
 
 def _tensor(value: Tensor, dtype: Any, name: str | None) -> Tensor:
-    if dtype is not None and not dtype.is_compatible_with(value._dtype):
+    if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}: "
                          f"{value!r}")
     eager = hasattr(value, "_value")
@@ -227,8 +227,8 @@ def _constant_of_tensor(value: Any, dtype: Any, shape: Any, name: str | None) ->
         if dtype is not None and dtypes.as_dtype(dtype) != value.dtype:
             value = get("Cast")(value, DstT=dtypes.as_dtype(dtype))
         if shape is not None:
-            value = get("Reshape")(value, list(TensorShape(shape)._dims or ())) \
-                if value.shape.num_elements() != 1 else get("Fill")(list(TensorShape(shape)._dims or ()), value)
+            value = get("Reshape")(value, list(TensorShape(shape).static_dims or ())) \
+                if value.shape.num_elements() != 1 else get("Fill")(list(TensorShape(shape).static_dims or ()), value)
         return value
     return constant(value.numpy(), dtype, shape, name, broadcast=True)
 
@@ -248,13 +248,13 @@ def const_op(array: np.ndarray, dtype: Any, name: str | None = None) -> Tensor:
 
 
 def _constant_shape(op: Any) -> None:
-    op.outputs[0]._dims = op.attrs["value"].shape
+    op.outputs[0].static_dims = op.attrs["value"].shape
 
 
 def _fill(array: np.ndarray, shape: TensorShape, verify: bool, broadcast: bool) -> np.ndarray:
     if not shape.is_fully_defined():
         raise ValueError(f"Constant shape must be fully defined, got {shape}")
-    dims = tuple(d for d in shape._dims or () if d is not None)
+    dims = tuple(d for d in shape.static_dims or () if d is not None)
     if array.shape == dims:
         return array
     size = int(np.prod(dims, dtype=np.int64))
@@ -343,7 +343,7 @@ def _first_dtype(value: Any) -> Any:
 def _shape_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
-    dims = list(value._dims)
+    dims = list(value.static_dims)
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}.")
     if dtype is None:

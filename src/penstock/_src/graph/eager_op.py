@@ -10,21 +10,17 @@ from penstock._src.ops.registry import OpDef
 class EagerOp:
     """What a gradient function sees of an op that was executed: type, inputs, outputs, attributes."""
 
-    __slots__ = ("opdef", "_inputs", "outputs", "attrs", "_counts", "_extra", "name", "device", "graph",
+    __slots__ = ("opdef", "inputs", "outputs", "attrs", "counts", "_extra", "name", "device", "graph",
                  "_skip_input_indices")
 
     def __init__(self, opdef: OpDef, inputs: list, outputs: list, attrs: dict[str, Any], counts: tuple):
-        self.opdef, self._inputs, self.outputs, self.attrs, self._counts = opdef, inputs, outputs, attrs, counts
+        self.opdef, self.inputs, self.outputs, self.attrs, self.counts = opdef, tuple(inputs), outputs, attrs, counts
         self._extra: dict[str, Any] = {}
         self.name, self.device, self.graph = opdef.name, "", None
 
     @property
     def type(self) -> str:
         return self.opdef.name
-
-    @property
-    def inputs(self) -> tuple:
-        return tuple(self._inputs)
 
     control_inputs: tuple = ()
     node_def = None

@@ -23,20 +23,20 @@ class EagerTensor(Tensor):
     _on: Any = None                 # the device that the op ran on, where it was requested
 
     def __init__(self, value: Any, dtype: Any):
-        self._value, self._dtype = value, dtype
+        self._value, self.dtype = value, dtype
 
     @property
-    def _dims(self) -> Any:
+    def static_dims(self) -> Any:
         return tuple(self._value.shape) if hasattr(self._value, "shape") else ()
 
     @property
     def shape(self) -> TensorShape:
         """The shape, always fully known."""
-        return TensorShape.of(self._dims)
+        return TensorShape.of(self.static_dims)
 
     def get_shape(self) -> TensorShape:
         """Alias of `shape`."""
-        return TensorShape.of(self._dims)
+        return TensorShape.of(self.static_dims)
 
     def set_shape(self, shape: Any) -> None:
         """Checks that the shape is compatible."""
@@ -87,8 +87,8 @@ class EagerTensor(Tensor):
 
     def numpy(self) -> Any:
         """The value as a numpy array (a copy, or a scalar for rank 0)."""
-        if self._dtype in (dtypes.resource, dtypes.variant):
-            raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
+        if self.dtype in (dtypes.resource, dtypes.variant):
+            raise ValueError(f"Cannot convert a Tensor of dtype {self.dtype.name} to a NumPy array.")
         try:
             array = np.array(bridge.to_numpy(self._value))
         except MemoryError as e:                    # a view may have more elements than there is memory
@@ -97,9 +97,9 @@ class EagerTensor(Tensor):
 
     def _numpy(self) -> Any:
         """The value as an array that shares its memory."""
-        if self._dtype in (dtypes.resource, dtypes.variant):
-            raise ValueError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
-        return bridge.to_numpy(self._value, self._dtype)
+        if self.dtype in (dtypes.resource, dtypes.variant):
+            raise ValueError(f"Cannot convert a Tensor of dtype {self.dtype.name} to a NumPy array.")
+        return bridge.to_numpy(self._value, self.dtype)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         array = np.asarray(bridge.to_numpy(self._value))
@@ -129,14 +129,14 @@ class EagerTensor(Tensor):
         return format(self.numpy(), spec)
 
     def __len__(self) -> int:
-        if not self._dims:
+        if not self.static_dims:
             raise TypeError("Scalar tensor has no `len()`")
-        return self._dims[0]
+        return self.static_dims[0]
 
     def __iter__(self) -> Any:
-        if not self._dims:
+        if not self.static_dims:
             raise TypeError("Cannot iterate over a scalar tensor.")
-        return (self[i] for i in range(self._dims[0]))
+        return (self[i] for i in range(self.static_dims[0]))
 
     def __hash__(self) -> int:
         if context.process.tensor_equality:
@@ -148,20 +148,20 @@ class EagerTensor(Tensor):
 
     def __deepcopy__(self, memo: dict) -> EagerTensor:
         value = self._value.clone() if isinstance(self._value, torch.Tensor) else self._value.copy()
-        out = memo[id(self)] = EagerTensor(value, self._dtype)
+        out = memo[id(self)] = EagerTensor(value, self.dtype)
         return out
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (self.numpy(), self._dtype))
+        return (_rebuild, (self.numpy(), self.dtype))
 
     def __repr__(self) -> str:
-        return f"<tf.Tensor: shape={self.shape}, dtype={self._dtype.name}, numpy={self._show(repr)}>"
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={self._show(repr)}>"
 
     def __str__(self) -> str:
-        return f"tf.Tensor({self._show(str)}, shape={self.shape}, dtype={self._dtype.name})"
+        return f"tf.Tensor({self._show(str)}, shape={self.shape}, dtype={self.dtype.name})"
 
     def _show(self, form: Any) -> str:
-        if self._dtype in (dtypes.resource, dtypes.variant):
+        if self.dtype in (dtypes.resource, dtypes.variant):
             return f"<{type(self._value).__name__}>"
         value = self.numpy()
         text = form(value.item()) if form is repr and isinstance(value, np.generic) else form(value)
@@ -214,8 +214,8 @@ def _place(tensor: EagerTensor) -> None:
     devices = eager_devices()
     asked = context.state.device
     found = devices.find(asked) if asked else next((d for d in devices.best_first), None)
-    if found is None or found.device_type != "CPU" and tensor._dtype in (dtypes.int32, dtypes.string) and not asked:
+    if found is None or found.device_type != "CPU" and tensor.dtype in (dtypes.int32, dtypes.string) and not asked:
         found = devices.host
     tensor._on = found
-    if tensor._dtype != dtypes.int32:
+    if tensor.dtype != dtypes.int32:
         tensor._value = found.put(tensor._value)

@@ -9,9 +9,9 @@ from penstock._src.graph.node import AnyOp, AnyTensor
 
 def writes_nothing(ops: Iterable[AnyOp]) -> bool:
     """Whether ops leave all variables as they are."""
-    return not any(op.opdef.client_code or op.opdef.calls or not op.opdef.reads and any(map(_is_state, op._inputs))
+    return not any(op.opdef.client_code or op.opdef.calls or not op.opdef.reads and any(map(_is_state, op.inputs))
                    for op in ops)
 
 
 def _is_state(t: AnyTensor) -> bool:
-    return t._dtype.base_dtype == dtypes.resource or t._dtype._is_ref_dtype
+    return t.dtype.base_dtype == dtypes.resource or t.dtype._is_ref_dtype

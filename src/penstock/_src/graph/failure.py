@@ -30,7 +30,7 @@ def typed(error: BaseException, op: AnyOp | None, device: str = "") -> BaseExcep
     """The tf.errors.* exception for what a kernel raised; other exceptions come through as they are."""
     if op is None or not isinstance(error, Exception):
         return error
-    origin = op._origin or op
+    origin = op.origin or op
     if isinstance(error, errors.OpError):
         if error.op is not None:
             return error
@@ -41,14 +41,14 @@ def typed(error: BaseException, op: AnyOp | None, device: str = "") -> BaseExcep
             return error
         made_as, words = found, _words(error, op)
     made = made_as(None, None, f"{words}\n\t {where(origin, device)}")
-    made._op, made._node_def = origin, origin.node_def
+    made.op, made._node_def = origin, origin.node_def
     return made
 
 
 def _words(error: Exception, op: AnyOp) -> str:
     """What was wrong, with the shapes of the inputs: the shape rule's words, where it can say it."""
     words = reason(error)
-    values = _inputs(error.__traceback__, len(op._inputs))
+    values = _inputs(error.__traceback__, len(op.inputs))
     if not values or not all(isinstance(v, (torch.Tensor, np.ndarray)) for v in values):
         return words
     shapes = [tuple(v.shape) for v in values]
@@ -59,7 +59,7 @@ def _rule_words(op: AnyOp, shapes: list[tuple]) -> str | None:
     rule, wants = op.opdef.shape_rule, op.opdef.shape_wants
     if rule is None:
         return None
-    grouped = group_inputs(op.opdef, shapes, op._counts) if op._counts else shapes
+    grouped = group_inputs(op.opdef, shapes, op.counts) if op.counts else shapes
     try:
         rule(*grouped, **{n: ShapeContext(op) if n == "c" else op.attrs[n] for n in wants})
     except ValueError as e:

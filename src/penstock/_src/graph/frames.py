@@ -39,7 +39,7 @@ class Frames:
         consumers: dict[AnyOp, list[AnyOp]] = {op: [] for op in ops}
         free = []
         for op in ops:
-            sources = {t._op for t in op._inputs if id(t) not in fed} | set(op._control_inputs)
+            sources = {t.op for t in op.inputs if id(t) not in fed} | set(op.control_inputs)
             sources = {s for s in sources if s in consumers}
             for s in sources:
                 consumers[s].append(op)
@@ -76,13 +76,13 @@ class Frames:
         for op in ops:
             frame = self.of[op]
             if frame.parent is None and op.opdef.control_flow == "exit":
-                raise errors.InvalidArgumentError(op.node_def, op._origin or op, f"{op.name} exits a frame that nothing enters")
-            for t in op._inputs:
-                if id(t) in fed or t._op not in self.of:
+                raise errors.InvalidArgumentError(op.node_def, op.origin or op, f"{op.name} exits a frame that nothing enters")
+            for t in op.inputs:
+                if id(t) in fed or t.op not in self.of:
                     continue
-                below = self.below(t._op)
+                below = self.below(t.op)
                 if below is not frame:
                     raise errors.InvalidArgumentError(
-                        op.node_def, op._origin or op,
-                        f"{op.name} has inputs from different frames. The input {t._op.name} is in frame "
+                        op.node_def, op.origin or op,
+                        f"{op.name} has inputs from different frames. The input {t.op.name} is in frame "
                         f"'{below.name if below else ''}', others are in frame '{frame.name}'.")

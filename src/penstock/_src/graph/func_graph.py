@@ -101,7 +101,7 @@ class FuncGraph(Graph):
                 return inner
         found = self._captures.get(id(tensor))
         if found is None:
-            inner = self.placeholder(tensor.dtype.base_dtype, tensor._dims, name or
+            inner = self.placeholder(tensor.dtype.base_dtype, tensor.static_dims, name or
                                      (f"captured_{len(self._captures)}" if eager else tensor.op.name))
             copy_handle_data(tensor, inner)
             self._captures[id(tensor)] = (tensor, inner)
@@ -133,7 +133,7 @@ class FuncGraph(Graph):
     def _copied_constant(self, tensor: Tensor) -> Tensor | None:
         """When differentiating: constants of the forward graph are repeated, not passed over."""
         op = tensor.op
-        if self.backward_of is None or op.graph is not self.backward_of or op._inputs or op.opdef.name != "Const":
+        if self.backward_of is None or op.graph is not self.backward_of or op.inputs or op.opdef.name != "Const":
             return None
         key = id(tensor)
         found = self._constants.get(key)
@@ -149,7 +149,7 @@ class FuncGraph(Graph):
             final = self.unique_name(_clean(name))
         op = self.add(get("Placeholder"), final, [], {"dtype": dtype, "shape": TensorShape.of(dims)}, [dtype],
                       device_and_scopes=False)
-        op.outputs[0]._dims = dims
+        op.outputs[0].static_dims = dims
         return op.outputs[0]
 
     @contextlib.contextmanager
@@ -235,7 +235,7 @@ def _clean(name: str) -> str:
 def _worth_writing(tensor: Any) -> bool:
     if getattr(tensor, "_by_reference", False):            # it may be another one when the function runs
         return False
-    return not is_trainable(tensor) and np.prod(tensor._dims, dtype=float) <= _CONSTANT_LIMIT
+    return not is_trainable(tensor) and np.prod(tensor.static_dims, dtype=float) <= _CONSTANT_LIMIT
 
 
 def _record_capture(outer: Any, inner: Tensor) -> None:
@@ -328,6 +328,6 @@ def order_side_effects(graph: Graph) -> list[Operation]:
     chain = [op for op in graph._ops
              if op.opdef.stateful and not op.opdef.per_session and op._control_flow_context is None]
     for before, op in zip(chain, chain[1:], strict=False):
-        if before not in op._control_inputs:
+        if before not in op.control_inputs:
             op._add_control_input(before)
     return chain

@@ -70,9 +70,9 @@ def _argument_name(name: str, taken: set[str]) -> str:
 def _write_node(node: NodeDef, op: Operation, arguments: dict[int, str]) -> None:
     node.CopyFrom(node_def(op))
     del node.input[:]
-    node.input.extend(_edge(t, arguments) for t in op._inputs)
+    node.input.extend(_edge(t, arguments) for t in op.inputs)
     fed = {t.op for t in op.graph.inputs if id(t) in arguments}  # type: ignore[attr-defined]
-    node.input.extend(sorted("^" + c.name for c in op._control_inputs if c not in fed))
+    node.input.extend(sorted("^" + c.name for c in op.control_inputs if c not in fed))
 
 
 def _edge(t: Tensor, arguments: dict[int, str]) -> str:
@@ -135,7 +135,7 @@ class _Body:
         dims: list = []
         if i in self.message.arg_attr:
             listed = self.message.arg_attr[i].attr.get("_output_shapes")
-            dims = [s._dims for s in attr_from_message(listed, "list(shape)")] if listed is not None else []
+            dims = [s.static_dims for s in attr_from_message(listed, "list(shape)")] if listed is not None else []
         tensors = [self.graph.placeholder(t, dims[k] if k < len(dims) else None, a.name)
                    for k, t in enumerate(self._types(a))]
         self.arguments[a.name] = tensors

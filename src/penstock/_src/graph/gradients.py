@@ -202,7 +202,7 @@ def _default_grad_y(g: Any, y: Any, i: int) -> Any:
 
 
 def _ones_like(t: Tensor, name: str) -> Any:
-    dims = t._dims
+    dims = t.static_dims
     if t.dtype == dtypes.variant:
         return get("OnesLike")(t, name=name)
     fill = get("Fill")
@@ -278,7 +278,7 @@ class _Walk:
 
     def _inputs(self, op: Operation) -> list[Tensor]:
         """The inputs of an op, captures as the tensors outside that they stand for."""
-        return [self._outside(t) for t in op._inputs] if self.captured else op._inputs
+        return [self._outside(t) for t in op.inputs] if self.captured else op.inputs
 
     def _outside(self, t: Tensor) -> Tensor:
         while id(t) in self.captured and id(t) not in self.x_ids:
@@ -380,8 +380,8 @@ class _Walk:
     def _final(self, x: Tensor) -> Any:
         total = self._total(x)
         if total is not None and isinstance(total, Tensor) and x.dtype != dtypes.resource:
-            if x._dims is not None:
-                total.set_shape(x._dims)
+            if x.static_dims is not None:
+                total.set_shape(x.static_dims)
         return total
 
     def _process(self, op: Operation, stop: bool) -> None:
@@ -411,7 +411,7 @@ class _Walk:
                 made._original_op = op
             for t, g in zip(self._inputs(op), ins, strict=True):
                 if g is not None:
-                    if isinstance(g, Tensor) and t.dtype != dtypes.resource and t._dims is not None:
+                    if isinstance(g, Tensor) and t.dtype != dtypes.resource and t.static_dims is not None:
                         _merge_shape(op, g, t)
                     self._add(t, g)
         finally:
@@ -443,9 +443,9 @@ class _Walk:
 
     def _checked(self, op: Operation, ins: Any) -> list:
         ins = list(ins) if isinstance(ins, (list, tuple)) else [ins]
-        if len(ins) != len(op._inputs):
+        if len(ins) != len(op.inputs):
             raise ValueError(f"Num gradients {len(ins)} generated for op {op.node_def} do not match num inputs "
-                             f"{len(op._inputs)}")
+                             f"{len(op.inputs)}")
         for i, g in enumerate(ins):
             if g is not None and not isinstance(g, (Tensor, IndexedSlices)):
                 ins[i] = convert(g)
@@ -488,7 +488,7 @@ class _Walk:
 
 def _merge_shape(op: Operation, grad: Tensor, t: Tensor) -> None:
     try:
-        grad.set_shape(t._dims)
+        grad.set_shape(t.static_dims)
     except ValueError:
         raise ValueError(f"Incompatible shapes between op input and calculated input gradient. Forward operation: "
                          f"{op.name}. Input shape: {t.shape}. Calculated input gradient shape: {grad.shape}") from None

@@ -211,7 +211,7 @@ class Graph:
             if name in self._by_name:
                 raise ValueError(f"Duplicate op name '{name}' in graph.")
             self._next_id += 1
-            op._id = self._next_id
+            op.number = self._next_id
             self._ops.append(op)
             self._by_name[name] = op
         if device_and_scopes:
@@ -242,9 +242,9 @@ class Graph:
             op.attrs["container"] = s.container
         if s.control_flow is not None:
             op._control_flow_context = s.control_flow
-        for t in op._inputs:
-            if t._op._control_flow_context is not None and t._op._control_flow_context is not s.control_flow:
-                check_input(op, t._op)
+        for t in op.inputs:
+            if t.op._control_flow_context is not None and t.op._control_flow_context is not s.control_flow:
+                check_input(op, t.op)
         if s.control_flow is not None:
             s.control_flow.AddOp(op)
         for scope in s.control:
@@ -255,7 +255,7 @@ class Graph:
     def _scope_dependencies(self, s: _Stacks, op: Operation) -> list[Operation]:
         """Open control dependencies, less those that an input already waits for."""
         out: list[Operation] = []
-        producers = {t._op for t in op._inputs}
+        producers = {t.op for t in op.inputs}
         for scope in s.control:
             if producers.isdisjoint(scope.inside):
                 out.extend(c for c in scope.ops if c not in producers or c not in out)
@@ -268,7 +268,7 @@ class Graph:
                 break
             classes.extend(c.decode() for c in other.colocation_groups())
             if other.device:
-                op._device = other.device
+                op.device = other.device
             op._colocation_dict = {**op._colocation_dict, other.name: s.colocated_at[other.name]}
         if classes:
             mine = [c.decode() for c in op.colocation_groups() if op._extra.get("_class")]
@@ -283,7 +283,7 @@ class Graph:
             op._device_assignments = [*op._device_assignments, scope]
             wanted = entry(op) if callable(entry) else entry
             if wanted:
-                op._device = merge_names(device_text(wanted), op._device)
+                op.device = merge_names(device_text(wanted), op.device)
 
     def create_op(self, op_type: str, inputs: Any, dtypes: Any = None, input_types: Any = None,
                   name: str | None = None, attrs: Any = None, op_def: Any = None, compute_shapes: bool = True,

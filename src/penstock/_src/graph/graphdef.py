@@ -149,11 +149,11 @@ def node_def(op: Any) -> NodeDef:
 
 def _write_node(node: NodeDef, op: Any) -> None:
     node.name, node.op, node.device = op.name, op.type, op.device
-    node.input.extend([t._as_node_def_input() for t in op._inputs])
-    node.input.extend(sorted("^" + c.name for c in op._control_inputs))
+    node.input.extend([t._as_node_def_input() for t in op.inputs])
+    node.input.extend(sorted("^" + c.name for c in op.control_inputs))
     if is_written_as_call(op):
         node.op = "PartitionedCall"
-        types = {"Tin": [t.dtype for t in op._inputs], "Tout": [t.dtype for t in op.outputs]}
+        types = {"Tin": [t.dtype for t in op.inputs], "Tout": [t.dtype for t in op.outputs]}
         for name, value in types.items():
             _write_attr(node.attr[name], value, "list(type)", op)
         _write_attr(node.attr["f"], op.attrs["written_as"], "func", op)
@@ -177,7 +177,7 @@ def graph_def(graph: Any, from_version: int | None = None, add_shapes: bool = Fa
     out = GraphDef(versions=graph.graph_def_versions)
     with graph._lock:                     # no op may be added meanwhile: edges would name nodes that are not there
         for op in graph._ops:
-            if from_version is not None and op._id <= from_version:
+            if from_version is not None and op.number <= from_version:
                 continue
             node = out.node.add()
             _write_node(node, op)

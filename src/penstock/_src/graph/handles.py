@@ -17,7 +17,7 @@ def _source(handle: Any) -> Any:
         made_by = handle.op
         if made_by.opdef in VARIABLE_HANDLES:
             return handle
-        before = [t for t in made_by._inputs if t.dtype == dtypes.resource]
+        before = [t for t in made_by.inputs if t.dtype == dtypes.resource]
         if not before:
             return None
         handle = before[0]
@@ -33,7 +33,7 @@ def handle_dims(handle: Any) -> tuple | None:
         return source._handle_dims
     if hasattr(source, "_value"):
         return source._value.dims
-    return source.op.attrs["shape"]._dims
+    return source.op.attrs["shape"].static_dims
 
 
 def handle_dtype(handle: Any) -> Any:

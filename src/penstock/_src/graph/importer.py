@@ -469,9 +469,9 @@ class _Import:
             raise ValueError(f"NodeDef expected inputs '{names}' do not match {len(inputs)} inputs specified; "
                              f"NodeDef: {node.name} = {node.op}")
         for i, (t, wanted) in enumerate(zip(inputs, expected, strict=True)):
-            if t._dtype is not wanted and (wanted._is_ref_dtype or t._dtype.base_dtype is not wanted):
+            if t.dtype is not wanted and (wanted._is_ref_dtype or t.dtype.base_dtype is not wanted):
                 raise ValueError(f"Input {i} of node {self.names[node.name]} was passed "
-                                 f"{dtypes.runtime_name(t._dtype)} from {t.name} incompatible with expected "
+                                 f"{dtypes.runtime_name(t.dtype)} from {t.name} incompatible with expected "
                                  f"{dtypes.runtime_name(wanted)}.")
 
     def _apply_scopes(self, op: Operation, node: NodeDef, controls: list[Operation]) -> bool:
@@ -481,7 +481,7 @@ class _Import:
         if others:
             self.colocated.append((op, others))
         elif node.device:
-            op._device = device_text(node.device)
+            op.device = device_text(node.device)
         self.graph._apply_scopes(op, controls)
         return bool(others)
 
@@ -489,7 +489,7 @@ class _Import:
     def _close_loops(self) -> None:
         for node, i, edge in self.back_edges:
             op = self.added[node.name]
-            inputs = list(op._inputs)
+            inputs = list(op.inputs)
             inputs[i] = self._source(node, edge)
             self._check_types(node, inputs, op._input_types)
             op._update_input(i, inputs[i])
@@ -500,7 +500,7 @@ class _Import:
             for name in others:
                 other = self.graph._by_name.get(name)
                 if other is not None and other.device:
-                    op._device = other.device
+                    op.device = other.device
                     break
 
     def _check_input_map(self) -> None:
@@ -562,8 +562,8 @@ def _use_shapes(node: NodeDef, op: Operation, shapes: list) -> None:
                          f"specifies shapes for {len(shapes)} outputs")
     for i, (t, shape) in enumerate(zip(op.outputs, shapes, strict=True)):
         dims = as_dims(shape)
-        if compatible(t._dims, dims):
-            t._dims = merge(t._dims, dims)
+        if compatible(t.static_dims, dims):
+            t.static_dims = merge(t.static_dims, dims)
         elif not t.dtype._is_ref_dtype:
             raise ValueError(f"Node '{node.name}' has an _output_shapes attribute inconsistent with the GraphDef "
-                             f"for output #{i}: Shapes {show(t._dims)} and {show(dims)} are not compatible")
+                             f"for output #{i}: Shapes {show(t.static_dims)} and {show(dims)} are not compatible")

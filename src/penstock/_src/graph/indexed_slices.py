@@ -77,7 +77,7 @@ def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, a
                          f"{value.dtype.name}")
     if value.dense_shape is None:
         raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {value!s}")
-    dims = value.shape._dims
+    dims = value.shape.static_dims
     if not context.executing_eagerly() and dims is not None and all(d is not None for d in dims):
         n = 1
         for d in dims:

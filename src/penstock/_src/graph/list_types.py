@@ -15,14 +15,14 @@ def elements_of(t: AnyTensor) -> tuple[Any, tuple | None] | None:
         if hasattr(t, "_value"):
             value = t._value
             return (value.dtype, value.dims) if hasattr(value, "dims") and hasattr(value, "dtype") else None
-        rule = rules.lists.elements.get(t._op.opdef)
+        rule = rules.lists.elements.get(t.op.opdef)
         if rule is None:
             outer = outside(t)
             if outer is None:
                 return None
             t = outer
             continue
-        found = rule(t._op, t._value_index)
+        found = rule(t.op, t.value_index)
         if not is_edge(found):
             return found
         t = found
@@ -32,6 +32,6 @@ def elements_of(t: AnyTensor) -> tuple[Any, tuple | None] | None:
 def outside(t: AnyTensor) -> AnyTensor | None:
     """The tensor that an input of a function graph was captured from."""
     captures = getattr(t.graph, "_captures", None)
-    if not captures or t._op._inputs:
+    if not captures or t.op.inputs:
         return None
     return next((outer for outer, inner in captures.values() if inner is t), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
@@ -129,35 +130,37 @@ class Tensor(TensorType, Edge):
     OVERLOADABLE_OPERATORS: set[str] = set()
     _USE_EQUALITY = _Equality()
 
+    op: Operation                  # the operation that produces this tensor
+    value_index: int               # which output of its operation this is
+    dtype: Any                     # the DType of the elements
+    static_dims: tuple | None      # the static shape: None for what is unknown, a dimension or all of it
+
     def __init__(self, op: Operation, value_index: int, dtype: Any, dims: tuple | None = None):
-        self._op, self._value_index, self._dtype = op, value_index, dtype
-        self._dims = dims
+        self.op, self.value_index, self.dtype = op, value_index, dtype
+        self.static_dims = dims
         self._consumers: list = []
 
-    op = property(lambda self: self._op, doc="The operation that produces this tensor.")
-    value_index = property(lambda self: self._value_index, doc="Which output of its operation this is.")
-    dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
-    graph = property(lambda self: self._op.graph, doc="The graph that holds this tensor.")
-    name = property(lambda self: f"{self._op.name}:{self._value_index}", doc="Operation name and output index.")
-    device = property(lambda self: self._op.device, doc="The device of the operation.")
+    graph = property(lambda self: self.op.graph, doc="The graph that holds this tensor.")
+    name = property(lambda self: f"{self.op.name}:{self.value_index}", doc="Operation name and output index.")
+    device = property(lambda self: self.op.device, doc="The device of the operation.")
 
     @property
     def shape(self) -> TensorShape:
         """The static shape, as far as it is known."""
-        return TensorShape.of(self._dims)
+        return TensorShape.of(self.static_dims)
 
     def get_shape(self) -> TensorShape:
         """Alias of `shape`."""
-        return TensorShape.of(self._dims)
+        return TensorShape.of(self.static_dims)
 
     @property
     def ndim(self) -> int | None:
         """The static rank."""
-        return None if self._dims is None else len(self._dims)
+        return None if self.static_dims is None else len(self.static_dims)
 
     def set_shape(self, shape: Any) -> None:
         """Merges what the caller knows into the static shape."""
-        self._dims = merge(self._dims, as_dims(shape))
+        self.static_dims = merge(self.static_dims, as_dims(shape))
 
     def consumers(self) -> list[Operation]:
         """The operations that take this tensor as an input."""
@@ -178,19 +181,19 @@ class Tensor(TensorType, Edge):
         return _session(session, self.graph, "eval").run(self, feed_dict)
 
     def _rank(self) -> int | None:
-        return None if self._dims is None else len(self._dims)
+        return None if self.static_dims is None else len(self.static_dims)
 
     def _shape_as_list(self) -> list | None:
-        return None if self._dims is None else list(self._dims)
+        return None if self.static_dims is None else list(self.static_dims)
 
     def _as_node_def_input(self) -> str:
-        return self._op.name if self._value_index == 0 else f"{self._op.name}:{self._value_index}"
+        return self.op.name if self.value_index == 0 else f"{self.op.name}:{self.value_index}"
 
     def __repr__(self) -> str:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def __str__(self) -> str:
-        shape = f", shape={self.shape}" if self._dims is not None else ", shape=<unknown>"
+        shape = f", shape={self.shape}" if self.static_dims is not None else ", shape=<unknown>"
         device = f", device={self.device}" if self.device else ""
         return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
 
@@ -213,13 +216,13 @@ class Tensor(TensorType, Edge):
             raise OperatorNotAllowedInGraphError(
                 f"Iterating over a symbolic `tf.Tensor` is not allowed ({self.name}). Use tf.map_fn, or a loop that AutoGraph "
                 "converts: decorate the function with @tf.function.")
-        if self._dims is None:
+        if self.static_dims is None:
             raise TypeError("Cannot iterate over a tensor with unknown shape.")
-        if not self._dims:
+        if not self.static_dims:
             raise TypeError("Cannot iterate over a scalar tensor.")
-        if self._dims[0] is None:
+        if self.static_dims[0] is None:
             raise TypeError("Cannot iterate over a tensor with unknown first dimension.")
-        return (self[i] for i in range(self._dims[0]))
+        return (self[i] for i in range(self.static_dims[0]))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
@@ -265,18 +268,18 @@ class Operation:
     _original_op: Any = None       # the op whose gradient this one belongs to
     _device_assignments: list = []             # the device scopes around it, innermost first, with their lines
     _colocation_dict: dict = {}                # name of an op that it is colocated with -> the line that says so
-    _origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one stands for
+    origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one stands for
 
     def __init__(self, graph: Graph, opdef: OpDef, name: str, inputs: list[Tensor], attrs: dict[str, Any],
                  output_types: list, counts: tuple):
         self.graph, self.opdef, self.name = graph, opdef, name
-        self._inputs, self.attrs, self._counts = inputs, attrs, counts
+        self.inputs, self.attrs, self.counts = _Inputs(inputs), attrs, counts
         self._control_inputs: list[Operation] = []
         self._control_outputs: list[Operation] = []
-        self._device: str = ""
+        self.device: str = ""                     # the requested device; empty if there is none
         self._control_flow_context: Any = None
         self._original_op: Any = None
-        self._id = 0
+        self.number = 0
         self.frames: tuple = ()
         self._extra: dict[str, Any] = {}          # attributes outside of the declaration, such as _class
         self.outputs = [Tensor(self, i, t) for i, t in enumerate(output_types)]
@@ -289,11 +292,6 @@ class Operation:
         return self.opdef.name
 
     @property
-    def inputs(self) -> tuple:
-        """The input tensors, flattened."""
-        return _Inputs(self._inputs)
-
-    @property
     def _input_types(self) -> list:
         """The types that the inputs are used as: a reference only where the op wants one."""
         return input_types(self.opdef, self.attrs)
@@ -302,11 +300,6 @@ class Operation:
     def control_inputs(self) -> list[Operation]:
         """Operations that run before this one."""
         return list(self._control_inputs)
-
-    @property
-    def device(self) -> str:
-        """The requested device, as text; empty when there is none."""
-        return self._device
 
     @property
     def op_def(self) -> Any:
@@ -375,7 +368,7 @@ class Operation:
 
     # -- changes, for control flow construction and rewrites ------------------------------------------
     def _set_device(self, device: Any) -> None:
-        self._device = device_text(device)
+        self.device = device_text(device)
         self.graph._version_changed()
 
     _set_device_from_string = _set_device
@@ -406,18 +399,27 @@ class Operation:
             raise TypeError(f"tensor must be a Tensor: {tensor}")
         if tensor.graph is not self.graph:
             raise ValueError(f"{tensor} must be from the same graph as {self.name}.")
-        old = self._inputs[index]
+        old = self.inputs[index]
         if old.dtype.base_dtype != tensor.dtype.base_dtype:
             raise TypeError(f"Cannot convert from {tensor.dtype.name} to {old.dtype.name} as input {index} of "
                             f"{self.name}")
         old._consumers.remove(self)
-        self._inputs[index] = tensor
+        self.inputs = _Inputs((*self.inputs[:index], tensor, *self.inputs[index + 1:]))
         tensor._consumers.append(self)
+        self.graph._version_changed()
+
+    def set_inputs(self, inputs: Iterable[Tensor]) -> None:
+        """Lets the op take other inputs."""
+        for t in self.inputs:
+            t._consumers.remove(self)
+        self.inputs = _Inputs(inputs)
+        for t in self.inputs:
+            t._consumers.append(self)
         self.graph._version_changed()
 
     def _add_input(self, tensor: Tensor) -> None:
         """Appends an input to a variadic op (Merge of a loop, for example)."""
-        self._inputs.append(tensor)
+        self.inputs = _Inputs((*self.inputs, tensor))
         tensor._consumers.append(self)
         self.graph._version_changed()
 
@@ -465,3 +467,14 @@ def _public_attr(kind: str | None, value: Any, op: Operation) -> Any:
     if isinstance(value, (list, tuple)):
         return [_public_attr(None, v, op) for v in value]
     return value
+
+
+def _alias(name: str) -> property:
+    return property(lambda self: getattr(self, name), lambda self, value: setattr(self, name, value))
+
+
+# Libraries read some of these names, which are private in TensorFlow too. Nothing here does (tests/test_layers.py).
+for _class, _names in ((Operation, {"_inputs": "inputs", "_counts": "counts", "_device": "device", "_origin": "origin"}),
+                       (Tensor, {"_op": "op", "_value_index": "value_index", "_dtype": "dtype", "_dims": "static_dims"})):
+    for _private, _name in _names.items():
+        setattr(_class, _private, _alias(_name))

@@ -16,7 +16,7 @@ def needed(fetched: Iterable[AnyTensor], targets: Iterable[AnyOp], fed: set[int]
     entered: set[AnyOp] = set()
     left: set[AnyOp] = set()
     stack: list[tuple[AnyOp, bool]] = []
-    roots = [t._op for t in fetched if id(t) not in fed]
+    roots = [t.op for t in fetched if id(t) not in fed]
     roots += list(targets)
     for root in roots:                      # grows while loops are found
         stack.append((root, False))
@@ -48,5 +48,5 @@ def _cycle(path: list[AnyOp], source: AnyOp) -> errors.OpError:
 
 def _sources(op: AnyOp, fed: set[int]) -> list[AnyOp]:
     """What an op waits for, last first. An op with a fed output has happened, for those that only wait for it."""
-    control = [c for c in reversed(op._control_inputs) if fed.isdisjoint(map(id, c.outputs))]
-    return [*control, *(t._op for t in reversed(op._inputs) if id(t) not in fed)]
+    control = [c for c in reversed(op.control_inputs) if fed.isdisjoint(map(id, c.outputs))]
+    return [*control, *(t.op for t in reversed(op.inputs) if id(t) not in fed)]

@@ -45,9 +45,9 @@ class SparseTensor(CompositeTensor):
             self._values: Any = convert(values, name="values")
             self._dense_shape: Any = convert(dense_shape, dtypes.int64, "dense_shape")
         self._shape_default: Any = None
-        rank = self._indices.shape.with_rank(2)._dims
-        nnz = self._values.shape.with_rank(1)._dims
-        shape = self._dense_shape.shape.with_rank(1)._dims
+        rank = self._indices.shape.with_rank(2).static_dims
+        nnz = self._values.shape.with_rank(1).static_dims
+        shape = self._dense_shape.shape.with_rank(1).static_dims
         if rank is not None and nnz is not None:
             TensorShape([rank[0]]).merge_with(TensorShape([nnz[0]]))
         if rank is not None and shape is not None:
@@ -125,7 +125,8 @@ class SparseTensor(CompositeTensor):
             shape = TensorShape([None])
         if shape.ndims != 1:
             raise ValueError("Expected a shape with 1 dimension")
-        return SparseTensorSpec(TensorShape([None] * shape._dims[0]) if shape._dims[0] is not None else None, self.dtype)
+        rank = shape.static_dims[0]
+        return SparseTensorSpec(TensorShape([None] * rank) if rank is not None else None, self.dtype)
 
     @staticmethod
     def _override_operator(operator: str, func: Any) -> None:

@@ -201,6 +201,7 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
             if fn is None:
                 continue
             ins = fn(op, *(outs if getattr(fn, "takes_none", False) else _zeros_where_needed(outputs, outs)))
+            inputs = (*inputs, *op.inputs[len(inputs):])         # the gradient of a loop lets the loop save values
         else:
             ins = fn(*_zeros_where_needed(outputs, outs))
         ins = list(ins) if isinstance(ins, (list, tuple)) else [ins]

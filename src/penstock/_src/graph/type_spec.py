@@ -120,7 +120,7 @@ def _hashable(value: Any) -> Any:
             return value
         return type(value), _hashable(value._serialize())  # type: ignore[attr-defined]
     if isinstance(value, TensorShape):
-        return TensorShape, value._dims
+        return TensorShape, value.static_dims
     if isinstance(value, np.ndarray):
         return np.ndarray, value.shape, _hashable(value.tolist())
     if isinstance(value, dict):
@@ -351,11 +351,11 @@ class TensorSpec(DenseSpec, BatchableTypeSpec):
         return f"{type(self).__name__}(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r})"
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, TensorSpec) and self._shape._dims == other._shape._dims and \
-            self._dtype == other._dtype and self._name == other._name
+        return isinstance(other, TensorSpec) and self._shape.static_dims == other._shape.static_dims and \
+            self._dtype == other.dtype and self._name == other._name
 
     def __hash__(self) -> int:
-        return hash((self._shape._dims, self._dtype))
+        return hash((self._shape.static_dims, self._dtype))
 
 
 class BoundedTensorSpec(TensorSpec):

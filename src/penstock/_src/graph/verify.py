@@ -21,8 +21,8 @@ def runnable_order(ops: Iterable[AnyOp], fed: set[int], stage: str) -> None:
     for op in ops:
         if op in done:
             raise _broken(stage, f"{op.name} occurs twice")
-        for t in op._inputs:
-            if id(t) not in fed and t._op not in done and not t._op.opdef.back_edge:
+        for t in op.inputs:
+            if id(t) not in fed and t.op not in done and not t.op.opdef.back_edge:
                 raise _broken(stage, f"{op.name} stands before its input {t.name}")
         done.add(op)
 
@@ -33,10 +33,10 @@ def placed(ops: list[Operation], placement: dict[Operation, Any], stage: str = "
         if op not in placement:
             raise _broken(stage, f"{op.name} has no device")
         if op.opdef.has_ref_inputs and not op.opdef.control_flow:
-            for t in op._inputs:
-                if t._dtype._is_ref_dtype and t._op in placement and t._op.opdef.stateful and op.opdef.inputs[0].is_ref \
-                        and t is op._inputs[0] and placement[t._op] is not placement[op]:
-                    raise _broken(stage, f"{op.name} is on {placement[op].name}, its variable {t._op.name} elsewhere")
+            for t in op.inputs:
+                if t.dtype._is_ref_dtype and t.op in placement and t.op.opdef.stateful and op.opdef.inputs[0].is_ref \
+                        and t is op.inputs[0] and placement[t.op] is not placement[op]:
+                    raise _broken(stage, f"{op.name} is on {placement[op].name}, its variable {t.op.name} elsewhere")
 
 
 def partitioned(partitions: list[Any], stage: str = "partition") -> None:
@@ -47,9 +47,9 @@ def partitioned(partitions: list[Any], stage: str = "partition") -> None:
         inside = set(part.positions)
         runnable_order(part.ops, {id(t) for _, t in part.feeds}, stage)
         for op in inside:
-            if op.graph is not part.graph or op._device != part.device.name:
+            if op.graph is not part.graph or op.device != part.device.name:
                 raise _broken(stage, f"{op.name} is in the wrong partition")
-            for source in (*(t._op for t in op._inputs), *op._control_inputs):
+            for source in (*(t.op for t in op.inputs), *op.control_inputs):
                 if source.graph is not part.graph:
                     raise _broken(stage, f"{op.name} uses {source.name} of another partition")
         for count, transfers in ((sent, part.sends), (received, part.recvs)):

@@ -113,24 +113,24 @@ class WhileContext(ControlFlowContext):
 
         Ops that only ask for the shape of a value of the forward loop go there: the shape is saved, not the value.
         """
-        if op._inputs and op.opdef.name in ("Shape", "Size", "Rank"):
+        if op.inputs and op.opdef.name in ("Shape", "Size", "Rank"):
             current = context.current_graph()._get_control_flow_context()
             loop = current.GetWhileContext() if current is not None else None
             if loop is not None and loop.grad_state is not None and \
-                    while_context(op._inputs[0].op) is loop.grad_state.forward_context:
-                inner = op._inputs[0].op._control_flow_context
+                    while_context(op.inputs[0].op) is loop.grad_state.forward_context:
+                inner = op.inputs[0].op._control_flow_context
                 op._set_control_flow_context(inner)
                 inner._AddOpInternal(op)
                 return
         self._AddOpInternal(op)
 
     def _AddOpInternal(self, op: Operation) -> None:
-        if not op._inputs:
+        if not op.inputs:
             internal, external = self._RemoveExternalControlEdges(op)
             if not internal:
                 op._add_control_input(self.GetControlPivot().op)
         else:
-            for i, x in enumerate(list(op._inputs)):
+            for i, x in enumerate(list(op.inputs)):
                 real = self.AddValue(x)
                 if real is not x:
                     op._update_input(i, real)
@@ -156,9 +156,9 @@ class WhileContext(ControlFlowContext):
 
     def _MaybeAddControlDependency(self, op: Operation) -> None:
         """An op that depends on loop invariants only has to wait for the iteration."""
-        if op._control_inputs:
+        if op.control_inputs:
             return
-        if calls_function(op) or all(is_constant_enter(t.op) for t in op._inputs):
+        if calls_function(op) or all(is_constant_enter(t.op) for t in op.inputs):
             op._add_control_input(self.GetControlPivot().op)
 
     # -- building ------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class WhileContext(ControlFlowContext):
         original = loop_vars
         flat = nest.flatten(original, expand_composites=True)
         tensors = [convert(x.flow if getattr(x, "_is_tensor_array", False) else x) for x in flat]
-        shapes = [TensorShape.of(t._dims) for t in tensors] if shape_invariants is None else shape_invariants
+        shapes = [TensorShape.of(t.static_dims) for t in tensors] if shape_invariants is None else shape_invariants
         self.Enter()
         try:
             result, exits = self._BuildLoop(pred, body, original, flat, tensors, shapes)
@@ -223,7 +223,7 @@ class WhileContext(ControlFlowContext):
             outer = outer.outer_context
         if pivot is not None:
             for x in enters:
-                if is_constant_enter(x.op._inputs[0].op):
+                if is_constant_enter(x.op.inputs[0].op):
                     x.op._add_control_input(pivot.op)
         set_shape_invariants(real, enters, shapes)
         self._FixControlInputsAndContext(enters)
@@ -259,7 +259,7 @@ class WhileContext(ControlFlowContext):
         """Makes the forward loop count its iterations: (total, the count as of the next iteration)."""
         n = convert(0, dtypes.int32, name="f_count")
         if outer_grad_state is not None:            # pushes of one run of an inner loop come before those of the next
-            n.op._add_control_input(outer_grad_state.forward_index.op._inputs[0].op)
+            n.op._add_control_input(outer_grad_state.forward_index.op.inputs[0].op)
         self.Enter()
         self.AddName(n.name)
         enter = enter_loop(n, self._name, parallel=self._parallel_iterations, name="f_count")
@@ -316,12 +316,12 @@ class WhileContext(ControlFlowContext):
 
     def _zero_like_outside(self, op: Operation, grad: Tensor) -> Tensor:
         """Zeros shaped like the gradient, made outside of this loop: what no iteration at all returns."""
-        dims = grad._dims
+        dims = grad.static_dims
         outer = self._outer_context
         if dims is not None and None not in dims:
             with entered(outer):
                 return constant(np.zeros(dims, grad.dtype.as_numpy_dtype), grad.dtype.base_dtype, name="b_acc")
-        value = op._inputs[0]
+        value = op.inputs[0]
         if isinstance(outer, WhileContext) and outer.grad_state is not None:
             with entered(self.grad_state.forward_context.outer_context):
                 shape = variable_shape(value)
@@ -340,23 +340,23 @@ class WhileContext(ControlFlowContext):
         outer = self._outer_context
         with entered(outer):
             zero = convert(0, values.dtype.base_dtype)
-            row = values._dims[1:] if values._dims is not None else None
+            row = values.static_dims[1:] if values.static_dims is not None else None
             row_shape = convert(list(row), dtypes.int32) if row is not None and None not in row \
-                else variable_shape(op._inputs[0])[1:]
+                else variable_shape(op.inputs[0])[1:]
             start = [convert([0], indices.dtype.base_dtype),
                      get("Fill")(get("ConcatV2")([convert([1], dtypes.int32), row_shape], 0), zero)]
             if shape is not None:
-                known = shape._dims is not None and shape._dims[0] is not None
-                start.append(convert([0] * shape._dims[0], shape.dtype.base_dtype) if known else
-                             get("ZerosLike")(get("Shape")(op._inputs[0], out_type=shape.dtype.base_dtype)))
+                known = shape.static_dims is not None and shape.static_dims[0] is not None
+                start.append(convert([0] * shape.static_dims[0], shape.dtype.base_dtype) if known else
+                             get("ZerosLike")(get("Shape")(op.inputs[0], out_type=shape.dtype.base_dtype)))
         self.Enter()
         for t in start:
             self.AddName(t.name)
         enters = [enter_loop(t, self._name, parallel=self._parallel_iterations, use_input_shape=False, name="b_acc")
                   for t in start]
         enters[0].set_shape([None])
-        if start[1]._dims is not None:
-            enters[1].set_shape([None, *start[1]._dims[1:]])
+        if start[1].static_dims is not None:
+            enters[1].set_shape([None, *start[1].static_dims[1:]])
         self._loop_enters.extend(enters)
         merged = [merge([x, x], name="b_acc") for x in enters]
         switched = [get("Switch")(x, self._pivot) for x in merged]
@@ -387,7 +387,7 @@ def set_shape_invariants(inputs: list[Tensor], enters: list[Tensor], shapes: Any
     for t, x, s in zip(inputs, enters, flat, strict=True):
         if not isinstance(s, TensorShape):
             raise ValueError("`shapes` must be a (possibly nested) list of shapes.")
-        if not covers(as_dims(s), t._dims):
+        if not covers(as_dims(s), t.static_dims):
             raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the "
                              f"loop variable. It enters the loop with shape {t.shape}, but the specified shape invariant "
                              f"is {s}.")
@@ -397,8 +397,8 @@ def set_shape_invariants(inputs: list[Tensor], enters: list[Tensor], shapes: Any
 def add_back_edge(merged: Tensor, value: Any, enforce: bool = True) -> Tensor:
     """NextIteration of `value`, as the second input of a loop's Merge."""
     following = next_iteration(convert(value))
-    if enforce and not covers(merged._dims, following._dims):
-        start = merged.op._inputs[0].op._inputs[0]
+    if enforce and not covers(merged.static_dims, following.static_dims):
+        start = merged.op.inputs[0].op.inputs[0]
         raise ValueError(f"Input tensor '{start.name}' enters the loop with shape {start.shape}, but has shape "
                          f"{following.shape} after one iteration. To allow the shape to vary across iterations, use the "
                          "`shape_invariants` argument of tf.while_loop to specify a less-specific shape.")

@@ -16,7 +16,7 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
     """An op that fails when `weights` does not fit `values`; ValueError at once where the shapes are known."""
     with tf.name_scope(None, "assert_broadcastable", (weights, values)) as scope:
         weights, values = convert(weights, name="weights"), convert(values, name="values")
-        w, v = weights._dims, values._dims
+        w, v = weights.static_dims, values.static_dims
         if w is not None and v is not None:
             if not w:
                 return tf.no_op(name="static_scalar_check_success")
@@ -61,7 +61,7 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
 def squeeze_weights(weights: Any, like: Any) -> Any:
     """`weights` without its last dimension when it has one dimension more than `like`."""
     weights = convert(weights)
-    w, rank = weights._dims, None if like._dims is None else len(like._dims)
+    w, rank = weights.static_dims, None if like.static_dims is None else len(like.static_dims)
     if w is not None and rank is not None:
         return tf.squeeze(weights, [-1]) if len(w) - rank == 1 else weights
     if w is not None and (not w or w[-1] not in (1, None)):

@@ -43,20 +43,20 @@ placeholder_op = op("Placeholder", "-> output: dtype", "dtype: type, shape: shap
 
 @placeholder_op.shape
 def _placeholder_shape(*, shape, c):
-    if shape._dims == () and c.op.graph._producer <= 21:        # graphs of then had no other way to say "unknown"
+    if shape.static_dims == () and c.op.graph._producer <= 21:        # graphs of then had no other way to say "unknown"
         return None
-    return shape._dims
+    return shape.static_dims
 
 
 @placeholder_op.kernel
 def _not_fed(*, dtype, shape, node):
-    dims = "<unknown>" if shape._dims is None else ",".join("?" if d is None else str(d) for d in shape._dims)
+    dims = "<unknown>" if shape.static_dims is None else ",".join("?" if d is None else str(d) for d in shape.static_dims)
     raise errors.invalid(f"You must feed a value for placeholder tensor '{node.name}' with dtype "
                          f"{dtypes.runtime_name(dtype)} and shape [{dims}]")
 
 
 placeholder_v2 = op("PlaceholderV2", "-> output: dtype", "dtype: type, shape: shape", foldable=False).no_gradient()
-placeholder_v2.shape(lambda *, shape: shape._dims)
+placeholder_v2.shape(lambda *, shape: shape.static_dims)
 placeholder_v2.kernel(_not_fed)
 
 placeholder_with_default_op = op("PlaceholderWithDefault", "input: dtype -> output: dtype", "dtype: type, shape: shape",
@@ -66,8 +66,8 @@ placeholder_with_default_op = op("PlaceholderWithDefault", "input: dtype -> outp
 @placeholder_with_default_op.shape
 def _placeholder_with_default_shape(input, *, shape):
     if input is not None and not TensorShape.of(input).is_compatible_with(shape):
-        raise ValueError(f"Shape of the default value {show(input)} is not compatible with {show(shape._dims)}")
-    return shape._dims
+        raise ValueError(f"Shape of the default value {show(input)} is not compatible with {show(shape.static_dims)}")
+    return shape.static_dims
 
 
 placeholder_with_default_op.kernel(lambda input: input)
@@ -118,10 +118,10 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 # -- identity and control ---------------------------------------------------------------------------------------------
 identity_op = op("Identity", "input: T -> output: T", "T: type")
 identity_op.shape(lambda input: input)
-rules.lists.elements[identity_op] = lambda op, i: op._inputs[0]
+rules.lists.elements[identity_op] = lambda op, i: op.inputs[0]
 identity_op.kernel(lambda input: input)
 identity_op.gradient(lambda op, grad: grad)
-identity_op.value(lambda op, values: values(0) if op._inputs[0].dtype.is_integer else None)
+identity_op.value(lambda op, values: values(0) if op.inputs[0].dtype.is_integer else None)
 
 
 @export("identity")

@@ -69,7 +69,7 @@ def _binary(name: str, call: Callable) -> None:
     def forward(x: Any, y: Any) -> Any:
         if not isinstance(x, Tensor):                   # a symbolic tensor of a library that has taken this operator over
             return _of_library(_PUBLIC[name], x, y)
-        if isinstance(y, Tensor) or type(y) in _SCALARS and not (type(y) is float and x._dtype.is_integer):
+        if isinstance(y, Tensor) or type(y) in _SCALARS and not (type(y) is float and x.dtype.is_integer):
             return call(x, y, name)
         if getattr(y, "_is_sparse", False) or hasattr(y, "with_values"):
             return _with_sparse(name, x, y)

@@ -71,17 +71,17 @@ class Known:
 
     def dims(self, i: int) -> tuple | None:
         """The shape of input i if all of it is known, else None."""
-        dims = self.op.inputs[i].dims
+        dims = self.op.inputs[i].static_dims
         return None if dims is None or None in dims else dims
 
     def rank(self, i: int) -> int | None:
         """The number of dimensions of input i, if it is known."""
-        dims = self.op.inputs[i].dims
+        dims = self.op.inputs[i].static_dims
         return None if dims is None else len(dims)
 
     def out(self, i: int = 0) -> tuple | None:
         """The shape of output i if all of it is known, else None."""
-        dims = self.op.outputs[i].dims
+        dims = self.op.outputs[i].static_dims
         return None if dims is None or None in dims else dims
 
     def const(self, i: int) -> Any:

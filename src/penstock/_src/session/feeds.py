@@ -16,7 +16,7 @@ from penstock._src.kernels import bridge
 
 def fed_value(engine: Any, tensor: Tensor, value: Any) -> Any:
     """`value` as the run-time value of `tensor` in a step of `engine`."""
-    dtype = tensor._dtype
+    dtype = tensor.dtype
     if hasattr(value, "_session_value"):
         return value._session_value(engine, tensor)
     if isinstance(value, Tensor) and not hasattr(value, "_value"):
@@ -57,11 +57,11 @@ def _object(tensor: Tensor, value: Any) -> Any:
 
 def check_shape(tensor: Tensor, shape: tuple) -> None:
     """ValueError if a value of this shape cannot be fed for `tensor`."""
-    dims = tensor._dims
+    dims = tensor.static_dims
     if dims is not None and dims != shape and (
             len(dims) != len(shape) or any(d is not None and d != n for d, n in zip(dims, shape, strict=True))):
         raise ValueError(f"Cannot feed value of shape {shape} for Tensor {tensor.name!r}, which has shape "
-                         f"{str(tensor.shape)!r}{tensor._op.made_note}")
-    graph = tensor._op.graph
+                         f"{str(tensor.shape)!r}{tensor.op.made_note}")
+    graph = tensor.op.graph
     if graph._unfeedable and not graph.is_feedable(tensor):
         raise ValueError(f"Tensor {tensor} may not be fed.")

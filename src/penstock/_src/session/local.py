@@ -48,8 +48,8 @@ class Step:
     def __init__(self, runnable: Runnable, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
         self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
         self.waits = any(op.opdef.blocking for op in placed)
-        self.wraps = [(i, rules.fetches.fetched_as[e._op.opdef]) for i, e in enumerate(elements)
-                      if isinstance(e, Tensor) and e._op.opdef in rules.fetches.fetched_as]
+        self.wraps = [(i, rules.fetches.fetched_as[e.op.opdef]) for i, e in enumerate(elements)
+                      if isinstance(e, Tensor) and e.op.opdef in rules.fetches.fetched_as]
 
 
 class LocalEngine:
@@ -218,7 +218,7 @@ class LocalEngine:
 
     def _device_of(self, op: AnyOp) -> str:
         """Where an op of a step is, for reports."""
-        op = op._origin or op
+        op = op.origin or op
         if op.graph is not self._graph:
             return op.device
         with self._lock:

@@ -151,7 +151,7 @@ class BaseSession:
         tensors: list[Tensor] = []
         values: list = []
         for key, value in feed_dict.items():
-            if type(key) is Tensor and key._op.graph is self._graph:
+            if type(key) is Tensor and key.op.graph is self._graph:
                 tensors.append(key)
                 values.append(fed_value(self._engine, key, value))
                 continue

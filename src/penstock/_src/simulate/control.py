@@ -71,7 +71,7 @@ class Control:
     def __init__(self, op: Operation):
         kernel = op.opdef.kernel_for("cpu")
         self.op, self._bound, self._ctx = op, kernel.bind(op.attrs, op), kernel.wants_ctx
-        self._reads = [t.dtype._is_ref_dtype and not arg.is_ref for t, arg in zip(op._inputs, op.opdef.inputs, strict=True)]
+        self._reads = [t.dtype._is_ref_dtype and not arg.is_ref for t, arg in zip(op.inputs, op.opdef.inputs, strict=True)]
         self._once = op.opdef.per_session
 
     def __call__(self, values: dict[int, Any], ctx: StepContext, kept: dict[Operation, Any]) -> None:
@@ -80,7 +80,7 @@ class Control:
         if self._once and op in kept:
             values[id(op.outputs[0])] = kept[op]
             return
-        given = [_value(t, values, reads) for t, reads in zip(op._inputs, self._reads, strict=True)]
+        given = [_value(t, values, reads) for t, reads in zip(op.inputs, self._reads, strict=True)]
         out = self._bound(*given, ctx=ctx) if self._ctx else self._bound(*given)
         if len(op.outputs) == 1:
             values[id(op.outputs[0])] = out
@@ -92,7 +92,7 @@ class Control:
 
 def _value(t: Tensor, values: dict[int, Any], reads: bool) -> Any:
     if id(t) not in values:
-        values[id(t)] = torch.empty(t._dims, dtype=t._dtype.base_dtype.torch, device="meta")
+        values[id(t)] = torch.empty(t.static_dims, dtype=t.dtype.base_dtype.torch, device="meta")
     value = values[id(t)]
     return value.read() if reads else value
 
@@ -102,7 +102,7 @@ class Controls:
 
     def __init__(self, ops: set[Operation]):
         self._ops = ops
-        self._used = {id(t) for op in ops for t in (*op._inputs, *op.outputs)}
+        self._used = {id(t) for op in ops for t in (*op.inputs, *op.outputs)}
 
     def uses(self, t: Tensor) -> bool:
         """Whether a kernel that is called uses a tensor, or makes it."""
@@ -124,24 +124,24 @@ def controls(ops: list[Operation]) -> Controls:
         elif op.opdef.per_session:
             _look_at_handle(op, known, shared)
             kernels.add(op)
-        elif _callable(op) and (not shared.isdisjoint(map(id, op._inputs)) or known.issuperset(map(id, op._inputs))):
+        elif _callable(op) and (not shared.isdisjoint(map(id, op.inputs)) or known.issuperset(map(id, op.inputs))):
             if all(_small(t) for t in op.outputs):
                 known.update(map(id, op.outputs))
             kernels.add(op)
-            if not shared.isdisjoint(map(id, op._inputs)) or op.opdef.stateful or op.opdef.has_ref_inputs:
+            if not shared.isdisjoint(map(id, op.inputs)) or op.opdef.stateful or op.opdef.has_ref_inputs:
                 acting.append(op)
     return Controls(_feeding(acting, kernels))
 
 
 def _callable(op: Operation) -> bool:
     opdef = op.opdef
-    return not (op._counts or opdef.control_flow or opdef.calls or opdef.random) and opdef.kernel_for("cpu") is not None
+    return not (op.counts or opdef.control_flow or opdef.calls or opdef.random) and opdef.kernel_for("cpu") is not None
 
 
 def _small(t: Tensor) -> bool:
     """Whether a tensor can be known: a few integers, booleans or strings. Other numbers decide nothing."""
-    dims = t._dims
-    if t._dtype.base_dtype.is_floating or t._dtype.base_dtype.is_complex:
+    dims = t.static_dims
+    if t.dtype.base_dtype.is_floating or t.dtype.base_dtype.is_complex:
         return False
     return dims is not None and None not in dims and torch.Size(dims).numel() <= KNOWN
 
@@ -155,7 +155,7 @@ def _look_at_handle(op: Operation, known: set[int], shared: set[int]) -> None:
     if isinstance(made[id(handle)], Shared):
         shared.add(id(handle))
         known.add(id(handle))
-    elif _small(handle) if handle._dtype._is_ref_dtype else _small_variable(op):
+    elif _small(handle) if handle.dtype._is_ref_dtype else _small_variable(op):
         known.add(id(handle))
 
 
@@ -163,7 +163,7 @@ def _small_variable(op: Operation) -> bool:
     if op.attrs["dtype"].base_dtype.is_floating:
         return False
     shape = op.attrs.get("shape")
-    dims = getattr(shape, "_dims", None)
+    dims = getattr(shape, "static_dims", None)
     return dims is not None and None not in dims and torch.Size(dims).numel() <= KNOWN
 
 
@@ -175,5 +175,5 @@ def _feeding(acting: list[Operation], kernels: set[Operation]) -> set[Operation]
         op = left.pop()
         if op not in found and op in kernels:
             found.add(op)
-            left += [t._op for t in op._inputs]
+            left += [t.op for t in op.inputs]
     return found

@@ -130,9 +130,9 @@ def part_code(part: Partition, own: str, costs: CostModel, devices: DeviceSet, i
         if transfer == "recv":
             writer.wait(op, called.uses(op.outputs[0]))
         elif transfer == "send":
-            writer.send(op, targets[id(op)], op.attrs["tensor_name"] in edges, called.uses(op._inputs[0]))
+            writer.send(op, targets[id(op)], op.attrs["tensor_name"] in edges, called.uses(op.inputs[0]))
         elif transfer != "arg":
-            writer.run(op, devices.by_name.get(op._device) or part.device)
+            writer.run(op, devices.by_name.get(op.device) or part.device)
             control = called.call(op)
             if control is not None:
                 writer.call(control)
@@ -165,7 +165,7 @@ class _Writer:
         self.code.append(Wait(op.attrs["tensor_name"], op.outputs[0] if used else None))
 
     def send(self, op: Operation, task: str, joins: bool, used: bool) -> None:
-        t = op._inputs[0]
+        t = op.inputs[0]
         size = self.costs.size(t)
         task = MASTER if task == self.own else task
         self.held.setdefault(task, []).append((op.attrs["tensor_name"], size, t if used else None))

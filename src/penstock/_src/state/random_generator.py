@@ -58,7 +58,7 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
     if isinstance(seed, int):
         seed = [seed >> shift & _MASK for shift in (0, 64, 128)]
     seed = tf.reshape(tf.cast(convert(_as_signed(seed)), dtypes.int64), [-1])[:3]
-    size = seed.shape._dims[0]
+    size = seed.shape.static_dims[0]
     missing = tf.maximum(3 - tf.shape(seed)[0], 0) if size is None else 3 - size
     state = tf.concat([tf.zeros([missing], dtypes.int64), seed], 0)
     state.set_shape([3])

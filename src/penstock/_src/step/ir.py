@@ -43,18 +43,19 @@ class GraphView:
 class Value(Edge):
     """A result of a node: which one, its type, and its shape as far as it is known in this step."""
 
-    __slots__ = ("op", "value_index", "dtype", "dims", "users")
+    __slots__ = ("op", "value_index", "dtype", "static_dims", "users")
 
     def __init__(self, op: Node, value_index: int, dtype: Any, dims: tuple | None = None):
-        self.op, self.value_index, self.dtype, self.dims = op, value_index, dtype, dims
+        self.op, self.value_index, self.dtype, self.static_dims = op, value_index, dtype, dims
         self.users: list[Node] = []
 
     graph = property(lambda self: self.op.graph, doc="The graph of its node.")
     name = property(lambda self: f"{self.op.name}:{self.value_index}", doc="The name of the node, and which result this is.")
-    shape = property(lambda self: TensorShape.of(self.dims), doc="The static shape.")
+    shape = property(lambda self: TensorShape.of(self.static_dims), doc="The static shape.")
+    dims = property(lambda self: self.static_dims, lambda self, dims: setattr(self, "static_dims", dims))
 
     def __repr__(self) -> str:
-        dims = "?" if self.dims is None else ",".join("?" if d is None else str(d) for d in self.dims)
+        dims = "?" if self.static_dims is None else ",".join("?" if d is None else str(d) for d in self.static_dims)
         return f"{self.name} {self.dtype.name}[{dims}]"
 
 
@@ -112,15 +113,6 @@ class Node:
         return f"{made} = {self.type}({', '.join(inputs)})" + (f" on {self.device}" if self.device else "")
 
 
-# Rules, kernels and the modules of graph/ read a node as they read an operation of the user's graph.
-_ALIASES = ((Node, {"_inputs": "inputs", "_control_inputs": "control_inputs", "_counts": "counts", "_device": "device",
-                    "_origin": "origin", "_id": "number"}),
-            (Value, {"_op": "op", "_value_index": "value_index", "_dtype": "dtype", "_dims": "dims"}))
-for _class, _names in _ALIASES:
-    for _alias, _name in _names.items():
-        setattr(_class, _alias, _class.__dict__[_name])
-
-
 class StepGraph:
     """The nodes of a step with what is fetched from it, run for its effect, and fed to it."""
 
@@ -135,15 +127,15 @@ class StepGraph:
             if held is not None and op in held:
                 node.opdef, node.attrs = _known(op, held[op])
                 if isinstance(held[op], torch.Tensor):
-                    node.outputs[0].dims = tuple(held[op].shape)
+                    node.outputs[0].static_dims = tuple(held[op].shape)
             imported.append(node)
         for t in feeds:
             if id(t) not in made:                    # its op does not run
-                _import(t._op, views, made)
+                _import(t.op, views, made)
         for op, node in nodes.items():
-            node.inputs = tuple([made[id(t)] for t in op._inputs])
-            if op._control_inputs:
-                node.control_inputs = [nodes[c] for c in op._control_inputs if c in nodes]
+            node.inputs = tuple([made[id(t)] for t in op.inputs])
+            if op.control_inputs:
+                node.control_inputs = [nodes[c] for c in op.control_inputs if c in nodes]
         self._ops: list[Node] = []
         self._live: set[Node] = set()
         self.ops = imported
@@ -260,9 +252,9 @@ def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) 
     view = views.get(id(op.graph))
     if view is None:
         view = views[id(op.graph)] = GraphView(op.graph)
-    node = Node(op.opdef, op.name, op.attrs, op._counts, op._device, view, op._origin or op)
+    node = Node(op.opdef, op.name, op.attrs, op.counts, op.device, view, op.origin or op)
     for t in op.outputs:
-        value = made[id(t)] = Value(node, t._value_index, t._dtype, t._dims)
+        value = made[id(t)] = Value(node, t.value_index, t.dtype, t.static_dims)
         node.outputs.append(value)
     return node
 

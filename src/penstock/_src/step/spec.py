@@ -29,8 +29,8 @@ class StepSpec:
     @property
     def shapes_open(self) -> bool:
         """Whether all feeds are arrays, and the graph leaves some of their shapes open."""
-        return all(t._dtype.torch is not None for t in self.feeds) and \
-            any(t._dims is None or None in t._dims for t in self.feeds)
+        return all(t.dtype.torch is not None for t in self.feeds) and \
+            any(t.static_dims is None or None in t.static_dims for t in self.feeds)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -64,7 +64,7 @@ def step_of(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> tuple[St
     inputs = [t for i, t in enumerate(function.inputs) if i not in held]
     effects = function.graph.control_outputs
     ops = needed(function.outputs, effects, {id(t) for t in inputs})
-    known = {function.inputs[i]._op: value for i, value in held.items()}
+    known = {function.inputs[i].op: value for i, value in held.items()}
     placed = inside([op for op in ops if op not in known], ctx.devices)
     if placed is not None:
         placed |= {op: ctx.devices.host for op in known}

@@ -92,7 +92,7 @@ class DatasetV1(DatasetV2):
         if not isinstance(sparse_tensor, SparseTensor):
             raise TypeError(f"`sparse_tensor` must be a `tf.SparseTensor` object. Was {sparse_tensor!r}.")
         shape = sparse_tensor.dense_shape.shape
-        rank = None if shape.ndims is None or shape._dims[0] is None else shape._dims[0] - 1
+        rank = None if shape.ndims is None or shape.static_dims[0] is None else shape.static_dims[0] - 1
         variant = get("SparseTensorSliceDataset")(sparse_tensor.indices, sparse_tensor.values, sparse_tensor.dense_shape)
         parts = (TensorSpec([None, rank], dtypes.int64), TensorSpec([None], sparse_tensor.dtype),
                  TensorSpec([rank], dtypes.int64))

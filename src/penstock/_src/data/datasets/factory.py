@@ -29,10 +29,10 @@ def graph_copy(tensor: Tensor, graph: FuncGraph) -> Tensor:
             if isinstance(f, GraphFunction) and any(v is f for v in op.attrs.values()):
                 add_to_library(graph, f)
         with graph.as_default(), graph.control_dependencies(None):
-            made = graph.add(op.opdef, op.name, [copies[id(t)] for t in op._inputs], dict(op.attrs),
-                             [t.dtype for t in op.outputs], op._counts)
+            made = graph.add(op.opdef, op.name, [copies[id(t)] for t in op.inputs], dict(op.attrs),
+                             [t.dtype for t in op.outputs], op.counts)
         for old, new in zip(op.outputs, made.outputs, strict=True):
-            new._dims = old._dims
+            new.static_dims = old.static_dims
             copies[id(old)] = new
     return copies[id(tensor)]
 
@@ -41,7 +41,7 @@ def _made_by(tensor: Tensor) -> list[Operation]:
     """The ops whose results go into a tensor, inputs first. What it only waits for is not among them."""
     order: list[Operation] = []
     seen: set[int] = set()
-    todo = [(tensor._op, False)]
+    todo = [(tensor.op, False)]
     while todo:
         op, inputs_done = todo.pop()
         if inputs_done:
@@ -49,7 +49,7 @@ def _made_by(tensor: Tensor) -> list[Operation]:
         elif id(op) not in seen:
             seen.add(id(op))
             todo.append((op, True))
-            todo.extend((t._op, False) for t in op._inputs)
+            todo.extend((t.op, False) for t in op.inputs)
     return order
 
 
@@ -59,6 +59,6 @@ def _check(op: Operation) -> None:
                          "support datasets that capture stateful objects, such as a `Variable` or `LookupTable`. In these "
                          "cases, use `Dataset.make_initializable_iterator()`. (Original error: Cannot capture a stateful "
                          f"node (name:{op.name}, type:{op.type}) by value.)")
-    if not op._inputs and not op.opdef.foldable and not op.opdef.stateful and op.outputs \
+    if not op.inputs and not op.opdef.foldable and not op.opdef.stateful and op.outputs \
             and op.outputs[0].dtype != dtypes.variant:
         raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")

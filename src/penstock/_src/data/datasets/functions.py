@@ -25,7 +25,7 @@ class ElementFunction:
         self.python_function, self._where = function, where
         label = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", type(function).__name__)).strip("_")
         graph = FuncGraph(f"Dataset_{where.rsplit('.', 1)[-1].strip('()')}_{label or 'lambda'}")
-        own = [graph.placeholder(s.dtype, s.shape._dims, "args") for s in structure.flat_specs(spec)]
+        own = [graph.placeholder(s.dtype, s.shape.static_dims, "args") for s in structure.flat_specs(spec)]
         graph.inputs = list(own)
         self.output_spec: Any = None
 

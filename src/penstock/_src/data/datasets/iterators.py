@@ -162,7 +162,7 @@ class OwnedIterator(_Typed):
             return structure.from_tensors(spec, get("IteratorGetNext")(self._iterator_resource, **structure.outputs(spec)))
         values = self._iterator_resource._value.next(eager_context())
         if type(spec) is TensorSpec:
-            return EagerTensor(values[0], spec._dtype)
+            return EagerTensor(values[0], spec.dtype)
         types = structure.flat_types(spec)
         return structure.from_tensors(spec, [EagerTensor(v, t) for v, t in zip(values, types, strict=True)])
 

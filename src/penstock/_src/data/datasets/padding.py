@@ -31,8 +31,8 @@ def padded_batch(dataset: DatasetV2, batch_size: Any, padded_shapes: Any, paddin
     flat = structure.flatten(spec)
     shapes = [_shape(s, f.shape) for s, f in zip(structure.flatten_up_to(spec, padded_shapes), flat, strict=True)]
     values = [_value(v, f.dtype) for v, f in zip(_values(spec, padding_values), flat, strict=True)]
-    rows = [TensorShape.of(constant_dims(s)) for s in shapes]
-    rows = [TensorShape([None if d is None or d < 0 else d for d in r._dims]) if r._dims is not None else r for r in rows]
+    known = [constant_dims(s) for s in shapes]
+    rows = [TensorShape(None if dims is None else [None if d is None or d < 0 else d for d in dims]) for dims in known]
     first = static_size(size, drop)
     out = structure.pack(spec, [TensorSpec(r, f.dtype)._batch(first) for r, f in zip(rows, flat, strict=True)])
     variant = get("PaddedBatchDatasetV2")(dataset._variant_tensor, size, shapes, values, drop,
@@ -84,10 +84,10 @@ def _list(value: Any) -> list:
 
 
 def _fits(padded: TensorShape, shape: TensorShape) -> bool:
-    if padded._dims is None or shape._dims is None:
+    if padded.static_dims is None or shape.static_dims is None:
         return True
-    return len(padded._dims) == len(shape._dims) and all(
-        a is None or a < 0 or b is None or b <= a for a, b in zip(padded._dims, shape._dims, strict=True))
+    return len(padded.static_dims) == len(shape.static_dims) and all(
+        a is None or a < 0 or b is None or b <= a for a, b in zip(padded.static_dims, shape.static_dims, strict=True))
 
 
 def _value(value: Any, dtype: Any) -> Any:

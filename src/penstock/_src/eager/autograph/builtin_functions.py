@@ -25,7 +25,7 @@ def _len(x: Any) -> Any:
         return x.size()
     if not symbolic(x):
         return len(x)
-    dims = convert(x)._dims
+    dims = convert(x).static_dims
     if dims == ():
         raise ValueError("len() of a scalar tensor")
     if dims is not None and dims[0] is not None:

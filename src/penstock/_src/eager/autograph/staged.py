@@ -51,7 +51,7 @@ def symbolic(x: Any) -> bool:
 def as_bool(x: Any, of: str) -> Tensor:
     """A condition as a tensor, which has to be one bool."""
     t = convert(x)
-    if t.dtype.base_dtype != dtypes.bool or t._dims not in ((), None):
+    if t.dtype.base_dtype != dtypes.bool or t.static_dims not in ((), None):
         raise ValueError(f"condition of {of} expected to be `tf.bool` scalar, got {t}; to use as boolean Tensor, use "
                          "`tf.cast`; to check for None, use `is not None`")
     return t
@@ -143,7 +143,7 @@ class _Branches:
 
     def _unused(self, which: int, like: Any) -> Any:
         with building(self._graphs[which]):
-            return nest.map_structure(lambda x: zeros_of(convert(flow(x)).dtype, convert(flow(x))._dims), like,
+            return nest.map_structure(lambda x: zeros_of(convert(flow(x)).dtype, convert(flow(x)).static_dims), like,
                                       expand_composites=True)
 
     def _leaf(self, name: str, a: Any, b: Any) -> int | None:
@@ -247,7 +247,7 @@ def _unset(first: Any) -> Any:
     """A value for a variable that gets one in the loop."""
     if first is UNDEFINED:
         return UNDEFINED
-    return nest.map_structure(lambda x: zeros_of(convert(flow(x)).dtype.base_dtype, convert(flow(x))._dims), first,
+    return nest.map_structure(lambda x: zeros_of(convert(flow(x)).dtype.base_dtype, convert(flow(x)).static_dims), first,
                               expand_composites=True)
 
 
@@ -267,7 +267,7 @@ class _Carried:
                 if is_tensor:
                     t = graph.capture(_tensor(name, x)) if graph.building_function else _tensor(name, x)
                     self.tensors.append(t)
-                    self.shapes.append(as_dims(given[id(x)]) if id(x) in given else t._dims)
+                    self.shapes.append(as_dims(given[id(x)]) if id(x) in given else t.static_dims)
 
     def unpack(self, tensors: Any) -> tuple:
         """The state that a list of tensors stands for."""
@@ -305,7 +305,7 @@ class _Carried:
         if new.dtype.base_dtype != before.dtype.base_dtype:
             raise TypeError(f"'{name}' has dtype {before.dtype.base_dtype.name} before the loop, but dtype "
                             f"{new.dtype.base_dtype.name} after one iteration")
-        if not covers(dims, new._dims):
+        if not covers(dims, new.static_dims):
             raise ValueError(f"'{name}' has shape {TensorShape.of(dims)} before the loop, but shape {new.shape} after one "
                              "iteration. Use tf.autograph.experimental.set_loop_options to set shape invariants.")
         return new
@@ -371,7 +371,7 @@ def _going(more: Tensor, go_on: Callable[[], Any] | None) -> Any:
 
 def _for_rows(rows: Tensor, go_on: Any, body: Any, state: State, options: dict[str, Any]) -> None:
     """Over the first dimension of a tensor."""
-    dims = rows._dims
+    dims = rows.static_dims
     if dims == ():
         raise ValueError("cannot iterate over a scalar tensor")
     count = convert(dims[0]) if dims is not None and dims[0] is not None else get("StridedSlice")(

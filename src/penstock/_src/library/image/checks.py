@@ -19,7 +19,7 @@ def image_of(image: Any, what: str = "image") -> Any:
 
 def at_least_3d(image: Any) -> list:
     """Assertions that an image has at least three dimensions, none of them empty."""
-    dims = image._dims
+    dims = image.static_dims
     if dims is not None and len(dims) < 3:
         raise ValueError(f"'image' (shape {image.shape}) must be at least three-dimensional.")
     if dims is not None and any(d == 0 for d in dims[-3:]):

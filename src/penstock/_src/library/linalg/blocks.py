@@ -22,7 +22,7 @@ def _is_blockwise(sizes: list[Dimension], x: Any, axis: int) -> bool:
         return False
     if not any(nest.is_nested(part) for part in x):
         return True
-    given, own = [convert(part).shape._dims[axis] for part in x], [s.value for s in sizes]
+    given, own = [convert(part).shape.static_dims[axis] for part in x], [s.value for s in sizes]
     alike = all(g == given[0] for g in given)
     if all(s is None for s in own):
         if len(given) > 1 and alike:

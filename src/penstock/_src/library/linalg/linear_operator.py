@@ -147,7 +147,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
         return self.shape.rank
 
     def _dimension(self, at: int) -> Dimension:
-        dims = self.shape._dims
+        dims = self.shape.static_dims
         return Dimension(None if dims is None else dims[at])
 
     @property
@@ -239,7 +239,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
         x = convert(x, name=name)
         if x.dtype.base_dtype != self.dtype:
             raise TypeError(f"Expected argument to have dtype {self.dtype}.  Found: {x.dtype} in tensor {x}")
-        size = x.shape._dims[other] if x.shape.rank is not None else None
+        size = x.shape.static_dims[other] if x.shape.rank is not None else None
         self._dimension(own).assert_is_compatible_with(Dimension(size))
         return x
 

@@ -107,7 +107,7 @@ class CirculantBase(LinearOperator):
         result = tf.cast(tf.linalg.matrix_transpose(flat), self.dtype)
         if x.shape.rank is not None and self.shape.rank is not None:
             batch = tf.broadcast_static_shape(x.shape[:-2], self.batch_shape)
-            result.set_shape(batch.concatenate([self.shape._dims[-2], x.shape._dims[-2 if adjoint_arg else -1]]))
+            result.set_shape(batch.concatenate([self.shape.static_dims[-2], x.shape.static_dims[-2 if adjoint_arg else -1]]))
         return result
 
     def _matmul(self, x: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:

@@ -70,9 +70,9 @@ class LinearOperatorKronecker(LinearOperator):
         shape = tf.concat([tf.shape(result)[:-2], tf.stack([columns, util.product(outer)])], 0)
         result = tf.linalg.matrix_transpose(tf.reshape(result, shape))
         if x.shape.rank is not None and self.shape.rank is not None:
-            rows = self.shape._dims[-1 if adjoint != turned else -2]
+            rows = self.shape.static_dims[-1 if adjoint != turned else -2]
             batch = tf.broadcast_static_shape(x.shape[:-2], self.batch_shape)
-            result.set_shape(batch.concatenate([rows, x.shape._dims[-1]]))
+            result.set_shape(batch.concatenate([rows, x.shape.static_dims[-1]]))
         return result
 
     def _matmul(self, x: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
@@ -105,7 +105,7 @@ class LinearOperatorKronecker(LinearOperator):
             known = pairs.shape
             result = tf.reshape(pairs, tf.concat([sizes[:-2], [sizes[-2] * sizes[-1]]], 0))
             if known.rank is not None:
-                last = None if None in known._dims[-2:] else known._dims[-2] * known._dims[-1]
+                last = None if None in known.static_dims[-2:] else known.static_dims[-2] * known.static_dims[-1]
                 result.set_shape(known[:-2].concatenate([last]))
         return result
 

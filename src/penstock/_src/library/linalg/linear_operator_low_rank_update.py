@@ -64,7 +64,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     def _make_diag_operator(self) -> LinearOperator:
         if self._diag_update is not None:
             return LinearOperatorDiag(self._diag_update, is_positive_definite=self._positive)
-        rank = self._u.shape._dims[-1] if self._u.shape.rank is not None else None
+        rank = self._u.shape.static_dims[-1] if self._u.shape.rank is not None else None
         return LinearOperatorIdentity(tf.shape(self._u)[-1] if rank is None else rank, dtype=self.dtype)
 
     def _check_shapes(self) -> None:
@@ -72,9 +72,9 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         batch = tf.broadcast_static_shape(self._base.batch_shape, both[:-2])
         if both.rank is None:
             return
-        self._base.domain_dimension.assert_is_compatible_with(Dimension(both._dims[-2]))
+        self._base.domain_dimension.assert_is_compatible_with(Dimension(both.static_dims[-2]))
         if self._diag_update is not None and self._diag_update.shape.rank is not None:
-            Dimension(both._dims[-1]).assert_is_compatible_with(Dimension(self._diag_update.shape._dims[-1]))
+            Dimension(both.static_dims[-1]).assert_is_compatible_with(Dimension(self._diag_update.shape.static_dims[-1]))
             tf.broadcast_static_shape(batch, self._diag_update.shape[:-1])
 
     def _shape(self) -> TensorShape:

@@ -29,7 +29,7 @@ class LinearOperatorToeplitz(LinearOperator):
             for argument, value in (("row", self._row), ("col", self._col)):
                 if value.shape.rank == 0:
                     raise ValueError(f"Argument {argument} must have at least 1 dimension.  Found: {value}")
-            sizes = {v.shape._dims[-1] for v in (self._row, self._col) if v.shape.rank is not None} - {None}
+            sizes = {v.shape.static_dims[-1] for v in (self._row, self._col) if v.shape.rank is not None} - {None}
             if len(sizes) > 1:
                 raise ValueError("Expected square matrix, got row and col with mismatched dimensions.")
             if is_square is False:
@@ -66,7 +66,7 @@ class LinearOperatorToeplitz(LinearOperator):
         result = self._embedding().matmul(doubled, adjoint=adjoint)[..., :self.domain_dimension_tensor(), :]
         if x.shape.rank is not None and self.shape.rank is not None:
             batch = tf.broadcast_static_shape(x.shape[:-2], self.batch_shape)
-            result.set_shape(batch.concatenate([self.shape._dims[-1], x.shape._dims[-1]]))
+            result.set_shape(batch.concatenate([self.shape.static_dims[-1], x.shape.static_dims[-1]]))
         return result
 
     def _diagonal_value(self) -> Tensor:

@@ -64,7 +64,7 @@ class LinearOperatorTridiag(LinearOperator):
             return self._diagonals.shape
         if self._format == "compact":
             shape = self._diagonals.shape
-            return shape if shape.rank is None else shape[:-2].concatenate([shape._dims[-1], shape._dims[-1]])
+            return shape if shape.rank is None else shape[:-2].concatenate([shape.static_dims[-1], shape.static_dims[-1]])
         shape = self._diagonals[0].shape
         for d in self._diagonals[1:]:
             shape = tf.broadcast_static_shape(shape, d.shape)

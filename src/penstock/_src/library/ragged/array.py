@@ -202,7 +202,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
         multiples.shape.assert_has_rank(1)
         known = constant_value(multiples)
         splits = _tile_splits(input, multiples)
-        rows = input.shape._dims[0] if input.shape._dims is not None else None
+        rows = input.shape.static_dims[0] if input.shape.static_dims is not None else None
         if known is not None and rows is not None:
             splits[0].set_shape([rows * int(known[0]) + 1])
         return RaggedTensor.from_nested_row_splits(_tile_values(input, multiples, known), splits, validate=False)

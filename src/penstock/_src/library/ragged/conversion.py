@@ -117,7 +117,7 @@ def _filler(values: Any, default_value: Any) -> Any:
 
 def _fit(dense: Any, shape: Any, default_value: Any) -> Any:
     """Cuts or pads a dense tensor to `shape` (None keeps a dimension)."""
-    for axis, size in enumerate(TensorShape(shape)._dims or ()):
+    for axis, size in enumerate(TensorShape(shape).static_dims or ()):
         if size is None:
             continue
         dense = dense[(slice(None),) * axis + (slice(0, size),)]

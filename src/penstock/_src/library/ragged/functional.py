@@ -157,7 +157,7 @@ def _encoded(spec: Any, value: Any) -> list:
 
 def _decoded(specs: list, tensors: list, first: Any) -> list:
     """The batched results."""
-    rows = first.shape._dims[0] if getattr(first, "shape", None) is not None and first.shape._dims else None
+    rows = first.shape.static_dims[0] if getattr(first, "shape", None) is not None and first.shape.static_dims else None
     out, at = [], 0
     for s in specs:
         count = len(s._flat_tensor_specs)

@@ -31,7 +31,7 @@ def static_int(value: Any) -> int | None:
 
 
 def _static_length(t: Any) -> int | None:
-    return None if t is None or t._dims is None else t._dims[0]
+    return None if t is None or t.static_dims is None else t.static_dims[0]
 
 
 def checked(tensor: Any, checks: list) -> Any:
@@ -95,7 +95,7 @@ class RowPartition(CompositeTensor):
             raise ValueError("Argument `row_splits` may not be empty.")
         with tf.name_scope(None, "RowPartitionFromRowSplits", [row_splits]):
             row_splits = _index(row_splits, "row_splits", dtype, dtype_hint)
-            if row_splits._dims == (0,):
+            if row_splits.static_dims == (0,):
                 raise ValueError("Argument `row_splits` may not be empty.")
             if validate:
                 m = "Arguments to from_row_splits do not form a valid RowPartition"
@@ -421,7 +421,7 @@ class RowPartitionSpec(TypeSpec):
     __slots__ = ("_nrows", "_nvals", "_uniform_row_length", "_dtype")
 
     def __init__(self, nrows: Any = None, nvals: Any = None, uniform_row_length: Any = None, dtype: Any = dtypes.int64):
-        nrows, nvals, length = (TensorShape([n])._dims[0] for n in (nrows, nvals, uniform_row_length))
+        nrows, nvals, length = (TensorShape([n]).static_dims[0] for n in (nrows, nvals, uniform_row_length))
         if length is not None and nrows is not None:
             if nvals is None:
                 nvals = nrows * length
@@ -465,7 +465,7 @@ class RowPartitionSpec(TypeSpec):
         if not isinstance(other, RowPartitionSpec):
             return False
         mine, its = self._numbers(), other._numbers()
-        return self._dtype == other._dtype and all(a is None or b is None or a == b for a, b in zip(mine, its, strict=True))
+        return self._dtype == other.dtype and all(a is None or b is None or a == b for a, b in zip(mine, its, strict=True))
 
     def _numbers(self) -> tuple:
         return self._nrows, self._nvals, self._uniform_row_length
@@ -476,11 +476,11 @@ class RowPartitionSpec(TypeSpec):
     @classmethod
     def _deserialize(cls, serialization: Any) -> RowPartitionSpec:
         *numbers, dtype = serialization
-        return cls(*(n._dims[0] for n in numbers), dtype)
+        return cls(*(n.static_dims[0] for n in numbers), dtype)
 
     def _merge_with(self, other: RowPartitionSpec) -> RowPartitionSpec:
         """The spec that knows what either does; ValueError if they contradict each other."""
-        if self._dtype != other._dtype:
+        if self._dtype != other.dtype:
             raise ValueError(f"Unable to merge {self} and {other}: dtypes differ")
         merged = [a if b is None else b for a, b in zip(self._numbers(), other._numbers(), strict=True)]
         if not self.is_compatible_with(other):

@@ -33,7 +33,7 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
         if splits.dtype not in (dtypes.int32, dtypes.int64):
             raise ValueError("splits must have dtype int32 or int64")
         splits.shape.assert_has_rank(1)
-        if splits._dims == (0,):
+        if splits.static_dims == (0,):
             raise ValueError("Invalid row_splits: []")
         lengths = splits[1:] - splits[:-1]
         out_type = splits.dtype if out_type is None else dtypes.as_dtype(out_type)

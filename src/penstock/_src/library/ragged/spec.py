@@ -79,7 +79,7 @@ class RaggedTensorSpec(BatchableTypeSpec):
         if self._ragged_rank == 0:
             return [TensorSpec(self._shape, self._dtype)]
         inner = TensorShape([None]).concatenate(self._shape[self._ragged_rank + 1:])
-        outer = self._shape._dims[0] if self._shape._dims is not None else None
+        outer = self._shape.static_dims[0] if self._shape.static_dims is not None else None
         first = None if outer is None else outer + 1
         splits = [TensorSpec([first], self._row_splits_dtype)]
         splits += [TensorSpec([None], self._row_splits_dtype) for _ in range(self._ragged_rank - 1)]

@@ -38,7 +38,7 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = 
 
 def _sizes(value: RaggedTensor, wanted: Any, axis: int, num: int | None) -> Any:
     """The size of each part as a vector of known length, after the checks."""
-    dim = value.shape._dims[axis] if value.shape._dims is not None else None
+    dim = value.shape.static_dims[axis] if value.shape.static_dims is not None else None
     if axis == 0:
         length = value.nrows(out_type=dtypes.int32)
     else:
@@ -69,7 +69,7 @@ def _given(wanted: Any, num: int | None, length: Any) -> Any:
     if isinstance(wanted, Tensor) and sizes.shape.ndims == 0:
         raise TypeError("`num_or_size_splits` must be a Python int, a Python list of ints, or a 1D tensor; got a scalar tensor")
     sizes.shape.assert_has_rank(1)
-    count = sizes.shape._dims[0] if sizes.shape._dims is not None else None
+    count = sizes.shape.static_dims[0] if sizes.shape.static_dims is not None else None
     if count is None:
         if num is None:
             raise ValueError("`num` must be specified as an integer when the size of `num_or_size_splits` is not statically "

@@ -421,7 +421,7 @@ def _from_list(value: Any, spec: Any, path: tuple) -> Any:
         if isinstance(spec, TensorSpec):
             return tf.constant(value, spec.dtype, shape=None)
         if isinstance(spec, RaggedTensorSpec):
-            return ragged_constant(value, spec._dtype, ragged_rank=spec._ragged_rank, inner_shape=spec._shape.as_list()[
+            return ragged_constant(value, spec.dtype, ragged_rank=spec._ragged_rank, inner_shape=spec._shape.as_list()[
                 spec._ragged_rank + 1:])
         return ragged_constant(value)
     except (TypeError, ValueError) as e:

@@ -109,7 +109,7 @@ class RaggedTensor(CompositeTensor):
         if not isinstance(validate, bool):
             raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
         values, row_partition = _matched(values, lambda dtype: row_partition, "row_partition")
-        known, rows = row_partition.static_nvals, values.shape._dims
+        known, rows = row_partition.static_nvals, values.shape.static_dims
         if known is not None and rows is not None and rows[0] is not None and known != rows[0]:
             raise ValueError(f"Dimensions {known} and {rows[0]} are not compatible: the partition has {known} values.")
         if validate:
@@ -173,7 +173,7 @@ class RaggedTensor(CompositeTensor):
         """Rows of one length; `nrows` is needed where that is zero."""
         with tf.name_scope(name, "RaggedFromUniformRowLength", [values]):
             values = convert_to_tensor_or_ragged_tensor(values, name="values")
-            outer = values.shape._dims[0] if values.shape._dims is not None else None
+            outer = values.shape.static_dims[0] if values.shape.static_dims is not None else None
             return cls._factory(values, "RaggedFromUniformRowLength", name, lambda hint: RowPartition.from_uniform_row_length(
                 uniform_row_length, _nvals(values, hint or dtypes.int64) if outer is None else outer, nrows,
                 validate=validate, dtype_hint=hint), validate)
@@ -250,17 +250,17 @@ class RaggedTensor(CompositeTensor):
         if shape.ndims is None:
             return
         merged = self.shape.merge_with(shape)
-        rows, length = merged._dims[:2]
-        values = self._values.shape._dims
+        rows, length = merged.static_dims[:2]
+        values = self._values.shape.static_dims
         nvals = rows * length if rows is not None and length is not None else None if values is None else values[0]
         partition = self._row_partition
         if (rows, length) != (partition.static_nrows, partition.static_uniform_row_length):
             spec = type(partition._type_spec)(rows, None if length is None else nvals, length, partition.dtype)
             self._row_partition = partition._merge_with_spec(spec)
         if isinstance(self._values, RaggedTensor):
-            self._values._set_shape(TensorShape([None, *merged._dims[2:]]))
+            self._values._set_shape(TensorShape([None, *merged.static_dims[2:]]))
         elif not hasattr(self._values, "_value") and isinstance(self._values, Tensor):
-            self._values.set_shape(TensorShape([nvals if length is not None else None, *merged._dims[2:]]))
+            self._values.set_shape(TensorShape([nvals if length is not None else None, *merged.static_dims[2:]]))
 
     @property
     def flat_values(self) -> Tensor:

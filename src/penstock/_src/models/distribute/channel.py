@@ -40,7 +40,7 @@ class RemoteHandle:
 
     def __init__(self, opdef: OpDef, attrs: dict[str, Any], device: Any):
         self.opdef, self.attrs, self.device = opdef, attrs, device
-        self.dtype, self.dims = attrs.get("dtype"), getattr(attrs.get("shape"), "_dims", None)
+        self.dtype, self.dims = attrs.get("dtype"), getattr(attrs.get("shape"), "static_dims", None)
         self.value = "elsewhere"                                 # it is not for this process to say
 
 
@@ -197,5 +197,5 @@ def _frozen(attr: Any) -> Any:
     if isinstance(attr, np.ndarray):
         return attr.dtype.str, attr.shape, attr.tobytes() if attr.dtype != object else repr(attr.tolist())
     if isinstance(attr, TensorShape):
-        return attr._dims
+        return attr.static_dims
     return attr if isinstance(attr, (str, bytes, int, float, type(None), dtypes.DType)) else (id(attr), repr(attr))

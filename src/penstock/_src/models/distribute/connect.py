@@ -112,7 +112,7 @@ class Connection:
         for t in inputs:
             if type(t._value) is RemoteHandle:
                 return t._value.device
-        if opdef.constant or any(t._dtype in _HERE and type(t._value) is not PerWorker for t in inputs):
+        if opdef.constant or any(t.dtype in _HERE and type(t._value) is not PerWorker for t in inputs):
             return None
         return None if wanted is None else self._device(opdef, wanted, asked)
 
@@ -137,7 +137,7 @@ class Connection:
         if opdef.per_session and dtypes.resource in output_types(opdef, attrs):
             return [self.made(opdef, attrs, where, channel)]
         values = [self._here(t._value, channel, where) for t in inputs]
-        got = channel.run(opdef, values, [t._dtype for t in inputs], attrs, where)
+        got = channel.run(opdef, values, [t.dtype for t in inputs], attrs, where)
         outputs = [EagerTensor(v, t) for v, t in zip(got, output_types(opdef, attrs), strict=True)]
         for t in outputs:
             t._on = where

@@ -121,7 +121,7 @@ class _Source:
         """One element for each replica. At the end, some get batches without rows, or what is left is dropped."""
         parts = [first]
         spec = self.dataset.element_spec
-        fill = self._fill and all(isinstance(s, TensorSpec) and s.shape.rank and s.shape._dims[0] is None
+        fill = self._fill and all(isinstance(s, TensorSpec) and s.shape.rank and s.shape.static_dims[0] is None
                                   for s in structure.flatten(spec))
         for _ in self.devices[1:]:
             with control_dependencies(_tensors(parts[-1])):

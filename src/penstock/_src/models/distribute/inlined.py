@@ -34,7 +34,7 @@ def is_call(opdef: Any) -> bool:
 def used_inputs(function: GraphFunction) -> list[bool]:
     """Which inputs of a function it inspects."""
     ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
-    used = {id(t) for op in ops for t in op._inputs} | {id(t) for t in function.outputs}
+    used = {id(t) for op in ops for t in op.inputs} | {id(t) for t in function.outputs}
     return [id(t) in used for t in function.inputs]
 
 
@@ -48,10 +48,10 @@ class Body:
         """The outputs of a function on tensors of the current graph (None for those that it does not use), and what has to
         run for its side effects."""
         copies: dict[int, Any] = {id(p): a for p, a in zip(function.inputs, args, strict=True)}
-        done: dict[Operation, list[Operation]] = {p._op: [] for p in function.inputs}
+        done: dict[Operation, list[Operation]] = {p.op: [] for p in function.inputs}
         for op in needed(function.outputs, function.graph.control_outputs, set(copies)):
-            waits = list(dict.fromkeys(c for old in op._control_inputs for c in done.get(old, ())))
-            inputs = [copies[id(t)] for t in op._inputs]
+            waits = list(dict.fromkeys(c for old in op.control_inputs for c in done.get(old, ())))
+            inputs = [copies[id(t)] for t in op.inputs]
             with _device(op):
                 made, done[op] = self._written(op, inputs, waits)
             for old, new in zip(op.outputs, made, strict=True):
@@ -63,7 +63,7 @@ class Body:
         if is_call(op.opdef):
             with control_dependencies(waits):
                 outputs, done = self.write(as_function(op.attrs["f"], op.graph), inputs)
-                return outputs, self._one([*done, *(t._op for t in outputs)])
+                return outputs, self._one([*done, *(t.op for t in outputs)])
         if op.opdef.calls and any(id(t) in self._foreign for t in inputs):
             with control_dependencies(waits):
                 return self._lowered(op, inputs)
@@ -89,10 +89,10 @@ class Body:
             for f in given if isinstance(given, list) else () if given is None else (given,):
                 add_to_library(graph, as_function(f, op.graph))
         made = graph.add(op.opdef, graph.unique_name(op.name), inputs, dict(op.attrs), [t.dtype for t in op.outputs],
-                         op._counts, control_inputs=waits)
+                         op.counts, control_inputs=waits)
         made.frames = op.frames
         for old, new in zip(op.outputs, made.outputs, strict=True):
-            new._dims = old._dims
+            new.static_dims = old.static_dims
             copy_handle_data(old, new)
         return made
 
@@ -109,7 +109,7 @@ class Body:
             outputs = self._choice(_truth(inputs[0]), branches[0], branches[1], inputs[1:])
         else:
             outputs = self._case(inputs[0], 0, branches, inputs[1:])
-        return outputs[1:], [outputs[0]._op]
+        return outputs[1:], [outputs[0].op]
 
     def _case(self, index: Tensor, i: int, branches: list[GraphFunction], inputs: list) -> list[Tensor]:
         if i == len(branches) - 1:
@@ -132,9 +132,9 @@ class Body:
         """Handles of other tasks, made once more inside of a branch or loop: they do not pass through its switches."""
         out = []
         for t in inputs:
-            if id(t) in self._foreign and t._op.opdef.per_session and not t._op._inputs:
-                with device(t._op.device):
-                    t = self._copied(t._op, [], []).outputs[0]
+            if id(t) in self._foreign and t.op.opdef.per_session and not t.op.inputs:
+                with device(t.op.device):
+                    t = self._copied(t.op, [], []).outputs[0]
                 self._foreign.add(id(t))
             out.append(t)
         return out
@@ -162,7 +162,7 @@ class Body:
         shapes = [op.outputs[i].shape for i in moving]
         got = control_flow.cut_loop(test_again, step, [inputs[i] for i in moving], shapes)
         outputs = among(got)
-        return outputs, self._one([outputs[i]._op for i in moving])
+        return outputs, self._one([outputs[i].op for i in moving])
 
 
 def _group(ops: list[Operation]) -> Operation:

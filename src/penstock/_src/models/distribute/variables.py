@@ -37,7 +37,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         super().__init__(copies)
         first = copies[0]
         self._distribute_strategy, self._aggregation = strategy, aggregation
-        self._dtype, self._dims = first._dtype, first._dims
+        self._dtype, self.static_dims = first.dtype, first.static_dims
         self._name, self._unique_id, self._in_graph_mode = first._name, first._unique_id, first._in_graph_mode
         self._trainable, self._constraint, self._synchronization = first._trainable, first._constraint, first._synchronization
         self._graph_key = getattr(first, "_graph_key", None)

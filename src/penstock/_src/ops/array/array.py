@@ -34,10 +34,10 @@ def known(dims: Dims) -> bool:
 
 def shape_of(x: Any, out_type: Any = dtypes.int32) -> Any:
     """The shape of `x` for use as an input of another op: a list if it is static, else a tensor."""
-    if known(x._dims) and out_type is dtypes.int32 and all(d < 2**31 for d in x._dims):
-        return np.array(x._dims, np.int32)
-    if known(x._dims) and out_type is dtypes.int64:
-        return np.array(x._dims, np.int64)
+    if known(x.static_dims) and out_type is dtypes.int32 and all(d < 2**31 for d in x.static_dims):
+        return np.array(x.static_dims, np.int32)
+    if known(x.static_dims) and out_type is dtypes.int64:
+        return np.array(x.static_dims, np.int64)
     return shape_op(x, out_type=out_type)
 
 
@@ -58,7 +58,7 @@ def is_sparse(x: Any) -> bool:
 _OUT_TYPE = "T: type, out_type: type in {index} = int32"
 shape_op = op("Shape", "input: T -> output: out_type", _OUT_TYPE).no_gradient()
 shape_op.shape(lambda input: (None,) if input is None else (len(input),))
-shape_op.value(lambda op, values: op._inputs[0]._dims)
+shape_op.value(lambda op, values: op.inputs[0].static_dims)
 
 
 def _shape_tensor(dims: Any, out_type: Any) -> torch.Tensor:
@@ -79,7 +79,7 @@ shape_n_op.kernel(lambda input, *, out_type: [_shape_tensor(arrays.dims_of(x), o
 
 size_op = op("Size", "input: T -> output: out_type", _OUT_TYPE).no_gradient()
 size_op.shape(lambda input: ())
-size_op.value(lambda op, values: (num_elements(op._inputs[0]._dims),))
+size_op.value(lambda op, values: (num_elements(op.inputs[0].static_dims),))
 
 
 @size_op.kernel
@@ -93,7 +93,7 @@ def _size_kernel(input, *, out_type):
 rank_op = op("Rank", "input: T -> output: int32", "T: type").no_gradient()
 rules.algebra.metadata.update((shape_op, shape_n_op, size_op, rank_op))
 rank_op.shape(lambda input: ())
-rank_op.value(lambda op, values: (None if op._inputs[0]._dims is None else len(op._inputs[0]._dims),))
+rank_op.value(lambda op, values: (None if op.inputs[0].static_dims is None else len(op.inputs[0].static_dims),))
 rank_op.kernel(lambda input: torch.scalar_tensor(len(arrays.dims_of(input)), dtype=torch.int32))
 
 
@@ -108,8 +108,8 @@ def shape_internal(input: Any, name: str | None = None, optimize: bool = True, o
         if is_sparse(input):
             return _cast(convert(input.dense_shape), out_type)
         input = convert(input)
-        if optimize and known(input._dims) and not context.executing_eagerly():
-            return constant(list(input._dims), out_type, name=scope, shape=[len(input._dims)])
+        if optimize and known(input.static_dims) and not context.executing_eagerly():
+            return constant(list(input.static_dims), out_type, name=scope, shape=[len(input.static_dims)])
         return shape_op(input, out_type=out_type, name=scope)
 
 
@@ -155,8 +155,8 @@ def size_internal(input: Any, name: str | None = None, optimize: bool = True, ou
         if is_sparse(input):
             return get("Prod")(_cast(convert(input.dense_shape), out_type), 0, name=scope)
         input = convert(input)
-        if optimize and known(input._dims) and not context.executing_eagerly():
-            return constant(num_elements(input._dims), out_type, name=scope)
+        if optimize and known(input.static_dims) and not context.executing_eagerly():
+            return constant(num_elements(input.static_dims), out_type, name=scope)
         return size_op(input, out_type=out_type, name=scope)
 
 
@@ -199,8 +199,8 @@ def rank(input: Any, name: str | None = None) -> Tensor:
         if is_sparse(input):
             return size_internal(input.dense_shape, name=scope)
         input = convert(input)
-        if input._dims is not None and not context.executing_eagerly():
-            return constant(len(input._dims), dtypes.int32, name=scope)
+        if input.static_dims is not None and not context.executing_eagerly():
+            return constant(len(input.static_dims), dtypes.int32, name=scope)
         return rank_op(input, name=scope)
 
 
@@ -290,8 +290,8 @@ def _reshape_gradient(op, grad):
 
 def _vector_value(op: Any, values: Any) -> Any:
     """The value rule of ops that keep the elements of an integer scalar or vector in order."""
-    dims = op.outputs[0]._dims
-    if not op._inputs[0].dtype.is_integer or dims is None or len(dims) > 1:
+    dims = op.outputs[0].static_dims
+    if not op.inputs[0].dtype.is_integer or dims is None or len(dims) > 1:
         return None
     return values(0)
 
@@ -619,7 +619,7 @@ ensure_shape_op = op("EnsureShape", "input: T -> output: T", "shape: shape, T: t
 
 @ensure_shape_op.shape
 def _ensure_shape_shape(input, *, shape):
-    return TensorShape.of(input).merge_with(shape)._dims
+    return TensorShape.of(input).merge_with(shape).static_dims
 
 
 @ensure_shape_op.kernel
@@ -627,7 +627,7 @@ def _ensure_shape_kernel(input, *, shape, node):
     if not shape.is_compatible_with(arrays.dims_of(input)):
         name = "" if node.graph is None else f"{node.inputs[0].op.name} "
         raise errors.invalid(f"Shape of tensor {name}{arrays.show(arrays.dims_of(input))} is not compatible with expected "
-                             f"shape {_brackets(shape._dims)}.")
+                             f"shape {_brackets(shape.static_dims)}.")
     return input
 
 

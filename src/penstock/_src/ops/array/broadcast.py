@@ -116,7 +116,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list:
             order[:2] = [1, 0]
         sizes: list[Any] = [0] * len(lines)
         for line, at in zip(lines, order, strict=True):
-            sizes[at] = int(np.prod(line._dims)) if known(line._dims) else get("Size")(line)
+            sizes[at] = int(np.prod(line.static_dims)) if known(line.static_dims) else get("Size")(line)
         whole = get("Pack")(sizes) if any(isinstance(s, Tensor) for s in sizes) else np.array(sizes, np.int32)
         out = []
         for line, at in zip(lines, order, strict=True):
@@ -140,7 +140,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
             maxlen = get("Maximum")(convert(0, lengths.dtype), get("Max")(flat, 0))
         else:
             maxlen = convert(maxlen)
-        if maxlen._dims not in ((), None):
+        if maxlen.static_dims not in ((), None):
             raise ValueError("maxlen must be scalar for sequence_mask")
         places = get("Range")(convert(0, maxlen.dtype), maxlen, convert(1, maxlen.dtype))
         ends = get("ExpandDims")(lengths, -1)
@@ -170,13 +170,13 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
         if data.ndim == 0:
             data = reshape_op(data, [1])
         axis = _axis_of_repeat(axis, data.ndim)
-        if count and data._dims is not None and data._dims.count(None) < 2 and 0 not in data._dims:
+        if count and data.static_dims is not None and data.static_dims.count(None) < 2 and 0 not in data.static_dims:
             return _repeated_evenly(data, count, axis)
-        fixed = None if data._dims is None else data._dims[axis]
+        fixed = None if data.static_dims is None else data.static_dims[axis]
         rows = shape_internal(data)[axis] if fixed is None else fixed
-        if repeats._dims in (None, (None,)):            # one number for all slices, or one for each
+        if repeats.static_dims in (None, (None,)):            # one number for all slices, or one for each
             repeats = broadcast_to_op(repeats, get("Pack")([rows]))
-        if repeats.ndim == 0 or repeats._dims == (1,):
+        if repeats.ndim == 0 or repeats.static_dims == (1,):
             index = _even(rows, reshape_op(repeats, []))
         else:
             _check_repeats(repeats, fixed)
@@ -186,7 +186,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
 
 def _repeated_evenly(data: Tensor, count: int, axis: int) -> Tensor:
     """Every slice `count` times: a broadcast, whose gradient is a sum and no scatter."""
-    dims = [-1 if d is None else d for d in data._dims]
+    dims = [-1 if d is None else d for d in data.static_dims]
     wide = get("ExpandDims")(data, axis + 1)
     if -1 in dims:
         sizes = shape_internal(wide, optimize=False)
@@ -210,8 +210,8 @@ def _axis_of_repeat(axis: Any, rank: int | None) -> int:
 def _check_repeats(repeats: Tensor, rows: int | None) -> None:
     if repeats.ndim is not None and repeats.ndim != 1:
         raise ValueError(f"repeats must be a scalar or a vector, got shape {repeats.shape}")
-    if repeats._dims is not None and None not in (rows, repeats._dims[0]) and repeats._dims[0] != rows:
-        raise ValueError(f"Dimensions {rows} and {repeats._dims[0]} are not compatible: repeats must have one element "
+    if repeats.static_dims is not None and None not in (rows, repeats.static_dims[0]) and repeats.static_dims[0] != rows:
+        raise ValueError(f"Dimensions {rows} and {repeats.static_dims[0]} are not compatible: repeats must have one element "
                          "per slice")
 
 

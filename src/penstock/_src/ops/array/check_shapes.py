@@ -194,7 +194,7 @@ def _rank_check(c: _Constraint, data: Any, summarize: int | None, message: str) 
 
 def _sizes(x: Tensor) -> Any:
     """The sizes of `x`: ints where they are known, tensors where not; (1,) for a scalar."""
-    dims = x._dims
+    dims = x.static_dims
     if dims == ():
         return (1,)
     dynamic = None if dims is not None and None not in dims else get("Shape")(x)

@@ -101,10 +101,10 @@ concat_op.kernel(lambda concat_dim, values: join(values, concat_dim))
 
 @concat_v2.value
 def _concat_v2_value(op, values):
-    dims = op.outputs[0]._dims
-    if not op._inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
+    dims = op.outputs[0].static_dims
+    if not op.inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
         return None
-    parts = [values(i) for i in range(len(op._inputs) - 1)]
+    parts = [values(i) for i in range(len(op.inputs) - 1)]
     return None if any(p is None for p in parts) else tuple(itertools.chain(*parts))
 
 
@@ -113,10 +113,10 @@ def _concat_gradient(values: list, axis: Tensor, grad: Any) -> list:
     if isinstance(grad, IndexedSlices):
         return _sparse_concat_gradient(values, axis, grad)
     at = constant_value(axis)
-    rank = next((len(v._dims) for v in values if v._dims is not None), None)
+    rank = next((len(v.static_dims) for v in values if v.static_dims is not None), None)
     if at is not None and rank is not None:
         n = canonical(int(at), rank)
-        sizes = [v._dims[n] if v._dims is not None else None for v in values]
+        sizes = [v.static_dims[n] if v.static_dims is not None else None for v in values]
         if None not in sizes:
             return list(split_v(grad, np.array(sizes, np.int32), np.int32(n), num_split=len(sizes)))
     shapes = get("ShapeN")(values)
@@ -128,7 +128,7 @@ def _concat_gradient(values: list, axis: Tensor, grad: Any) -> list:
 
 def _sparse_concat_gradient(values: list, axis: Tensor, grad: IndexedSlices) -> list:
     at = constant_value(axis)
-    rank = next((len(v._dims) for v in values if v._dims is not None), None)
+    rank = next((len(v.static_dims) for v in values if v.static_dims is not None), None)
     if at is None or rank is None and int(at) < 0:
         raise ValueError("Can only compute IndexedSlices gradient with statically-known concat_dim")
     n = canonical(int(at), rank) if rank is not None else int(at)
@@ -201,8 +201,8 @@ def concat(values: Any, axis: Any, name: str | None = "concat") -> Tensor:
     if len(values) == 1:
         with name_scope(name) as scope:
             at = convert(axis, dtypes.int32, "concat_dim")
-            if at._dims is not None and at._dims != ():
-                raise ValueError(f"Shape must be rank 0 but is rank {len(at._dims)}: the axis of a concat is a scalar")
+            if at.static_dims is not None and at.static_dims != ():
+                raise ValueError(f"Shape must be rank 0 but is rank {len(at.static_dims)}: the axis of a concat is a scalar")
             return identity(convert(values[0]), name=scope)
     return concat_v2(values, axis, name=name)
 
@@ -212,7 +212,7 @@ parallel_concat = op("ParallelConcat", "values: N * T -> output: T", "N: int >= 
 
 @parallel_concat.shape
 def _parallel_concat_shape(values, *, shape):
-    dims = shape._dims
+    dims = shape.static_dims
     if not known(dims):
         raise ValueError(f"shape attr must be fully defined: {show(dims)}")
     for v in values:
@@ -232,10 +232,10 @@ def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
         raise RuntimeError("parallel_stack is not supported in eager execution: use tf.stack")
     with name_scope(name):
         first = convert(values[0])
-        if not known(first._dims):
+        if not known(first.static_dims):
             raise ValueError(f"parallel_stack needs static shapes, got {first.shape}")
         expanded = [get("ExpandDims")(convert(v), 0) for v in values]
-        return parallel_concat(expanded, shape=(len(values), *first._dims))
+        return parallel_concat(expanded, shape=(len(values), *first.static_dims))
 
 
 # -- stack, unstack --------------------------------------------------------------
@@ -266,17 +266,17 @@ def _pack_kernel(values, *, axis):
 
 @pack_op.value
 def _pack_value(op, values):
-    dims = op.outputs[0]._dims
-    if not op._inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
+    dims = op.outputs[0].static_dims
+    if not op.inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
         return None
-    parts = [values(i) for i in range(len(op._inputs))]
+    parts = [values(i) for i in range(len(op.inputs))]
     return tuple(None if p is None else p[0] for p in parts)
 
 
 pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
 
 unpack_op = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
-rules.lists.elements[pack_op] = rules.lists.elements[unpack_op] = lambda op, i: op._inputs[0]
+rules.lists.elements[pack_op] = rules.lists.elements[unpack_op] = lambda op, i: op.inputs[0]
 
 
 @unpack_op.shape
@@ -326,7 +326,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
             return convert(values, name=name)       # a constant, when the values are
         except (TypeError, ValueError):
             pass                                    # the op says what is wrong
-    dims = convert(values[0])._dims
+    dims = convert(values[0]).static_dims
     if dims is not None and not -len(dims) - 1 <= axis <= len(dims):
         raise ValueError(f"Argument `axis` = {axis} not in range [{-len(dims) - 1}, {len(dims) + 1})")
     return pack_op(values, axis=axis, name=name)
@@ -353,7 +353,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
     """
     if num is None:
         value = convert(value)
-        dims = value._dims
+        dims = value.static_dims
         if dims is not None:
             if not -len(dims) <= axis < len(dims):
                 raise ValueError(f"Argument `axis` = {axis} not in range [{-len(dims)}, {len(dims)})")
@@ -517,11 +517,11 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
             and type(num_or_size_splits).__name__ == "Dimension":
         return split_op(axis, value, num_split=int(num_or_size_splits), name=name)
     sizes = convert(num_or_size_splits)
-    if sizes._dims == ():
+    if sizes.static_dims == ():
         raise ValueError("Rank-0 tensors are not supported as the num_or_size_splits argument to split. Argument "
                          f"provided: {num_or_size_splits}")
     if num is None:
-        num = sizes._dims[0] if sizes._dims is not None else None
+        num = sizes.static_dims[0] if sizes.static_dims is not None else None
         if num is None:
             raise ValueError(f"Cannot infer num from shape {sizes.shape}")
     return split_v(value, sizes, axis, num_split=num, name=name)
@@ -566,15 +566,15 @@ def _tile_gradient(op, grad):
     x, multiples = op.inputs
     grad = convert(grad)
     times = constant_value(multiples)
-    if known(x._dims) and times is not None:
-        pairs: Any = [int(n) for pair in zip(times, x._dims, strict=True) for n in pair]
+    if known(x.static_dims) and times is not None:
+        pairs: Any = [int(n) for pair in zip(times, x.static_dims, strict=True) for n in pair]
         axes: Any = np.arange(0, len(pairs), 2, dtype=np.int32)
     else:
         shape = get("Shape")(x, out_type=multiples.dtype)
         pairs = reshape_op(get("Transpose")(pack_op([multiples, shape]), [1, 0]), [-1])
         axes = get("Range")(0, get("Size")(pairs), 2)
     out = get("Sum")(reshape_op(grad, pairs), axes)
-    return (out if known(x._dims) else reshape_op(out, shape_of(x))), None
+    return (out if known(x.static_dims) else reshape_op(out, shape_of(x))), None
 
 
 tile_grad = op("TileGrad", "input: T, multiples: int32 -> output: T", "T: type").no_gradient()

@@ -269,7 +269,7 @@ for _made in (matrix_diag_part_op, batch_matrix_diag_part):
 
 
 def _part_gradient(x: Tensor, grad: Tensor) -> Tensor:
-    if x._dims is not None and x._dims[-1] is not None and x._dims[-1] == x._dims[-2]:
+    if x.static_dims is not None and x.static_dims[-1] is not None and x.static_dims[-1] == x.static_dims[-2]:
         return matrix_diag_op(grad)
     return matrix_set_diag_op(get("ZerosLike")(x), grad)
 

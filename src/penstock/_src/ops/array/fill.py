@@ -112,7 +112,7 @@ def _filled(value: int, shape: Any, dtype: Any, name: str | None, default: str) 
                     return constant(one, dtype, shape=list(dims), name=scope)
                 shape = dtypes.integers(dims)
         shape = convert(shape) if isinstance(shape, Tensor) else convert(shape, _index_type(shape))
-        if shape._dims is not None and len(shape._dims) != 1:
+        if shape.static_dims is not None and len(shape.static_dims) != 1:
             shape = reshape_op(shape, [-1])
         return fill_op(shape, constant(one, dtype), name=scope)
 
@@ -124,13 +124,13 @@ def _index_type(shape: Any) -> Any:
 def _static(shape: Any) -> tuple | None:
     """A shape given as ints; None if tensors are among them."""
     if isinstance(shape, TensorShape) or shape is None:
-        if shape is None or not known(shape._dims):
+        if shape is None or not known(shape.static_dims):
             raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {shape}")
-        return shape._dims
+        return shape.static_dims
     if isinstance(shape, (list, tuple)) and any(isinstance(d, Tensor) or hasattr(d, "_is_tensor_like") for d in shape):
         return None
     try:
-        dims = TensorShape(np.asarray(shape).reshape(-1).tolist() if isinstance(shape, np.ndarray) else shape)._dims
+        dims = TensorShape(np.asarray(shape).reshape(-1).tolist() if isinstance(shape, np.ndarray) else shape).static_dims
     except (TypeError, ValueError):
         return None
     return dims if known(dims) else None
@@ -177,8 +177,8 @@ def _zeros_like(tensor: Any, dtype: Any, name: str | None, optimize: bool) -> Te
         tensor = convert(tensor, name="tensor")
         dtype = tensor.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
         eager = context.executing_eagerly()
-        if not eager and optimize and known(tensor._dims) and dtype not in (dtypes.variant, dtypes.resource):
-            return zeros(tensor._dims, dtype, scope)
+        if not eager and optimize and known(tensor.static_dims) and dtype not in (dtypes.variant, dtypes.resource):
+            return zeros(tensor.static_dims, dtype, scope)
         if dtype != tensor.dtype.base_dtype and dtype != dtypes.variant:
             return zeros(shape_internal(tensor, optimize=optimize), dtype, scope)
         return zeros_like_op(tensor, name=scope)

@@ -79,8 +79,8 @@ gather_op.kernel(lambda params, indices: indexing.gather(params, indices))
 def rows_gradient(grad: Any, indices: Tensor, dims: Dims, dense_shape: Any) -> IndexedSlices:
     """The gradient of params[indices] as IndexedSlices; `dims` is the static shape of params."""
     grad = convert(grad)
-    if dims is not None and known(dims[1:]) and (known(indices._dims) or math.prod(dims[1:])):
-        rows = math.prod(indices._dims) if known(indices._dims) else -1
+    if dims is not None and known(dims[1:]) and (known(indices.static_dims) or math.prod(dims[1:])):
+        rows = math.prod(indices.static_dims) if known(indices.static_dims) else -1
         wanted: Any = np.array([rows, *dims[1:]], np.int32)
     else:
         wanted = get("ConcatV2")([reshape_op(get("Size")(indices), [1]), dense_shape[1:]], 0)
@@ -91,7 +91,7 @@ def rows_gradient(grad: Any, indices: Tensor, dims: Dims, dense_shape: Any) -> I
 @gather_op.gradient
 def _gather_gradient(op, grad):
     params, indices = op.inputs
-    return rows_gradient(grad, indices, params._dims, convert(shape_of(params))), None
+    return rows_gradient(grad, indices, params.static_dims, convert(shape_of(params))), None
 
 
 @gather_v2_op.gradient
@@ -99,7 +99,7 @@ def _gather_v2_gradient(op, grad):
     params, indices, axis = op.inputs
     batch_dims, at = op.attrs["batch_dims"], constant_value(axis)
     if at is not None and int(at) == 0 and batch_dims == 0:
-        return rows_gradient(grad, indices, params._dims, convert(shape_of(params))), None, None
+        return rows_gradient(grad, indices, params.static_dims, convert(shape_of(params))), None, None
     return _dense_gradient(params, indices, axis, at, batch_dims, convert(grad)), None, None
 
 
@@ -124,10 +124,11 @@ def _dense_gradient(params: Tensor, indices: Tensor, axis: Tensor, at: Any, batc
 
 def _extents(params: Tensor, indices: Tensor, axis: Tensor, at: Any, batch_dims: int) -> tuple:
     """Sizes of the batch, the axes before, the axis, the axes behind, and the indices per batch: ints or tensors."""
-    if known(params._dims) and known(indices._dims) and at is not None:
-        a = canonical(int(at), len(params._dims))
-        b = batch_dims + (len(indices._dims) if batch_dims < 0 else 0)
-        groups = params._dims[:b], params._dims[b:a], params._dims[a:a + 1], params._dims[a + 1:], indices._dims[b:]
+    if known(params.static_dims) and known(indices.static_dims) and at is not None:
+        a = canonical(int(at), len(params.static_dims))
+        b = batch_dims + (len(indices.static_dims) if batch_dims < 0 else 0)
+        dims = params.static_dims
+        groups = dims[:b], dims[b:a], dims[a:a + 1], dims[a + 1:], indices.static_dims[b:]
         return tuple(math.prod(g) for g in groups)
     shape, rows = get("Shape")(params), get("Shape")(indices)
     n = get("FloorMod")(get("Cast")(axis, DstT=dtypes.int32), get("Rank")(params))
@@ -233,7 +234,7 @@ def _ignores(policy: str | bytes) -> bool:
 def _gather_nd_gradient(op, grad):
     params, indices = op.inputs
     shape, policy = shape_of(params, indices.dtype), op.attrs["bad_indices_policy"]
-    if indices.ndim == 2 and indices._dims[-1] == 1 and not _ignores(policy):
+    if indices.ndim == 2 and indices.static_dims[-1] == 1 and not _ignores(policy):
         return IndexedSlices(grad, get("Squeeze")(indices, squeeze_dims=[-1]), convert(shape)), None
     return scatter_nd_op(indices, grad, shape, bad_indices_policy=policy), None
 

@@ -191,9 +191,9 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
         out = mirror_pad(tensor, paddings, mode=kind, name=name)
     else:
         raise ValueError(f"Unknown padding mode: {mode}")
-    if not context.executing_eagerly() and not known(out._dims):
-        extra = _known_result(convert(tensor)._dims if not isinstance(tensor, Tensor) else tensor._dims, paddings)
-        out._dims = merge(out._dims, extra)
+    if not context.executing_eagerly() and not known(out.static_dims):
+        extra = _known_result(convert(tensor).static_dims if not isinstance(tensor, Tensor) else tensor.static_dims, paddings)
+        out.static_dims = merge(out.static_dims, extra)
     return out
 
 

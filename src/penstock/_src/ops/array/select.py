@@ -165,7 +165,7 @@ def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str |
     """
     with name_scope(name, "boolean_mask", [tensor, mask]):
         tensor, mask = convert(tensor, name="tensor"), convert(mask, name="mask")
-        masked = mask._dims
+        masked = mask.static_dims
         if masked is None:
             raise ValueError("Number of mask dimensions must be specified, even if some dimensions are None.  E.g. "
                              "shape=[None] is ok, but shape=None is not.")
@@ -173,11 +173,11 @@ def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str |
             raise ValueError("mask cannot be scalar.")
         first = canonical(axis or 0, tensor.ndim) if tensor.ndim is not None else axis or 0
         last = first + len(masked)
-        if tensor._dims is not None and not compatible(tensor._dims[first:last], masked):
-            raise ValueError(f"Shapes {show(tensor._dims[first:last])} and {show(masked)} are incompatible: the mask "
+        if tensor.static_dims is not None and not compatible(tensor.static_dims[first:last], masked):
+            raise ValueError(f"Shapes {show(tensor.static_dims[first:last])} and {show(masked)} are incompatible: the mask "
                              "must match the axes that it covers")
         flat = reshape_op(tensor, _merged_shape(tensor, first, last))
-        flat.set_shape(_merged(tensor._dims, masked, first, last))
+        flat.set_shape(_merged(tensor.static_dims, masked, first, last))
         rows = get("Squeeze")(where_op(reshape_op(mask, [-1])), squeeze_dims=[1])
         return get("GatherV2")(flat, rows, first)
 
@@ -190,7 +190,7 @@ def _merged(dims: Dims, masked: tuple, first: int, last: int) -> Dims:
 
 def _merged_shape(tensor: Tensor, first: int, last: int) -> Any:
     """The shape of `tensor` with the axes from first to last as one."""
-    dims = tensor._dims
+    dims = tensor.static_dims
     if dims is not None and None not in dims:
         return np.array(_merged(dims, dims[first:last], first, last), np.int32)
     shape = shape_internal(tensor)

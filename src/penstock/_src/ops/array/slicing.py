@@ -79,9 +79,9 @@ def _slice_kernel(input, begin, size):
 def _slice_gradient(op, grad):
     x, begin = op.inputs[:2]
     start = constant_value(begin)
-    taken = op.outputs[0]._dims
-    if start is not None and known(x._dims) and known(taken):
-        rest = [d - b - s for d, b, s in zip(x._dims, start.tolist(), taken, strict=True)]
+    taken = op.outputs[0].static_dims
+    if start is not None and known(x.static_dims) and known(taken):
+        rest = [d - b - s for d, b, s in zip(x.static_dims, start.tolist(), taken, strict=True)]
         paddings: Any = np.stack([start, np.array(rest, start.dtype)], 1).reshape(len(rest), 2)
     else:
         column = get("Pack")([get("Rank")(x), 1])
@@ -167,8 +167,8 @@ def _strided_slice_prepare(known):
 
 @strided_slice_op.value
 def _strided_slice_value(op, values):
-    x = op._inputs[0]
-    if not x.dtype.is_integer or x._dims is None or len(x._dims) != 1:
+    x = op.inputs[0]
+    if not x.dtype.is_integer or x.static_dims is None or len(x.static_dims) != 1:
         return None
     given, *bounds = [values(i) for i in range(4)]
     if given is None or any(b is None or None in b for b in bounds):
@@ -176,7 +176,7 @@ def _strided_slice_value(op, values):
     try:
         parts = strided.plan(1, *bounds, **_masks(op))
         parts = [p for p in parts if p.axis is not None]
-        if len(parts) != 1 or len(op.outputs[0]._dims or ()) > 1:
+        if len(parts) != 1 or len(op.outputs[0].static_dims or ()) > 1:
             return None
         first, count = parts[0].bounds(len(given))
     except errors.InvalidArgumentError:
@@ -240,7 +240,7 @@ def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
         return None
     begin, end, step = index[0].indices(shape[0])
     slot = (end - begin, *shape[1:])
-    return (begin, end) if step == 1 and op.inputs[4].dims == slot == _selected(tuple(shape), index) else None
+    return (begin, end) if step == 1 and op.inputs[4].static_dims == slot == _selected(tuple(shape), index) else None
 
 
 rules.fusion.among_zeros[strided_slice_grad] = _rows_among_zeros

@@ -206,7 +206,7 @@ def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 def _size(values: Tensor, axis: int) -> Any:
-    known = values._dims[axis]
+    known = values.static_dims[axis]
     return convert(known, dtypes.int32) if known is not None else get("Shape")(values)[axis]
 
 

@@ -220,7 +220,7 @@ def required_space_to_batch_paddings(input_shape: Any, block_shape: Any, base_pa
         block = convert(block_shape, dtypes.int32, "block_shape")
         block.shape.assert_is_fully_defined()
         block.shape.assert_has_rank(1)
-        n = block._dims[0]
+        n = block.static_dims[0]
         if n == 0:
             return zeros([0, 2], dtypes.int32), zeros([0, 2], dtypes.int32)
         size.shape.assert_is_compatible_with([n])

@@ -27,7 +27,7 @@ old_close = op("StackClose", "handle: Ref(string) ->", foldable=False).no_gradie
 
 rules.loops.saves.update({stack: "stack", push: "push", pop: "pop"})
 rules.shapes.holder.update({stack: "makes", push: "puts", pop: "takes", close: "looks"})
-rules.shapes.element[push] = lambda op, dims: op.inputs[1].dims
+rules.shapes.element[push] = lambda op, dims: op.inputs[1].static_dims
 rules.shapes.element[pop] = lambda op, dims: dims
 old_stack.shape(lambda: (2,))
 stack.shape(lambda max_size: ())
@@ -129,7 +129,7 @@ def _take_all_kernel(handle, count, *, T, element_shape):
     if len(items) != int(count):
         raise errors.InternalError(None, None, f"Stack[{handle.name}] has {len(items)} elements after {int(count)} iterations")
     if not items:
-        return torch.empty((0, *element_shape._dims), dtype=T.torch)
+        return torch.empty((0, *element_shape.static_dims), dtype=T.torch)
     out = torch.stack(items)
     items.clear()
     return out

@@ -428,7 +428,7 @@ def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants
     limited = maximum_iterations is not None
     if limited:
         maximum_iterations = convert(maximum_iterations, name="maximum_iterations")
-        if maximum_iterations._dims != ():
+        if maximum_iterations.static_dims != ():
             raise ValueError(f"maximum_iterations must be a scalar, saw shape: {maximum_iterations.shape}")
         cond, body, loop_vars = _limited(cond, body, loop_vars, maximum_iterations, return_same_structure)
         if shape_invariants is not None:
@@ -498,10 +498,10 @@ def _spec_shape(v: Any, s: Any) -> Any:
     if hasattr(s, "_component_specs"):
         if type(s).__name__ != "TensorSpec" or s.dtype != convert(v).dtype:
             raise TypeError(f"TypeSpec {s!r} is not compatible with {v!r}")
-        return s.shape._dims
+        return s.shape.static_dims
     if not isinstance(s, TensorShape):
         raise ValueError("`shapes` must be a (possibly nested) list of shapes.")
-    return s._dims
+    return s.static_dims
 
 
 def _composite_spec(v: Any, s: Any) -> Any:

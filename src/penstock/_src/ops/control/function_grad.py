@@ -74,7 +74,7 @@ def _recomputed(op: Any, forward: GraphFunction, back: Backward) -> Any:
     if not missing:
         return op
     outputs = call(forward.with_outputs(missing), list(op.inputs))
-    return EagerOp(op.opdef, op._inputs, outputs, op.attrs, op._counts)
+    return EagerOp(op.opdef, op.inputs, outputs, op.attrs, op.counts)
 
 
 class _Resolver:
@@ -167,7 +167,7 @@ class _Matched:
         inputs = list(b.seeds)
         for other in backs:
             inputs.extend(b.graph.internal_captures if other is b else
-                          [b.graph.placeholder(t.dtype.base_dtype, t._dims, "unused") for t in other.needs])
+                          [b.graph.placeholder(t.dtype.base_dtype, t.static_dims, "unused") for t in other.needs])
         return inputs
 
     def unpack(self, flat: list, count: int) -> list:
@@ -182,7 +182,7 @@ class _Matched:
 
 def zeros_like(t: Tensor) -> Tensor:
     """Zeros shaped like a tensor, or like the variable behind a handle; a constant where the shape is known."""
-    dims = t._dims
+    dims = t.static_dims
     if t.dtype.torch is not None and dims is not None and None not in dims:
         return get("Fill")(convert(list(dims), dtypes.int32), convert(0, t.dtype.base_dtype))
     return zeros_for(t)
@@ -216,7 +216,7 @@ def while_gradient(op: Operation, *grads: Any) -> list:
                for i, g in zip(carried, state[:len(carried)], strict=True)]
         return [*new, *lists]
 
-    shapes = [None if t.dtype == dtypes.resource else t._dims for t in (op.outputs[i] for i in carried)]
+    shapes = [None if t.dtype == dtypes.resource else t.static_dims for t in (op.outputs[i] for i in carried)]
     result = while_v2(None, step, [*start, *(op.outputs[saved[id(t)]] for t in order)],
                       shapes + [()] * len(order), maximum_iterations=op.outputs[0], name="while_grad")
     out: list = [None] * len(op.inputs)
@@ -250,14 +250,14 @@ def _carried(body: GraphFunction, given: tuple[int, ...]) -> tuple[int, ...]:
             if i is not None and i not in found:
                 found.add(i)
                 todo.append(i)
-            stack.extend(t.op._inputs)
+            stack.extend(t.op.inputs)
     return tuple(sorted(found))
 
 
 def element_shape(t: Tensor) -> Any:
     """The static shape of the elements of a list, as such ops take it: -1 for what is unknown."""
-    return convert(-1, dtypes.int32) if t._dims is None else \
-        convert([-1 if d is None else d for d in t._dims], dtypes.int32)
+    return convert(-1, dtypes.int32) if t.static_dims is None else \
+        convert([-1 if d is None else d for d in t.static_dims], dtypes.int32)
 
 
 def _save(op: Operation, tensors: list[Tensor]) -> dict[int, int]:
@@ -287,7 +287,7 @@ def _add_lists(op: Operation, tensors: list[Tensor]) -> None:
         add_to_library(graph, f)
     for t in lists:
         op._add_input(t)
-    op._counts = (len(op._inputs),)
+    op.counts = (len(op.inputs),)
     append_outputs(op, lists, "T")
 
 

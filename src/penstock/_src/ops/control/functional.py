@@ -53,7 +53,7 @@ for_op = op("For", "start: int32, limit: int32, delta: int32, input: T -> output
             "T: list(type) >= 0, body: func", foldable=False)
 
 fake_param = op("FakeParam", "-> output: dtype", "dtype: type, shape: shape", foldable=False).no_gradient()
-fake_param.shape(lambda *, shape: shape._dims)
+fake_param.shape(lambda *, shape: shape.static_dims)
 
 symbolic_gradient = op("SymbolicGradient", "input: Tin -> output: Tout",
                        "Tin: list(type) >= 1, Tout: list(type) >= 1, f: func", foldable=False)
@@ -154,7 +154,7 @@ def _for_kernel(start, limit, delta, input, *, body, ctx, node):
 def _fake_param_kernel(*, dtype, shape):
     if dtype.torch is None:
         return np.empty((0,), dtype=object)
-    return torch.empty([0 if d is None else d for d in shape._dims or ()], dtype=dtype.torch)
+    return torch.empty([0 if d is None else d for d in shape.static_dims or ()], dtype=dtype.torch)
 
 
 @symbolic_gradient.kernel
@@ -175,7 +175,7 @@ def _symbolic_gradient_kernel(input, *, f, ctx, node):
 def _call_shapes(op: Any) -> list:
     f = op.attrs["f"]
     if isinstance(f, GraphFunction) or hasattr(f, "graph_function"):
-        return [t._dims for t in as_function(f).outputs[:len(op.outputs)]]
+        return [t.static_dims for t in as_function(f).outputs[:len(op.outputs)]]
     return [None] * len(op.outputs)
 
 
@@ -188,7 +188,7 @@ def _given_shapes(op: Any) -> list:
     shapes = op.attrs["output_shapes"]
     if len(shapes) != len(op.outputs):
         return [None] * len(op.outputs)
-    return [s._dims for s in shapes]
+    return [s.static_dims for s in shapes]
 
 
 for _op in (if_op, stateless_if, case_op, stateless_case):
@@ -196,7 +196,7 @@ for _op in (if_op, stateless_if, case_op, stateless_case):
 for _op in (while_op, stateless_while):
     _op.shape(lambda input, *, c: _given_shapes(c.op))
 for_op.shape(lambda start, limit, delta, input: [None] * len(input))
-symbolic_gradient.shape(lambda input, *, c: [t._dims for t in c.op._inputs[:len(c.op.outputs)]])
+symbolic_gradient.shape(lambda input, *, c: [t.static_dims for t in c.op.inputs[:len(c.op.outputs)]])
 
 
 def _called_elements(op: Any, i: int) -> Any:
@@ -270,7 +270,7 @@ def branch_op(selector: Any, args: list, branches: list[GraphFunction], case: bo
     """An If (the else branch is the second) or a Case over functions of one signature."""
     stateful = any(f.stateful for f in branches)
     types = [t.dtype.base_dtype for t in branches[0].outputs]
-    attrs = {"Tout": types, "output_shapes": [TensorShape.of(widest([f.outputs[i]._dims for f in branches]))
+    attrs = {"Tout": types, "output_shapes": [TensorShape.of(widest([f.outputs[i].static_dims for f in branches]))
                                               for i in range(len(types))]}
     if case:
         definition = case_op if stateful else stateless_case

@@ -30,7 +30,7 @@ def share_captures(graphs: list[FuncGraph]) -> list:
         captured = []
         for key, t in union.items():
             if key not in g._captures:
-                inner = g.placeholder(t.dtype.base_dtype, t._dims, "unused")
+                inner = g.placeholder(t.dtype.base_dtype, t.static_dims, "unused")
                 copy_handle_data(t, inner)
                 g._captures[key] = (t, inner)
             captured.append(g._captures[key][1])
@@ -133,7 +133,7 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
     The loop counts its iterations in its own variable, the first: its gradient runs as often.
     """
     flat = [_loop_tensor(v) for v in nest.flatten(loop_vars, expand_composites=True)]
-    shapes = [t._dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)
+    shapes = [t.static_dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)
     with name_scope(name, "while", None) as scope:
         label = scope.rstrip("/").rsplit("/", 1)[-1]
         if maximum_iterations is not None:
@@ -169,7 +169,7 @@ def _loop_tensor(v: Any) -> Tensor:
 
 def _limit(maximum: Any) -> Tensor:
     maximum = convert(maximum, dtypes.int32, "maximum_iterations") if not isinstance(maximum, Tensor) else maximum
-    if maximum._dims not in ((), None):
+    if maximum.static_dims not in ((), None):
         raise ValueError(f"maximum_iterations must be a scalar, saw shape: {maximum.shape}")
     return maximum if maximum.dtype.base_dtype == dtypes.int32 else get("Cast")(maximum, DstT=dtypes.int32)
 
@@ -186,7 +186,7 @@ def _invariants(flat: list[Tensor], shapes: list) -> list:
     if len(dims) != len(flat):
         raise ValueError(f"shape_invariants has {len(dims)} shapes for {len(flat)} loop variables")
     for t, s in zip(flat, dims, strict=True):
-        if not covers(s, t._dims):
+        if not covers(s, t.static_dims):
             raise ValueError(f"The shape invariant specified for {t.name} is not compatible with the initial shape of the "
                              f"loop variable. It enters the loop with shape {t.shape}, but the specified shape invariant "
                              f"is {TensorShape.of(s)}.")
@@ -243,7 +243,7 @@ def _check_results(start: list[Tensor], new: list[Tensor], shapes: list) -> None
         if s.dtype.base_dtype != t.dtype.base_dtype:
             raise TypeError(f"Loop var {s.name} enters the loop with type {s.dtype} but has type {t.dtype} after "
                             "1 iteration.")
-        if not covers(dims, t._dims):
+        if not covers(dims, t.static_dims):
             raise ValueError(f"Input tensor '{s.name}' enters the loop with shape {s.shape}, but has shape {t.shape} after "
                              "one iteration. To allow the shape to vary across iterations, use the `shape_invariants` "
                              "argument of tf.while_loop to specify a less-specific shape.")
@@ -253,7 +253,7 @@ def _add_while(cond_graph: FuncGraph, body_graph: FuncGraph, inputs: list[Tensor
                scope: str) -> Operation:
     cond, body = GraphFunction(cond_graph), GraphFunction(body_graph)
     definition = while_op if cond.stateful or body.stateful else stateless_while
-    shapes = [*dims, *(t._dims for t in inputs[len(dims):])]
+    shapes = [*dims, *(t.static_dims for t in inputs[len(dims):])]
     attrs = {"cond": cond, "body": body, "output_shapes": [TensorShape.of(d) for d in shapes],
              "parallel_iterations": parallel}
     return add_calling_op(definition, (inputs,), attrs, [cond, body], scope)

@@ -26,13 +26,13 @@ class _Rows:
         if not self.flat:
             raise ValueError(f"{what} must be a Tensor or (possibly nested) sequence of Tensors. Got []")
         for t in self.flat:
-            if t._dims == ():
+            if t.static_dims == ():
                 raise ValueError(f"elements in {what} must be 1+ dimensional Tensors, not scalars")
         self.static: int | None = None
         dims: tuple | None = (None,)
         for t in self.flat:
-            if t._dims is not None:
-                dims = merge(dims, (t._dims[0],))
+            if t.static_dims is not None:
+                dims = merge(dims, (t.static_dims[0],))
         self.static = dims[0]  # type: ignore[index]
         first = self.flat[0]
         self.count: Any = self.static if self.static is not None else get("Shape")(first)[0]
@@ -49,7 +49,7 @@ class _Rows:
     def finish(self, results: list[Tensor]) -> list[Tensor]:
         """Stacked results know their number of rows."""
         for r in results:
-            if r._dims is not None and not hasattr(r, "_value"):
+            if r.static_dims is not None and not hasattr(r, "_value"):
                 r.set_shape(TensorShape([self.static]).concatenate(r.shape[1:]))
         return results
 

@@ -158,7 +158,7 @@ def print_v2(*inputs: Any, output_stream: Any = None, name: str | None = None, s
     """
     stream = _stream_name(sys.stderr if output_stream is None else output_stream)
     only = inputs[0] if len(inputs) == 1 else None
-    if isinstance(only, Tensor) and only._dims == () and only.dtype.base_dtype == dtypes.string:
+    if isinstance(only, Tensor) and only.static_dims == () and only.dtype.base_dtype == dtypes.string:
         text = only
     else:
         text = _formatted(inputs, summarize, sep, f"{name}_format" if name else None)

@@ -41,7 +41,7 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
             stage.recipe = recipe_of(node, values)
             if typed_by is not None:
                 stage.types = tuple(attributes[typed_by])
-                stage.shapes = tuple(s._dims for s in attributes["output_shapes"])
+                stage.shapes = tuple(s.static_dims for s in attributes["output_shapes"])
             return stage
         make.wants = list(dict.fromkeys(                                                 # type: ignore[attr-defined]
             [*own, "node", *([] if typed_by is None else (typed_by, "output_shapes"))]))

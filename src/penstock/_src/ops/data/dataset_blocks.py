@@ -34,12 +34,12 @@ class BlockPlan:
         inputs = {id(t) for t in self.function.inputs}
         varying = set(self._columns)
         for op in ops:
-            if any(id(t) in inputs for t in op.outputs) or not any(id(t) in varying for t in op._inputs):
+            if any(id(t) in inputs for t in op.outputs) or not any(id(t) in varying for t in op.inputs):
                 continue
             varying.update(map(id, op.outputs))
-            if all(t.dtype.torch is not None for t in (*op._inputs, *op.outputs)):
+            if all(t.dtype.torch is not None for t in (*op.inputs, *op.outputs)):
                 continue
-            first, *others = op._inputs
+            first, *others = op.inputs
             if op.opdef not in rules.columns.rows or id(first) not in self._columns or any(id(t) in varying for t in others):
                 return False
             self.over_columns.append(op)
@@ -61,14 +61,14 @@ class BlockPlan:
         graph = self.function.graph
         fixed = GraphFunction(graph, None, self.held, self.fixed).run(ctx, captured) if self.fixed else ()
         values = dict(zip(map(id, self.fixed), fixed, strict=True))
-        steps = [(op, rules.columns.rows[op.opdef].bind(op.attrs, op), [values[id(t)] for t in op._inputs[1:]])
+        steps = [(op, rules.columns.rows[op.opdef].bind(op.attrs, op), [values[id(t)] for t in op.inputs[1:]])
                  for op in self.over_columns]
         rest = GraphFunction(graph, None, [*self.numbers, *self.held], self.after).program(ctx).run if self.after else None
 
         def call(ctx: Any, columns: tuple) -> tuple:
             found = dict(zip(map(id, self.elements), columns, strict=True))
             for op, kernel, others in steps:
-                out = kernel(*group_inputs(op.opdef, [found[id(op._inputs[0])], *others], op._counts))
+                out = kernel(*group_inputs(op.opdef, [found[id(op.inputs[0])], *others], op.counts))
                 found.update(zip(map(id, op.outputs), _flat(op.opdef, out), strict=True))
             if rest is not None:
                 given = [found[id(t)] for t in self.numbers]

@@ -34,9 +34,9 @@ class Recipe(NamedTuple):
 
 def recipe_of(node: Any, values: tuple) -> Recipe:
     """The recipe of what an op makes of some values, as its kernel got them."""
-    eager = all(hasattr(t, "_value") for t in node._inputs)
-    flat = node._inputs if eager else [v for given in values for v in (given if isinstance(given, list) else [given])]
-    return Recipe(node.opdef, node.attrs, tuple(flat), node._counts, getattr(node, "graph", None))
+    eager = all(hasattr(t, "_value") for t in node.inputs)
+    flat = node.inputs if eager else [v for given in values for v in (given if isinstance(given, list) else [given])]
+    return Recipe(node.opdef, node.attrs, tuple(flat), node.counts, getattr(node, "graph", None))
 
 
 def rebuilt(stage: Stage, stateful: bool = True, source: Any = None) -> Any:

@@ -26,7 +26,7 @@ def iterator_of(handle: Any) -> IteratorResource:
 
 
 def _new(output_types: list, output_shapes: list, name: str = "") -> IteratorResource:
-    return IteratorResource(tuple(output_types), tuple(s._dims for s in output_shapes), name)
+    return IteratorResource(tuple(output_types), tuple(s.static_dims for s in output_shapes), name)
 
 
 # -- making iterators -----------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ shared_one_shot.shape(lambda: ())
 @one_shot.kernel(device="cpu")
 def _shared_one_shot_kernel(*, dataset_factory, output_types, output_shapes, container, shared_name, ctx, node):
     name = shared_name or node.name
-    shapes = tuple(s._dims for s in output_shapes)
+    shapes = tuple(s.static_dims for s in output_shapes)
     return ctx.resources.get_or_create(container, name, IteratorResource, lambda: _OneShot(
         tuple(output_types), shapes, name, as_function(dataset_factory, node.graph)))
 
@@ -119,7 +119,7 @@ get_next = op("IteratorGetNext", "iterator: resource -> components: output_types
 get_next_sync = op("IteratorGetNextSync", "iterator: resource -> components: output_types", OUTPUTS,
                    stateful=True).no_gradient()
 for _op in (get_next, get_next_sync):
-    _op.shape(lambda iterator, *, output_shapes: [s._dims for s in output_shapes])
+    _op.shape(lambda iterator, *, output_shapes: [s.static_dims for s in output_shapes])
 
     @_op.kernel(device="cpu")
     def _op_kernel(iterator, *, ctx):
@@ -150,7 +150,7 @@ for _op in (from_string, from_string_v2):
             raise errors.invalid("string_handle must be a scalar")
         found = Handles.of(ctx).find(string_handle.reshape(-1)[0])
         if output_types:
-            check_types(tuple(output_types), tuple(s._dims for s in output_shapes) or (None,) * len(output_types),
+            check_types(tuple(output_types), tuple(s.static_dims for s in output_shapes) or (None,) * len(output_types),
                         found.types, found.shapes)
         return found
 
@@ -165,7 +165,7 @@ for _op in (cardinality, cardinality_old):
 
 single_element = op("DatasetToSingleElement", "dataset: variant -> components: output_types", OUTPUTS,
                     stateful=True).no_gradient()
-single_element.shape(lambda dataset, *, output_shapes: [s._dims for s in output_shapes])
+single_element.shape(lambda dataset, *, output_shapes: [s.static_dims for s in output_shapes])
 
 
 @single_element.kernel(device="cpu")
@@ -186,7 +186,8 @@ def _single_element_kernel(dataset, *, ctx):
 reduce_dataset = op("ReduceDataset", "input_dataset: variant, initial_state: Tstate, other_arguments: Targuments -> "
                     "components: output_types", f"f: func, Tstate: list(type) >= 1, Targuments: list(type) >= 0, {OUTPUTS}, "
                     "use_inter_op_parallelism: bool = True", stateful=True).no_gradient()
-reduce_dataset.shape(lambda input_dataset, initial_state, other_arguments, *, output_shapes: [s._dims for s in output_shapes])
+reduce_dataset.shape(lambda input_dataset, initial_state, other_arguments, *, output_shapes:
+                     [s.static_dims for s in output_shapes])
 
 
 @reduce_dataset.kernel(device="cpu")

@@ -57,7 +57,7 @@ has_value.shape(lambda optional: ())
 has_value.kernel(lambda optional: torch.tensor(_optional(optional).element is not None), device="cpu")
 
 get_value = op("OptionalGetValue", "optional: variant -> components: output_types", OUTPUTS, foldable=False).no_gradient()
-get_value.shape(lambda optional, *, output_shapes: [s._dims for s in output_shapes])
+get_value.shape(lambda optional, *, output_shapes: [s.static_dims for s in output_shapes])
 
 
 @get_value.kernel(device="cpu")

@@ -261,7 +261,7 @@ def _nearest_grad_kernel(grads, size, *, align_corners, half_pixel_centers):
 
 @nearest.gradient
 def _nearest_gradient(op, grad):
-    dims = op.inputs[0]._dims
+    dims = op.inputs[0].static_dims
     size = list(dims[1:3]) if dims is not None and None not in dims[1:3] else get("Shape")(op.inputs[0])[1:3]
     return nearest_grad(grad, size, align_corners=op.attrs["align_corners"],
                         half_pixel_centers=op.attrs["half_pixel_centers"]), None

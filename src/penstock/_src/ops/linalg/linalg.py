@@ -126,7 +126,7 @@ def _as_matrix(x: Tensor) -> Tensor:
 
 def sum_to(grad: Tensor, x: Tensor) -> Tensor:
     """A gradient summed over the batch dimensions along which `x` was broadcast."""
-    if grad._dims is not None and grad._dims == x._dims and None not in grad._dims:
+    if grad.static_dims is not None and grad.static_dims == x.static_dims and None not in grad.static_dims:
         return grad
     shape = get("Shape")
     wanted = shape(x)
@@ -427,8 +427,8 @@ def gram_cholesky(matrix: Any, l2_regularizer: Any, first_kind: bool) -> Tensor:
 
 def _when_tall(matrix: Tensor, tall: Callable, wide: Callable) -> Any:
     """tall() if the matrix has at least as many rows as columns, else wide(); decided at run time if need be."""
-    if matrix._dims is not None and None not in matrix._dims[-2:]:
-        return tall() if matrix._dims[-2] >= matrix._dims[-1] else wide()
+    if matrix.static_dims is not None and None not in matrix.static_dims[-2:]:
+        return tall() if matrix.static_dims[-2] >= matrix.static_dims[-1] else wide()
     sizes = get("Shape")(matrix)
     return cond(sizes[-2] >= sizes[-1], tall, wide)
 
@@ -500,11 +500,11 @@ def _qr_kernel(input, *, full_matrices):
 @qr.gradient
 def _qr_gradient(op, grad_q, grad_r):
     q, r = op.outputs
-    if r._dims is None or q._dims is None or None in (*r._dims[-2:], *q._dims[-2:]):
+    if r.static_dims is None or q.static_dims is None or None in (*r.static_dims[-2:], *q.static_dims[-2:]):
         raise NotImplementedError("QrGrad not implemented with dynamic shapes.")
-    rows, columns = q._dims[-2], r._dims[-1]
+    rows, columns = q.static_dims[-2], r.static_dims[-1]
     if rows >= columns:
-        if r._dims[-2] != columns:
+        if r.static_dims[-2] != columns:
             raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true.")
         return _tall_qr_gradient(q, r, grad_q, grad_r)
     # A = [X Y], R = [U V]: X = Q U is a square decomposition, and V = Q^H Y.
@@ -580,7 +580,7 @@ def _svd_gradient_2(op, grad_s, grad_u, grad_v):
     if a.dtype.is_complex:
         raise NotImplementedError("SVD gradient is not implemented for complex types and compute_uv=True.")
     s, u, v = op.outputs
-    m, n = (merge(a._dims[-2:], (_at(grad_u, -2), _at(grad_v, -2))) if a._dims is not None  # type: ignore[misc]
+    m, n = (merge(a.static_dims[-2:], (_at(grad_u, -2), _at(grad_v, -2))) if a.static_dims is not None  # type: ignore[misc]
             else (_at(grad_u, -2), _at(grad_v, -2)))
     if m is None or n is None:
         raise NotImplementedError("SVD gradient has not been implemented for input with unknown inner matrix shape.")
@@ -592,7 +592,7 @@ def _svd_gradient_2(op, grad_s, grad_u, grad_v):
 
 
 def _at(x: Tensor, i: int) -> int | None:
-    return None if x._dims is None else x._dims[i]
+    return None if x.static_dims is None else x.static_dims[i]
 
 
 def _svd_gradient(s: Tensor, u: Tensor, v: Tensor, grad_s: Tensor, grad_u: Tensor, grad_v: Tensor, m: int, n: int,

@@ -144,7 +144,7 @@ def _tridiagonal_mat_mul_gradient(op, grad):
 # -- public functions -------------------------------------------------------------------------------------------------
 def _from_matrix(matrix: Tensor) -> list[Tensor]:
     """The three diagonals of a matrix of known size, each padded to its length."""
-    m1, m2 = (matrix.shape._dims[i] if matrix.shape.rank is not None else None for i in (-1, -2))
+    m1, m2 = (matrix.shape.static_dims[i] if matrix.shape.rank is not None else None for i in (-1, -2))
     if m1 is not None and m2 is not None and m1 != m2:
         raise ValueError(f"Expected last two dimensions of diagonals to be same, got {m1} and {m2}")
     if not (m1 or m2):
@@ -167,7 +167,7 @@ def _from_sequence(diagonals: Any) -> list[Tensor]:
 
 
 def _whole(diagonal: Tensor, middle: Tensor, name: str, side: list[int]) -> Tensor:
-    n, m = diagonal.shape._dims[-1], middle.shape._dims[-1]
+    n, m = diagonal.shape.static_dims[-1], middle.shape.static_dims[-1]
     if n is None or m is None or n == m:
         return diagonal
     if n != m - 1:
@@ -205,13 +205,13 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact
     if conjugate_rhs:
         rhs = tf.math.conj(rhs)
     if rank is not None and rhs_rank == rank - 1:
-        _check_rows(diagonals, rhs.shape._dims[-1])
+        _check_rows(diagonals, rhs.shape.static_dims[-1])
         solved = tridiagonal_solve_op(diagonals, tf.expand_dims(rhs, -1), partial_pivoting=partial_pivoting, name=name)
         return tf.squeeze(solved, -1)
     if transpose_rhs:
         rhs = tf.linalg.matrix_transpose(rhs)
     if rank is not None and rhs_rank is not None:
-        _check_rows(diagonals, rhs.shape._dims[-2])
+        _check_rows(diagonals, rhs.shape.static_dims[-2])
     return tridiagonal_solve_op(diagonals, rhs, partial_pivoting=partial_pivoting, name=name)
 
 
@@ -222,14 +222,14 @@ def _check_solve(diagonals: Tensor, rhs: Tensor, rank: Any, rhs_rank: Any) -> No
         raise ValueError(f"Expected diagonals to have rank at least 2, got {rank}")
     if rhs_rank not in (rank, rank - 1):
         raise ValueError(f"Expected the rank of rhs to be {rank - 1} or {rank}, got {rhs_rank}")
-    if diagonals.shape._dims[-2] not in (None, 3):
-        raise ValueError(f"Expected 3 diagonals got {diagonals.shape._dims[-2]}")
+    if diagonals.shape.static_dims[-2] not in (None, 3):
+        raise ValueError(f"Expected 3 diagonals got {diagonals.shape.static_dims[-2]}")
     if not diagonals.shape[:-2].is_compatible_with(rhs.shape[:rank - 2]):
         raise ValueError(f"Batch shapes {diagonals.shape[:-2]} and {rhs.shape[:rank - 2]} are incompatible")
 
 
 def _check_rows(diagonals: Tensor, rows: int | None) -> None:
-    size = diagonals.shape._dims[-1]
+    size = diagonals.shape.static_dims[-1]
     if size and rows and size != rows:
         raise ValueError(f"Expected number of left-hand sided and right-hand sides to be equal, got {size} and {rows}")
 

@@ -36,7 +36,7 @@ def _add_n_shape(inputs):
 
 @accumulate_nv2.shape
 def _accumulate_nv2_shape(inputs, *, shape):
-    return functools.reduce(shapes.merge, inputs, shape._dims)
+    return functools.reduce(shapes.merge, inputs, shape.static_dims)
 
 
 def _sum_tensors(inputs: list) -> torch.Tensor:
@@ -77,13 +77,14 @@ _FEW = 1024                     # elements below which others do better (step/op
 
 def fuse_product(op, f):
     """x + a * b of tensors of one known shape is one op."""
-    dims = op.outputs[0].dims
+    dims = op.outputs[0].static_dims
     if len(op.inputs) != 2 or dims is None or None in dims or math.prod(dims) < _FEW or \
             op.inputs[0].dtype not in (dtypes.float32, dtypes.float64):
         return None
     for x, product in (op.inputs, op.inputs[::-1]):
         made = f.only(product, op)
-        if made is not None and made.opdef in rules.algebra.multiplies and all(t.dims == dims for t in (x, *made.inputs)):
+        if made is not None and made.opdef in rules.algebra.multiplies and \
+                all(t.static_dims == dims for t in (x, *made.inputs)):
             return f.make("_AddProduct", [x, *made.inputs], {"T": x.dtype}, op)
     return None
 
@@ -106,7 +107,7 @@ def _fuse_rows(op, f):
         pieces.append((*place, made.inputs[-1]))
     pieces.sort(key=lambda p: p[:2])
     ends = [0, *(end for _, end, _ in pieces)]
-    if [begin for begin, _, _ in pieces] != ends[:-1] or ends[-1] != op.outputs[0].dims[0]:
+    if [begin for begin, _, _ in pieces] != ends[:-1] or ends[-1] != op.outputs[0].static_dims[0]:
         return None
     return f.make("_JoinedRows", [t for _, _, t in pieces], {"N": len(pieces), "T": op.attrs["T"]}, op, (len(pieces),))
 
@@ -191,7 +192,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
         raise error
     dims = shapes.as_dims(shape)
     for x in inputs:
-        dims = shapes.merge(dims, x._dims)
+        dims = shapes.merge(dims, x.static_dims)
     if tensor_dtype is not None and dtypes.as_dtype(tensor_dtype) != inputs[0].dtype.base_dtype:
         raise TypeError(f"tensor_dtype is {dtypes.as_dtype(tensor_dtype).name}, but input is of type "
                         f"{inputs[0].dtype.name}")

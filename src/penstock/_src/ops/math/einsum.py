@@ -221,7 +221,8 @@ def _summed(tensors: list[Tensor], sources: list[str], there: str) -> Tensor:
     equation = ",".join(sources)
     if "..." in there or "..." not in equation:
         return einsum_op(tensors, equation=f"{equation}->{there}")
-    ranks = [len(t._dims) - len(s) + 3 for t, s in zip(tensors, sources, strict=True) if "..." in s and t._dims is not None]
+    ranks = [len(t.static_dims) - len(s) + 3 for t, s in zip(tensors, sources, strict=True)
+             if "..." in s and t.static_dims is not None]
     if ranks:
         free = [c for c in string.ascii_letters if c not in equation][:ranks[0]]
         return einsum_op(tensors, equation=f"{equation.replace('...', ''.join(free))}->{there}")
@@ -244,7 +245,7 @@ def _unbroadcast_ellipsis(partial: Tensor, x: Tensor, text: str, other: Tensor, 
     """Sums the axes under the ellipsis over which `x` was broadcast."""
     if "..." not in other_text:
         return partial
-    if x._dims is not None and x._dims == partial._dims and None not in x._dims:
+    if x.static_dims is not None and x.static_dims == partial.static_dims and None not in x.static_dims:
         return partial
     front, back = (t.partition("...")[0] for t in (text, other_text))
     behind, other_behind = (t.partition("...")[2] for t in (text, other_text))
@@ -300,8 +301,8 @@ def _resolved(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
         raise ValueError(f"A label may occur once in the output of an einsum equation: {equation}")
     under = 0
     for name, t in zip(labels, tensors, strict=True):
-        if t._dims is not None:
-            under = max(under, len(_sizes(name, t._dims)[1] or ()))
+        if t.static_dims is not None:
+            under = max(under, len(_sizes(name, t.static_dims)[1] or ()))
     if len(set(left) - set(",.")) + under > 52:
         raise ValueError(f"Too many axes in einsum equation {equation}: there are only 52 letters")
     return labels, out
@@ -331,8 +332,8 @@ def _best_pair(labels: list[str], out: str, tensors: list[Tensor]) -> tuple[int,
     """The pair whose product is smallest against what it replaces; unknown sizes count as 8."""
     sizes = {}
     for text, t in zip(labels, tensors, strict=True):
-        if t._dims is not None:
-            for name, size in _sizes(text, t._dims)[0].items():
+        if t.static_dims is not None:
+            for name, size in _sizes(text, t.static_dims)[0].items():
                 sizes[name] = size or sizes.get(name) or 8
 
     def elements(text: str) -> float:

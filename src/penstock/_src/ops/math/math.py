@@ -62,7 +62,7 @@ def unbroadcast(grad: Any, x: Tensor, like: Tensor, trailing: int = 0) -> Any:
     """
     if isinstance(grad, IndexedSlices):
         grad = convert(grad)
-    axes = _broadcast_axes(*(_leading(t._dims, trailing) for t in (x, like, grad)))
+    axes = _broadcast_axes(*(_leading(t.static_dims, trailing) for t in (x, like, grad)))
     if axes is None:
         shape, other = get("Shape")(x), get("Shape")(like)
         reduce, _ = broadcast_gradient_args(*(s[:-trailing] if trailing else s for s in (shape, other)))
@@ -72,7 +72,8 @@ def unbroadcast(grad: Any, x: Tensor, like: Tensor, trailing: int = 0) -> Any:
         return grad
     total = get("Sum")(grad, _axes(dropped + kept), keep_dims=not dropped)
     if dropped and kept:
-        total = get("Reshape")(total, convert(np.array(x._dims, np.int32)) if None not in x._dims else get("Shape")(x))
+        dims = x.static_dims
+        total = get("Reshape")(total, convert(np.array(dims, np.int32)) if None not in dims else get("Shape")(x))
     return total
 
 

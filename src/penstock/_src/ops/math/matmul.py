@@ -165,11 +165,11 @@ def fuse_bias(op, f, value, bias):
     made = f.only(value, op)
     if made is None or made.opdef is not mat_mul or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
         return None
-    if value.dims is None or bias.dims is None:
+    if value.static_dims is None or bias.static_dims is None:
         return None
-    if len(bias.dims) == 1 and bias.dims[0] is not None and value.dims[-1] == bias.dims[0]:
+    if len(bias.static_dims) == 1 and bias.static_dims[0] is not None and value.static_dims[-1] == bias.static_dims[0]:
         kind = "BiasAdd"
-    elif len(bias.dims) == 2 and None not in bias.dims and bias.dims == value.dims:
+    elif len(bias.static_dims) == 2 and None not in bias.static_dims and bias.static_dims == value.static_dims:
         kind = "Add"
     else:
         return None
@@ -195,13 +195,14 @@ def _turned_kernel(b, *, begin, end):
 def _by_rows(product, loop, begin, end):
     """Has a product with the transpose of a matrix that stays use some of its rows, transposed once before the loop."""
     b = product.inputs[1]
-    if not product.attrs["transpose_b"] or not loop.stays(b) or b.dims is None or None in b.dims or not b.dtype.is_floating:
+    if not product.attrs["transpose_b"] or not loop.stays(b) or not b.dtype.is_floating or \
+            b.static_dims is None or None in b.static_dims:
         return False
-    end = b.dims[0] if end is None else end
-    product.set_input(1, loop.once("_Turned", b, {"T": b.dtype, "begin": begin, "end": end}, (b.dims[1], end - begin)))
+    end = b.static_dims[0] if end is None else end
+    product.set_input(1, loop.once("_Turned", b, {"T": b.dtype, "begin": begin, "end": end}, (b.static_dims[1], end - begin)))
     product.attrs = {**product.attrs, "transpose_b": False}
     out = product.outputs[0]
-    out.dims = (out.dims[0], end - begin)
+    out.static_dims = (out.static_dims[0], end - begin)
     return True
 
 
@@ -215,12 +216,12 @@ def _split_in_loop(op, loop):
     """A number that is added to a part of what has a bias is added to the bias, once before the loop."""
     axis, (_, value) = loop.constant(op.inputs[0]), op.inputs
     add = loop.only(value, op)
-    if add is None or axis is None or value.dims is None or len(value.dims) != 2 or int(axis) not in (1, -1) or \
+    if add is None or axis is None or value.static_dims is None or len(value.static_dims) != 2 or int(axis) not in (1, -1) or \
             value.dtype not in (dtypes.float32, dtypes.float64) or \
             add.opdef not in rules.algebra.sums and add.opdef is not get("BiasAdd"):
         return
-    width = value.dims[1]
-    at = next((i for i, t in enumerate(add.inputs) if loop.stays(t) and t.dims == (width,)), None)
+    width = value.static_dims[1]
+    at = next((i for i, t in enumerate(add.inputs) if loop.stays(t) and t.static_dims == (width,)), None)
     if at is None or len(add.inputs) != 2:
         return
     shift = np.zeros(width, value.dtype.as_numpy_dtype)
@@ -229,12 +230,12 @@ def _split_in_loop(op, loop):
         if user is None or loop.only(part, user) is not op or user.opdef not in rules.algebra.sums or len(user.inputs) != 2:
             continue
         number = next((n for t in user.inputs if t is not part and (n := loop.constant(t)) is not None and not n.ndim), None)
-        if number is not None and user.outputs[0].dims == part.dims:
+        if number is not None and user.outputs[0].static_dims == part.static_dims:
             room[:] = number
             loop.instead(user.outputs[0], part)
     if shift.any():
         bias = add.inputs[at]
-        add.set_input(at, loop.once("AddV2", bias, {"T": bias.dtype}, bias.dims, shift))
+        add.set_input(at, loop.once("AddV2", bias, {"T": bias.dtype}, bias.static_dims, shift))
 
 
 @rules.loops.improve(get("SplitV"))
@@ -244,7 +245,7 @@ def _split_v_in_loop(op, loop):
     sizes, axis = (loop.constant(t) for t in op.inputs[1:])
     wanted = [i for i, t in enumerate(op.outputs) if loop.needed(t)]
     if product is None or product.opdef is not mat_mul or len(wanted) != 1 or sizes is None or axis is None or \
-            int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0].dims[1]:
+            int(axis) not in (1, -1) or sizes.min() < 0 or sizes.sum() != product.outputs[0].static_dims[1]:
         return
     at = wanted[0]
     begin = int(sizes[:at].sum())
@@ -330,7 +331,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         if output_type is not None:
             wide = dtypes.as_dtype(output_type)
             a, b = (t if t.dtype.base_dtype == wide else get("Cast")(t, DstT=wide) for t in (a, b))
-        ranks = [None if t._dims is None else len(t._dims) for t in (a, b)]
+        ranks = [None if t.static_dims is None else len(t.static_dims) for t in (a, b)]
         kinds = {a.dtype.base_dtype, b.dtype.base_dtype}
         sparse = (a_is_sparse or b_is_sparse or len(kinds) == 2) and kinds <= {dtypes.float32, dtypes.bfloat16}
         if not sparse and any(r is None or r > 2 for r in ranks):
@@ -382,7 +383,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         product = matmul(left, right)
         if isinstance(a_free, list) and isinstance(b_free, list) and None not in a_free + b_free:
             shape = convert(np.array(a_free + b_free, np.int32))
-            if product._dims == tuple(a_free + b_free):
+            if product.static_dims == tuple(a_free + b_free):
                 return product
             return get("Reshape")(product, shape, name=scope)
         shape = get("ConcatV2")([_sizes(a, a_axes), _sizes(b, b_axes)], 0)
@@ -397,11 +398,11 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
     if isinstance(axes, (int, np.integer)):
         if axes < 0:
             raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
-        if a._dims is not None:
-            if axes > len(a._dims):
+        if a.static_dims is not None:
+            if axes > len(a.static_dims):
                 raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}. "
-                                 f"Received {axes}, vs tensor dimensions {len(a._dims)}.")
-            return list(range(len(a._dims) - axes, len(a._dims))), list(range(axes))
+                                 f"Received {axes}, vs tensor dimensions {len(a.static_dims)}.")
+            return list(range(len(a.static_dims) - axes, len(a.static_dims))), list(range(axes))
         rank = get("Rank")(a)
         return get("Range")(rank - axes, rank, 1), list(range(axes))
     if isinstance(axes, (list, tuple)):
@@ -424,19 +425,19 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
 
 def _as_matrix(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Any]:
     """`t` as a matrix [free, summed] (or the other way round), and its free sizes (None: not even their number)."""
-    if isinstance(axes, list) and t._dims is not None:
-        rank = len(t._dims)
+    if isinstance(axes, list) and t.static_dims is not None:
+        rank = len(t.static_dims)
         for i in axes:
             if not -rank <= i < rank:
                 raise ValueError(f"axis {i} is out of range for a tensor of rank {rank}")
         axes = [i % rank for i in axes]
         free = [i for i in range(rank) if i not in axes]
         perm = free + axes if last else axes + free
-        sizes = [t._dims[i] for i in free]
+        sizes = [t.static_dims[i] for i in free]
         moved = t if perm == list(range(rank)) else get("Transpose")(t, convert(np.array(perm, np.int32)))
         if len(free) == 1 and len(axes) == 1:
             return moved, sizes
-        return get("Reshape")(moved, _matrix_shape(t, [t._dims[i] for i in axes], sizes, axes, last)), sizes
+        return get("Reshape")(moved, _matrix_shape(t, [t.static_dims[i] for i in axes], sizes, axes, last)), sizes
     perm, matrix = _dynamic(t, axes, last)
     return get("Reshape")(get("Transpose")(t, perm), matrix), None
 

@@ -143,7 +143,7 @@ def _euclidean(x, axes, keep):
 
 
 sum_op = _numeric("Sum", lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype), unsigned.wrapping)
-rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op.inputs[0].dims or ()) == 2 and \
+rules.loops.sums_rows[sum_op] = lambda op: not op.attrs["keep_dims"] and len(op.inputs[0].static_dims or ()) == 2 and \
     op.inputs[1].op.opdef.constant and op.inputs[1].op.attrs["value"].reshape(-1).tolist() == [0]
 prod_op = _numeric("Prod", _prod, unsigned.wrapping)
 max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered)
@@ -171,7 +171,7 @@ any_op.kernel(_kernel(torch.any))
 def reduced_shape(input_shape: Any, axes: Any) -> Tensor:
     """The shape of a reduction of `input_shape` over `axes` that keeps its rank: 1 where it reduces."""
     shape = get("Cast")(input_shape, DstT=dtypes.int32) if input_shape.dtype != dtypes.int32 else input_shape
-    known, rank = constant_value(axes), input_shape._dims[0] if input_shape._dims is not None else None
+    known, rank = constant_value(axes), input_shape.static_dims[0] if input_shape.static_dims is not None else None
     if known is not None and rank is not None:
         gone = np.zeros(rank, np.int32)
         gone[known.reshape(-1)] = 1
@@ -188,10 +188,10 @@ class _Reduced:
     def __init__(self, op: Any):
         self.op, self.keep = op, op.attrs["keep_dims"]
         x, axes = op.inputs[0], constant_value(op.inputs[1])
-        self.dims = x._dims if x._dims is not None and None not in x._dims else None
+        self.dims = x.static_dims if x.static_dims is not None and None not in x.static_dims else None
         self.axes = None
-        if axes is not None and x._dims is not None:
-            self.axes = sorted(_normalized(axes.reshape(-1).tolist(), len(x._dims), ValueError))
+        if axes is not None and x.static_dims is not None:
+            self.axes = sorted(_normalized(axes.reshape(-1).tolist(), len(x.static_dims), ValueError))
         self._shape: Any = None
 
     def input_shape(self) -> Tensor:
@@ -217,8 +217,8 @@ class _Reduced:
 
     def count(self, dtype: Any) -> Tensor:
         """How many elements each output comes from."""
-        if self.axes is not None and all(self.op.inputs[0]._dims[i] is not None for i in self.axes):
-            return convert(int(np.prod([self.op.inputs[0]._dims[i] for i in self.axes], dtype=np.int64)), dtype)
+        if self.axes is not None and all(self.op.inputs[0].static_dims[i] is not None for i in self.axes):
+            return convert(int(np.prod([self.op.inputs[0].static_dims[i] for i in self.axes], dtype=np.int64)), dtype)
         size = get("Size")(self.op.inputs[0])
         return get("Cast")(size // get("Maximum")(get("Size")(self.op.outputs[0]), 1), DstT=dtype)
 
@@ -291,9 +291,9 @@ def reduction_axes(x: Tensor, axis: Any) -> Any:
     """The axis argument; all axes if it is None."""
     if axis is not None:
         return axis
-    if x._dims is None:
+    if x.static_dims is None:
         return get("Range")(0, get("Rank")(x), 1)
-    rank = len(x._dims)
+    rank = len(x.static_dims)
     if not context.executing_eagerly():
         return convert(np.arange(rank, dtype=np.int32))
     if rank not in _ALL:
@@ -311,7 +311,7 @@ def reduce(definition: OpDef, input_tensor: Any, axis: Any, keepdims: Any, name:
     x = convert(input_tensor, dtype, "input_tensor") if not isinstance(input_tensor, Tensor) else input_tensor
     axes = reduction_axes(x, axis)
     out = definition(x, axes, keep_dims=keep, name=name)
-    if axis is None and not keep and out._dims is None:
+    if axis is None and not keep and out.static_dims is None:
         out.set_shape(())
     return out
 

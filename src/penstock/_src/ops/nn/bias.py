@@ -25,7 +25,7 @@ _FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
 bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
 bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
 bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
-rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].dims or ()) == 2
+rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].static_dims or ()) == 2
 
 
 def _channel_axis(rank: int, data_format: str) -> int:
@@ -69,12 +69,12 @@ def _bias_add_prepare(known):
 
 @rules.fusion.fuse(bias_add_op)
 def _bias_add_fuse(op, f):
-    if op.inputs[0].dims is None or _channel_axis(len(op.inputs[0].dims), op.attrs["data_format"]) \
-            != len(op.inputs[0].dims) - 1:
+    if op.inputs[0].static_dims is None or _channel_axis(len(op.inputs[0].static_dims), op.attrs["data_format"]) \
+            != len(op.inputs[0].static_dims) - 1:
         return None
     made = matmul.fuse_bias(op, f, *op.inputs) or conv.fuse_bias(op, f, *op.inputs)
-    row = op.inputs[1].dims
-    if made is None and row and None not in row and row == op.inputs[0].dims[-1:] and f.on_host(op) and \
+    row = op.inputs[1].static_dims
+    if made is None and row and None not in row and row == op.inputs[0].static_dims[-1:] and f.on_host(op) and \
             op.attrs["T"] is dtypes.float32:
         return f.make("AddV2", op.inputs, {"T": op.attrs["T"]}, op)      # it may be joined with what follows
     return made
@@ -119,7 +119,7 @@ def _relu_bias_grad_kernel(gradients, features):
 
 @rules.fusion.fuse(bias_add_grad)
 def _bias_add_grad_fuse(op, f):
-    grad, rank = op.inputs[0], len(op.inputs[0].dims or ())
+    grad, rank = op.inputs[0], len(op.inputs[0].static_dims or ())
     made = f.maker(grad, op)
     if made is None or not rank or _channel_axis(rank, op.attrs["data_format"]) != rank - 1:
         return None

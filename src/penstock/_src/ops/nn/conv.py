@@ -332,7 +332,7 @@ _LEAST_PACKED = 1 << 11      # elements of a filter that takes time to rearrange
 def _pack(known: Known, **fixed: Any) -> Any:
     """How a filter that stays is arranged: for oneDNN, if it is large."""
     p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
-    if p is None or p.empty or not torch.backends.mkldnn.is_available() or known.op._inputs[0]._dtype.name != "float32" or \
+    if p is None or p.empty or not torch.backends.mkldnn.is_available() or known.op.inputs[0].dtype.name != "float32" or \
             math.prod(p.filter) < _LEAST_PACKED:
         return None
     return p.pack
@@ -491,10 +491,10 @@ def fuse_batch_norm(op: Any, f: Any) -> Any:
             any(f.users(t) != [] for t in op.outputs[1:]):
         return None
     fused = _FUSED.get(made.opdef) or (made.type if made.attrs.get("fused_ops") == ["BiasAdd"] else None)
-    channels = op.outputs[0].dims and op.outputs[0].dims[-1:]
+    channels = op.outputs[0].static_dims and op.outputs[0].static_dims[-1:]
     if fused not in _FUSED.values() or made.attrs["data_format"] != "NHWC" or not channels or None in channels or \
-            None in (made.inputs[1].dims or (None,)) or \
-            any(t.dims != channels for t in (*op.inputs[1:], *made.inputs[2:])):
+            None in (made.inputs[1].static_dims or (None,)) or \
+            any(t.static_dims != channels for t in (*op.inputs[1:], *made.inputs[2:])):
         return None
     x, filter, *bias = made.inputs
     attrs = {"T": op.attrs["T"], "N": len(bias), "epsilon": op.attrs["epsilon"]}

@@ -284,7 +284,7 @@ def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: Any, pa
     """The transpose of a convolution in as many dimensions as `output_shape` says."""
     with name_scope(name, "conv_transpose", [input, filters, output_shape]) as scope:
         if isinstance(output_shape, Tensor):
-            n = output_shape._dims[0] - 2
+            n = output_shape.static_dims[0] - 2
         elif isinstance(output_shape, Sized):
             n = len(output_shape) - 2
         else:
@@ -323,9 +323,9 @@ def _check_channels(input: Tensor, filters: Tensor, n: int, data_format: str) ->
     for what, t in (("input", input), ("filter", filters)):
         if t.shape.rank not in (None, n + 2):
             raise ValueError(f"{what} tensor must have rank {n + 2}")
-    if input._dims is None or filters._dims is None:
+    if input.static_dims is None or filters.static_dims is None:
         return
-    channels, wanted = input._dims[windows.channel_axis(data_format)], filters._dims[n]
+    channels, wanted = input.static_dims[windows.channel_axis(data_format)], filters.static_dims[n]
     if channels is not None and wanted and channels % wanted:
         raise ValueError("number of input channels does not match corresponding dimension of filter, "
                          f"{channels} != {wanted}")
@@ -364,13 +364,13 @@ def atrous_conv2d_transpose(value: Any, filters: Any, output_shape: Any, rate: i
     """The transpose (gradient) of `atrous_conv2d`; `filters` is [height, width, out, in]."""
     with name_scope(name, "atrous_conv2d_transpose", [value, filters, output_shape]) as scope:
         value, filters = convert(value, name="value"), convert(filters, name="filters")
-        v, f = shapes.rank_is(value._dims, 4), shapes.rank_is(filters._dims, 4)
+        v, f = shapes.rank_is(value.static_dims, 4), shapes.rank_is(filters.static_dims, 4)
         if not shapes.compatible(v[3:], f[3:]):
             raise ValueError(f"value's input channels does not match filters' input channels, {v[3]} != {f[3]}")
         if rate < 1:
             raise ValueError(f"rate {rate} cannot be less than one")
         sizes = convert(output_shape, name="output_shape")
-        if not shapes.compatible(sizes._dims, (4,)):
+        if not shapes.compatible(sizes.static_dims, (4,)):
             raise ValueError(f"output_shape must have shape (4,), got {sizes.shape}")
         if isinstance(output_shape, (tuple, list, np.ndarray)) and not isinstance(output_shape[3], Tensor) \
                 and not shapes.compatible(f[2:3], (int(output_shape[3]),)):
@@ -421,7 +421,7 @@ def separable_conv2d(input: Any, depthwise_filter: Any, pointwise_filter: Any, s
         input = convert(input, name="tensor_in")
         depthwise_filter = convert(depthwise_filter, name="depthwise_filter")
         pointwise_filter = convert(pointwise_filter, name="pointwise_filter")
-        point = shapes.rank_is(pointwise_filter._dims, 4)
+        point = shapes.rank_is(pointwise_filter.static_dims, 4)
         for size in point[:2]:
             if size not in (None, 1):
                 raise ValueError(f"pointwise_filter must have height and width of 1, got {pointwise_filter.shape}")
@@ -448,9 +448,9 @@ def with_space_to_batch(input: Any, dilation_rate: Any, padding: str, op: Callab
     rate = convert(dilation_rate, np.int32, name="dilation_rate")
     if rate.shape.rank not in (None, 1):
         raise ValueError("rate must be rank 1")
-    if rate._dims is None or rate._dims[0] is None:
+    if rate.static_dims is None or rate.static_dims[0] is None:
         raise ValueError("rate must have known shape")
-    n = rate._dims[0]
+    n = rate.static_dims[0]
     axes = _spatial_axes(input, n, spatial_dims, data_format)
     value = static(rate)
     if value is not None:
@@ -496,7 +496,7 @@ def _base_paddings(filter_shape: Any, n: int, rate: Any, padding: str) -> Any:
 
 def _block_paddings(input: Tensor, axes: list[int], base: Any, rate: Tensor) -> tuple[Any, Any]:
     """Paddings that make the space a multiple of the rate, and the crops that undo the surplus."""
-    dims = None if input._dims is None else [input._dims[a] for a in axes]
+    dims = None if input.static_dims is None else [input.static_dims[a] for a in axes]
     if dims is None or None in dims:
         shape = shape_of(input)
         dims = get("Pack")([shape[a] for a in axes])
@@ -512,5 +512,5 @@ def _spread(per_axis: Any, fill: int, axes: list[int]) -> Any:
     if value is not None:
         blank = np.full(value.shape[1:], fill, value.dtype)
         return np.stack([blank if i is None else value[i] for i in rows])
-    blank = np.full([d or 2 for d in per_axis._dims[1:]], fill, np.int32)
+    blank = np.full([d or 2 for d in per_axis.static_dims[1:]], fill, np.int32)
     return get("Pack")([blank if i is None else per_axis[i] for i in rows])

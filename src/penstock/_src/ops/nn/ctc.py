@@ -226,7 +226,7 @@ def _blank_last(logits: Tensor, values: Tensor, blank_index: int) -> tuple[Tenso
     """Logits with the blank moved to the end, and labels that are numbered to match."""
     classes = shape_of(logits)[2]
     blank = blank_index if blank_index >= 0 else classes + blank_index
-    if isinstance(blank, (int, np.integer)) and logits._dims is not None and logits._dims[2] == blank + 1:
+    if isinstance(blank, (int, np.integer)) and logits.static_dims is not None and logits.static_dims[2] == blank + 1:
         return logits, values
     parts = [logits[:, :, :blank], logits[:, :, blank + 1:], logits[:, :, blank:blank + 1]]
     limit = blank if not isinstance(blank, Tensor) else get("Cast")(blank, DstT=values.dtype.base_dtype)

@@ -25,10 +25,10 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
     if isinstance(noise_shape, Tensor):
         return noise_shape
     try:
-        dims = TensorShape(noise_shape)._dims
+        dims = TensorShape(noise_shape).static_dims
     except (TypeError, ValueError):
         return noise_shape
-    own = x._dims
+    own = x.static_dims
     if dims is None or own is None or len(dims) != len(own):
         return noise_shape
     return [x if d is None else d for d, x in zip(dims, own, strict=True)]
@@ -49,7 +49,7 @@ def _dropout(x: Any, rate: Any, noise_shape: Any, draw: Callable, name: str | No
         else:
             rate = static(convert(rate, x.dtype.base_dtype)).item()
         if isinstance(rate, Tensor):
-            if rate._dims not in (None, ()):
+            if rate.static_dims not in (None, ()):
                 raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {rate}")
         elif rate == 0:
             return x

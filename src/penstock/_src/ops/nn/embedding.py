@@ -94,7 +94,7 @@ def _sharded(tables: list, ids: Any, strategy: str, scope: str, max_norm: Any, t
     out = tf.raw_ops.ParallelDynamicStitch(indices=places, data=parts, name=scope)
     static = out.shape[1:] if transform is not None else _row_shape(tables)
     if static.is_fully_defined():
-        row: Any = list(static._dims)
+        row: Any = list(static.static_dims)
     else:
         row = tf.shape(out)[1:] if transform is not None else tf.shape(tables[0])[1:]
     out = tf.reshape(out, tf.concat([tf.shape(ids), convert(row, dtypes.int32)], 0))
@@ -118,7 +118,7 @@ def _assign(ids: Any, tables: list, strategy: str) -> tuple[Any, Any]:
         return ids % n, ids // n
     if strategy != "div":
         raise ValueError(f"Unrecognized partition strategy: {strategy}")
-    sizes = [None if t.shape._dims is None else t.shape._dims[0] for t in tables]
+    sizes = [None if t.shape.static_dims is None else t.shape.static_dims[0] for t in tables]
     if all(s is not None for s in sizes):
         total = tf.constant(sum(sizes), ids.dtype)  # type: ignore[arg-type]
     else:
@@ -219,7 +219,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse
     tables = shards(embedding_weights)
     _same_float_type(tables, sparse_weights)
     with tf.name_scope(name, "embedding_lookup", [*tables, sparse_ids.values]) as scope:
-        outer_rank = sparse_ids.dense_shape.shape._dims
+        outer_rank = sparse_ids.dense_shape.shape.static_dims
         outer_rank = outer_rank[0] - 1 if outer_rank is not None and outer_rank[0] is not None \
             else tf.size(sparse_ids.dense_shape) - 1
         original = sparse_ids.dense_shape

@@ -565,7 +565,7 @@ def _statistics(x: Any, axes: Any, shift: Any, keepdims: bool | None, name: str 
     with name_scope(name, "sufficient_statistics", [x, shift]):
         x = convert(x, name="x")
         dtype = x.dtype.base_dtype
-        dims = None if x._dims is None else [x._dims[a] for a in axes]
+        dims = None if x.static_dims is None else [x.static_dims[a] for a in axes]
         if dims is not None and None not in dims:
             counts = convert(math.prod(dims), dtype)  # type: ignore[arg-type]
         else:

@@ -83,8 +83,8 @@ volume_patches_op.kernel(lambda input, *, ksizes, strides, padding: _patches(
 
 def _patches_gradient(x: Tensor, grad: Tensor, patches: Any) -> Tensor:
     """Each element of a patch is added to the pixel it came from; patches of pixel numbers say which one that is."""
-    if known(x._dims):
-        batch, *space, depth = x._dims
+    if known(x.static_dims):
+        batch, *space, depth = x.static_dims
         pixels: Any = math.prod(space)
         numbers: Any = np.arange(1, pixels + 1, dtype=np.int32).reshape(1, *space, 1)
     else:

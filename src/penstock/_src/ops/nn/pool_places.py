@@ -44,7 +44,7 @@ def _max_pool_grad_places_kernel(grad, places, *, ksize, strides, padding, heigh
 
 def fuse_grad(op: Any, f: Any, forward: Any) -> Any:
     """A MaxPoolGrad whose pooling, `forward`, is in the same step; None if these ops cannot stand for them."""
-    dims = forward.inputs[0].dims
+    dims = forward.inputs[0].static_dims
     if not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or op.attrs["data_format"] != "NHWC" or \
             dims is None or None in dims[1:3] or op.attrs["ksize"][1] * op.attrs["ksize"][2] >= images.NOWHERE or \
             forward.attrs.get("relu") or not images.available():       # with a ReLU: its places are another gradient's

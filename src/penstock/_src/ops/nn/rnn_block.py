@@ -316,7 +316,7 @@ def _lstm_cell_gradient(op, *grads):
                                                         use_peephole=op.attrs["use_peephole"])
     mat_mul = get("MatMul")
     both = mat_mul(gates, w, transpose_b=True)
-    size = x._dims[1] if x._dims is not None and x._dims[1] is not None else get("Shape")(x)[1]
+    size = x.static_dims[1] if x.static_dims is not None and x.static_dims[1] is not None else get("Shape")(x)[1]
     w_grad = mat_mul(get("ConcatV2")([x, op.inputs[2]], 1), gates, transpose_a=True)
     return both[:, :size], cs_prev_grad, both[:, size:], w_grad, wci, wcf, wco, get("Sum")(gates, [0])
 

@@ -182,7 +182,7 @@ def _xent_gradient(op, grad_loss, grad_grad):
     if not _is_zero(grad_grad):
         to_labels = to_labels - grad_grad
     to_logits = _to_logits(op, grad_loss, grad_grad)
-    if not shapes.compatible(logits._dims, labels._dims):
+    if not shapes.compatible(logits.static_dims, labels.static_dims):
         return unbroadcast(to_logits, logits, labels), unbroadcast(to_labels, labels, logits)
     return to_logits, to_labels
 
@@ -282,7 +282,7 @@ def _precise(logits: Tensor, half_types: tuple) -> Tensor:
 
 def _rows(x: Tensor) -> Tensor:
     """All axes but the last made one."""
-    dims = x._dims
+    dims = x.static_dims
     if dims is not None and len(dims) == 2:
         return x
     if dims is not None and dims and dims[-1]:
@@ -314,11 +314,11 @@ def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Ten
             precise, labels = _axis_to_end(precise, axis), _axis_to_end(labels, axis)
         cost = xent(_rows(precise), _rows(labels), name=scope).loss
         if rank != 2:
-            dims = precise._dims
+            dims = precise.static_dims
             shape = np.array(dims[:-1], np.int32) if dims is not None and known(dims[:-1]) else shape_of(precise)[:-1]
             cost = get("Reshape")(cost, shape)
-        if logits._dims is not None and not hasattr(cost, "_value"):
-            rest = list(logits._dims)
+        if logits.static_dims is not None and not hasattr(cost, "_value"):
+            rest = list(logits.static_dims)
             del rest[axis]
             cost.set_shape(rest)
         return cast(cost, logits.dtype.base_dtype)
@@ -425,8 +425,8 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> bool:
     if rank is not None and labels.shape.rank not in (None, rank - 1):
         raise ValueError(f"`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: labels.shape={labels.shape} "
                          f"of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}")
-    both = known(labels._dims) and rank is not None and known(logits._dims[:-1])
-    if both and labels._dims != logits._dims[:-1]:
+    both = known(labels.static_dims) and rank is not None and known(logits.static_dims[:-1])
+    if both and labels.static_dims != logits.static_dims[:-1]:
         raise ValueError(f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: labels.shape="
                          f"{labels.shape} and logits.shape={logits.shape}")
     return both
@@ -441,7 +441,7 @@ def sparse_softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, name: 
 
 # -- logistic and Poisson losses -------------------------------------------------------------------------------------
 def _same_shapes(a: Tensor, b: Tensor, names: str) -> None:
-    if not shapes.compatible(a._dims, b._dims):
+    if not shapes.compatible(a.static_dims, b.static_dims):
         raise ValueError(f"{names} must have the same shape ({a.shape} vs {b.shape})")
 
 

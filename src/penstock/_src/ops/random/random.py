@@ -244,8 +244,8 @@ def _random_gamma_grad_kernel(alpha, sample):
 def gamma_gradient(alpha: Tensor, sample: Tensor, grad: Tensor) -> Tensor:
     """The gradient of samples by alpha (implicit reparameterization), summed over the samples of each alpha."""
     by_alpha = grad * random_gamma_grad(alpha, sample)
-    if sample._dims is not None and alpha._dims is not None:
-        axes: Any = list(range(len(sample._dims) - len(alpha._dims)))
+    if sample.static_dims is not None and alpha.static_dims is not None:
+        axes: Any = list(range(len(sample.static_dims) - len(alpha.static_dims)))
     else:
         axes = get("Range")(0, get("Rank")(sample) - get("Rank")(alpha), 1)
     return get("Sum")(by_alpha, convert(axes, dtypes.int32))

@@ -23,7 +23,7 @@ def _check(input: Tensor, type: int, n: int | None, axis: int, norm: str | None)
     if type == 1:
         if norm == "ortho":
             raise ValueError("Normalization is not supported for the Type-I DCT.")
-        size = input.shape._dims[-1] if input.shape.rank else None
+        size = input.shape.static_dims[-1] if input.shape.rank else None
         if size is not None and size < 2:
             raise ValueError("Type-I DCT requires the dimension to be greater than one.")
     if norm not in (None, "ortho"):
@@ -31,7 +31,7 @@ def _check(input: Tensor, type: int, n: int | None, axis: int, norm: str | None)
 
 
 def _length(x: Tensor) -> Any:
-    size = x.shape._dims[-1] if x.shape.rank else None
+    size = x.shape.static_dims[-1] if x.shape.rank else None
     return tf.shape(x)[-1] if size is None else size
 
 

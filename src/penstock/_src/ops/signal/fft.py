@@ -33,8 +33,8 @@ def _check_rank(x: torch.Tensor, rank: int) -> None:
 # -- complex transforms -----------------------------------------------------------------------------------------------
 def _size(x: Tensor, rank: int, dtype: Any) -> Any:
     """The number of points of a transform: a number if the shape is known, else a tensor."""
-    if x._dims is not None and None not in x._dims[-rank:]:
-        return float(np.prod(x._dims[-rank:]))
+    if x.static_dims is not None and None not in x.static_dims[-rank:]:
+        return float(np.prod(x.static_dims[-rank:]))
     return get("Cast")(get("Prod")(get("Shape")(x)[-rank:], [0]), DstT=dtype)
 
 
@@ -169,7 +169,7 @@ def _weights(fft_length: Tensor, paired: float, dtype: Any) -> Tensor:
 
 def _padded_to(x: Tensor, like: Tensor) -> Tensor:
     """`x` with zeros for what the transform cut off `like`."""
-    if x._dims is not None and x._dims == like._dims and None not in x._dims:
+    if x.static_dims is not None and x.static_dims == like.static_dims and None not in x.static_dims:
         return x
     shape = get("Shape")
     missing = shape(like) - shape(x)
@@ -178,7 +178,7 @@ def _padded_to(x: Tensor, like: Tensor) -> Tensor:
 
 # -- public functions of real transforms ------------------------------------------------------------------------------
 def _default_length(x: Tensor, rank: int, forward: bool) -> Tensor:
-    dims = None if x._dims is None else x._dims[-rank:]
+    dims = None if x.static_dims is None else x.static_dims[-rank:]
     if dims is not None and None not in dims:
         last = dims[-1] if forward else max(0, 2 * (dims[-1] - 1))
         return convert([*dims[:-1], last], dtypes.int32)
@@ -191,16 +191,16 @@ def _default_length(x: Tensor, rank: int, forward: bool) -> Tensor:
 def _padded(x: Tensor, fft_length: Tensor, rank: int, forward: bool) -> Tensor:
     """`x` with zeros up to the length that the op needs."""
     lengths = constant_value(fft_length)
-    if x._dims is not None and 0 in x._dims:
+    if x.static_dims is not None and 0 in x.static_dims:
         return x
-    if lengths is not None and lengths.shape == (rank,) and x._dims is not None and None not in x._dims[-rank:]:
+    if lengths is not None and lengths.shape == (rank,) and x.static_dims is not None and None not in x.static_dims[-rank:]:
         needed = [int(n) for n in lengths]
         if not forward:
             needed[-1] = needed[-1] // 2 + 1
-        missing = [max(n - d, 0) for n, d in zip(needed, x._dims[-rank:], strict=True)]
+        missing = [max(n - d, 0) for n, d in zip(needed, x.static_dims[-rank:], strict=True)]
         if not any(missing):
             return x
-        return get("Pad")(x, [[0, 0]] * (len(x._dims) - rank) + [[0, m] for m in missing])
+        return get("Pad")(x, [[0, 0]] * (len(x.static_dims) - rank) + [[0, m] for m in missing])
     if lengths is not None and lengths.shape != (rank,):
         return x                                          # the op says what is wrong
     if not forward:
@@ -249,8 +249,8 @@ def _shift(x: Any, axes: Any, sign: int, name: str | None, scope: str) -> Tensor
         rank = x.shape.rank
         if axes is None:
             axes = list(range(rank)) if rank is not None else get("Range")(0, get("Rank")(x), 1)
-        if isinstance(axes, (int, list, tuple)) and rank is not None and None not in x._dims:
-            shift: Any = [sign * (x._dims[a] // 2) for a in (axes if not isinstance(axes, int) else [axes])]
+        if isinstance(axes, (int, list, tuple)) and rank is not None and None not in x.static_dims:
+            shift: Any = [sign * (x.static_dims[a] // 2) for a in (axes if not isinstance(axes, int) else [axes])]
             shift = shift[0] if isinstance(axes, int) else shift
         else:
             sizes = get("GatherV2")(get("Shape")(x), axes, 0)

@@ -50,7 +50,7 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
         if isinstance(step, int) and step == 0:
             raise errors.invalid("frame_step must not be 0: every frame would begin at the same sample")
         axis = _or_tensor(_scalar(axis, "axis"))
-        samples, dims = _samples(signal, axis), signal.shape._dims
+        samples, dims = _samples(signal, axis), signal.shape.static_dims
         if pad_end:
             convert(pad_value).shape.assert_has_rank(0)
             count = -(-samples // step)
@@ -69,8 +69,8 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
 
 
 def _samples(signal: Tensor, axis: Any) -> Any:
-    if isinstance(axis, int) and signal.shape.rank is not None and signal.shape._dims[axis] is not None:
-        return signal.shape._dims[axis]
+    if isinstance(axis, int) and signal.shape.rank is not None and signal.shape.static_dims[axis] is not None:
+        return signal.shape.static_dims[axis]
     return tf.shape(signal)[axis]
 
 
@@ -98,7 +98,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         signal.shape.with_rank_at_least(2)
         step = _or_tensor(_scalar(frame_step, "frame_step"))
         sizes = tf.shape(signal)
-        known = signal.shape._dims
+        known = signal.shape.static_dims
         frames, length = (sizes[i] if known is None or known[i] is None else known[i] for i in (-2, -1))
         total = length + step * (frames - 1)
         if step is length or step == length and isinstance(step, int):

@@ -145,7 +145,7 @@ def _product_dims(a: tuple | None, b: tuple | None, swap_a: bool, swap_b: bool) 
 for _name in ("Conj", "Identity", "ZerosLike", "StopGradient", "SparseMatrixMul", "SparseMatrixAdd", "SparseMatrixSoftmax",
               "SparseMatrixSparseCholesky", "_SparseMatrixPruned"):
     _DIMS[_name] = lambda op: matrix_dims(op.inputs[0])
-_DIMS["DenseToCSRSparseMatrix"] = lambda op: op.inputs[0]._dims
+_DIMS["DenseToCSRSparseMatrix"] = lambda op: op.inputs[0].static_dims
 _DIMS["SparseTensorToCSRSparseMatrix"] = lambda op: constant_dims(op.inputs[2])
 _DIMS["SparseMatrixTranspose"] = lambda op: _swapped(matrix_dims(op.inputs[0]), True)
 _DIMS["SparseMatrixSparseMatMul"] = lambda op: _product_dims(

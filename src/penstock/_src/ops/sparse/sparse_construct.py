@@ -177,7 +177,7 @@ def _last_of_each(key: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor
 @to_dense_op.gradient
 def _to_dense_gradient(op, grad):
     indices, shape = op.inputs[:2]
-    static = indices._dims
+    static = indices.static_dims
     if static is None:
         rows = get("Reshape")(indices, get("ConcatV2")([[-1], get("Shape")(shape)], 0))
     else:
@@ -186,7 +186,7 @@ def _to_dense_gradient(op, grad):
     total = get("Sum")(grad, get("Range")(0, get("Rank")(grad), 1))
     some = get("Sum")(per_row, [0])
     values = op.inputs[2]
-    of_values = some if values._dims == () else per_row if values._dims is not None else \
+    of_values = some if values.static_dims == () else per_row if values.static_dims is not None else \
         tf.cond(tf.equal(tf.rank(values), 0), lambda: some, lambda: per_row)
     return None, None, of_values, total - some
 

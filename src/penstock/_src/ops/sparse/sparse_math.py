@@ -155,7 +155,7 @@ def sparse_add_v2(a: Any, b: Any, threshold: Any = 0) -> Any:
     threshold = convert(threshold, a.values.dtype.real_dtype.base_dtype, "threshold")
     out = add_op(*parts_of(a), *parts_of(b), threshold)
     a.shape.assert_is_compatible_with(b.shape)
-    static = merge(a.shape._dims, b.shape._dims)
+    static = merge(a.shape.static_dims, b.shape.static_dims)
     if static is not None and None not in static:
         return SparseTensor(out.sum_indices, out.sum_values, list(static))
     return SparseTensor(*out)

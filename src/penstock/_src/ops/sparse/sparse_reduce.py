@@ -116,7 +116,7 @@ def _axes(sp: SparseTensor, axis: Any, old: Any = None) -> Any:
     axis = renamed("axis", axis, "reduction_axes", old)
     if axis is not None:
         return axis
-    rank = sp.dense_shape.shape._dims
+    rank = sp.dense_shape.shape.static_dims
     if rank is not None and rank[0] is not None:
         return convert(np.arange(rank[0], dtype=np.int32))
     return tf.range(0, tf.rank(sp), 1)

@@ -30,7 +30,7 @@ def _maker(name: str, handle: str, kind: type[Accumulator]) -> OpDef:
     @made.kernel
     def _made_kernel(*, dtype, shape, container, shared_name, reduction_type, ctx, node):
         found = shared(ctx, node, container, shared_name, Accumulator,
-                       lambda n: kind(n, dtype, shape._dims, reduction_type, container))
+                       lambda n: kind(n, dtype, shape.static_dims, reduction_type, container))
         if type(found) is not kind or found.dtype != dtype:
             raise errors.invalid(f"Shared accumulator '{found.name}' is a {found.kind} of {found.dtype.name}, but a "
                                  f"{kind.kind} of {dtype.name} was asked for")

@@ -46,7 +46,7 @@ def _barrier_kernel(*, component_types, shapes, capacity, container, shared_name
     if capacity != -1:
         raise errors.invalid("Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce a "
                              "limited capacity.")
-    dims = [s._dims or () for s in shapes]
+    dims = [s.static_dims or () for s in shapes]
     found = shared(ctx, node, container, shared_name, State, lambda name: State(name, component_types, dims, container))
     found.check_same(component_types, dims)
     return found

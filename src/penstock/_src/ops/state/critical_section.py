@@ -178,11 +178,11 @@ class CriticalSection:
 
     def _in_graph(self, lock: Operation) -> Tensor:
         """The handle; in functions that are traced eagerly, what stands for it there."""
-        return lock._inputs[0] if hasattr(self._handle, "_value") else self._handle
+        return lock.inputs[0] if hasattr(self._handle, "_value") else self._handle
 
     def _note(self, made: list[Operation], lock: Operation, exclusive: bool) -> None:
         """Refuses what would wait for itself, and resources that another section has; remembers the execution."""
-        resources = list({id(t): t for o in made for t in o._inputs if t.dtype == dtypes.resource}.values())
+        resources = list({id(t): t for o in made for t in o.inputs if t.dtype == dtypes.resource}.values())
         mine = self._in_graph(lock)
         if any(_same_mutex(t, mine) for t in resources):
             raise ValueError(f"Attempting to lock a CriticalSection {self.name!r} in which we are already running. "
@@ -210,7 +210,7 @@ def _same_mutex(a: Tensor, b: Tensor) -> bool:
 
 def _lock_after_arguments(made: list[Operation], lock: Operation) -> None:
     """What the section uses from outside is there before it is locked: it may need the same lock."""
-    inside = {*made, lock, *lock._control_inputs, *(t.op for t in lock._inputs)}
-    outside = {s: None for o in made for s in (*(t.op for t in o._inputs), *o._control_inputs) if s not in inside}
+    inside = {*made, lock, *lock.control_inputs, *(t.op for t in lock.inputs)}
+    outside = {s: None for o in made for s in (*(t.op for t in o.inputs), *o.control_inputs) if s not in inside}
     if outside:
         lock._add_control_input(group(*outside))

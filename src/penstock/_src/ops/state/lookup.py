@@ -110,7 +110,7 @@ _anonymous("MutableDenseHashTable", "empty_key: key_dtype, deleted_key: key_dtyp
 def _known(shape: Any) -> tuple:
     if not shape.is_fully_defined():
         raise errors.invalid(f"value_shape must be fully defined, got {shape}")
-    return shape._dims
+    return shape.static_dims
 
 
 # -- using ------------------------------------------------------------------------------------------------------------
@@ -145,8 +145,8 @@ def _find_v2_shape(table_handle, keys, default_value, *, Tin, Tout, c):
     if maker is None or maker.opdef is hash_table_v2:
         return None
     _check_types(maker, Tin, Tout)
-    value = maker.attrs["value_shape"]._dims if "value_shape" in maker.attrs else ()
-    key = maker._inputs[0]._dims if maker._inputs else ()
+    value = maker.attrs["value_shape"].static_dims if "value_shape" in maker.attrs else ()
+    key = maker.inputs[0].static_dims if maker.inputs else ()
     if keys is None or key is None:
         return None
     if len(keys) < len(key):
@@ -201,8 +201,8 @@ def _export_table_v2_shape(table_handle, *, Tkeys, Tvalues, c):
     if maker is None or maker.opdef is hash_table_v2:
         return [None, None]
     _check_types(maker, Tkeys, Tvalues)
-    value = maker.attrs["value_shape"]._dims if "value_shape" in maker.attrs else ()
-    key = maker._inputs[0]._dims if maker._inputs else ()
+    value = maker.attrs["value_shape"].static_dims if "value_shape" in maker.attrs else ()
+    key = maker.inputs[0].static_dims if maker.inputs else ()
     return [shapes.concat((None,), key), shapes.concat((None,), value)]
 
 

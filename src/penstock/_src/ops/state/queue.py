@@ -44,7 +44,7 @@ def _maker(name: str, attrs: str, kernel: Any) -> OpDef:
 def _find(kind: type[Queue], ctx: Any, node: Any, container: str, shared_name: str, types: list, shapes: list,
           capacity: int, **options: Any) -> Queue:
     """The queue of that name, which must be the one that is described; or a new one."""
-    dims = [s._dims for s in shapes]
+    dims = [s.static_dims for s in shapes]
     if any(d is None for d in dims):
         raise errors.invalid("The shapes of a queue's components must have a known rank")
 

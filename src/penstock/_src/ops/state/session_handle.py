@@ -139,7 +139,7 @@ class TensorHandle:
         return kept.value
 
 
-rules.fetches.fetched_as[get_handle] = lambda value, tensor, engine: TensorHandle(value, tensor._op.attrs["T"], engine)
+rules.fetches.fetched_as[get_handle] = lambda value, tensor, engine: TensorHandle(value, tensor.op.attrs["T"], engine)
 
 
 @export(v1=["get_session_handle"])

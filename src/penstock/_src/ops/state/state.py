@@ -194,9 +194,9 @@ def _dims_text(dims: Any) -> str:
 def _lookup(ctx: Any, node: Any, container: str, shared_name: str, dtype: Any, shape: Any) -> VariableResource:
     name = shared_name or node.name
     if node.graph is None and not shared_name:            # eager, and private
-        return VariableResource(name, dtype, shape._dims)
+        return VariableResource(name, dtype, shape.static_dims)
     found = ctx.resources.get_or_create(container, name, VariableResource,
-                                        lambda: VariableResource(name, dtype, shape._dims))
+                                        lambda: VariableResource(name, dtype, shape.static_dims))
     if found.dtype != dtype:
         raise errors.invalid(f"Trying to access resource {name} located in container {container or 'localhost'}: "
                              f"expected dtype {dtype.name}, found {found.dtype.name}")
@@ -207,10 +207,10 @@ _GPU = "floating int64 bool"         # integer counters live on the host
 _VARIABLE = "shape: shape, dtype: type, container: string = '', shared_name: string = ''"
 
 variable_v2 = op("VariableV2", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True, gpu=_GPU).no_gradient()
-variable_v2.shape(lambda *, shape: shape._dims)
+variable_v2.shape(lambda *, shape: shape.static_dims)
 
 variable_v1 = op("Variable", "-> ref: Ref(dtype)", _VARIABLE, stateful=True, per_session=True, gpu=_GPU).no_gradient()
-variable_v1.shape(lambda *, shape: shape._dims or None)      # a scalar shape means an unknown one here
+variable_v1.shape(lambda *, shape: shape.static_dims or None)      # a scalar shape means an unknown one here
 
 
 @variable_v2.kernel
@@ -221,7 +221,7 @@ def _variable_v2_kernel(*, shape, dtype, container, shared_name, ctx, node):
 
 temporary_variable = op("TemporaryVariable", "-> ref: Ref(dtype)", "shape: shape, dtype: type, var_name: string = ''",
                         stateful=True).no_gradient()
-temporary_variable.shape(lambda *, shape: shape._dims)
+temporary_variable.shape(lambda *, shape: shape.static_dims)
 
 
 @temporary_variable.kernel
@@ -231,8 +231,8 @@ def _temporary_variable_kernel(*, shape, dtype, var_name, ctx, node):
     if key in ctx.locals:
         raise errors.AlreadyExistsError(None, None, f"TemporaryVariable {name} already exists in this step.")
     if not shape.is_fully_defined():
-        raise errors.invalid(f"TemporaryVariable {name} needs a fully defined shape, got {show(shape._dims)}")
-    made = ctx.locals[key] = VariableResource(name, dtype, shape._dims, torch.zeros(shape._dims, dtype=dtype.torch))
+        raise errors.invalid(f"TemporaryVariable {name} needs a fully defined shape, got {show(shape.static_dims)}")
+    made = ctx.locals[key] = VariableResource(name, dtype, shape.static_dims, torch.zeros(shape.static_dims, dtype=dtype.torch))
     return made
 
 
@@ -425,7 +425,7 @@ def _variable_shape_shape(input, *, c):
 
 
 variable_shape.kernel(lambda input, *, out_type: torch.tensor(tuple(_held(input).shape), dtype=out_type.torch))
-variable_shape.value(lambda op, values: handle_dims(op._inputs[0]))
+variable_shape.value(lambda op, values: handle_dims(op.inputs[0]))
 
 destroy_resource_op = op("DestroyResourceOp", "resource: resource ->", "ignore_lookup_error: bool = True",
                          stateful=True).no_gradient()
@@ -510,6 +510,6 @@ resource_gather_nd.kernel(lambda resource, indices: indexing.gather_nd(_held(res
 def _resource_gather_nd_gradient(op, grad):
     handle, indices = op.inputs
     shape = variable_shape(handle, out_type=indices.dtype.base_dtype)
-    if indices._dims is not None and len(indices._dims) == 2 and indices._dims[-1] == 1:
+    if indices.static_dims is not None and len(indices.static_dims) == 2 and indices.static_dims[-1] == 1:
         return IndexedSlices(grad, get("Squeeze")(indices, squeeze_dims=[-1]), shape), None
     return get("ScatterNd")(indices, grad, shape), None

@@ -207,9 +207,9 @@ def _fuse_factor(op: Any, f: Any, *, into: str) -> Any:
             updates.dtype.base_dtype not in (dtypes.float32, dtypes.float64):
         return None
     rows, factor = product.inputs
-    if factor.dims != ():
+    if factor.static_dims != ():
         rows, factor = factor, rows
-    if factor.dims != () or rows.dims is None or not rows.dims:
+    if factor.static_dims != () or rows.static_dims is None or not rows.static_dims:
         return None
     attrs = {"T": updates.dtype.base_dtype, "Tindices": op.attrs["Tindices"]}
     return f.make(into, [ref, indices, rows, factor], attrs, op)

@@ -254,23 +254,23 @@ class _Resource(_Base):
     def gather(self, indices: Any, name: str | None) -> Tensor:
         """TensorArrayGatherV3."""
         value = v3.gather(self.handle, indices, self.flow, dtype=self.dtype, element_shape=self.element_shape, name=name)
-        if self.element_shape._dims is not None:
-            value.set_shape([None, *self.element_shape._dims])
+        if self.element_shape.static_dims is not None:
+            value.set_shape([None, *self.element_shape.static_dims])
         return value
 
     def concat(self, name: str | None) -> Tensor:
         """TensorArrayConcatV3."""
         rest = self.element_shape[1:]
         value, _ = v3.concat(self.handle, self.flow, dtype=self.dtype, element_shape_except0=rest, name=name)
-        if rest._dims is not None:
-            value.set_shape([None, *rest._dims])
+        if rest.static_dims is not None:
+            value.set_shape([None, *rest.static_dims])
         return value
 
     def unstack(self, value: Any, name: str | None) -> Tensor:
         """A scatter of all rows."""
         with name_scope(name, "TensorArrayUnstack", [self.handle, value]):
             value = self.value(value)
-            rows = value._dims[0] if value._dims else None
+            rows = value.static_dims[0] if value.static_dims else None
             count = convert(rows) if rows is not None else get("Shape")(value)[0]
             return self.scatter(get("Range")(convert(0), count, convert(1)), value, name)
 
@@ -289,7 +289,7 @@ class _Resource(_Base):
             with self._colocated(value):
                 lengths = get("Cast")(lengths, DstT=dtypes.int64)
                 known = constant_value(lengths)
-                if value._dims and known is not None and known.size and known.max() == known.min():
+                if value.static_dims and known is not None and known.size and known.max() == known.min():
                     self.check_shape(TensorShape([int(known[0])]).concatenate(value.shape[1:]))
                 return v3.split(self.handle, value, lengths, self.flow, name=name)
 
@@ -304,7 +304,8 @@ class _Resource(_Base):
 
 def _shape_tensor(shape: TensorShape) -> Any:
     """A static shape as list ops take it."""
-    return convert(-1) if shape._dims is None else convert([-1 if d is None else d for d in shape._dims], dtypes.int32)
+    dims = shape.static_dims
+    return convert(-1) if dims is None else convert([-1 if d is None else d for d in dims], dtypes.int32)
 
 
 class _Listed(_Base):
@@ -366,7 +367,7 @@ class _Listed(_Base):
 
     def concat(self, name: str | None) -> Tensor:
         """TensorListConcatV2."""
-        dims = self.element_shape._dims
+        dims = self.element_shape.static_dims
         shape = convert(-1) if dims is None else convert([-1, *(-1 if d is None else d for d in dims[1:])], dtypes.int32)
         return lists.concat_v2(self.flow, shape, convert([], dtypes.int64), element_dtype=self.dtype, name=name)[0]
 
@@ -393,10 +394,10 @@ class _Listed(_Base):
             self._check_type(value)
             lengths = get("Cast")(lengths, DstT=dtypes.int64)
             known = constant_value(lengths)
-            if value._dims and known is not None and known.size and known.max() == known.min():
+            if value.static_dims and known is not None and known.size and known.max() == known.min():
                 self.check_shape(TensorShape([int(known.reshape(-1)[0])]).concatenate(value.shape[1:]))
-            shape = convert(-1) if value._dims is None else \
-                convert([-1, *(-1 if d is None else d for d in value._dims[1:])], dtypes.int32)
+            shape = convert(-1) if value.static_dims is None else \
+                convert([-1, *(-1 if d is None else d for d in value.static_dims[1:])], dtypes.int32)
             return lists.split(value, shape, lengths, name=name)
 
     def size(self, name: str | None) -> Tensor:
@@ -456,7 +457,7 @@ class _Eager(_Base):
 
     def _or_zero(self, i: int) -> Any:
         if self.items[i] is None:
-            dims = self.element_shape._dims
+            dims = self.element_shape.static_dims
             if dims is None or None in dims:
                 raise errors.invalid(f"Could not read from TensorArray index {i}.  Furthermore, the element shape is not fully "
                                      f"defined: {self.element_shape}.")
@@ -486,7 +487,7 @@ class _Eager(_Base):
     def stack(self, name: str | None) -> Any:
         """All elements, packed."""
         if not self.items:
-            dims = self.element_shape._dims
+            dims = self.element_shape.static_dims
             return get("Fill")(convert([0, *(dims if dims and None not in dims else ())], dtypes.int32), _zero(self.dtype))
         return get("Pack")([self._or_zero(i) for i in range(len(self.items))], name=name)
 
@@ -505,7 +506,7 @@ class _Eager(_Base):
     def unstack(self, value: Any, name: str | None) -> None:
         """Sets the elements to rows."""
         value = self.value(value)
-        rows = get("Unpack")(value, num=value._dims[0], axis=0, name=name)
+        rows = get("Unpack")(value, num=value.static_dims[0], axis=0, name=name)
         if len(rows) > len(self.items) and not self.dynamic:
             raise ValueError(f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self.items)}")
         self.items = list(rows)
@@ -514,7 +515,7 @@ class _Eager(_Base):
         """Sets some elements to rows."""
         value = self.value(value)
         where = convert(indices).numpy().reshape(-1)
-        for i, row in zip(where, get("Unpack")(value, num=value._dims[0], axis=0), strict=True):
+        for i, row in zip(where, get("Unpack")(value, num=value.static_dims[0], axis=0), strict=True):
             self.write(i, row, None)
 
     def split(self, value: Any, lengths: Any, name: str | None) -> None:
@@ -525,7 +526,7 @@ class _Eager(_Base):
         if value.shape.ndims == 0:
             raise errors.invalid(f"Expected value to be at least a vector, but received shape: {value.shape.as_list()}")
         sizes = [int(n) for n in lengths.numpy()]
-        if sum(sizes) != value._dims[0]:
+        if sum(sizes) != value.static_dims[0]:
             raise errors.invalid(f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is {sum(sizes)} "
                                  f"and value's shape is: {value.shape.as_list()} ")
         if not self.dynamic and len(sizes) != len(self.items):
@@ -563,7 +564,7 @@ class TensorArraySpec(TypeSpec):
             if not isinstance(other, TensorArray):
                 return False
             other = TensorArraySpec.from_value(other)
-        return isinstance(other, TensorArraySpec) and self._dtype.is_compatible_with(other._dtype) and \
+        return isinstance(other, TensorArraySpec) and self._dtype.is_compatible_with(other.dtype) and \
             self._element_shape.is_compatible_with(other._element_shape) and self._dynamic_size == other._dynamic_size
 
     def most_specific_compatible_type(self, other: Any) -> TensorArraySpec:

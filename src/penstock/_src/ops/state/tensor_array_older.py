@@ -93,7 +93,8 @@ of_gradients[""].kernel(functools.wraps(_grad_kernel)(lambda *args, **kwargs: _R
 
 pack = op("TensorArrayPack", f"handle: Ref(string), {_FLOW} -> value: dtype", f"dtype: type, {_SHAPE}", stateful=True)
 unpack = op("TensorArrayUnpack", f"handle: Ref(string), value: T, {_FLOW} -> flow_out: float32", "T: type", stateful=True)
-pack.shape(lambda handle, flow_in, *, element_shape: None if element_shape._dims is None else (None, *element_shape._dims))
+pack.shape(lambda handle, flow_in, *, element_shape:
+           None if element_shape.static_dims is None else (None, *element_shape.static_dims))
 unpack.shape(lambda handle, value, flow_in: ())
 
 

@@ -51,13 +51,13 @@ size.shape(lambda handle, flow_in: ())
 
 @gather.shape
 def _gather_shape(handle, indices, flow_in, *, element_shape):
-    dims = element_shape._dims
+    dims = element_shape.static_dims
     return None if dims is None else (indices[0] if indices else None, *dims)
 
 
 @concat.shape
 def _concat_shape(handle, flow_in, *, element_shape_except0):
-    dims = element_shape_except0._dims
+    dims = element_shape_except0.static_dims
     return [None if dims is None else (None, *dims), (None,)]
 
 
@@ -65,12 +65,12 @@ rules.shapes.holder.update({make: "makes", grad_op: "derives"})
 rules.shapes.holder[write] = rules.shapes.holder[scatter] = rules.shapes.holder[split] = "puts"
 rules.shapes.holder[read] = rules.shapes.holder[gather] = "takes"
 rules.shapes.holder[concat] = rules.shapes.holder[size] = rules.shapes.holder[close] = "looks"
-rules.shapes.element[make] = lambda op, dims: op.attrs["element_shape"]._dims
-rules.shapes.element[write] = lambda op, dims: op.inputs[2].dims
-rules.shapes.element[scatter] = lambda op, dims: op.inputs[2].dims[1:] if op.inputs[2].dims else None
-rules.shapes.element[split] = lambda op, dims: (None, *op.inputs[1].dims[1:]) if op.inputs[1].dims else None
+rules.shapes.element[make] = lambda op, dims: op.attrs["element_shape"].static_dims
+rules.shapes.element[write] = lambda op, dims: op.inputs[2].static_dims
+rules.shapes.element[scatter] = lambda op, dims: op.inputs[2].static_dims[1:] if op.inputs[2].static_dims else None
+rules.shapes.element[split] = lambda op, dims: (None, *op.inputs[1].static_dims[1:]) if op.inputs[1].static_dims else None
 rules.shapes.element[read] = lambda op, dims: dims
-rules.shapes.element[gather] = lambda op, dims: None if dims is None else ((op.inputs[1].dims or (None,))[0], *dims)
+rules.shapes.element[gather] = lambda op, dims: None if dims is None else ((op.inputs[1].static_dims or (None,))[0], *dims)
 
 
 _FLOW = torch.zeros(())
@@ -215,7 +215,7 @@ def _array(handle: Any) -> TensorArrayResource:
 def _make_kernel(size, *, dtype, element_shape, dynamic_size, clear_after_read, identical_element_shapes, tensor_array_name):
     if size.ndim:
         raise errors.invalid(f"TensorArray size must be scalar, but had shape: {show(tuple(size.shape))}")
-    return TensorArrayResource(tensor_array_name, dtype, int(size), element_shape._dims, dynamic_size, clear_after_read,
+    return TensorArrayResource(tensor_array_name, dtype, int(size), element_shape.static_dims, dynamic_size, clear_after_read,
                                identical_element_shapes), _FLOW
 
 
@@ -254,7 +254,7 @@ def _gather_kernel(handle, indices, flow_in, *, dtype, element_shape):
         raise errors.invalid(f"Expected indices to be a vector, but received shape: {show(tuple(indices.shape))}")
     items = [array.read(i) for i in indices.tolist()]
     if not items:
-        dims = array.dims if array.dims is not None else element_shape._dims
+        dims = array.dims if array.dims is not None else element_shape.static_dims
         if dims is None or None in dims:
             raise errors.UnimplementedError(None, None, f"TensorArray has size zero, but element shape {show(dims)} is not "
                                             "fully defined. Currently only static shapes are supported when packing "
@@ -294,7 +294,7 @@ def _concat_kernel(handle, flow_in, *, dtype, element_shape_except0):
     array.check_type(dtype, "requested")
     items = [array.read(i) for i in range(array.marked if array.is_grad else len(array.items))]
     if not items:
-        dims = element_shape_except0._dims
+        dims = element_shape_except0.static_dims
         if dims is None or None in dims:
             raise errors.UnimplementedError(None, None, f"TensorArray has size zero, but element_shape_except0 {show(dims)} is "
                                             "not fully defined. Currently only static shapes are supported when concatenating "

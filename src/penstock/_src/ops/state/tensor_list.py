@@ -356,13 +356,13 @@ def _given(c: Any) -> tuple | None:
     """The element shape that an op is given, as far as it is constant."""
     value = c.const("element_shape")
     if value is None:
-        return c.dims("element_shape") if c.input("element_shape")._dims not in ((), None) else None
+        return c.dims("element_shape") if c.input("element_shape").static_dims not in ((), None) else None
     return None if value.ndim == 0 else tuple(None if d < 0 else int(d) for d in value)
 
 
 def _known(c: Any) -> tuple | None:
     """The static shape of the elements of the list that an op takes, from what it is given and from the list."""
-    known = elements_of(c.op._inputs[0])
+    known = elements_of(c.op.inputs[0])
     return _given(c) if known is None else merge(_given(c), known[1])
 
 
@@ -373,7 +373,7 @@ push_back.shape(lambda input_handle, tensor: ())
 
 @push_back_batch.shape
 def _push_back_batch_shape(input_handles, tensor, *, element_dtype, c):
-    known = elements_of(c.op._inputs[0])
+    known = elements_of(c.op.inputs[0])
     if known is not None and known[0] != element_dtype:
         raise ValueError(f"Trying to push to list with wrong element dtype. List has type {known[0].name} but trying to push "
                          f"element with type {element_dtype.name}")
@@ -389,13 +389,13 @@ resize.shape(lambda input_handle, size: ())
 for _op in (empty_list, reserve, from_tensor, split, scatter, scatter_v2):
     rules.lists.elements[_op] = lambda op, i: (op.attrs["element_dtype"], _given(ShapeContext(op)))
 for _op in (push_back, push_back_batch, pop_back, set_item, resize, scatter_into, concat_lists):
-    rules.lists.elements[_op] = lambda op, i: op._inputs[0]
+    rules.lists.elements[_op] = lambda op, i: op.inputs[0]
 
 
 @concat_lists.shape
 def _concat_lists_shape(input_a, input_b, *, element_dtype, c):
     shapes = []
-    for name, t in zip(("input_a", "input_b"), c.op._inputs, strict=True):
+    for name, t in zip(("input_a", "input_b"), c.op.inputs, strict=True):
         known = elements_of(t)
         if known is not None and known[0] != element_dtype:
             raise ValueError(f"{name}.type != element_dtype: {known[0].name} vs. {element_dtype.name}")
@@ -421,8 +421,8 @@ def _gather_shape(input_handle, indices, element_shape, *, c):
 
 @concat.shape
 def _concat_shape(input_handle, *, element_shape, c):
-    known = elements_of(c.op._inputs[0])
-    dims = element_shape._dims if known is None else merge(element_shape._dims, known[1])
+    known = elements_of(c.op.inputs[0])
+    dims = element_shape.static_dims if known is None else merge(element_shape.static_dims, known[1])
     return [None if dims is None else (None, *dims[1:]), (None,)]
 
 
@@ -612,7 +612,7 @@ def _concatenated(source: TensorList, dims: tuple | None, sizes: list | None) ->
 @concat.kernel
 def _concat_kernel(input_handle, *, element_dtype, element_shape):
     source = _typed(_list(input_handle), element_dtype)
-    return _concatenated(source, _merged(source.dims, element_shape._dims), None)
+    return _concatenated(source, _merged(source.dims, element_shape.static_dims), None)
 
 
 @concat_v2.kernel
@@ -623,7 +623,7 @@ def _concat_v2_kernel(input_handle, element_shape, leading_dims, *, element_dtyp
 
 # -- gradients --------------------------------------------------------------------------------------------------------
 def _shape_of(t: Any) -> Any:
-    dims = t._dims
+    dims = t.static_dims
     return convert(list(dims), dtypes.int32) if dims is not None and None not in dims else get("Shape")(t)
 
 
@@ -653,7 +653,7 @@ def zeros_list(handle: Any) -> Any:
 
 @stack.gradient
 def _stack_gradient(op, grad):
-    dims = grad._dims
+    dims = grad.static_dims
     shape = convert(list(dims[1:]), dtypes.int32) if dims is not None and None not in dims[1:] else get("Shape")(grad)[1:]
     return from_tensor(grad, shape), None
 
@@ -678,7 +678,7 @@ def _split_gradient(op, grad):
 @from_tensor.gradient
 def _from_tensor_gradient(op, grad):
     t = op.inputs[0]
-    n = t._dims[0] if t._dims else None
+    n = t.static_dims[0] if t.static_dims else None
     return stack(grad, get("Shape")(t)[1:], element_dtype=t.dtype.base_dtype, num_elements=-1 if n is None else n), None
 
 

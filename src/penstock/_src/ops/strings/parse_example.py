@@ -44,7 +44,7 @@ parse_single = op(
 
 
 def _dense_shape(batch: tuple, shape: Any) -> Any:
-    return None if shape._dims is None else (*batch, *shape._dims)
+    return None if shape.static_dims is None else (*batch, *shape.static_dims)
 
 
 @parse_example.shape
@@ -266,7 +266,7 @@ def parts(made: list[tuple]) -> tuple[list, list, list]:
 @parse_example.kernel(device="cpu")
 def _parse_example_kernel(serialized, names, sparse_keys, dense_keys, dense_defaults, *, sparse_types, Tdense, dense_shapes):
     lists = [(strings.scalar(k, "sparse_keys"), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
-    dense = [dense_feature(strings.scalar(k, "dense_keys"), t, s._dims)
+    dense = [dense_feature(strings.scalar(k, "dense_keys"), t, s.static_dims)
              for k, t, s in zip(dense_keys, Tdense, dense_shapes, strict=True)]
     values, found = _batched(serialized, names, lists, dense, dense_defaults)
     return *parts([listed(v, t) for v, t in zip(values, sparse_types, strict=True)]), found
@@ -284,7 +284,8 @@ def _parse_example_v2_kernel(serialized, names, sparse_keys, dense_keys, ragged_
     single, n = serialized.ndim == 0, len(sparse_types)
     lists = [*zip(sparse_keys.ravel().tolist(), sparse_types, strict=True),
              *zip(ragged_keys.ravel().tolist(), ragged_value_types, strict=True)]
-    dense = [dense_feature(k, t, s._dims) for k, t, s in zip(dense_keys.ravel().tolist(), Tdense, dense_shapes, strict=True)]
+    dense = [dense_feature(k, t, s.static_dims)
+             for k, t, s in zip(dense_keys.ravel().tolist(), Tdense, dense_shapes, strict=True)]
     values, found = _batched(serialized.reshape(-1), names.reshape(-1), lists, dense, dense_defaults)
     ragged = [split(v, t, s) for v, t, s in zip(values[n:], ragged_value_types, ragged_split_types, strict=True)]
     return (*parts([listed(v, t, not single) for v, t in zip(values[:n], sparse_types, strict=True)]),
@@ -296,7 +297,7 @@ def _wanted_once(sparse_keys: Sequence, dense_keys: Sequence, sparse_types: Sequ
                  defaults: list) -> tuple[list, list[Dense], Request]:
     """What ParseSingleExample requests: lists, dense features, and the request."""
     lists, dense, request = _request(tuple(sparse_keys), tuple(dense_keys), tuple(sparse_types), tuple(types),
-                                     tuple([s._dims for s in given]))
+                                     tuple([s.static_dims for s in given]))
     check_defaults(dense, defaults)
     return lists, dense, request
 

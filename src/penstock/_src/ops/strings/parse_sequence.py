@@ -52,7 +52,7 @@ def _shapes(batch: tuple, given: dict) -> list:
     rank, n, m = len(batch), len(given["context_sparse_types"]), len(given["feature_list_sparse_types"])
 
     def dense(name: str, *more: Any) -> list:
-        return [None if s._dims is None else (*batch, *more, *s._dims) for s in given[name]]
+        return [None if s.static_dims is None else (*batch, *more, *s.static_dims) for s in given[name]]
     return [*[(None, rank + 1)] * n, *[(None,)] * n, *[(rank + 1,)] * n, *dense("context_dense_shapes"),
             *[(None, rank + 2)] * m, *[(None,)] * m, *[(rank + 2,)] * m, *dense("feature_list_dense_shapes", None)]
 
@@ -205,7 +205,7 @@ def _parse(rows: list[bytes], names: list[bytes], wanted: _Wanted) -> tuple:
 
 
 def _features(keys: Sequence[bytes], types: Sequence[Any], given: Sequence[Any]) -> list[examples.Dense]:
-    return [examples.dense_feature(k, t, s._dims) for k, t, s in zip(keys, types, given, strict=True)]
+    return [examples.dense_feature(k, t, s.static_dims) for k, t, s in zip(keys, types, given, strict=True)]
 
 
 @parse_sequence.kernel(device="cpu")

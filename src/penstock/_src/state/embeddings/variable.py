@@ -43,7 +43,7 @@ class EmbeddingVariable(BaseResourceVariable):
         if self._key_dtype not in (dtypes.int32, dtypes.int64, dtypes.string):
             raise ValueError(f"Keys must be int32, int64 or string, got {self._key_dtype.name}")
         self._config, self._trainable = config, trainable
-        self._dims: tuple | None = (None, config.dim)
+        self.static_dims: tuple | None = (None, config.dim)
         self.slots: dict[str, float] = {}          # the slots that optimizers asked for, and what they begin with
         with init_scope():
             self._in_graph_mode = not context.executing_eagerly()
@@ -53,7 +53,7 @@ class EmbeddingVariable(BaseResourceVariable):
                 context.current_graph().add_to_collections(checked_collections(collections, trainable), self)
 
     def _build(self, name: str, initializer: Any, pool_rows: int) -> None:
-        attrs = {"dtype": self._dtype, "Tkeys": self._key_dtype, "shape": TensorShape.of(self._dims),
+        attrs = {"dtype": self._dtype, "Tkeys": self._key_dtype, "shape": TensorShape.of(self.static_dims),
                  "config": self._config.to_json()}
         with name_scope(name) as scope:
             own = scope[:-1]
@@ -64,7 +64,7 @@ class EmbeddingVariable(BaseResourceVariable):
             else:
                 self._unique_id = f"{own}_{next(_uid)}"
                 self._handle = EagerTensor(ops.make_table(own, self._dtype, self._key_dtype, attrs["config"]), dtypes.resource)
-            self._handle._handle_dtype, self._handle._handle_dims = self._dtype, self._dims
+            self._handle._handle_dtype, self._handle._handle_dims = self._dtype, self.static_dims
             with name_scope("Initializer"):
                 self._initial_value = convert(self._pool(initializer, pool_rows), self._dtype)
             with colocate_with(self._handle) if self._in_graph_mode else contextlib.nullcontext():
@@ -289,7 +289,7 @@ class KeyedRows(BaseResourceVariable):
             raise TypeError(f"The gradient of embedding variable {variable.name} must be IndexedSlices, got {grad}")
         self.variable, self.prefix, self._global_step = variable, prefix, global_step
         self._raw, self._summed, self._opened = grad, None, None
-        self._dtype, self._dims, self._name = variable._dtype, variable._dims, variable._name
+        self._dtype, self.static_dims, self._name = variable.dtype, variable.static_dims, variable._name
         self._trainable, self._unique_id, self._in_graph_mode = True, variable._unique_id, not context.executing_eagerly()
         self._slot_names = [s for s in variable.slots if s.startswith(prefix + "/")]
 
@@ -315,7 +315,7 @@ class KeyedRows(BaseResourceVariable):
                 handles = ops.kv_rows(self.variable.handle, self._summed[1], N=len(self._slot_names) + 1,   # type: ignore[index]
                                       slots=self._slot_names, initial=[self.variable.slots[s] for s in self._slot_names])
             for h in handles:
-                h._handle_dtype, h._handle_dims = self._dtype, self._dims
+                h._handle_dtype, h._handle_dims = self._dtype, self.static_dims
             self._opened = handles
         return self._opened
 
@@ -348,7 +348,7 @@ class _SlotRows(BaseResourceVariable):
 
     def __init__(self, rows: KeyedRows, name: str):
         self._rows, self._name = rows, f"{rows.variable._shared_name}/{name}:0"
-        self._dtype, self._dims, self._trainable = rows._dtype, rows._dims, False
+        self._dtype, self.static_dims, self._trainable = rows.dtype, rows.static_dims, False
         self._unique_id, self._in_graph_mode = f"{rows._unique_id}/{name}", rows._in_graph_mode
         self._at = rows._slot_names.index(name) + 1
 

@@ -43,7 +43,7 @@ def convert_variables_to_constants_v2(func: Any, lower_control_flow: bool = True
     source, target = func.graph, FuncGraph("frozen", collections={})
     captured = {id(inner) for inner in source.internal_captures}
     arguments = [t for t in source.inputs if id(t) not in captured]
-    known: dict[int, Tensor] = {id(t): target.placeholder(t.dtype, t._dims, t.op.name) for t in arguments}
+    known: dict[int, Tensor] = {id(t): target.placeholder(t.dtype, t.static_dims, t.op.name) for t in arguments}
     values = [_value(outer) for outer, _ in source.captures]
     with target.as_default():
         for value, (outer, inner) in zip(values, source.captures, strict=True):
@@ -75,13 +75,13 @@ def _copied(target: FuncGraph, wanted: list[Tensor], known: dict[int, Tensor], p
     """Copies the ops that tensors need into `target`; `known` has what stands for their inputs, and gets the results."""
     ops: dict[int, Operation] = {}
     for op in needed(wanted, [], set(known)):
-        inputs = [known[id(t)] for t in op._inputs]
+        inputs = [known[id(t)] for t in op.inputs]
         if op.type in _CALLS:
             function = as_function(op.attrs["f"], op.graph)
             inner = {id(t): given for t, given in zip(function.inputs, inputs, strict=True)}
             results = _copied(target, function.outputs, inner, f"{prefix}{op.name}/")
         else:
-            waits = [ops[id(c)] for c in op._control_inputs if id(c) in ops]
+            waits = [ops[id(c)] for c in op.control_inputs if id(c) in ops]
             results = _one(target, op, inputs, prefix + op.name, waits)
             ops[id(op)] = results[0].op if results else None
         known.update((id(old), new) for old, new in zip(op.outputs, results, strict=True))
@@ -90,7 +90,7 @@ def _copied(target: FuncGraph, wanted: list[Tensor], known: dict[int, Tensor], p
 
 def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str, waits: list) -> list[Tensor]:
     """A copy of one op. Where values have taken the place of handles, the op for values."""
-    changed = [old.dtype == dtypes.resource != new.dtype for old, new in zip(op._inputs, inputs, strict=True)]
+    changed = [old.dtype == dtypes.resource != new.dtype for old, new in zip(op.inputs, inputs, strict=True)]
     if changed and changed[0] and op.type in _READERS:
         result = _READERS[op.type](op, *inputs)
         return [result]
@@ -102,10 +102,10 @@ def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str, wait
             raise ValueError(f"Cannot find the ReadVariableOp of {op.name}: {op.type} needs the variable, not its value.")
         attrs["T"] = inputs[0].dtype
         types = [inputs[0].dtype if t == dtypes.resource else t for t in types]
-    made = target.add(op.opdef, target.unique_name(name), inputs, attrs, types, op._counts, waits)
+    made = target.add(op.opdef, target.unique_name(name), inputs, attrs, types, op.counts, waits)
     made._extra.update(op._extra)
     for old, new in zip(op.outputs, made.outputs, strict=True):
-        new._dims = old._dims
+        new.static_dims = old.static_dims
     return list(made.outputs)
 
 
@@ -121,8 +121,8 @@ def _with_functions(target: FuncGraph, op: Operation, attrs: dict[str, Any], inp
         attrs["branches"] = [_function(target, as_function(f, op.graph), operands) for f in attrs["branches"]]
     if "body" in attrs:
         if attrs.get("output_shapes"):
-            attrs["output_shapes"] = [TensorShape.of(new._dims) if old.dtype != new.dtype else shape for shape, old, new
-                                      in zip(attrs["output_shapes"], op._inputs, inputs, strict=True)]
+            attrs["output_shapes"] = [TensorShape.of(new.static_dims) if old.dtype != new.dtype else shape for shape, old, new
+                                      in zip(attrs["output_shapes"], op.inputs, inputs, strict=True)]
         types = [t.dtype for t in inputs]
     return attrs, types
 
@@ -130,7 +130,7 @@ def _with_functions(target: FuncGraph, op: Operation, attrs: dict[str, Any], inp
 def _function(library: FuncGraph, function: GraphFunction, operands: list[Tensor]) -> GraphFunction:
     """The function of a branch or loop, for operands that may be values instead of handles; `library` gets it."""
     target = FuncGraph(function.graph.name, collections={})
-    known = {id(t): target.placeholder(given.dtype, t._dims if given.dtype == t.dtype else given._dims, t.op.name)
+    known = {id(t): target.placeholder(given.dtype, t.static_dims if given.dtype == t.dtype else given.static_dims, t.op.name)
              for t, given in zip(function.inputs, operands, strict=True)}
     target.inputs = list(known.values())
     with target.as_default():

@@ -303,7 +303,7 @@ class _Saving:
                     name = obj._shared_name
                     unique = self._graph.unique_name(name)
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
-                    handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape._dims
+                    handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape.static_dims
                     there.update({id(h): handle for h in _handles(obj)})
                     key = f"{ways[id(obj)]}/.ATTRIBUTES/VARIABLE_VALUE" if id(obj) in ways else name
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)

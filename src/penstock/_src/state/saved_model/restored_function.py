@@ -47,7 +47,7 @@ class RestoredConcreteFunction(ConcreteFunction):
         for c, inner in zip(captures, self.graph.inputs[self._arg_count:], strict=True):
             if isinstance(c, Variable):
                 self.graph.watched_variables[id(c)] = c
-                inner._handle_dtype, inner._handle_dims = c.dtype, c.shape._dims
+                inner._handle_dtype, inner._handle_dims = c.dtype, c.shape.static_dims
             outer = c.handle if isinstance(c, Variable) else c
             self.graph._captures[id(outer)] = (outer, inner)
 

@@ -45,7 +45,7 @@ def _ancestors(root: Operation) -> list[Operation] | None:
         if op.type in _LEAVES:
             continue
         found = found or _is_reference(op)
-        for t in op._inputs:
+        for t in op.inputs:
             if t.op not in state:
                 stack.append((t.op, False))
             elif not state[t.op]:
@@ -63,9 +63,9 @@ def _replaced(op: Operation, made: dict[Operation, Operation], suffix: str) -> O
     if _is_reference(op):
         value = _initialized_value(op)
         return op if value is None else value.op
-    if all(made[t.op] is t.op for t in op._inputs):
+    if all(made[t.op] is t.op for t in op.inputs):
         return op
-    inputs = [made[t.op].outputs[t.value_index] for t in op._inputs]
+    inputs = [made[t.op].outputs[t.value_index] for t in op.inputs]
     return context.current_graph().create_op(_kind(op, inputs), inputs, name=f"{op.name}_{suffix}", attrs={**op.attrs})
 
 

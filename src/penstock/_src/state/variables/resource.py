@@ -66,7 +66,7 @@ class BaseResourceVariable(VariableV1):
 
     _handle: Any
     _dtype: Any
-    _dims: tuple | None
+    static_dims: tuple | None
     _unique_id: str
     _initial_value: Any = None
     _initializer_op: Any = None
@@ -79,7 +79,7 @@ class BaseResourceVariable(VariableV1):
     # -- parts --------------------------------------------------------------------------------------------------------
     handle = property(lambda self: self._handle, doc="The handle that ops take.")
     dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
-    shape = property(lambda self: TensorShape.of(self._dims), doc="The static shape.")
+    shape = property(lambda self: TensorShape.of(self.static_dims), doc="The static shape.")
     op = property(lambda self: self._handle.op, doc="The operation that makes the handle.")
     graph = property(lambda self: self._handle.graph, doc="The graph of the variable.")
     device = property(lambda self: self._handle.device, doc="The device of the variable.")
@@ -99,8 +99,8 @@ class BaseResourceVariable(VariableV1):
 
     def set_shape(self, shape: Any) -> None:
         """Merges what is known about the shape."""
-        self._dims = self.shape.merge_with(shape)._dims
-        self._handle._handle_dims = self._dims
+        self.static_dims = self.shape.merge_with(shape).static_dims
+        self._handle._handle_dims = self.static_dims
 
     def _as_graph_element(self) -> Any:
         return self._graph_element
@@ -352,19 +352,19 @@ class ResourceVariable(BaseResourceVariable):
         with name_scope(name, "Variable", [] if deferred else [initial_value]) as scope:
             own = scope[:-1] if scope else "Variable"
             value = self._initial(initial_value, own, dtype, deferred)
-            self._dims = TensorShape(shape)._dims if shape is not None else value.shape._dims
+            self.static_dims = TensorShape(shape).static_dims if shape is not None else value.shape.static_dims
             self._dtype = value.dtype.base_dtype
             self._name = own + ":0"
             if not self._in_graph_mode:
                 self._unique_id = f"{own}_{next(_uid)}"
-                self._handle = eager_handle(own, self._dtype, self._dims)
+                self._handle = eager_handle(own, self._dtype, self.static_dims)
                 get("AssignVariableOp")(self._handle, value)
                 return
             self._unique_id = own
             self._initial_value = value
-            self._handle = get("VarHandleOp")(shape=TensorShape.of(self._dims), dtype=self._dtype, shared_name=own,
+            self._handle = get("VarHandleOp")(shape=TensorShape.of(self.static_dims), dtype=self._dtype, shared_name=own,
                                               name=scope)
-            _describe(self._handle, self._dtype, self._dims)
+            _describe(self._handle, self._dtype, self.static_dims)
             self._build_ops(value, caching_device)
 
     def _initial(self, initial_value: Any, own: str, dtype: Any, deferred: bool) -> Any:
@@ -398,8 +398,8 @@ class ResourceVariable(BaseResourceVariable):
             raise ValueError("Trying to restore Variable as ResourceVariable.")
         element = self._from_proto(variable_def, import_scope)
         self._handle = element(variable_def.variable_name)
-        self._dtype, self._dims = self._handle.op.attrs["dtype"], self._handle.op.attrs["shape"]._dims
-        _describe(self._handle, self._dtype, self._dims)
+        self._dtype, self.static_dims = self._handle.op.attrs["dtype"], self._handle.op.attrs["shape"].static_dims
+        _describe(self._handle, self._dtype, self.static_dims)
         self._name = self._handle.name
         self._unique_id = self._shared_name
         self._initializer_op = element(variable_def.initializer_name)
@@ -420,7 +420,7 @@ class _UnreadVariable(BaseResourceVariable):
 
     def __init__(self, variable: Any, parent_op: Operation):
         self._handle, self._parent_op = variable._handle, parent_op
-        self._dtype, self._dims = variable._dtype, variable._dims
+        self._dtype, self.static_dims = variable.dtype, variable.static_dims
         self._trainable, self._constraint = variable._trainable, variable._constraint
         self._synchronization, self._aggregation = variable._synchronization, variable._aggregation
         self._in_graph_mode, self._unique_id = True, variable._unique_id

@@ -47,7 +47,7 @@ def _origin(t: Value) -> Value:
     """Where a filter comes from, through reads, casts and the like: ops with one input that keep its shape."""
     while len(t.op.inputs) == 1:
         before = t.op.inputs[0]
-        if before.dims != t.dims and before.dtype.base_dtype.name != "resource":
+        if before.static_dims != t.static_dims and before.dtype.base_dtype.name != "resource":
             break
         t = before
     return t

@@ -88,7 +88,7 @@ def _is_pure(op: Node) -> bool:
     opdef = op.opdef
     return opdef.foldable and not (opdef.stateful or opdef.random or opdef.blocking or opdef.control_flow or opdef.calls or
                                    opdef.client_code or opdef.transfer or opdef.has_refs) and \
-        all(t.dtype.torch is not None and t.dims is not None and None not in t.dims for t in op.outputs)
+        all(t.dtype.torch is not None and t.static_dims is not None and None not in t.static_dims for t in op.outputs)
 
 
 def _pack_rule(t: Value, user: Node, step: StepGraph) -> Callable | None:
@@ -97,7 +97,7 @@ def _pack_rule(t: Value, user: Node, step: StepGraph) -> Callable | None:
 
 
 def _size(t: Value) -> int:
-    return math.prod(t.dims) if t.dims is not None and None not in t.dims else 0
+    return math.prod(t.static_dims) if t.static_dims is not None and None not in t.static_dims else 0
 
 
 def _needed(tensors: list[Value], step: StepGraph, fed: set[int], targets: list[Node], unawaited: set[Node]

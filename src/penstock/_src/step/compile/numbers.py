@@ -21,7 +21,7 @@ _TYPES = (*_LIMITS, dtypes.bool)
 
 def may_be_number(t: Value) -> bool:
     """Whether a tensor is a scalar of a type that Python computes with exactly."""
-    return t.dims == () and t.dtype in _TYPES
+    return t.static_dims == () and t.dtype in _TYPES
 
 
 def sources_of(op: Node) -> Sequence[Value] | None:

@@ -106,7 +106,7 @@ def kernel_of(op: AnyOp, device: str = "cpu") -> Kernel:
     """The kernel of an op, or UnimplementedError."""
     kernel = op.opdef.kernel_for(device)
     if kernel is None:
-        raise errors.UnimplementedError(op.node_def, getattr(op, "origin", op),
+        raise errors.UnimplementedError(op.node_def, op.origin or op,
                                         f"Op {op.type} (node {op.name}) has no kernel for {device}.")
     return kernel
 
@@ -116,10 +116,10 @@ def _opaque(op: Node, in_context: bool) -> Opaque | None:
     opdef = op.opdef
     if opdef in rules.updates.compiled and not op.outputs and updates.available():
         return Opaque("updates")
-    if not all(t.dims is not None and None not in t.dims and t.dtype.torch is not None for t in op.outputs):
+    if not all(t.static_dims is not None and None not in t.static_dims and t.dtype.torch is not None for t in op.outputs):
         return None
     if opdef.random:
-        return Opaque("draws", tuple((t.dims, t.dtype.torch) for t in op.outputs))       # type: ignore[misc]
+        return Opaque("draws", tuple((t.static_dims, t.dtype.torch) for t in op.outputs))       # type: ignore[misc]
     if opdef.stateful:
         return None
     return Opaque("calls" if in_context else "computes") if not in_context or opdef.calls else None
@@ -218,12 +218,12 @@ class Writer:
     def _reusing(self, index: int, op: Node, bound: Callable) -> Callable:
         """The kernel, writing over an input that is large, used for the last time, and made by a kernel of this program."""
         out = op.outputs[0]
-        if out.dims is None or None in out.dims or not out.dtype.is_floating \
-                or math.prod(out.dims) * out.dtype.size < reuse.LEAST:
+        if out.static_dims is None or None in out.static_dims or not out.dtype.is_floating \
+                or math.prod(out.static_dims) * out.dtype.size < reuse.LEAST:
             return bound
         for at, over in rules.program.overwriting[op.opdef].items():
             t = op.inputs[at]
-            if t.dims == out.dims and t.dtype == out.dtype and self.last_use.get(id(t)) == index and \
+            if t.static_dims == out.static_dims and t.dtype == out.dtype and self.last_use.get(id(t)) == index and \
                     t.op.opdef.foldable and t.op.inputs and id(t) not in self.fed and sum(x is t for x in op.inputs) == 1:
                 return reuse.reusing(bound, over, at)
         return bound

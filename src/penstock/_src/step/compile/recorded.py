@@ -58,7 +58,8 @@ def _computes(op: Node) -> bool:
     if opdef.blocking or opdef.control_flow or opdef.client_code or opdef.transfer:
         return False
     if opdef.random or opdef.calls:
-        return (opdef.random or not opdef.stateful) and all(t.dims is not None and None not in t.dims for t in op.outputs) \
+        return (opdef.random or not opdef.stateful) and \
+            all(t.static_dims is not None and None not in t.static_dims for t in op.outputs) \
             and all(t.dtype.base_dtype.torch is not None for t in (*op.inputs, *op.outputs))
     handles = [t for t in op.inputs if t.dtype.base_dtype.torch is None]
     return (not opdef.stateful or opdef.per_session or bool(handles)) and all(

@@ -169,7 +169,7 @@ class _Loop(BlockWriter):
         """The bodies of the functions that an op calls, or chooses from, if they are written in place."""
         if op.opdef not in rules.inlining.in_place or self.placed is not None or self.depth > _DEEP:
             return None
-        if op.opdef in rules.inlining.chooses and op.inputs[0].dims != ():
+        if op.opdef in rules.inlining.chooses and op.inputs[0].static_dims != ():
             return None
         bodies = rules.inlining.in_place[op.opdef](op, self.ctx)
         for body in bodies:

@@ -195,7 +195,7 @@ def _behind(t: Value) -> Value:
 
 def _enter(step: StepGraph, t: Value, like: Node) -> Value:
     attrs = {**like.attrs, "T": t.dtype, "is_constant": True}
-    return step.make(like.opdef, [t], attrs, like, [t.dims], [t.dtype], []).outputs[0]
+    return step.make(like.opdef, [t], attrs, like, [t.static_dims], [t.dtype], []).outputs[0]
 
 
 def _is_number(t: Value, number: int) -> bool:
@@ -203,7 +203,7 @@ def _is_number(t: Value, number: int) -> bool:
     t = _behind(t)
     if t.op.opdef.control_flow == "enter" and t.op.attrs["is_constant"]:
         t = _behind(t.op.inputs[0])
-    return t.op.opdef.constant and t.dims == () and t.dtype.is_integer and int(t.op.attrs["value"]) == number
+    return t.op.opdef.constant and t.static_dims == () and t.dtype.is_integer and int(t.op.attrs["value"]) == number
 
 
 def chooses(frame: Frame) -> bool:
@@ -336,9 +336,9 @@ class Gradient:
         if len(ops) != 2 or len(pushes) != 1 or pushes[0] not in self.before or not self._in_body(pushes[0], self.before):
             return None
         elem, out = pushes[0].inputs[1], pop.outputs[0]
-        if not _known(elem.dims) or elem.dtype.torch is None or elem.dtype._is_ref_dtype or id(out) in self.wanted:
+        if not _known(elem.static_dims) or elem.dtype.torch is None or elem.dtype._is_ref_dtype or id(out) in self.wanted:
             return None
-        out.dims = elem.dims
+        out.static_dims = elem.static_dims
         return pushes[0]
 
     def _in_body(self, op: Node, frame: set[Node]) -> bool:
@@ -375,7 +375,7 @@ class Gradient:
         if op.opdef in rules.algebra.joins:
             return bool(op.inputs) and self._is_joined(_behind(op.inputs[0]).op)
         return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and \
-            _known(op.outputs[0].dims) and op.outputs[0].dtype == dtypes.float32
+            _known(op.outputs[0].static_dims) and op.outputs[0].dtype == dtypes.float32
 
     # -- what is made of saved values -----------------------------------------------------------------------------------
     def _is_ahead(self, t: Value) -> bool:
@@ -388,11 +388,11 @@ class Gradient:
     def _needs_no_loop(self, op: Node) -> bool:
         if op.opdef not in rules.algebra.elementwise or not op.opdef.foldable or id(op.outputs[0]) in self.wanted:
             return False
-        dims = op.outputs[0].dims
-        if not _known(dims) or not dims or not all(_known(t.dims) for t in op.inputs):
+        dims = op.outputs[0].static_dims
+        if not _known(dims) or not dims or not all(_known(t.static_dims) for t in op.inputs):
             return False
         ahead = [t for t in op.inputs if self._is_ahead(t)]
-        return bool(ahead) and all(len(t.dims) == len(dims) for t in ahead) and \
+        return bool(ahead) and all(len(t.static_dims) == len(dims) for t in ahead) and \
             all(self._is_ahead(t) or self._is_outside(t) for t in op.inputs)
 
     def _move_factor(self, op: Node) -> None:
@@ -401,12 +401,12 @@ class Gradient:
         if at is None or not all(self._is_ahead(t) for i, t in enumerate(op.inputs) if i != at):
             return
         found = self._product(op.inputs[at], op)
-        if found is None or found[1].dims != op.outputs[0].dims:
+        if found is None or found[1].static_dims != op.outputs[0].static_dims:
             return
         g, a, product = found
         inputs = list(op.inputs)
         inputs[at] = a
-        made = self.step.make(op.opdef, inputs, op.attrs, op, [a.dims], None, [])
+        made = self.step.make(op.opdef, inputs, op.attrs, op, [a.static_dims], None, [])
         self.ahead[id(made.outputs[0])] = made
         op.opdef, op.attrs = product.opdef, product.attrs
         op.set_inputs([g, made.outputs[0]])
@@ -422,7 +422,7 @@ class Gradient:
         if user is op or user.opdef not in rules.algebra.multiplies or not t.dtype.is_floating:
             return None
         for g, a in (user.inputs, user.inputs[::-1]):
-            if self._is_ahead(a) and not self._is_ahead(g) and _known(a.dims) and a.dims == g.dims:
+            if self._is_ahead(a) and not self._is_ahead(g) and _known(a.static_dims) and a.static_dims == g.static_dims:
                 return g, a, user
         return None
 
@@ -430,7 +430,7 @@ class Gradient:
         """Products with saved values, side by side, are one product with these values side by side."""
         *parts, axis = op.inputs
         found = [self._product(t, op) for t in parts]
-        dims = op.outputs[0].dims
+        dims = op.outputs[0].static_dims
         if len(parts) < 2 or not _known(dims) or not axis.op.opdef.constant or any(f is None for f in found):
             return
         joined = []
@@ -468,7 +468,7 @@ class Gradient:
             attrs = {"T": t.dtype}
             rows = self.step.make("_Rows", [whole], attrs, t.op, [()], [dtypes.variant], [])
             entered = _enter(self.step, rows.outputs[0], self.enter)
-            self.rows[id(t)] = self.step.make("_RowAt", [entered, self.index], attrs, t.op, [t.dims], [t.dtype],
+            self.rows[id(t)] = self.step.make("_RowAt", [entered, self.index], attrs, t.op, [t.static_dims], [t.dtype],
                                               []).outputs[0]
         return self.rows[id(t)]
 
@@ -479,16 +479,16 @@ class Gradient:
             op = t.op
             if op in self.pushes:
                 made = self.step.make("_StackAll", [op.inputs[0].op.inputs[0], self.count],
-                                      {"T": t.dtype, "element_shape": TensorShape(t.dims)}, op, [(None, *t.dims)],
+                                      {"T": t.dtype, "element_shape": TensorShape(t.static_dims)}, op, [(None, *t.static_dims)],
                                       [t.dtype], [])
             elif id(t) in self.ahead:
                 inputs = [self._whole(s) for s in op.inputs]
                 if op.opdef in rules.algebra.joins:
                     inputs[-1] = self._next_axis(op.inputs[-1])
-                made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t.dims)], None, [])
+                made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t.static_dims)], None, [])
                 made.counts = op.counts
             elif op.opdef.constant:
-                made = self.step.make(op.opdef, [], op.attrs, op, [t.dims], None, [])
+                made = self.step.make(op.opdef, [], op.attrs, op, [t.static_dims], None, [])
             else:
                 return op.inputs[0]                        # what stays the same comes in from there
             self.outer[id(t)] = made.outputs[0]

@@ -40,7 +40,7 @@ class _Loop:
         for op in self.step.ops:
             if op in self.ops and self._stays(op):
                 inputs = [self._outside(t) for t in op.inputs]
-                made = self.step.make(op.opdef, inputs, op.attrs, op, [t.dims for t in op.outputs], None, self.waits)
+                made = self.step.make(op.opdef, inputs, op.attrs, op, [t.static_dims for t in op.outputs], None, self.waits)
                 made.counts = op.counts
                 self.outer.update({id(t): new for t, new in zip(op.outputs, made.outputs, strict=True)})
                 moved.append(op)
@@ -58,9 +58,9 @@ class _Loop:
         """What the loop gets in place of `t`, which `op` made; after `waits` in each iteration."""
         like = self.frame.enters[0]
         attrs = {**like.attrs, "T": t.dtype, "is_constant": True}
-        made = self.step.make(like.opdef, [self.outer[id(t)]], attrs, like, [t.dims], [t.dtype], [])
+        made = self.step.make(like.opdef, [self.outer[id(t)]], attrs, like, [t.static_dims], [t.dtype], [])
         if waits:
-            made = self.step.make("Identity", made.outputs, {"T": t.dtype}, op, [t.dims], [t.dtype], waits)
+            made = self.step.make("Identity", made.outputs, {"T": t.dtype}, op, [t.static_dims], [t.dtype], waits)
         return made.outputs[0]
 
     def _waits(self, moved: list[Node]) -> dict[Node, list[Node]]:
@@ -78,7 +78,7 @@ class _Loop:
     def _outside(self, t: Value) -> Value:
         if id(t) in self.outer:
             return self.outer[id(t)]
-        return self.step.make(t.op.opdef, [], t.op.attrs, t.op, [t.dims], None, []).outputs[0]
+        return self.step.make(t.op.opdef, [], t.op.attrs, t.op, [t.static_dims], None, []).outputs[0]
 
     def _stays(self, op: Node) -> bool:
         """Whether an op returns the same in every iteration, and may be computed even if there is none."""

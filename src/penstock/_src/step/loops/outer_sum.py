@@ -151,7 +151,8 @@ def find(variable: list[Value], following: Value, uses: dict[int, int], passes_o
             t = t.op.inputs[0]
         product = t.op
         if product in ops and _adds_up(product) and \
-                uses.get(id(t)) == 1 and t.dims == following.dims and t.dims is not None and None not in t.dims:
+                uses.get(id(t)) == 1 and t.static_dims == following.static_dims and \
+                t.static_dims is not None and None not in t.static_dims:
             return Found(add, product, path)
     return None
 

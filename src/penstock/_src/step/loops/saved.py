@@ -94,7 +94,7 @@ def _is_whole(push: Node, maker: Node, pop: Node, taker: Node) -> bool:
     at, value = push.inputs[1].value_index, _input(taker, pop)
     size = made.rows * made.columns
     return (made.rows, made.columns) == (given.rows, given.columns) and given.sizes[value] == size and \
-        made.results[at] == push.inputs[1].dims and sum(to.tensor == at for _, to in made.written) == 1
+        made.results[at] == push.inputs[1].static_dims and sum(to.tensor == at for _, to in made.written) == 1
 
 
 def _join(maker: Node, taker: Node, pairs: list[tuple[Node, Node]],
@@ -106,7 +106,7 @@ def _join(maker: Node, taker: Node, pairs: list[tuple[Node, Node]],
     results = [push.inputs[1].value_index for push, _ in pairs]
     values = [_input(taker, pop) for _, pop in pairs]
     (push, pop), *others = pairs
-    dims = (len(pairs), *push.inputs[1].dims)                     # type: ignore[misc]
+    dims = (len(pairs), *push.inputs[1].static_dims)                     # type: ignore[misc]
     kept = [t for t in maker.outputs if t.value_index not in results]
     whole = Value(maker, len(kept), push.inputs[1].dtype, dims)
     maker.attrs = {**maker.attrs, "plan": maker.attrs["plan"].with_one_result(results), "M": len(kept) + 1}
@@ -114,7 +114,7 @@ def _join(maker: Node, taker: Node, pairs: list[tuple[Node, Node]],
         t.value_index = i
     maker.outputs = [*kept, whole]
     push.set_input(1, whole)
-    push.outputs[0].dims = pop.outputs[0].dims = dims
+    push.outputs[0].static_dims = pop.outputs[0].static_dims = dims
     taker.attrs = {**taker.attrs, "plan": taker.attrs["plan"].with_one_value(values), "N": len(taker.inputs) - len(pairs) + 1}
     taker.set_inputs([*(t for i, t in enumerate(taker.inputs) if i not in values), pop.outputs[0]])
     taker.counts = (len(taker.inputs),)

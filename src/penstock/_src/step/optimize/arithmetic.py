@@ -47,14 +47,15 @@ def _same_as(op: Node, step: StepGraph) -> Value | None:
     for i, number in rules.neutral.get(opdef, {}).items():
         other = op.inputs[1 - i]
         value = _elements(op.inputs[i], step)
-        if value is not None and other.dims is not None and None not in other.dims and other.dims == out.dims and \
-                _all(value, number):
+        dims = other.static_dims
+        if value is not None and dims is not None and None not in dims and dims == out.static_dims and _all(value, number):
             return other
     if opdef in rules.involution:
         before = op.inputs[0].op
         if before.opdef is opdef and id(op.inputs[0]) not in step.fed:
             return before.inputs[0]
-    if opdef in rules.reshapes and out.dims is not None and None not in out.dims and out.dims == op.inputs[0].dims and (
+    dims = out.static_dims
+    if opdef in rules.reshapes and dims is not None and None not in dims and dims == op.inputs[0].static_dims and (
             len(op.inputs) < 2 or _const(op.inputs[1], step) is not None):
         return op.inputs[0]
     if opdef in rules.reduces:

@@ -27,7 +27,7 @@ def _narrow(op: Node, keep: list[int]) -> None:
         attrs[name] = [as_function(f, op.graph).narrowed(keep) for f in value] if isinstance(value, list) \
             else as_function(value, op.graph).narrowed(keep)
     attrs["Tout"] = [op.outputs[i].dtype.base_dtype for i in keep]
-    attrs["output_shapes"] = [TensorShape.of(op.outputs[i].dims) for i in keep]
+    attrs["output_shapes"] = [TensorShape.of(op.outputs[i].static_dims) for i in keep]
     op.attrs = attrs
     op.outputs = [op.outputs[i] for i in keep]
     for i, t in enumerate(op.outputs):

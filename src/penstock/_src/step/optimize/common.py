@@ -61,5 +61,5 @@ def _plain(value: Any) -> Any:
         return tuple([_plain(v) for v in value])
     if isinstance(value, (str, bytes, int, float, bool, type(None))):
         return type(value), value
-    dims = getattr(value, "_dims", value)
+    dims = getattr(value, "static_dims", value)
     return dims if dims is not value else value

@@ -66,15 +66,15 @@ def _drop_checks(step: StepGraph, passed: dict[Node, list[Node]]) -> None:
 
 def _known(op: Node, step: StepGraph) -> bool:
     if op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills and op.outputs[0].dtype.torch is not None:
-        return all(t.dims is not None and None not in t.dims and not t.dtype._is_ref_dtype for t in op.inputs)
+        return all(t.static_dims is not None and None not in t.static_dims and not t.dtype._is_ref_dtype for t in op.inputs)
     return all(is_const(t) and id(t) not in step.fed for t in op.inputs)
 
 
 def _size(t: Value) -> float:
     """Bytes of a tensor; infinite if it is not known, or not data."""
-    if t.dims is None or None in t.dims or t.dtype.torch is None and t.dtype != dtypes.string:
+    if t.static_dims is None or None in t.static_dims or t.dtype.torch is None and t.dtype != dtypes.string:
         return float("inf")
-    return float(np.prod(t.dims, dtype=float)) * (t.dtype.size or 8)
+    return float(np.prod(t.static_dims, dtype=float)) * (t.dtype.size or 8)
 
 
 def _folded(op: Node, step: StepGraph) -> list[tuple[Value, Value]]:
@@ -110,13 +110,13 @@ class _OfShape:
 def _compute(op: Node) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None where it fails: the run will say so."""
     if op.opdef in rules.folding.fills:
-        return [np.full(t.dims, rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
+        return [np.full(t.static_dims, rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None
     try:
         if op.opdef in rules.algebra.metadata:
-            values: list[Any] = [_OfShape(t.dims) for t in op.inputs]
+            values: list[Any] = [_OfShape(t.static_dims) for t in op.inputs]
         else:
             values = [to_torch(t.op.attrs["value"], t.dtype.base_dtype) for t in op.inputs]
         out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))

@@ -59,7 +59,7 @@ class Fusing:
     def constant(self, t: Value) -> Any:
         """The value of a scalar constant; None if it is no such thing."""
         t = self.source(t)
-        return t.op.attrs["value"] if t.dims == () and is_const(t) and id(t) not in self.step.fed else None
+        return t.op.attrs["value"] if t.static_dims == () and is_const(t) and id(t) not in self.step.fed else None
 
     def users(self, t: Value) -> list[Node] | None:
         """The ops that take `t`, as they are now; None if others see it too, or it has to be made as it is."""
@@ -85,7 +85,7 @@ class Fusing:
         outputs = [*(like.outputs if outputs is None else outputs), *(extra or ())]
         opdef = get(name)
         full = {n: a.default for n, a in opdef.attrs.items()} | attrs
-        made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t.dims for t in outputs],
+        made = self.step.make(opdef, [self.source(t) for t in inputs], full, like, [t.static_dims for t in outputs],
                               [t.dtype for t in outputs])
         made.counts = counts
         return made

@@ -75,20 +75,20 @@ def may_join(step: StepGraph) -> bool:
 
 def _is_large(op: Node) -> bool:
     t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0] if len(op.outputs) == 1 else None
-    dims = None if t is None else t.dims
+    dims = None if t is None else t.static_dims
     return dims is not None and None not in dims and math.prod(dims) >= _LARGE    # type: ignore[type-var,operator]
 
 
 def _is_of_rows(op: Node) -> bool:
     """Whether an op may compute one number for each row of a large array."""
-    dims = op.outputs[0].dims if len(op.outputs) == 1 else None
+    dims = op.outputs[0].static_dims if len(op.outputs) == 1 else None
     return dims is not None and dims[-1:] == (1,)
 
 
 def _shape(op: Node) -> tuple[tuple, int]:
     """The rows and columns of the array that an op works on."""
     t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0]
-    return t.dims[:-1], t.dims[-1]                                   # type: ignore[index,return-value]
+    return t.static_dims[:-1], t.static_dims[-1]                                   # type: ignore[index,return-value]
 
 
 def _in_bodies(ops: Iterable[Node]) -> set[Node]:
@@ -140,7 +140,7 @@ def _is_able(op: Node, step: StepGraph) -> bool:
     if op.opdef in rules.pointwise.reduces and not _reduces_rows(op):
         return False
     source = op.inputs[0] if op.opdef in rules.pointwise.reduces else out
-    dims = source.dims
+    dims = source.static_dims
     if out.dtype not in _TYPES or not dims or None in dims or not 0 < math.prod(dims) <= pointwise.LARGEST:
         return False
     if out.dtype == dtypes.bool and rules.pointwise.instruction.get(op.opdef) == "COPY":
@@ -160,16 +160,17 @@ def _values(op: Node) -> list[Value]:
 def _reduces_rows(op: Node) -> bool:
     """Whether a reduction is one over the last axis."""
     x, axes = op.inputs
-    return x.dims is not None and is_const(axes) and axes.op.attrs["value"].reshape(-1).tolist() in ([-1], [len(x.dims) - 1])
+    return x.static_dims is not None and is_const(axes) and \
+        axes.op.attrs["value"].reshape(-1).tolist() in ([-1], [len(x.static_dims) - 1])
 
 
 def _place(t: Value, dims: tuple) -> tuple[int, ...] | None:
     """How the rows of a tensor lie, from the stride on (see `Columns`), repeated over the shape `dims`; None if otherwise."""
-    if t.dims is None or None in t.dims:
+    if t.static_dims is None or None in t.static_dims:
         return None
-    if math.prod(t.dims) == 1 and len(t.dims) <= len(dims):             # type: ignore[type-var]
+    if math.prod(t.static_dims) == 1 and len(t.static_dims) <= len(dims):             # type: ignore[type-var]
         return (pointwise.SAME,)
-    own = (*(1,) * (len(dims) - len(t.dims)), *t.dims)
+    own = (*(1,) * (len(dims) - len(t.static_dims)), *t.static_dims)
     if own == (*dims[:-1], 1):
         return (pointwise.PER_ROW,)
     if own[-1] != dims[-1] or math.prod(own[:len(own) - len(dims)]) != 1:
@@ -196,7 +197,7 @@ def _number(t: Value, step: StepGraph) -> Any:
     op = t.op
     if op.opdef.control_flow == "enter" and op.attrs["is_constant"] and id(t) not in step.fed:
         t = op.inputs[0]
-    return t.op.attrs["value"] if t.dims == () and is_const(t) and id(t) not in step.fed else None
+    return t.op.attrs["value"] if t.static_dims == () and is_const(t) and id(t) not in step.fed else None
 
 
 def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> list[list[Node]]:
@@ -224,7 +225,7 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
                 level[op] += 1
         elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
-                if level[a] == level[b] and a.outputs[0].dims == b.outputs[0].dims and \
+                if level[a] == level[b] and a.outputs[0].static_dims == b.outputs[0].static_dims and \
                         len(group[a]) + len(group[b]) <= _MOST and len(_widths([*group[a], *group[b]])) <= 1:
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
@@ -293,11 +294,12 @@ class _Group:
                         for k, t in enumerate(parts)]
         given = list(self.given.values())
         truths = [i for i, t in enumerate(given) if t.dtype == dtypes.bool]
-        plan = Plan(self.rows, self.columns, [math.prod(t.dims) for t in given],      # type: ignore[arg-type]
-                    [t.dims for t in outputs], self.terms, written, truths)           # type: ignore[misc]
+        plan = Plan(self.rows, self.columns, [math.prod(t.static_dims) for t in given],      # type: ignore[arg-type]
+                    [t.static_dims for t in outputs], self.terms, written, truths)           # type: ignore[misc]
         last = self.ops[-1]
         attrs = {"N": len(given), "M": len(outputs), "T": dtypes.float32, "plan": plan}
-        made = self.step.make("_Pointwise", given, attrs, last, [t.dims for t in outputs], [t.dtype for t in outputs], [])
+        made = self.step.make("_Pointwise", given, attrs, last, [t.static_dims for t in outputs],
+                              [t.dtype for t in outputs], [])
         made.counts = (len(given),)
         by.update({id(t): other for t, other in zip(outputs, made.outputs, strict=True)})
         for op in self.repeated:
@@ -308,7 +310,7 @@ class _Group:
 
     def _stride(self, t: Value) -> int:
         """How the rows of a result lie."""
-        return self.columns if t.dims == self.dims else pointwise.PER_ROW
+        return self.columns if t.static_dims == self.dims else pointwise.PER_ROW
 
     def _repeat(self) -> None:
         """Finds values of other groups that are computed here again: what light instructions make of values that are read
@@ -334,7 +336,7 @@ class _Group:
 
     def _is_again(self, t: Value) -> bool:
         """Whether a value of another group is one that can be computed here."""
-        return t.op in self.home and t.op not in self.inside and t.dims == self.dims and id(t) not in self.fetched and \
+        return t.op in self.home and t.op not in self.inside and t.static_dims == self.dims and id(t) not in self.fetched and \
             t.op.opdef not in rules.pointwise.over_rows
 
     def _is_stored(self, t: Value) -> bool:
@@ -357,7 +359,7 @@ class _Group:
 
     def _is_small(self, t: Value) -> bool:
         """Whether reading a tensor takes little next to an array of the plan's shape."""
-        return _number(t, self.step) is not None or t.dims != self.dims and (_place(t, self.dims) or (1,))[0] <= 0
+        return _number(t, self.step) is not None or t.static_dims != self.dims and (_place(t, self.dims) or (1,))[0] <= 0
 
     def _is_wanted(self, t: Value, joined: list[Node]) -> bool:
         return id(t) in self.fetched or any(u not in self.inside and u not in joined and (id(t), u) not in self.again
@@ -389,10 +391,10 @@ class _Group:
         number = _number(t, self.step)
         if number is not None:
             return self._read(float(number))
-        if t.dims != self.dims:
+        if t.static_dims != self.dims:
             return self._read(self._columns(t, 0, *_place(t, self.dims)))            # type: ignore[misc]
         whole, offset = (t.op.inputs[1], t.value_index * self.columns) if self._is_part(t) else (t, 0)
-        width: int = whole.dims[-1]                                 # type: ignore[index,assignment]
+        width: int = whole.static_dims[-1]                                 # type: ignore[index,assignment]
         bare = self._without_row(whole)
         if bare is None:
             return self._read(self._columns(whole, offset, width))
@@ -428,14 +430,14 @@ class _Group:
             found = rules.pointwise.without_row[op.opdef](op)
             if found is not None:
                 opdef, inputs, attrs, row = found
-                self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t.dims]), row
+                self.bare[id(t)] = self.step.make(opdef, inputs, attrs, op, [t.static_dims]), row
         return self.bare.get(id(t))
 
     def _is_ours(self, t: Value) -> bool:
         """Whether only ops of this group take a tensor, or parts of it."""
         return id(t) not in self.fetched and id(t) not in self.step.fed and all(
             u in self.inside or u not in self.waited and u.opdef in rules.algebra.divides and
-            all(self._is_part(p) and p.dims == self.dims and self._is_ours(p) for p in u.outputs)
+            all(self._is_part(p) and p.static_dims == self.dims and self._is_ours(p) for p in u.outputs)
             for u in self.users.get(id(t), ()))
 
     def _joined(self) -> list[Node]:
@@ -443,11 +445,11 @@ class _Group:
         users = {id(u): u for op in self.ops for u in self.users.get(id(op.outputs[0]), ())}
         return [u for u in users.values() if u.opdef in rules.algebra.joins and not u.control_inputs and u not in self.waited
                 and id(u.outputs[0]) not in self.step.fed
-                and all(t.op in self.inside and t.dims == self.dims for t in u.inputs[:-1])
+                and all(t.op in self.inside and t.static_dims == self.dims for t in u.inputs[:-1])
                 and _along_last_axis(u, u.inputs[-1], self.step)]
 
 
 def _along_last_axis(op: Node, axis: Value, step: StepGraph) -> bool:
-    rank = len(op.outputs[0].dims or ())
+    rank = len(op.outputs[0].static_dims or ())
     number = _number(axis, step)
     return number is not None and int(number) in (-1, rank - 1)

@@ -29,8 +29,8 @@ def specialize_shapes(step: StepGraph, dims: list[tuple | None]) -> None:
     """Sets the static shapes of a step for feeds of shapes `dims`; ValueError where they do not fit the graph."""
     changed = set()
     for t, d in zip(step.feeds, dims, strict=True):
-        if d is not None and t.dims != d:
-            t.dims = merge(t.dims, d)
+        if d is not None and t.static_dims != d:
+            t.static_dims = merge(t.static_dims, d)
             changed.add(id(t))
     if not any(op.opdef.back_edge for op in step.ops):
         _Known(step, changed).without_claims()
@@ -73,7 +73,7 @@ class _Known:
 
     def _undo(self) -> None:
         for t, dims in reversed(self._before):
-            t.dims = dims
+            t.static_dims = dims
         self._before.clear()
         for view in {id(op.graph): op.graph for op in self.step.ops}.values():
             view.caches.clear()                         # values that were made of shapes
@@ -100,15 +100,15 @@ class _Known:
 
     def _set(self, op: Node, shapes: list) -> None:
         for t, d in zip(op.outputs, shapes):
-            d = merge(t.dims, d)
-            if d != t.dims:
-                self._before.append((t, t.dims))
-                t.dims = d
+            d = merge(t.static_dims, d)
+            if d != t.static_dims:
+                self._before.append((t, t.static_dims))
+                t.static_dims = d
                 self._changed.add(id(t))
 
     def _enter(self, op: Node) -> None:
         """A loop variable has the shape that enters, as far as that was not found to change."""
-        shapes = [t.dims for t in op.inputs if not _comes_later(t, self.step)]
+        shapes = [t.static_dims for t in op.inputs if not _comes_later(t, self.step)]
         if op in self._claims:
             shapes.append(self._claims[op])
         self._entered[op] = dims = functools.reduce(common, shapes)
@@ -148,8 +148,8 @@ class _Known:
                 corrected |= self._weaken(key, self._put[key])
         for op, claimed in self._entered.items():
             for t in op.inputs:
-                if _comes_later(t, self.step) and common(claimed, t.dims) != claimed:
-                    corrected |= self._weaken(op, t.dims)
+                if _comes_later(t, self.step) and common(claimed, t.static_dims) != claimed:
+                    corrected |= self._weaken(op, t.static_dims)
         return corrected
 
     def _weaken(self, key: Any, dims: Dims) -> bool:

@@ -67,8 +67,8 @@ def _is_small(op: Node, step: StepGraph) -> bool:
         return False
     result = op.outputs[0]
     kind = result.dtype
-    return kind in _TYPES and _few(result.dims) and id(result) not in step.fed and \
-        all(t.dtype == kind and _few(t.dims) for t in op.inputs)
+    return kind in _TYPES and _few(result.static_dims) and id(result) not in step.fed and \
+        all(t.dtype == kind and _few(t.static_dims) for t in op.inputs)
 
 
 def _few(dims: tuple | None) -> bool:
@@ -87,7 +87,7 @@ def _joined(region: list[Node], inside: set[Node], step: StepGraph,
     writer = _Function(region, given, wanted, step)
     last = region[-1]
     made = step.make("_Small", given, {"N": len(given), "M": len(wanted), "T": last.outputs[0].dtype,
-                                       "run": writer.function()}, last, [t.dims for t in wanted],
+                                       "run": writer.function()}, last, [t.static_dims for t in wanted],
                      [t.dtype for t in wanted], [])
     made.counts = (len(given),)
     for t, other in zip(wanted, made.outputs, strict=True):
@@ -145,10 +145,11 @@ class _Function:
 
     def _write_over(self, op: Node, text: str, names: list[str], name: str) -> None:
         """The result, written over a dead operand."""
-        dims = op.outputs[0].dims
+        dims = op.outputs[0].static_dims
         for at in (0, 1) if op.opdef.commutative else (0,):
             t = op.inputs[at]
-            if dims and t.dims == dims and self.uses.get(id(t)) == 1 and id(t) not in self.kept and names[at] in self.own:
+            if dims and t.static_dims == dims and self.uses.get(id(t)) == 1 and id(t) not in self.kept and \
+                    names[at] in self.own:
                 first, rest = names[at], [n for i, n in enumerate(names) if i != at]
                 self.names[id(op.outputs[0])] = first
                 name = first
@@ -174,18 +175,18 @@ class _Function:
         """By their first ops: ops of one kind on the same array and different numbers."""
         found: dict[tuple, list[Node]] = {}
         for op in self.region:
-            if len(op.inputs) == 2 and op.outputs[0].dims:
+            if len(op.inputs) == 2 and op.outputs[0].static_dims:
                 for at in (0, 1):
                     t, number = op.inputs[at], op.inputs[1 - at]
-                    if _constant(number, self.step) and number.dims == () and t.dims == op.outputs[0].dims and \
-                            not _constant(t, self.step):
+                    if _constant(number, self.step) and number.static_dims == () and not _constant(t, self.step) and \
+                            t.static_dims == op.outputs[0].static_dims:
                         found.setdefault((op.opdef, id(t), at), []).append(op)
         return {ops[0]: ops for ops in found.values() if len(ops) >= _GROUP}
 
     def _write_group(self, ops: list[Node]) -> None:
         first = ops[0]
         at = 0 if not _constant(first.inputs[0], self.step) else 1
-        dims = first.outputs[0].dims
+        dims = first.outputs[0].static_dims
         numbers = np.array([op.inputs[1 - at].op.attrs["value"] for op in ops]).reshape(-1, *[1] * len(dims))
         pair = [self._name(first.inputs[at]), self._keep(numbers)]
         name = f"g{len(self.lines)}"
@@ -195,7 +196,7 @@ class _Function:
 
     def _write_sum_of_rows(self, op: Node, name: str) -> bool:
         """A sum of all that a group returns, in its order: numpy adds rows one after the other."""
-        if op.opdef not in rules.algebra.sums or len(op.inputs) < _GROUP or math.prod(op.outputs[0].dims) < 2:
+        if op.opdef not in rules.algebra.sums or len(op.inputs) < _GROUP or math.prod(op.outputs[0].static_dims) < 2:
             return False
         names = [self.names.get(id(t), "") for t in op.inputs]
         group, _, start = names[0].partition("[")

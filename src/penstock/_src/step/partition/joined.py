@@ -33,7 +33,7 @@ def join(step: Any, placed: dict[Node, Device], host: Device) -> dict[Node, Devi
             copy = copies.get((id(t), device))
             if copy is None:
                 kind = t.dtype.base_dtype
-                made = step.make("Identity", [t], {"T": kind}, t.op, [t.dims], [kind], [])
+                made = step.make("Identity", [t], {"T": kind}, t.op, [t.static_dims], [kind], [])
                 where[made] = device
                 out.append(made)
                 copy = copies[(id(t), device)] = made.outputs[0]

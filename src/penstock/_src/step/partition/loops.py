@@ -60,8 +60,7 @@ class ControlLoops:
         condition = self.cut.local_tensor(self._condition(frame), device)
         switch = self._switches[key] = self._add(device, "switch", frame, [merge.outputs[0], condition])
         again = self._add(device, "next", frame, [switch.outputs[1]])
-        merge._inputs.append(again.outputs[0])
-        again.outputs[0]._consumers.append(merge)
+        merge._add_input(again.outputs[0])
 
     def _start(self, frame: Frame, device: Device) -> Tensor:
         outer = frame.parent

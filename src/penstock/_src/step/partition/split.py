@@ -113,11 +113,11 @@ class _Cut:
         part.graph._functions = op.graph._functions
         inputs = [self._input(t, device, position) for t in op.inputs if not self._goes_round(t)]
         made = self._add(part, op.opdef, op.name, inputs, op.attrs, (position, 0), [t.dtype for t in op.outputs], op.counts)
-        origin = made._origin = op.origin
+        origin = made.origin = op.origin
         made._extra, made.frames, made._control_flow_context = origin._extra, origin.frames, origin._control_flow_context
         self.made[op] = made
         for t, new in zip(op.outputs, made.outputs, strict=True):
-            new._dims = t.dims
+            new.static_dims = t.static_dims
             self.local.setdefault((id(t), device), new)
         for c in op.control_inputs:
             if c in self.placed and c in self.made:
@@ -130,11 +130,8 @@ class _Cut:
     def _close_loops(self) -> None:
         """Gives the ops whose inputs were not there yet the rest of them."""
         for op, made in self.made.items():
-            if len(made._inputs) < len(op.inputs):
-                before, made._inputs = made._inputs, [self._input(t, self.placed[op], len(self.ops)) for t in op.inputs]
-                for t in made._inputs:
-                    if all(t is not b for b in before):
-                        t._consumers.append(made)
+            if len(made.inputs) < len(op.inputs):
+                made.set_inputs([self._input(t, self.placed[op], len(self.ops)) for t in op.inputs])
 
     def _add(self, part: Partition, opdef: Any, name: str, inputs: list[Tensor], attrs: dict[str, Any], position: Position,
              types: list, counts: tuple = ()) -> Operation:
@@ -142,8 +139,8 @@ class _Cut:
         graph = part.graph
         made = graph._by_name[name] = Operation(graph, opdef, name, inputs, attrs, types, counts)
         graph._ops.append(made)
-        made._id = graph._next_id = len(graph._ops)
-        made._device = part.device.name
+        made.number = graph._next_id = len(graph._ops)
+        made.device = part.device.name
         part.positions[made] = position
         return made
 
@@ -165,9 +162,9 @@ class _Cut:
         behind = part.positions[self.made[source]]
         empty = self._add(part, get("Const"), self._name(part, source.name), [],
                           {"dtype": dtypes.float32, "value": np.zeros([0], np.float32)}, (behind[0], 1), [dtypes.float32])
-        empty.outputs[0]._dims = (0,)
+        empty.outputs[0].static_dims = (0,)
         _control(empty, self.made[source])
-        return self._transfer(empty.outputs[0], f"{source.name}^", home, device, position, source)._op
+        return self._transfer(empty.outputs[0], f"{source.name}^", home, device, position, source).op
 
     # -- tensors ------------------------------------------------------------------------------------------------------------
     def _input(self, t: Value, device: Device, position: int) -> Tensor:
@@ -191,11 +188,11 @@ class _Cut:
         kind = t.dtype.base_dtype
         name = t.op.name
         arg, = self._add(part, get("_Arg"), self._name(part, name), [], {"T": kind, "index": i}, (-1, 0), [kind]).outputs
-        arg._dims = t.dims
+        arg.static_dims = t.static_dims
         part.feeds.append((i, arg))
         if not device.host and kind not in _ON_HOST:
             arg, = self._add(part, get("Identity"), self._name(part, name), [arg], {"T": kind}, (-1, 1), [kind]).outputs
-            arg._dims = t.dims
+            arg.static_dims = t.static_dims
         self.local[(-1 - i, device)] = arg
         return arg
 
@@ -203,9 +200,9 @@ class _Cut:
         """A copy of a constant for a device that uses it."""
         op = t.op
         made = self._add(self.part(device), op.opdef, op.name, [], op.attrs, (-1, 0), [t.dtype], op.counts)
-        made._origin = op.origin
+        made.origin = op.origin
         found = self.local[(id(t), device)] = made.outputs[0]
-        found._dims = t.dims
+        found.static_dims = t.static_dims
         return found
 
     def _transfer(self, t: Tensor, edge: str, source: Device, target: Device, position: int, maker: Node) -> Tensor:
@@ -222,11 +219,11 @@ class _Cut:
                          (behind[0], behind[1] + 1), [])
         recv = self._add(there, get(form.format("Recv")), self._name(there, t.op.name), [], {"tensor_type": kind, **ends},
                          (position, -1), [kind])
-        recv.outputs[0]._dims = t._dims
+        recv.outputs[0].static_dims = t.static_dims
         made = Transfer(ends["tensor_name"], source, target, send, recv)
         here.sends.append(made)
         there.recvs.append(made)
-        send._origin = recv._origin = t.op._origin
+        send.origin = recv.origin = t.op.origin
         frame = self.loops.frame_of(maker) if self.loops is not None else None
         if frame is not None and self.loops is not None:
             _control(recv, self.loops.trigger(frame, target))
@@ -251,6 +248,4 @@ class _Cut:
 
 def _control(op: Operation, before: Operation) -> None:
     """Lets an op wait for another."""
-    if before not in op._control_inputs:
-        op._control_inputs.append(before)
-        before._control_outputs.append(op)
+    op._add_control_input(before)

@@ -22,7 +22,7 @@ def by_task(ops: list[Operation], placed: dict[Operation, Device], hosts: dict[s
     verify.partitioned(parts)
     for part in parts:
         for op in part.positions:
-            origin = op._origin
+            origin = op.origin
             if origin in placed and origin.opdef is op.opdef and placed[origin].task == part.device.task:
-                op._device = placed[origin].name
+                op.device = placed[origin].name
     return parts

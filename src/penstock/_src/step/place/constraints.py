@@ -69,7 +69,7 @@ class Constraints:
             self._join_all(op)
 
     def _add(self, op: Any) -> None:
-        made = self._group[op] = Group(op, parts_of(op._device) if op._device else _NOTHING, self._types_of(op))
+        made = self._group[op] = Group(op, parts_of(op.device) if op.device else _NOTHING, self._types_of(op))
         for t in self._device_types:
             if t not in made.types:
                 made.limiters[t] = op
@@ -91,7 +91,7 @@ class Constraints:
             name = name.decode() if isinstance(name, bytes) else name
             if name.startswith("loc:@"):
                 self._join_class(op, name)
-        if op._inputs:
+        if op.inputs:
             self._join_inputs(op)
 
     def _join_class(self, op: Any, name: str) -> None:
@@ -105,12 +105,12 @@ class Constraints:
         opdef = op.opdef
         if opdef.has_ref_inputs:
             for arg, t in _by_argument(op):
-                if arg.is_ref and t._dtype._is_ref_dtype:
-                    self._join(op, t._op, "a reference edge")
+                if arg.is_ref and t.dtype._is_ref_dtype:
+                    self._join(op, t.op, "a reference edge")
         if not opdef.calls:
-            for t in op._inputs:
-                if t._dtype is dtypes.resource and not t._op.opdef.calls:
-                    self._join(op, t._op, "a resource edge")
+            for t in op.inputs:
+                if t.dtype is dtypes.resource and not t.op.opdef.calls:
+                    self._join(op, t.op, "a resource edge")
 
     def _join(self, op: Any, other: Any, because: str, by_class: bool = False) -> None:
         a, b = self.group(op), self.group(other)
@@ -146,7 +146,7 @@ class Constraints:
             elif not self._soft or i < _TYPE:
                 raise errors.InvalidArgumentError(
                     op.node_def, op, f"Cannot colocate nodes {op.name} and {other.name} ({because}): {a.askers[i].name} asks "
-                    f"for '{a.askers[i]._device}', {b.askers[i].name} for '{b.askers[i]._device}'. Give both the same device, "
+                    f"for '{a.askers[i].device}', {b.askers[i].name} for '{b.askers[i].device}'. Give both the same device, "
                     "or set allow_soft_placement in the session's ConfigProto.")
             else:                                   # soft: two that disagree ask for neither
                 parts[i] = askers[i] = None
@@ -158,8 +158,8 @@ class Constraints:
 
 def _is_holder(op: Any) -> bool:
     """Whether an op makes a handle or a reference, and does not merely pass one on."""
-    return any(t._dtype is dtypes.resource or t._dtype._is_ref_dtype for t in op.outputs) and not any(
-        t._dtype is dtypes.resource or t._dtype._is_ref_dtype for t in op._inputs)
+    return any(t.dtype is dtypes.resource or t.dtype._is_ref_dtype for t in op.outputs) and not any(
+        t.dtype is dtypes.resource or t.dtype._is_ref_dtype for t in op.inputs)
 
 
 def _compatible(a: tuple, b: tuple) -> bool:
@@ -169,8 +169,8 @@ def _compatible(a: tuple, b: tuple) -> bool:
 def _by_argument(op: Any) -> Iterable[tuple[Any, Any]]:
     """(declared input, tensor) pairs."""
     i = 0
-    for arg, n in zip(op.opdef.inputs, op._counts or (None,) * len(op.opdef.inputs), strict=True):
-        for t in op._inputs[i:i + (1 if n is None else n)]:
+    for arg, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True):
+        for t in op.inputs[i:i + (1 if n is None else n)]:
             yield arg, t
         i += 1 if n is None else n
 

@@ -91,10 +91,10 @@ class _Simulation:
 
     def _follows(self, op: Any) -> bool:
         """Whether an op only returns what is there (a constant, a variable, its value): it waits for one that uses it."""
-        return not op._control_inputs and all(t._op in self.lazy for t in op._inputs) and self.costs.gives(op)
+        return not op.control_inputs and all(t.op in self.lazy for t in op.inputs) and self.costs.gives(op)
 
     def _sources(self, op: Any) -> set:
-        found = {t._op for t in op._inputs} | set(op._control_inputs)
+        found = {t.op for t in op.inputs} | set(op.control_inputs)
         return {s for s in found if s in self.inside and not s.opdef.back_edge}
 
     def _ranks(self) -> dict[Any, float]:
@@ -140,8 +140,8 @@ class _Simulation:
                             f"{'measured' if self.costs.measured else 'estimated'} costs")
 
     def _sources_follow(self, op: Any, device: Device) -> None:
-        for t in op._inputs:
-            source = t._op
+        for t in op.inputs:
+            source = t.op
             if source in self.placed or source not in self.lazy:
                 continue
             self._sources_follow(source, device)
@@ -159,11 +159,11 @@ class _Simulation:
     def _finish(self, op: Any, device: Device) -> float:
         """When an op would be done on a device."""
         start = self.free[device]
-        for t in op._inputs:
-            source = t._op
+        for t in op.inputs:
+            source = t.op
             if source in self.placed:
                 start = max(start, self._arrival(t, device))
-        for c in op._control_inputs:
+        for c in op.control_inputs:
             start = max(start, self.done.get(c, 0.0))
         return start + self.costs.compute(op, device)
 
@@ -171,10 +171,10 @@ class _Simulation:
         known = self.there.get((id(t), device))
         if known is not None:
             return known
-        return self.done[t._op] + self.costs.transfer(t, self.placed[t._op], device)
+        return self.done[t.op] + self.costs.transfer(t, self.placed[t.op], device)
 
     def _note_arrivals(self, op: Any, device: Device) -> None:
         """A tensor that has been sent to a device is there for others too."""
-        for t in op._inputs:
-            if t._op in self.placed:
+        for t in op.inputs:
+            if t.op in self.placed:
                 self.there[(id(t), device)] = self._arrival(t, device)

@@ -48,20 +48,20 @@ class CostModel:
 
     def size(self, t: Any) -> int:
         """Bytes of a tensor."""
-        found = self._sizes.get((t._op.name, t._value_index))
+        found = self._sizes.get((t.op.name, t.value_index))
         if found is not None:
             return found
-        return math.prod(_known(t._dims)) * (t._dtype.base_dtype.size or _WORD)
+        return math.prod(_known(t.static_dims)) * (t.dtype.base_dtype.size or _WORD)
 
     def gives(self, op: Any) -> bool:
         """Whether an op only returns what is there already: a constant, a variable, the value of one."""
         opdef = op.opdef
-        return not op._inputs and (opdef.constant or opdef.per_session) or bool(op._inputs) and self._work(op) == 0
+        return not op.inputs and (opdef.constant or opdef.per_session) or bool(op.inputs) and self._work(op) == 0
 
     def compute(self, op: Any, device: Device) -> float:
         """Seconds that an op takes on a device."""
         opdef = op.opdef
-        if opdef.control_flow or opdef.inert or not op._inputs and (opdef.constant or opdef.per_session):
+        if opdef.control_flow or opdef.inert or not op.inputs and (opdef.constant or opdef.per_session):
             return 0.0
         found = self._times.get((op.name, device.name))
         if found is not None:
@@ -85,9 +85,9 @@ class CostModel:
         if rules.forwards(op):
             return 0
         inputs, touched = _touched(op)
-        outputs = [_known(t._dims) for t in (touched or inputs)]
+        outputs = [_known(t.static_dims) for t in (touched or inputs)]
         return sum(map(math.prod, outputs)) if op.opdef not in rules.costs.flops else \
-            rules.costs.flops[op.opdef]([_known(t._dims) for t in op._inputs], outputs)
+            rules.costs.flops[op.opdef]([_known(t.static_dims) for t in op.inputs], outputs)
 
     def transfer(self, t: Any, source: Device, target: Device) -> float:
         """Seconds that a tensor is on its way."""
@@ -98,8 +98,8 @@ def _touched(op: Any) -> tuple[list[Any], list[Any]]:
     """The inputs and outputs that an op reads and writes as a whole. One that has indices touches some rows of its table, as
     many as its other input or its output has."""
     if "indices" not in op.opdef.input_names:
-        return op._inputs, op.outputs
-    return [t for t in op._inputs[1:] if not t._dtype._is_ref_dtype], [t for t in op.outputs if not t._dtype._is_ref_dtype]
+        return op.inputs, op.outputs
+    return [t for t in op.inputs[1:] if not t.dtype._is_ref_dtype], [t for t in op.outputs if not t.dtype._is_ref_dtype]
 
 
 def _known(dims: Any) -> tuple[int, ...]:
@@ -114,10 +114,10 @@ def simulate(ops: list[Any], placed: dict[Any, Device], costs: CostModel) -> flo
     for op in ops:
         device = placed[op]
         start = free.get(device, 0.0)
-        for t in op._inputs:
-            if t._op in done:
-                start = max(start, done[t._op] + costs.transfer(t, placed[t._op], device))
-        for c in op._control_inputs:
+        for t in op.inputs:
+            if t.op in done:
+                start = max(start, done[t.op] + costs.transfer(t, placed[t.op], device))
+        for c in op.control_inputs:
             start = max(start, done.get(c, 0.0))
         done[op] = start + costs.compute(op, device)
         free[device] = done[op]

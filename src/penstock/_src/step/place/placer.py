@@ -44,7 +44,7 @@ class Placer:
     def extend(self, ops: list[Any]) -> None:
         """Takes in ops of the graph, whether they are run or not: they bind others. What they ask for must be there."""
         if len(self.devices) == 1:                  # whatever requests this device may share it: no groups are needed
-            ops = [op for op in ops if op._device and not self.devices.fitting(parts_of(op._device))]
+            ops = [op for op in ops if op.device and not self.devices.fitting(parts_of(op.device))]
         self.constraints.extend(ops)
         for op in ops:
             self.candidates(self.constraints.group(op), op)
@@ -107,12 +107,12 @@ class Placer:
     # -- ops that follow others ------------------------------------------------------------------------------------------
     def _follows(self, op: Any, group: Group) -> bool:
         return len(group.members) == 1 and group.asker is None and len(self.devices) > 1 and not op.opdef.stateful and (
-            op.opdef in rules.algebra.metadata or not op._inputs and len(op.outputs) == 1 and op.opdef.foldable)
+            op.opdef in rules.algebra.metadata or not op.inputs and len(op.outputs) == 1 and op.opdef.foldable)
 
     def _follow(self, op: Any, group: Group, placed: Placement) -> Device:
         candidates = self.candidates(group, op)
         if op.opdef in rules.algebra.metadata:
-            leader = op._inputs[0]._op
+            leader = op.inputs[0].op
             device = placed.get(leader)
         else:
             leaders = [c for c in op.outputs[0]._consumers if c in placed]
@@ -143,9 +143,9 @@ class Placer:
             return f"goes with {leader.name}: it only looks at shapes" if op.opdef in rules.algebra.metadata else \
                 f"goes with {leader.name}, which uses it"
         if kind == "asked":
-            return f"{shares}asks for {leader._device}{_where(leader)}"
+            return f"{shares}asks for {leader.device}{_where(leader)}"
         if kind == "soft":
-            return f"{shares}asked for {leader._device}{_where(leader)}, which is not there or has no kernel for it: " \
+            return f"{shares}asked for {leader.device}{_where(leader)}, which is not there or has no kernel for it: " \
                 "soft placement"
         if kind == "kernel":
             return f"{shares}has no {rest[0]} kernel{_types_text(leader)}"

@@ -144,7 +144,7 @@ def uses_keras_history(tensors: Any) -> bool:
         if getattr(t, "_keras_history", None) is not None:
             return True
         if isinstance(t, Tensor) and not hasattr(t, "_value"):
-            waiting.extend(t.op._inputs)
+            waiting.extend(t.op.inputs)
     for t in given:
         if isinstance(t, Tensor):
             t._keras_history_checked = True              # type: ignore[attr-defined]
@@ -172,14 +172,14 @@ def create_keras_history(tensors: Any) -> list:
         if getattr(t, "_keras_history", None) is not None or not isinstance(t, Tensor) or id(t.op) in done:
             continue
         op = t.op
-        through = [x for x in op._inputs if uses_keras_history(x)]
+        through = [x for x in op.inputs if uses_keras_history(x)]
         if not ready:
             stack.append((t, True))
             stack.extend((x, False) for x in through)
             continue
         done.add(id(op))
         taken = {id(x) for x in through}
-        constants = {i: _constant(x) for i, x in enumerate(op._inputs) if id(x) not in taken}
+        constants = {i: _constant(x) for i, x in enumerate(op.inputs) if id(x) not in taken}
         layer = TensorFlowOpLayer(op.node_def, name=op.name, constants=constants)
         made.append(layer)
         layer._add_inbound_node(through, list(op.outputs))
@@ -190,8 +190,8 @@ def _constant(tensor: Tensor) -> Any:
     """What an op takes that no input of a model leads to: a variable that is read each time, or a value."""
     op = tensor.op
     if op.type == "ReadVariableOp":
-        captured = [outer for outer, inner in getattr(op.graph, "_captures", {}).values() if inner is op._inputs[0]]
-        handle = captured[0] if captured else op._inputs[0]
+        captured = [outer for outer, inner in getattr(op.graph, "_captures", {}).values() if inner is op.inputs[0]]
+        handle = captured[0] if captured else op.inputs[0]
         return Read(handle, op.attrs["dtype"])
     if op.type == "Const":
         return np.asarray(op.attrs["value"])

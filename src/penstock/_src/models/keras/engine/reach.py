@@ -10,7 +10,7 @@ from penstock._src.state.variables.variable import Variable
 
 def _parents(item: Any) -> Any:
     if isinstance(item, Operation):
-        return [*item._inputs, *item.control_inputs]
+        return [*item.inputs, *item.control_inputs]
     if isinstance(item, Tensor) and not hasattr(item, "_value"):
         return [item.op]
     if hasattr(item, "_type_spec"):

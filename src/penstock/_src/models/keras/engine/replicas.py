@@ -135,7 +135,7 @@ def cut(flat: list, strategy: Any, shared: bool = True) -> tuple[list, Any]:
 
 
 def _static_rows(x: Any) -> int | None:
-    dims = getattr(x.shape, "_dims", None)
+    dims = getattr(x.shape, "static_dims", None)
     return dims[0] if dims and isinstance(x, Tensor) else None
 
 
