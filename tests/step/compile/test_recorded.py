@@ -314,3 +314,30 @@ def test_elements_of_a_dataset_are_recorded_with_their_random_numbers():
     tf2.random.set_seed(7)
     np.testing.assert_array_equal(drawn(), plain)
     assert len({e[0, 0, 0] for e in plain}) > 20
+
+
+def test_reads_of_what_a_step_has_assigned():
+    """A rule written out with assignments: later reads see them, also those that are returned."""
+    import penstock as tf2
+    p, m = (tf2.Variable(np.linspace(-1, 1, 6).astype("f").reshape(2, 3)) for _ in range(2))
+
+    @tf2.function
+    def step(g):
+        m.assign(0.9 * m + 0.1 * g)
+        change = tf2.sqrt(tf2.abs(m)) + 0.01 * p
+        p.assign_sub(0.1 * change)
+        between = tf2.identity(m)
+        m.assign(m * 2.0)
+        return between, tf2.identity(m), p + 0.0
+    want_p = want_m = np.linspace(-1, 1, 6).reshape(2, 3)
+    for i in range(8):
+        g = np.random.RandomState(i).randn(2, 3).astype("f")
+        found = [t.numpy() for t in step(tf2.constant(g))]
+        want_m = 0.9 * want_m + 0.1 * g
+        want_p = want_p - 0.1 * (np.sqrt(np.abs(want_m)) + 0.01 * want_p)
+        for a, b in zip(found, (want_m, 2 * want_m, want_p), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        want_m = 2 * want_m
+    np.testing.assert_allclose(m.numpy(), want_m, rtol=1e-4, atol=1e-5)
+    found[0][:] = 0                                           # what was returned is not the variable's memory
+    np.testing.assert_allclose(m.numpy(), want_m, rtol=1e-4, atol=1e-5)

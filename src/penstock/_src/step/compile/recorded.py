@@ -27,7 +27,7 @@ import torch
 
 from penstock._src.step.compile.program import Program
 from penstock._src.step.compile.recorder import Changes, Event, Recorder, Refused, Traced, inner, tensors
-from penstock._src.step.compile.replay import KERNELS, Replay, product_first
+from penstock._src.step.compile.replay import KERNELS, Replay, forwarded, product_first
 from penstock._src.step.ir import Node, Value
 
 _AFTER = 32                  # runs of a program before it is recorded
@@ -188,6 +188,7 @@ class Recorded(Program):
             traced = [Traced(f) for f in feeds]
             with recorder:
                 results = step(ctx, *traced)
+            recorder.items, results = forwarded(recorder.items, results)
             separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
             if sum(isinstance(i, Event) and i.kind in KERNELS and any(isinstance(t, Traced) for t in tensors(i.args))
                    for i in recorder.items) > _MOST_OPAQUE * len(self.lines):

@@ -195,6 +195,45 @@ def _added_together(blocks: list[Event | list[Call]]) -> list[Event | list[Call]
     return out
 
 
+def forwarded(items: list, results: tuple) -> tuple[list, tuple]:
+    """The items and results with reads of what this step has assigned replaced by the values that it assigned.
+
+    A read between two scripts would end the first: without it, the updates of all variables are computed by one.
+    """
+    written = {memory(t) for item in items if isinstance(item, Call) for t in changed_by(item)}
+    assigned: dict[str, Traced] = {}
+    by: dict[int, Traced] = {}
+    kept: list = []                                  # so that no other tensor gets an id that is known here
+    out: list = []
+    for item in items:
+        item = item._replace(args=_replaced(item.args, by)) if by else item
+        if isinstance(item, Event):
+            value = assigned.get(item.variable)
+            if item.kind == "read" and value is not None and _same_kind(value, item.value):
+                by[id(item.value)] = value
+                kept.append(item)
+                continue
+            if item.kind == "assign" and isinstance(item.args[0], Traced) and memory(item.args[0]) not in written:
+                assigned[item.variable] = item.args[0]
+            elif item.kind not in KERNELS:
+                for name in held_by(item) if item.kind == "update" else [item.variable]:
+                    assigned.pop(name, None)
+        out.append(item)
+    return out, _replaced(results, by)
+
+
+def _same_kind(a: Traced, b: Traced) -> bool:
+    return a.shape == b.shape and a.dtype is b.dtype and a.stride() == b.stride()
+
+
+def _replaced(value: Any, by: dict[int, Traced]) -> Any:
+    if isinstance(value, Held):
+        return value
+    if isinstance(value, (list, tuple)):
+        return type(value)([_replaced(v, by) for v in value])
+    return by.get(id(value), value)
+
+
 def product_first(item: Call | Event) -> list:
     """A product that is added to a variable, as a call and an addition."""
     if isinstance(item, Call) or item.kind != "add_product":
