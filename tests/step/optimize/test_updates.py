@@ -223,3 +223,31 @@ def test_operators_of_many():
               lambda x, y: torch.maximum(x, y), lambda x, y: torch.where(x > 2, y, torch.zeros_like(x))):
         for got, want in zip(f(Many(a), Many(b)).of, map(f, a, b), strict=True):
             torch.testing.assert_close(got, want)
+
+
+def test_dense_updates_around_sparse_ones_are_joined():
+    """In a function, updates of rows stand between those of whole variables, and each waits for the one before it."""
+    context.process.v2_control_flow = True
+    draw = np.random.RandomState(0)
+    start = [draw.randn(5, 2).astype("f"), draw.randn(3).astype("f"), draw.randn(4, 2).astype("f"), draw.randn(2).astype("f")]
+    tables = [tf2.Variable(v) for v in start]
+    optimizer = tf2.keras.optimizers.Adagrad(0.5)
+    ids = np.array([1, 3, 1])
+
+    @tf2.function
+    def step():
+        with tf2.GradientTape() as tape:
+            rows = tf2.gather(tables[0], ids) * tf2.gather(tables[2], ids)
+            loss = tf2.reduce_sum(tf2.square(rows)) + tf2.reduce_sum(tables[1] ** 2) + tf2.reduce_sum(tables[3] ** 3)
+        optimizer.apply_gradients(zip(tape.gradient(loss, tables), tables, strict=True))
+    for _ in range(3):
+        step()
+    eager = [tf2.Variable(v) for v in start]
+    again = tf2.keras.optimizers.Adagrad(0.5)
+    for _ in range(3):
+        with tf2.GradientTape() as tape:
+            rows = tf2.gather(eager[0], ids) * tf2.gather(eager[2], ids)
+            loss = tf2.reduce_sum(tf2.square(rows)) + tf2.reduce_sum(eager[1] ** 2) + tf2.reduce_sum(eager[3] ** 3)
+        again.apply_gradients(zip(tape.gradient(loss, eager), eager, strict=True))
+    for a, b in zip(tables, eager, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)

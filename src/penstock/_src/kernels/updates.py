@@ -40,5 +40,5 @@ def rows(chosen: Chosen, states: list[torch.Tensor], grad: torch.Tensor, indices
     kernels = _kernels()
     if kernels is None or type(grad) is not torch.Tensor or tracing.lowering():
         return False
-    return kernels.rows(getattr(kernels, chosen[0]), chosen[1], states, grad, indices, states[0].shape[0],
-                        getattr(kernels, how)) == -1
+    return kernels.rows(getattr(kernels, chosen[0]), chosen[1], states, grad.contiguous(), indices.contiguous(),
+                        states[0].shape[0], getattr(kernels, how)) == -1

@@ -152,7 +152,8 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             if i != grad_at:
                 given[i] = _number(given[i], n)
         fast = _chosen(compiled, given, grad_at, chosen)
-        _check(states, held, given[grad_at], indices, bounds=fast is None)
+        if fast is None or not _fit(held, given[grad_at], indices):
+            _check(states, held, given[grad_at], indices, bounds=fast is None)
         with held[0].lock:
             tensors = [h.writable() for h in held]
             if indices is None:
@@ -356,6 +357,19 @@ def _check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor |
                              f"{arrays.show(found)}")
     if bounds:
         indexing.check(indices, dims[0])
+
+
+def _fit(held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> bool:
+    """Whether shapes are right, as they nearly always are; if not, `_check` says what is wrong."""
+    shape, first = grad.shape, held[0]
+    if type(first) is not VariableResource or not isinstance(first.value, torch.Tensor):
+        return False
+    dims = first.value.shape
+    if indices is None:
+        right = shape == dims
+    else:
+        right = len(dims) > 0 and indices.ndim == 1 and shape[:1] == indices.shape and shape[1:] == dims[1:]
+    return right and all(type(h) is VariableResource and h.value is not None and h.value.shape == dims for h in held[1:])
 
 
 def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,

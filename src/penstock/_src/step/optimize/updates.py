@@ -21,7 +21,8 @@ def join_updates(step: StepGraph) -> None:
         return
     taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
     found = [op for op in found if not any(id(t) in taken for t in op.outputs)]
-    _loosen(step, found)
+    of_rows = [op for op in step.ops if op.opdef in rules.updates.compiled and op.opdef not in rules.updates.several]
+    _loosen(step, [*found, *of_rows])
     late = _behind(step, set(found))
     groups: dict[Any, list[Node]] = {}
     for op in found:
