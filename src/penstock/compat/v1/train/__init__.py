@@ -30,6 +30,7 @@ _attach(__name__, "v1", "train.", {
     "FtrlOptimizer": "training.train.ftrl",
     "GlobalStepWaiterHook": "training.train.hooks.stopping",
     "GradientDescentOptimizer": "training.train.gradient_descent",
+    "IncrementalSaver": "state.embeddings.incremental",
     "Int64List": "graph.message_names",
     "JobDef": "graph.message_names",
     "LoggingTensorHook": "training.train.hooks.reporting",
