@@ -1,4 +1,4 @@
-"""Incremental checkpoints of embedding variables: what they contain, how they are restored, and kills while they are written."""
+"""Incremental checkpoints of embedding variables: what they contain, restores, and kills while they are written."""
 import os
 import subprocess
 import sys

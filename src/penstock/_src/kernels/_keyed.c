@@ -14,12 +14,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "_keyed_rules.h"
 #include "_threads.h"
 
-enum { CHUNK = 256, AT_ONCE = 16, MOST_HASHES = 8, MOST_SLOTS = 3 };
+enum { CHUNK = 256, AHEAD = 64, AT_ONCE = 16, MOST_HASHES = 8, MOST_SLOTS = 3 };
 enum { EMPTY = -1, WAITING = -2, ON_DISK = -3 };           /* what an index entry has in place of a row */
 enum { CONSTANT, UNIFORM, NORMAL, TRUNCATED, POOL };       /* how rows begin */
 enum { ADMIT_ALL, ADMIT_COUNTED, ADMIT_BLOOM, ADMIT_PROBABLY };
@@ -30,19 +31,19 @@ typedef struct {
     int64_t key, version, frequency, used, changed;
     char *text;                                            /* the key itself, where keys are strings */
     uint32_t length, batch;
-    int32_t place, live;                                   /* place: among the distinct rows of the current batch */
-} Row;
+    int32_t place, number;                                 /* among the distinct rows of the batch; of the row, or FREE */
+} Row;                                                     /* a line of the cache, in front of the numbers of the row */
 typedef struct { int64_t key, changed; char *text; uint32_t length; } Gone;
 
 typedef struct {
     pthread_mutex_t lock;
     Entry *entries;
-    Row *rows;
-    float **chunks;
+    float **chunks;                                        /* each has CHUNK rows */
+    void **blocks;                                         /* what chunks are allocated in */
     int32_t *free_rows;
     uint32_t *counters, *free_places;
     Gone *gone;
-    int64_t mask, filled, row_count, row_room, free_count, free_room, live, waiting, on_disk, clock, place_count, place_room,
+    int64_t mask, filled, row_count, chunk_count, chunk_room, block_count, block_room, free_count, free_room, live, waiting, on_disk, clock, place_count, place_room,
         gone_count, gone_room;
     uint64_t random;
     uint32_t batch;
@@ -62,6 +63,7 @@ typedef struct {
 } Table;
 
 typedef struct { int64_t key; const char *text; uint32_t length; uint64_t hash; } Key;
+enum { FREE = -1, HEAD = sizeof(Row) / sizeof(float), HUGE_PAGE = 1 << 21 };
 
 static inline uint64_t mix(uint64_t x)
 {
@@ -120,16 +122,20 @@ static void begin(const Table *t, int64_t key, float *to)
 }
 
 /* -- the index ------------------------------------------------------------------------------------------------------------ */
-static inline float *row_at(const Table *t, const Shard *s, int64_t row)
+static inline int64_t record(const Table *t) { return HEAD + t->stride; }
+
+static inline Row *row_of(const Table *t, const Shard *s, int64_t number)
 {
-    return s->chunks[row / CHUNK] + row % CHUNK * t->stride;
+    return (Row *)(s->chunks[number / CHUNK] + number % CHUNK * record(t));
 }
+
+static inline float *numbers_of(const Row *row) { return (float *)(row + 1); }
 
 static inline int same(const Table *t, const Shard *s, const Entry *e, const Key *k)
 {
     if (e->key != k->key || !t->is_text || e->row < 0)
         return e->key == k->key;
-    const Row *row = &s->rows[e->row];
+    const Row *row = row_of(t, s, e->row);
     return row->length == k->length && !memcmp(row->text, k->text, k->length);
 }
 
@@ -161,13 +167,25 @@ static void drop(const Table *t, Shard *s, Entry *e)
     s->filled--;
 }
 
+/* Memory, on huge pages if it is large and the system has them: it is read in no order. */
+static void *aligned(size_t size)
+{
+    const size_t line = size >= HUGE_PAGE ? HUGE_PAGE : 64;
+    void *made = aligned_alloc(line, (size + line - 1) / line * line);
+#ifdef MADV_HUGEPAGE
+    if (made != NULL && line == HUGE_PAGE)
+        madvise(made, size, MADV_HUGEPAGE);
+#endif
+    return made;
+}
+
 /* Room for one more entry; 0 without memory. Entries move. */
 static int make_entry_room(const Table *t, Shard *s)
 {
     if (s->entries != NULL && (s->filled + 1) * 4 <= (s->mask + 1) * 3)
         return 1;
     const int64_t size = s->entries == NULL ? 64 : (s->mask + 1) * 2;
-    Entry *made = malloc((size_t)size * sizeof *made);
+    Entry *made = aligned((size_t)size * sizeof *made);
     if (made == NULL)
         return 0;
     for (int64_t i = 0; i < size; i++)
@@ -200,29 +218,39 @@ static int grow(void *array, int64_t *room, int64_t wanted, size_t size)
     return 1;
 }
 
+static void *new_block(Shard *s, size_t size)
+{
+    if (!grow(&s->blocks, &s->block_room, s->block_count + 1, sizeof *s->blocks))
+        return NULL;
+    void *made = aligned(size);
+    if (made != NULL)
+        s->blocks[s->block_count++] = made;
+    return made;
+}
+
+/* More chunks: one, or as many as fill a huge page if the shard has that many already. */
+static int add_chunks(const Table *t, Shard *s)
+{
+    const int64_t size = CHUNK * record(t) * (int64_t)sizeof(float);
+    const int64_t fit = s->chunk_count * size < HUGE_PAGE ? 1 : HUGE_PAGE / size;
+    const int64_t count = fit > 1 ? fit : 1;
+    if (!grow(&s->chunks, &s->chunk_room, s->chunk_count + count, sizeof *s->chunks))
+        return 0;
+    char *block = new_block(s, fit > 1 ? HUGE_PAGE : (size_t)size);
+    if (block == NULL)
+        return 0;
+    for (int64_t i = 0; i < count; i++)
+        s->chunks[s->chunk_count++] = (float *)(block + i * size);
+    return 1;
+}
+
 static int32_t take_row(const Table *t, Shard *s)
 {
     if (s->free_count)
         return s->free_rows[--s->free_count];
-    const int64_t room = s->row_room;
-    if (s->row_count == room) {
-        if (!grow(&s->rows, &s->row_room, room + CHUNK, sizeof *s->rows))
-            return -1;
-        s->row_room = s->row_room / CHUNK * CHUNK;
-        float **chunks = realloc(s->chunks, (size_t)(s->row_room / CHUNK) * sizeof *chunks);
-        if (chunks == NULL) {
-            s->row_room = room;
-            return -1;
-        }
-        memset(chunks + room / CHUNK, 0, (size_t)((s->row_room - room) / CHUNK) * sizeof *chunks);
-        s->chunks = chunks;
-    }
-    if (s->chunks[s->row_count / CHUNK] == NULL) {
-        float *made = aligned_alloc(64, ((size_t)(CHUNK * t->stride) * sizeof *made + 63) / 64 * 64);
-        if (made == NULL)
-            return -1;
-        s->chunks[s->row_count / CHUNK] = made;
-    }
+    if (s->row_count == s->chunk_count * CHUNK && !add_chunks(t, s))
+        return -1;
+    row_of(t, s, s->row_count)->number = FREE;
     return (int32_t)s->row_count++;
 }
 
@@ -239,13 +267,12 @@ static void note_gone(const Table *t, Shard *s, const Row *row)
 
 static void release_row(const Table *t, Shard *s, int32_t row)
 {
-    free(s->rows[row].text);
-    s->rows[row].text = NULL;
-    s->rows[row].live = 0;
+    free(row_of(t, s, row)->text);
+    row_of(t, s, row)->text = NULL;
+    row_of(t, s, row)->number = FREE;
     if (grow(&s->free_rows, &s->free_room, s->free_count + 1, sizeof *s->free_rows))
         s->free_rows[s->free_count++] = row;
     s->live--;
-    UNUSED(t);
 }
 
 typedef struct { int64_t version, frequency, changed; } Kept;     /* what the file has of a row beside its numbers */
@@ -254,7 +281,7 @@ static size_t record_size(const Table *t) { return sizeof(Kept) + (size_t)t->str
 
 static int spill(Table *t, Shard *s, Entry *e)
 {
-    const Row *row = &s->rows[e->row];
+    const Row *row = row_of(t, s, e->row);
     uint32_t place;
     if (s->place_count)
         place = s->free_places[--s->place_count];
@@ -262,7 +289,7 @@ static int spill(Table *t, Shard *s, Entry *e)
         place = __atomic_fetch_add(&t->file_places, 1, __ATOMIC_RELAXED);
     const Kept kept = {row->version, row->frequency, row->changed};
     memcpy(s->room, &kept, sizeof kept);
-    memcpy(s->room + sizeof kept, row_at(t, s, e->row), (size_t)t->stride * sizeof(float));
+    memcpy(s->room + sizeof kept, numbers_of(row), (size_t)t->stride * sizeof(float));
     if (pwrite(t->file, s->room, record_size(t), (off_t)place * (off_t)record_size(t)) != (ssize_t)record_size(t))
         return 0;
     release_row(t, s, e->row);
@@ -301,12 +328,12 @@ static void select_first(const Table *t, const Shard *s, int32_t *order, int64_t
 {
     int64_t low = 0, high = size - 1;
     while (low < high) {
-        const Row pivot = s->rows[order[(low + high) / 2]];
+        const Row pivot = *row_of(t, s, order[(low + high) / 2]);
         int64_t i = low, j = high;
         while (i <= j) {
-            while (sooner(t, &s->rows[order[i]], &pivot))
+            while (sooner(t, row_of(t, s, order[i]), &pivot))
                 i++;
-            while (sooner(t, &pivot, &s->rows[order[j]]))
+            while (sooner(t, &pivot, row_of(t, s, order[j])))
                 j--;
             if (i <= j) {
                 const int32_t other = order[i];
@@ -333,13 +360,13 @@ static int evict_some(Table *t, Shard *s, int64_t count)
     if (order == NULL)
         return 0;
     for (int64_t i = 0; i < s->row_count; i++)
-        if (s->rows[i].live)
+        if (row_of(t, s, i)->number != FREE)
             order[size++] = (int32_t)i;
     count = count < size ? count : size;
     select_first(t, s, order, size, count);
     int done = 1;
     for (int64_t i = 0; i < count && done == 1; i++) {
-        const Row *row = &s->rows[order[i]];
+        const Row *row = row_of(t, s, order[i]);
         const Key key = {row->key, row->text, row->length, hash_of(t, row->key)};
         Entry *e = find(t, s, &key);
         if (t->file >= 0)
@@ -403,7 +430,7 @@ static int admits(const Table *t, Shard *s, const Key *k, Entry **e)
 
 static Row *fill_entry(const Table *t, Shard *s, const Key *k, Entry *e, int32_t at)
 {
-    Row *row = &s->rows[at];
+    Row *row = row_of(t, s, at);
     char *text = NULL;
     if (t->is_text) {
         text = malloc(k->length + 1);
@@ -416,7 +443,7 @@ static Row *fill_entry(const Table *t, Shard *s, const Key *k, Entry *e, int32_t
     else if (e->row == WAITING)
         s->waiting--;
     *e = (Entry){k->key, at, 0};
-    *row = (Row){.key = k->key, .text = text, .length = k->length, .live = 1, .changed = t->epoch};
+    *row = (Row){.key = k->key, .text = text, .length = k->length, .number = at, .changed = t->epoch};
     s->live++;
     return row;
 }
@@ -432,7 +459,7 @@ static Row *new_row(Table *t, Shard *s, const Key *k, int may_evict)
     Row *row = fill_entry(t, s, k, find(t, s, k), at);
     if (row == NULL)
         return NULL;
-    float *to = row_at(t, s, at);
+    float *to = numbers_of(row);
     memcpy(to, t->row_start, (size_t)t->stride * sizeof *to);
     begin(t, k->key, to);
     return row;
@@ -452,12 +479,30 @@ static Row *fetch_row(Table *t, Shard *s, const Key *k, int may_evict)
     Row *row = fill_entry(t, s, k, e, at);
     if (row == NULL)
         return NULL;
-    memcpy(row_at(t, s, at), s->room + sizeof kept, (size_t)t->stride * sizeof(float));
+    memcpy(numbers_of(row), s->room + sizeof kept, (size_t)t->stride * sizeof(float));
     row->version = kept.version;
     row->frequency = kept.frequency;
     row->changed = kept.changed;
     row->used = ++s->clock;
     return row;
+}
+
+/* Starts loading what the next keys of a batch need: first all their entries, then the rows of those, `columns` of each. Their
+   waits for memory overlap. */
+static void load_ahead(const Table *t, const Shard *s, const Key *keys, const int64_t *order, int64_t from, int64_t to,
+                       int64_t columns)
+{
+    const int64_t end = to - from < AHEAD ? to : from + AHEAD, bytes = (HEAD + columns) * (int64_t)sizeof(float);
+    for (int64_t i = from; i < end; i++)
+        __builtin_prefetch(&s->entries[keys[order[i]].hash & (uint64_t)s->mask]);
+    for (int64_t i = from; i < end; i++) {
+        const Entry *e = &s->entries[keys[order[i]].hash & (uint64_t)s->mask];
+        if (e->row < 0)
+            continue;
+        const char *row = (const char *)row_of(t, s, e->row);
+        for (int64_t at = 0; at < bytes && at < 512; at += 64)
+            __builtin_prefetch(row + at, 1);
+    }
 }
 
 /* -- batches --------------------------------------------------------------------------------------------------------------- */
@@ -496,7 +541,7 @@ static Row *resolve(Batch *b, Shard *s, const Key *k, int creates, int *refused)
     Entry *e = find(t, s, k);
     *refused = 0;
     if (e->row >= 0)
-        return &s->rows[e->row];
+        return row_of(t, s, e->row);
     Row *row;
     if (e->row == ON_DISK)
         row = fetch_row(t, s, k, b->work != APPLY);
@@ -523,8 +568,8 @@ static void lookup_in(Batch *b, Shard *s, int64_t from, int64_t to)
 {
     Table *t = b->table;
     for (int64_t i = from; i < to; i++) {
-        if (i + 4 < to)
-            __builtin_prefetch(&s->entries[b->keys[b->order[i + 4]].hash & (uint64_t)s->mask]);
+        if ((i - from) % AHEAD == 0)
+            load_ahead(t, s, b->keys, b->order, i, to, b->out == NULL ? 0 : t->dim);
         const int64_t at = b->order[i];
         const Key *k = &b->keys[at];
         float *out = b->out == NULL ? NULL : b->out + at * t->dim;
@@ -534,7 +579,7 @@ static void lookup_in(Batch *b, Shard *s, int64_t from, int64_t to)
             if (b->work != PEEK)
                 touch(s, row, b->step, b->counts);
             if (out != NULL)
-                memcpy(out, row_at(t, s, row - s->rows), (size_t)t->dim * sizeof *out);
+                memcpy(out, numbers_of(row), (size_t)t->dim * sizeof *out);
         } else if (out != NULL && refused && b->work == LOOKUP) {
             for (int64_t j = 0; j < t->dim; j++)
                 out[j] = t->refused;
@@ -552,13 +597,13 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
     Table *t = b->table;
     const int64_t n = t->dim;
     int64_t distinct = 0;
-    int32_t *rows = malloc((size_t)(to - from) * sizeof *rows);
+    float **rows = malloc((size_t)(to - from) * sizeof *rows);
     const float **grads = malloc((size_t)(to - from) * sizeof *grads);
     float *sums = NULL;
     s->batch++;
     for (int64_t i = from; rows != NULL && grads != NULL && i < to; i++) {
-        if (i + 4 < to)
-            __builtin_prefetch(&s->entries[b->keys[b->order[i + 4]].hash & (uint64_t)s->mask]);
+        if ((i - from) % AHEAD == 0)
+            load_ahead(t, s, b->keys, b->order, i, to, t->stride);
         int refused;
         Row *row = resolve(b, s, &b->keys[b->order[i]], 1, &refused);
         if (row == NULL)
@@ -569,8 +614,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
             row->place = (int32_t)distinct;
             row->changed = t->epoch;
             touch(s, row, b->step, 0);
-            __builtin_prefetch(row_at(t, s, row - s->rows), 1);
-            rows[distinct] = (int32_t)(row - s->rows);
+            rows[distinct] = numbers_of(row);
             grads[distinct++] = grad;
             continue;
         }
@@ -590,7 +634,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
         __atomic_store_n(&b->failed, ENOMEM, __ATOMIC_RELAXED);
     else
         for (int64_t i = 0; i < distinct; i++) {
-            float *row = row_at(t, s, rows[i]);
+            float *row = rows[i];
             b->rule(row, row + b->slots[0], row + b->slots[1], row + b->slots[2], grads[i], n, b->numbers, b->option);
         }
     free(rows);
@@ -616,7 +660,7 @@ static void move_in(Batch *b, Shard *s, int64_t from, int64_t to)
                 begin(t, b->keys[at].key, b->out + at * b->width);
             continue;
         }
-        float *here = row_at(t, s, row - s->rows) + b->offset;
+        float *here = numbers_of(row) + b->offset;
         if (b->work == READ) {
             memcpy(b->out + at * b->width, here, (size_t)b->width * sizeof *here);
             continue;
@@ -639,7 +683,7 @@ static void remove_in(Batch *b, Shard *s, int64_t from, int64_t to)
         if (e->row == EMPTY)
             continue;
         if (e->row >= 0) {
-            note_gone(t, s, &s->rows[e->row]);
+            note_gone(t, s, row_of(t, s, e->row));
             release_row(t, s, e->row);
         } else if (e->row == ON_DISK) {
             note_gone(t, s, &(Row){.key = e->key});
@@ -707,17 +751,27 @@ static int64_t run_batch(Batch *b, const Key *keys, int64_t count)
 static Table *table_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, "penstock.keyed"); }
 static void *address(PyObject *o) { return (void *)(uintptr_t)PyLong_AsUnsignedLongLong(o); }
 
-static void clear_shard(Shard *s)
+static void free_blocks(Shard *s)
 {
-    for (int64_t i = 0; i < s->row_count; i++)
-        free(s->rows[i].text);
-    for (int64_t i = 0; i < s->row_room / CHUNK; i++)
-        free(s->chunks[i]);
+    for (int64_t i = 0; i < s->block_count; i++)
+        free(s->blocks[i]);
+    free(s->blocks);
+    free(s->chunks);
+    s->blocks = NULL; s->chunks = NULL;
+    s->chunk_count = s->chunk_room = s->block_count = s->block_room = 0;
+}
+
+static void clear_shard(const Table *t, Shard *s)
+{
+    for (int64_t i = 0; t->is_text && i < s->row_count; i++)
+        if (row_of(t, s, i)->number != FREE)
+            free(row_of(t, s, i)->text);
+    free_blocks(s);
     for (int64_t i = 0; i < s->gone_count; i++)
         free(s->gone[i].text);
-    free(s->entries); free(s->rows); free(s->chunks); free(s->free_rows); free(s->free_places); free(s->gone);
-    s->entries = NULL; s->rows = NULL; s->chunks = NULL; s->free_rows = NULL; s->free_places = NULL; s->gone = NULL;
-    s->mask = s->filled = s->row_count = s->row_room = s->free_count = s->free_room = s->live = s->waiting = s->on_disk = 0;
+    free(s->entries); free(s->free_rows); free(s->free_places); free(s->gone);
+    s->entries = NULL; s->free_rows = NULL; s->free_places = NULL; s->gone = NULL;
+    s->mask = s->filled = s->row_count = s->free_count = s->free_room = s->live = s->waiting = s->on_disk = 0;
     s->place_count = s->place_room = s->gone_count = s->gone_room = 0;
 }
 
@@ -725,7 +779,7 @@ static void free_table(PyObject *capsule)
 {
     Table *t = table_of(capsule);
     for (int64_t i = 0; i < t->shard_count; i++) {
-        clear_shard(&t->shards[i]);
+        clear_shard(t, &t->shards[i]);
         free(t->shards[i].counters);
         free(t->shards[i].room);
         pthread_mutex_destroy(&t->shards[i].lock);
@@ -905,21 +959,22 @@ static PyObject *remove_keys(PyObject *self, PyObject *args)
 }
 
 /* -- whole tables ---------------------------------------------------------------------------------------------------------- */
-static int relayout(Table *t, Shard *s, int64_t old, int64_t stride)
+/* Moves the rows of a shard to longer ones. */
+static int relayout(const Table *t, Shard *s, int64_t old)
 {
-    for (int64_t c = 0; c < s->row_room / CHUNK; c++) {
-        if (s->chunks[c] == NULL)
-            continue;
-        float *made = aligned_alloc(64, ((size_t)(CHUNK * stride) * sizeof *made + 63) / 64 * 64);
-        if (made == NULL)
+    Shard before = *s;
+    s->blocks = NULL; s->chunks = NULL;
+    s->chunk_count = s->chunk_room = s->block_count = s->block_room = 0;
+    while (s->chunk_count * CHUNK < s->row_count)
+        if (!add_chunks(t, s))
             return 0;
-        for (int64_t i = 0; i < CHUNK; i++) {
-            memcpy(made + i * stride, t->row_start, (size_t)stride * sizeof *made);
-            memcpy(made + i * stride, s->chunks[c] + i * old, (size_t)old * sizeof *made);
-        }
-        free(s->chunks[c]);
-        s->chunks[c] = made;
+    for (int64_t i = 0; i < s->row_count; i++) {
+        const float *from = before.chunks[i / CHUNK] + i % CHUNK * (HEAD + old);
+        float *to = (float *)row_of(t, s, i);
+        memcpy(to + HEAD, t->row_start, (size_t)t->stride * sizeof *to);
+        memcpy(to, from, (size_t)(HEAD + old) * sizeof *to);
     }
+    free_blocks(&before);
     return 1;
 }
 
@@ -965,7 +1020,7 @@ static PyObject *add_columns(PyObject *self, PyObject *args)
     t->row_start = start;
     t->stride = stride;
     for (int64_t i = 0; i < t->shard_count && whole; i++) {
-        whole = relayout(t, &t->shards[i], old, stride);
+        whole = relayout(t, &t->shards[i], old);
         if (t->file >= 0) {
             free(t->shards[i].room);
             whole = whole && (t->shards[i].room = malloc(record_size(t))) != NULL;
@@ -992,8 +1047,8 @@ static PyObject *sizes(PyObject *self, PyObject *capsule)
         live += s->live;
         disk += s->on_disk;
         waiting += s->waiting;
-        bytes += (s->entries == NULL ? 0 : (s->mask + 1) * (int64_t)sizeof(Entry)) + s->row_room * (int64_t)sizeof(Row) +
-                 (s->row_count + CHUNK - 1) / CHUNK * CHUNK * t->stride * (int64_t)sizeof(float) +
+        bytes += (s->entries == NULL ? 0 : (s->mask + 1) * (int64_t)sizeof(Entry)) +
+                 s->chunk_count * CHUNK * record(t) * (int64_t)sizeof(float) +
                  t->bloom_size * (int64_t)sizeof(uint32_t);
         pthread_mutex_unlock(&s->lock);
     }
@@ -1008,7 +1063,7 @@ static PyObject *clear(PyObject *self, PyObject *capsule)
     for (int64_t i = 0; i < t->shard_count; i++) {
         Shard *s = &t->shards[i];
         pthread_mutex_lock(&s->lock);
-        clear_shard(s);
+        clear_shard(t, s);
         if (s->counters != NULL)
             memset(s->counters, 0, (size_t)t->bloom_size * sizeof *s->counters);
         pthread_mutex_unlock(&s->lock);
@@ -1043,8 +1098,8 @@ static PyObject *evict(PyObject *self, PyObject *args)
         Shard *s = &t->shards[i];
         pthread_mutex_lock(&s->lock);
         for (int64_t r = 0; r < s->row_count; r++) {
-            const Row *row = &s->rows[r];
-            if (!row->live || !leaves(t, row->version, row_at(t, s, r), oldest, norm))
+            const Row *row = row_of(t, s, r);
+            if (row->number == FREE || !leaves(t, row->version, numbers_of(row), oldest, norm))
                 continue;
             const Key key = {row->key, row->text, row->length, hash_of(t, row->key)};
             Entry *e = find(t, s, &key);
@@ -1106,11 +1161,11 @@ enum { KEYS, VERSIONS, FREQUENCIES, NUMBERS, GONE, PARTS };
 static int export_shard(Table *t, Shard *s, int64_t since, Buffer *to)
 {
     for (int64_t r = 0; r < s->row_count; r++) {
-        const Row *row = &s->rows[r];
-        if (row->live && row->changed > since &&
+        const Row *row = row_of(t, s, r);
+        if (row->number != FREE && row->changed > since &&
             !(put_key(&to[KEYS], t, row->key, row->text, row->length) && put(&to[VERSIONS], &row->version, 8) &&
               put(&to[FREQUENCIES], &row->frequency, 8) &&
-              put(&to[NUMBERS], row_at(t, s, r), (size_t)t->stride * sizeof(float))))
+              put(&to[NUMBERS], numbers_of(row), (size_t)t->stride * sizeof(float))))
             return 0;
     }
     for (int64_t at = 0; s->on_disk && at <= s->mask; at++) {
@@ -1198,7 +1253,7 @@ static PyObject *statistics(PyObject *self, PyObject *args)
         pthread_mutex_lock(&s->lock);
         const Entry *e = s->entries == NULL ? NULL : find(t, s, &read[i]);
         if (e != NULL && e->row >= 0)
-            kept = (Kept){s->rows[e->row].version, s->rows[e->row].frequency, 0};
+            kept = (Kept){row_of(t, s, e->row)->version, row_of(t, s, e->row)->frequency, 0};
         else if (e != NULL && e->row == WAITING)
             kept.frequency = e->count;
         else if (e != NULL && e->row == ON_DISK && !read_record(t, s, e->count, &kept))

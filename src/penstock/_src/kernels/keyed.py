@@ -28,7 +28,7 @@ from penstock._src.kernels.host_threads import compiled
 CONSTANT, UNIFORM, NORMAL, TRUNCATED, POOL = range(5)              # how rows begin
 ADMIT_ALL, ADMIT_COUNTED, ADMIT_BLOOM, ADMIT_PROBABLY = range(4)
 LEAST_RECENT, LEAST_FREQUENT = range(2)
-_SHARDS, _ROWS_PER_SHARD = 64, 4096
+_SHARDS, _ROWS_PER_SHARD = 16, 4096
 _AT_ONCE = 16                     # a full shard evicts this fraction of its rows at once
 _NO_STEP = -1
 _kernels = functools.partial(compiled, "_keyed")

@@ -1,0 +1,147 @@
+"""Embeddings by key: lookups and updates per second, beside a dense variable and beside a dictionary with torch.
+
+    python benchmarks/embeddings.py                       # the comparison
+    python benchmarks/embeddings.py --bounded 1e9         # that many lookups and updates, with memory bounded by the capacity
+
+All of them train the same model on the same keys: rows of a batch are looked up, and updated by Adagrad or gradient descent.
+Times are CPU times of one thread, and the parts run in turns, so that other programs on the machine do not count. A lookup
+and an update of one key count as one.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+
+import penstock.compat.v1 as tf
+from penstock._src.base import dtypes
+from penstock._src.kernels.keyed import KeyedConfig, KeyedTable
+
+
+def _skewed(rng: np.random.Generator, size: int, keys: int) -> np.ndarray:
+    """Keys as recommenders see them: a few are frequent, most are rare."""
+    return (rng.random(size) ** 3 * keys).astype(np.int64)
+
+
+class Session:
+    """A training step of a session, on an embedding variable or on a dense one."""
+
+    def __init__(self, keyed: bool, rows: int, dim: int, optimizer: str):
+        with tf.Graph().as_default() as graph:
+            if keyed:
+                table = tf.get_embedding_variable("table", dim, initializer=tf.random_normal_initializer(0.0, 0.1))
+            else:
+                table = tf.get_variable("table", [rows, dim], initializer=tf.random_normal_initializer(0.0, 0.1),
+                                        use_resource=True)
+            keys = tf.placeholder(tf.int64, [None])
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, keys))
+            made = tf.train.GradientDescentOptimizer(0.1) if optimizer == "sgd" else tf.train.AdagradOptimizer(0.1)
+            train = made.minimize(loss)
+            self._session = tf.Session(graph=graph)
+            self._session.run(tf.global_variables_initializer())
+            self._step = self._session.make_callable(train, [keys])
+            if keyed:
+                fill = tf.nn.embedding_lookup(table, keys)
+                for at in range(0, rows, 1 << 16):
+                    self._session.run(fill, {keys: np.arange(at, min(rows, at + (1 << 16)))})
+
+    def step(self, keys: np.ndarray) -> None:
+        """One training step."""
+        self._step(keys)
+
+
+class Dictionary:
+    """The same with a Python dictionary of torch tensors: a row per key, and its optimizer state."""
+
+    def __init__(self, dim: int, optimizer: str):
+        self._rows: dict[int, torch.Tensor] = {}
+        self._sums: dict[int, torch.Tensor] = {}
+        self._dim, self._optimizer = dim, optimizer
+
+    def step(self, keys: np.ndarray) -> None:
+        """Looks rows up, and updates them by the sum of their gradients."""
+        listed = keys.tolist()
+        for key in listed:
+            if key not in self._rows:
+                self._rows[key], self._sums[key] = torch.randn(self._dim) * 0.1, torch.full((self._dim,), 0.1)
+        rows = torch.stack([self._rows[k] for k in listed])
+        grads: dict[int, torch.Tensor] = {}
+        for key, grad in zip(listed, torch.ones_like(rows), strict=True):
+            grads[key] = grads[key] + grad if key in grads else grad
+        for key, grad in grads.items():
+            if self._optimizer == "sgd":
+                self._rows[key] -= 0.1 * grad
+            else:
+                self._sums[key] += grad * grad
+                self._rows[key] -= 0.1 * grad / self._sums[key].sqrt()
+
+
+def compare(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dict[str, float]:
+    """Lookups and updates per second of CPU time, by name."""
+    rng = np.random.default_rng(0)
+    parts = {"embedding variable": Session(True, rows, dim, optimizer), "dense variable": Session(False, rows, dim, optimizer),
+             "dictionary and torch": Dictionary(dim, optimizer)}
+    spent = dict.fromkeys(parts, 0.0)
+    done = dict.fromkeys(parts, 0)
+    for number in range(rounds + 3):
+        keys = _skewed(rng, batch, rows)
+        for name, part in parts.items():
+            some = keys[:max(64, batch // 16)] if name.startswith("dictionary") else keys
+            before = time.thread_time()
+            part.step(some)
+            if number >= 3:                   # the first steps are compiled
+                spent[name] += time.thread_time() - before
+                done[name] += len(some)
+    return {name: done[name] / spent[name] for name in parts}
+
+
+def bounded(total: float, capacity: int, dim: int, batch: int) -> None:
+    """Looks up and updates keys of an unbounded stream; prints the memory of the process as it goes."""
+    table = KeyedTable("bounded", KeyedConfig(dim=dim, capacity=capacity), False, dtypes.float32)
+    table.initialize(None)
+    slot = table.add_slot("sums", 0.1)
+    rng, done, next_report = np.random.default_rng(0), 0, 0.0
+    grad, began = torch.full((batch, dim), 0.01), time.thread_time()
+    while done < total:
+        keys = torch.from_numpy(_skewed(rng, batch, 50 * capacity) + done // (20 * capacity) * capacity)     # the keys move on
+        table.lookup(keys)
+        table.apply("Adagrad", keys, grad, [slot], (0.1,), True)
+        done += batch
+        if done >= next_report:
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            seconds = time.thread_time() - began
+            print(f"{done:>13,} lookups and updates, {table.size():>9,} rows, {memory:7.0f} MB, "
+                  f"{done / seconds / 1e6:5.2f} M/s", flush=True)
+            next_report += total / 10
+
+
+def main() -> None:
+    """Prints what the arguments ask for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--dim", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=8192)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--bounded", type=float, default=0, help="lookups and updates of the bounded run, in place of the rest")
+    parser.add_argument("--capacity", type=int, default=1_000_000)
+    given = parser.parse_args()
+    if given.bounded:
+        bounded(given.bounded, given.capacity, given.dim, given.batch)
+        return
+    print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}: "
+          "millions of lookups and updates per second of CPU time")
+    for optimizer in ("sgd", "adagrad"):
+        found = compare(given.rows, given.dim, given.batch, optimizer, given.rounds)
+        ours = found["embedding variable"]
+        for name, rate in found.items():
+            print(f"{optimizer:8} {name:22} {rate / 1e6:8.3f}   embedding variable: {ours / rate:6.2f} times")
+
+
+if __name__ == "__main__":
+    main()
