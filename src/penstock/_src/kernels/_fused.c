@@ -12,7 +12,6 @@
 
    `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
-#include <string.h>
 
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
 
@@ -204,8 +203,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_fused", "Operations
 PyMODINIT_FUNC PyInit__fused(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
+    if (has_wide_vectors())
         do_block_here = do_block_512, add_scaled_here = add_scaled_512;
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         do_block_here = do_block_256, add_scaled_here = add_scaled_256;

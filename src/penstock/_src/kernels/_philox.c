@@ -4,7 +4,6 @@
    Counters are worked on side by side, each word in the lower half of a lane of 64 bits: one instruction gives all bits of a
    product. What is in the upper halves in between does not matter. */
 #include "_threads.h"
-#include <string.h>
 
 enum { BLOCK = 512 };                                 /* counters of one item of work */
 
@@ -63,8 +62,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_philox", "Random wo
 PyMODINIT_FUNC PyInit__philox(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
+    if (has_wide_vectors())
         do_block_here = do_block_512;
     else if (__builtin_cpu_supports("avx2"))
         do_block_here = do_block_256;

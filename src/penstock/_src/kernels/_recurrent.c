@@ -7,7 +7,6 @@
    not done here but for all steps at once; what is left in a step is the product of the states with the recurrent weights, which
    are packed into panels of the processor's vectors once. A row whose step is masked keeps its states. */
 #include "_threads.h"
-#include <string.h>
 
 enum { SIMPLE, LSTM, GRU };
 enum { TANH, SIGMOID, RELU, LINEAR, HARD_SIGMOID };
@@ -83,8 +82,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_recurrent", "Recurr
 PyMODINIT_FUNC PyInit__recurrent(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
+    if (has_wide_vectors())
         forward_here = forward_512, backward_here = backward_512, pack_here = pack_512;
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         forward_here = forward_256, backward_here = backward_256, pack_here = pack_256;

@@ -6,6 +6,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef void (*Item)(const void *job, int64_t number);
 typedef struct { Item item; const void *job; int64_t count, next; } Work;
@@ -30,6 +32,16 @@ static void share(Item item, const void *job, int64_t count, int64_t numbers)
     else
         take_items(&work);
 }
+
+#if defined(__x86_64__)
+/* Whether to use vectors of 512 bits: the processor has them, and torch's kernels, of which this variable is, use them, too. */
+static int has_wide_vectors(void)
+{
+    const char *limit = getenv("ATEN_CPU_CAPABILITY");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && (limit == NULL || *limit == 0 || strcmp(limit, "avx512") == 0);
+}
+#endif
 
 static PyObject *use_threads(PyObject *self, PyObject *address)
 {
