@@ -280,6 +280,25 @@ def _one_hot_kernel(indices, depth, on_value, off_value, *, axis):
     return np.asarray(np.where(hot.numpy(), arrays.boxed(on_value), arrays.boxed(off_value)), dtype=object)
 
 
+@rules.program.prepare(one_hot_op)
+def _one_hot_prepare(known):
+    """With constant numbers, one comparison with the positions, which are made once."""
+    rank, depth, axis = known.rank(0), known.const(1), known.attrs["axis"]
+    on, off = known.const(2), known.const(3)
+    if rank is None or depth is None or on is None or off is None or depth.ndim or on.ndim or off.ndim or depth < 0 or \
+            not known.plain(2) or not -1 <= axis <= rank:
+        known.used.clear()
+        return None
+    at = rank if axis == -1 else axis
+    places = torch.arange(int(depth)).reshape([int(depth)] + [1] * (rank - at))
+    dtype, on, off = known.op.outputs[0].dtype.torch, on.item(), off.item()
+
+    def one_hot(indices, *_):
+        hot = indices.unsqueeze(at) == (places if indices.is_cpu else places.to(indices.device))
+        return hot.to(dtype) if on == 1 and off == 0 else torch.full_like(hot, off, dtype=dtype).masked_fill_(hot, on)
+    return one_hot
+
+
 @export("one_hot")
 @dispatched
 def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None,

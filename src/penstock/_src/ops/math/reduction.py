@@ -472,6 +472,16 @@ def _position(name: str, find: Callable) -> OpDef:
                 types="bool")
     made.kernel(lambda input, dimension, *, output_type: _find(find, unsigned.flip(input), dimension, output_type),
                 types=unsigned.TYPES)
+
+    @rules.program.prepare(made)
+    def _made_prepare(known):
+        """Along a known axis that is not empty there is nothing to check."""
+        dims, axis = known.dims(0), known.const(1)
+        if not dims or not known.plain() or axis is None or axis.ndim or not -len(dims) <= axis < len(dims) or not dims[axis]:
+            known.used.clear()
+            return None
+        at, dtype = int(axis), known.attrs["output_type"].torch
+        return (lambda x, _: find(x, at)) if dtype is torch.int64 else lambda x, _: find(x, at).to(dtype)
     return made
 
 
