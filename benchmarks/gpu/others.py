@@ -24,6 +24,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+PROGRAM, TABLE = __file__, "others"                       # this file; fresh.py puts itself here
 RUNNERS = ("penstock", "torch-eager", "torch-compile")
 WAIT = float(os.environ.get("WAIT", "240"))               # seconds that a runner has to get ready
 SMALL = os.environ.get("OTHERS_SIZE") == "small"          # sizes that a CPU can run: to test this file
@@ -152,9 +153,9 @@ class Runner:
     def __init__(self, name: str, runner: str, compilers: int):
         self.name, self.runner, self.found, self.times = name, runner, {}, []
         env = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS=str(compilers), OMP_NUM_THREADS="2")
-        self.errors = pathlib.Path(os.environ.get("TMPDIR", "/tmp"), f"others-{name}-{runner}.txt")
+        self.errors = pathlib.Path(os.environ.get("TMPDIR", "/tmp"), f"{TABLE}-{name}-{runner}.txt")
         with open(self.errors, "w") as to:
-            self.process = subprocess.Popen([sys.executable, __file__, "--child", name, runner], env=env, text=True, stderr=to,
+            self.process = subprocess.Popen([sys.executable, PROGRAM, "--child", name, runner], env=env, text=True, stderr=to,
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def answer(self) -> dict | None:
@@ -246,7 +247,7 @@ def main() -> None:
         pathlib.Path(args.json).write_text(json.dumps(found, indent=1))
     if args.table:
         import generated
-        generated.write(pathlib.Path(args.table), "others", text.split("\n"))
+        generated.write(pathlib.Path(args.table), TABLE, text.split("\n"))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,16 @@ def test_a_compiled_step_trains_like_the_program(name):
     assert dict(tiers.refused) == before
 
 
+def test_passes_over_the_graph_know_its_fake_tensors(monkeypatch):
+    """Some of Inductor's passes compute with fake tensors, for example those that pad products on GPUs."""
+    from torch._inductor import compile_fx
+    from torch._inductor.virtualized import V
+    usual, modes = compile_fx._recursive_joint_graph_passes, []
+    monkeypatch.setattr(compile_fx, "_recursive_joint_graph_passes", lambda g: modes.append(V.fake_mode) or usual(g))
+    trained("normalized", True)
+    assert modes and all(isinstance(m, torch._subclasses.FakeTensorMode) for m in modes)
+
+
 def test_inputs_are_updated_in_place():
     """A graph's last ops copy into its inputs; results come in order."""
     from torch._subclasses.fake_tensor import FakeTensorMode

@@ -257,7 +257,8 @@ def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, str
     p = plan_of("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if indices is not None and indices.dtype is torch.uint8 and grad.shape == p.result:
         return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before, indices)
-    if indices is None or p.extra or orig_output.shape != grad.shape or math.isnan(orig_output.amax().item()):
+    if indices is None or p.extra or orig_output.shape != grad.shape or tracing.lowering() or \
+            math.isnan(orig_output.amax().item()):
         return _max_pool_grad(orig_input, orig_output, grad, ksize=ksize, strides=strides, padding=padding,
                               data_format=data_format, name="MaxPoolGrad")
     x, grad = to_channels_first(orig_input, data_format), to_channels_first(grad, data_format)

@@ -44,10 +44,12 @@ def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callab
     """
     from torch._guards import TracingContext, tracing
     from torch._inductor import compile_fx, config
+    from torch._inductor.virtualized import V
     with _one, warnings.catch_warnings(), torch.no_grad(), _fake_mode(example) as mode, tracing(TracingContext(mode)), \
             config.patch(_options(graph)):
         warnings.simplefilter("ignore")
-        made = compile_fx._recursive_joint_graph_passes(_decomposed(graph, example))
+        with V.set_fake_mode(mode):
+            made = compile_fx._recursive_joint_graph_passes(_decomposed(graph, example))
         results = made.graph.output_node()
         results.meta["user_visible_output_idxs"] = list(range(len(results.args[0])))       # type: ignore[arg-type]
         run = compile_fx.compile_fx_inner(made, example, static_input_idxs=(), is_inference=True,
