@@ -51,7 +51,7 @@ class Settled:
         self.looked = time.perf_counter()
         if any(t.name == "penstock-compile" for t in threading.enumerate()):
             return False
-        return any(slot.tier == 3 or slot.reasons for slot in slots())
+        return any(slot.tier == 3 or any("tier 3" in r for r in slot.reasons) for slot in slots())
 
 
 def slots() -> list:

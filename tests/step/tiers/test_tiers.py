@@ -285,3 +285,51 @@ def test_numbers_without_seed_differ_in_every_run(graphs):
     f = tf2.function(lambda x: tf2.random.uniform([100]) * x + x * 0. - 1., jit_compile=True)
     seen = np.stack([f(tf2.constant(2.)).numpy() for _ in range(5)])
     assert graphs and len(np.unique(seen)) > 450 and -1 <= seen.min() and seen.max() < 1
+
+
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam", "SGD", "RMSprop"])
+def test_sparse_updates_of_keras_are_compiled(graphs, optimizer):
+    """Rows of repeated indices included; the kernel reads no index on the host."""
+    def trained(compiled):
+        table, opt = tf2.Variable(np.arange(24, dtype=np.float32).reshape(8, 3)), getattr(tf2.keras.optimizers, optimizer)(0.1)
+        ids = tf2.constant([[5, 1, 5, 7, 1], [5, 0, 2, 2, 6]], tf2.int64)
+
+        @tf2.function(jit_compile=compiled)
+        def step(ids):
+            with tf2.GradientTape() as tape:
+                loss = tf2.reduce_sum(tf2.sin(tf2.gather(table, ids)))
+            opt.apply_gradients([(tape.gradient(loss, table), table)])
+            return loss
+        return [float(step(ids)) for _ in range(4)], table.numpy()
+    before = dict(tiers.refused)
+    (losses, values), (expected, wanted) = trained(True), trained(None)
+    assert graphs and dict(tiers.refused) == before
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    np.testing.assert_allclose(values, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_max_pooling_is_compiled(graphs):
+    """Neither its C kernel nor its look at the maxima is called with tensors that have no memory."""
+    x, w = np.random.RandomState(0).randn(2, 6, 6, 3).astype(np.float32), tf2.Variable(np.ones([3], np.float32))
+
+    def gradient(compiled):
+        @tf2.function(jit_compile=compiled)
+        def step(x):
+            with tf2.GradientTape() as tape:
+                loss = tf2.reduce_sum(tf2.square(tf2.nn.max_pool2d(tf2.nn.relu(x * w), 2, 2, "SAME")))
+            return tape.gradient(loss, w)
+        return [step(tf2.constant(x)).numpy() for _ in range(3)][-1]
+    before = dict(tiers.refused)
+    np.testing.assert_allclose(gradient(True), gradient(None), rtol=1e-5)
+    assert graphs and dict(tiers.refused) == before
+
+
+def test_rounding_of_half_precision_is_no_difference():
+    """A variable whose gradient is smaller than rounding errors may differ, if the others agree and changed far more."""
+    import torch
+    large, tiny = torch.ones(1000), torch.full([4], 1e-6)
+    state = [("w", large, large, large - 0.1), ("b", tiny + 1e-5, tiny, tiny), *[(n, large, large, large) for n in "cd"]]
+    assert "a variable differs (b" in tiers._difference((), (), state, False)
+    assert not tiers._difference((), (), state, False, rounds=True)
+    wrong = [("w", large + 1, large, large - 0.1), *state[1:]]
+    assert "a variable differs (w" in tiers._difference((), (), wrong, False, rounds=True)

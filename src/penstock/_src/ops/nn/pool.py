@@ -139,7 +139,7 @@ def _as_double(x: torch.Tensor) -> torch.Tensor:
 def _first_maxima(x: torch.Tensor, p: _Plan) -> torch.Tensor:
     """The indices of the maxima for gradients: NaN counts only as the first element of a window, and then always."""
     maxima, indices = _max_and_indices(x, p)
-    if x.device.type != "cpu" or not x.is_floating_point() or not bool(maxima.isnan().any()):
+    if x.device.type != "cpu" or tracing.lowering() or not x.is_floating_point() or not bool(maxima.isnan().any()):
         return indices
     indices = _max_and_indices(x.nan_to_num(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf")), p)[1]
     sizes = list(x.shape[2:]) if p.extra is None else [n + e for n, e in zip(x.shape[2:], p.extra[::-2], strict=True)]

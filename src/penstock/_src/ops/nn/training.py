@@ -152,14 +152,19 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             if i != grad_at:
                 given[i] = _number(given[i], n)
         fast = _chosen(compiled, given, grad_at, chosen)
+        unread = all_rows and sparse and (tracing.lowering() or held[0].read().is_cuda)    # the host waits for no GPU here
         if fast is None or not _fit(held, given[grad_at], indices):
-            _check(states, held, given[grad_at], indices, bounds=fast is None)
+            _check(states, held, given[grad_at], indices, bounds=fast is None and not unread)
         with held[0].lock:
             tensors = [h.writable() for h in held]
             if indices is None:
                 given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
                 if fast is None or not updates.dense(fast, [[t] for t in tensors], [given[grad_at]]):
                     rule(*tensors, *given, **chosen)
+            elif unread:
+                indices, given[grad_at] = indexing.added(indexing.beside(indices.long(), tensors[0]), len(tensors[0]),
+                                                         given[grad_at])
+                _on_all_rows(rule, tensors, given, grad_at, indices, chosen)
             elif fast is None or not updates.rows(fast, tensors, given[grad_at], indices, how):
                 indexing.check(indices, tensors[0].shape[0])
                 if summed:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.graph.handles import handle_dims
 from penstock._src.kernels import arrays, indexing, strided
@@ -37,7 +37,7 @@ def _scatter_rows(resource: VariableResource, indices: torch.Tensor, updates: An
             raise errors.invalid("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
                                  f"updates.shape {arrays.show(found)}, indices.shape {arrays.show(indices.shape)}, "
                                  f"params.shape {arrays.show(dims)}")
-        if indices.is_cuda and how in ("add", "sub") and found and math.prod(dims):
+        if (indices.is_cuda or tracing.lowering()) and how in ("add", "sub") and found and math.prod(dims):
             indices, updates = indexing.added(indices, dims[0], updates)
         else:
             indexing.check(indices, dims[0])
