@@ -114,3 +114,17 @@ def test_accidental_hits_of_repeated_candidates():
     rows, ids, weights = tf.nn.compute_accidental_hits(true, drawn, 2)
     assert (rows.numpy().tolist(), ids.numpy().tolist()) == ([0, 1, 1], [2, 3, 2])
     np.testing.assert_array_equal(weights.numpy(), np.full(3, np.finfo(np.float32).min))
+
+
+@pytest.mark.parametrize("sampled", [[3, 1, 7, 0], [3, 1, 3, 0], [9, 9, 9, 9]])
+def test_accidental_hits_among_zeros(sampled):
+    """As one op in a step and op by op outside: candidates that come twice are hit once, at their last place."""
+    import penstock as tf2
+    from penstock._src.ops.nn.candidate_sampling import hits_to_dense
+    true = np.array([[3, 0], [1, 1], [5, 9]])
+    rows, columns, weights = tf2.nn.compute_accidental_hits(true, np.array(sampled), num_true=2)
+    want = np.zeros([3, 4], "f")
+    want[rows.numpy(), columns.numpy()] = weights.numpy()
+    found = hits_to_dense(true, np.array(sampled), np.array([3, 4]), num_true=2).numpy()
+    np.testing.assert_array_equal(found, want)
+    assert not np.signbit(found[found == 0]).any()

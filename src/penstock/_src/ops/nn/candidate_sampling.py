@@ -55,8 +55,8 @@ def _sampled(name: str, distribution: candidates.Distribution, true_classes: tor
     if ((true < 0) | (true >= distribution.range)).any():
         raise errors.invalid(f"`true_candidate` out of range [0, {distribution.range}), received {true.tolist()[:8]}")
     values, tries = candidates.sample(distribution, source, num_sampled, unique)
-    of_true = candidates.expected_counts(distribution, true, num_sampled, tries)
-    of_sampled = candidates.expected_counts(distribution, values, num_sampled, tries)
+    expected = candidates.expected_counts(distribution, np.concatenate([true, values]), num_sampled, tries)
+    of_true, of_sampled = expected[:len(true)], expected[len(true):]
     return (torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(of_true).view(true_classes.shape),
             torch.from_numpy(of_sampled))
 
@@ -189,12 +189,19 @@ def _hits_kernel(true_classes, sampled_candidates, *, num_true):
     return tuple(torch.from_numpy(r).to(true_classes.device) for r in results)
 
 
+_COMPARED = 1 << 18                   # pairs of a true class and a candidate that are compared faster than sorted
 hits_to_dense = internal("_AccidentalHitsToDense", "true_classes: int64, sampled_candidates: int64, output_shape: Tindices -> "
                          "dense: float32", "num_true: int, Tindices: type in {index}", host="output_shape")
 
 
 @hits_to_dense.kernel
 def _hits_to_dense_kernel(true_classes, sampled_candidates, output_shape, *, num_true):
+    dims = (true_classes.shape[0], sampled_candidates.numel())
+    if true_classes.ndim == 2 and true_classes.shape[1] == num_true and sampled_candidates.ndim == 1 and \
+            0 < true_classes.numel() * dims[1] <= _COMPARED and output_shape.tolist() == [*dims] and \
+            len(set(sampled_candidates.tolist())) == dims[1]:
+        hit = (true_classes.unsqueeze(2) == sampled_candidates).any(1)
+        return hit.to(torch.float32).mul_(torch.finfo(torch.float32).min).add_(0.0)       # no negative zeros
     rows, columns, weights = _hits_kernel(true_classes, sampled_candidates, num_true=num_true)
     dims = output_shape.tolist()
     if len(dims) != 2 or rows.numel() and (int(rows.max()) >= dims[0] or int(columns.max()) >= dims[1]):
