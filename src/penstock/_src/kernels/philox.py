@@ -284,6 +284,8 @@ def full_int(gen: Philox, count: int, dtype: torch.dtype, device: torch.device |
 
 def unsigned_remainder(bits: torch.Tensor, divisor: int) -> torch.Tensor:
     """The remainder of 64-bit patterns read as unsigned, for 0 < divisor < 2**64."""
+    if type(bits) is torch.Tensor and bits.is_cpu:            # numpy has unsigned integers
+        return torch.from_numpy((bits.numpy().view(np.uint64) % np.uint64(divisor)).view(np.int64))
     if divisor >= 1 << 63:                                    # the quotient is 0 or 1
         flip = -1 << 63
         return torch.where((bits ^ flip) >= (signed(divisor) ^ flip), bits - signed(divisor), bits)
