@@ -546,12 +546,13 @@ def _rows(input: np.ndarray, what: str) -> list[bytes]:
 
 def _sparse_rows(rows: list[list[bytes]]) -> tuple:
     """Lists of strings as indices, values and shape of a sparse matrix."""
-    lengths = arrays.vector(map(len, rows), len(rows), torch.int64)
-    row = torch.repeat_interleave(torch.arange(len(rows)), lengths)
-    column = torch.arange(row.numel()) - torch.repeat_interleave(torch.cumsum(lengths, 0) - lengths, lengths)
-    widest = int(lengths.max()) if rows else 0
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     values = strings.pack(list(itertools.chain.from_iterable(rows)))
-    return torch.stack([row, column], 1), values, torch.tensor([len(rows), widest])
+    places = np.empty((values.size, 2), np.int64)
+    places[:, 0] = np.repeat(np.arange(len(rows)), lengths)
+    places[:, 1] = np.arange(values.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    shape = np.array([len(rows), lengths.max() if rows else 0], np.int64)
+    return torch.from_numpy(places), values, torch.from_numpy(shape)
 
 
 @string_split_op.kernel(device="cpu")
