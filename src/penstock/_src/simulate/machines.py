@@ -61,6 +61,7 @@ class Machine:
 class Network:
     """What is between the machines."""
     latency: float = 1e-4           # seconds from one machine to another
+    large_latency: float = 0.0      # seconds more, for a message that is not small: its receiver has to make room
     small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
     header: int = 100               # bytes of a message beside its tensors
     rack_size: int = 0              # machines of a rack; 0: all in one

@@ -5,6 +5,7 @@ belongs to a machine that is not here (a GPU), have it in `costs`.
 """
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -31,9 +32,9 @@ def dense_null_step(size: int) -> Build:
     return build
 
 
-def sparse_null_step(table: int, row: int = 2048, entries: int = 32) -> Build:
+def sparse_null_step(table: int, row: int = 2048, entries: int = 32, costs: dict[str, float] | None = None) -> Build:
     """Every worker reads `entries` random rows of `row` bytes from a table of `table` bytes, which is spread over the servers,
-    and adds as much to them."""
+    and adds as much to them. `costs` has the seconds of ops by their types."""
     def build(servers: int) -> Program:
         with tf.Graph().as_default() as graph, tf.device(_device(servers)):
             rows, columns = table // row // servers, row // _FLOAT
@@ -46,7 +47,8 @@ def sparse_null_step(table: int, row: int = 2048, entries: int = 32) -> Build:
                 with tf.colocate_with(v):
                     read = tf.gather(v, part)
                 updates.append(tf.scatter_add(v, part, read * 0.5).op)
-            return Program(graph, updates)
+            given = {op.name: costs[op.type] for op in graph.get_operations() if costs and op.type in costs}
+            return Program(graph, updates, costs=given)
     return build
 
 
@@ -56,3 +58,88 @@ def synchronous(graph: Any, opt: Any, train_op: Any, global_step: Any) -> Progra
         setup = [[global_step.initializer], [opt.chief_init_op], [opt.get_init_tokens_op()]]
         return Program(graph, [train_op.op], setup, [[opt.local_step_init_op.op]],
                        list(opt.get_chief_queue_runner().enqueue_ops))
+
+
+# -- training -----------------------------------------------------------------------------------------------------------------
+Blocks = list[dict[int, int]]       # of a model, from input to output: the elements that each server has of it
+
+
+def data_parallel(blocks: Blocks, seconds: float, examples: int, replicas: int = 0, backups: int = 0) -> Build:
+    """Training of a model that is computed block by block, forward and back, while variables and gradients travel. Each block
+    has one variable per server, and takes the same time, a third of it forward. RMSProp applies the gradients. With `replicas`,
+    so many of them make an update (SyncReplicasOptimizer), and `backups` more workers compute them."""
+    def build(servers: int) -> Program:
+        with tf.Graph().as_default() as graph, tf.device(_device(servers)):
+            step = tf.train.get_or_create_global_step()
+            pairs, costs = _computed(blocks, seconds)
+            opt: Any = tf.train.RMSPropOptimizer(0.1)
+            if not replicas:
+                return Program(graph, [opt.apply_gradients(pairs, step)], [[step.initializer]], costs=costs, examples=examples)
+            opt = tf.train.SyncReplicasOptimizer(opt, replicas, replicas + backups)
+            made = synchronous(graph, opt, opt.apply_gradients(pairs, step), step)
+            made.costs, made.examples = costs, examples
+            return made
+    return build
+
+
+def _computed(blocks: Blocks, seconds: float) -> tuple[list, dict[str, float]]:
+    """Gradients with their variables, and what the ops that compute them cost."""
+    costs, read, pairs, before = {}, [], [], []                     # type: ignore[var-annotated]
+    for k, block in enumerate(blocks):
+        variables = [_variable(f"v{k}_{i}", [n], i) for i, n in sorted(block.items()) if n]
+        with tf.control_dependencies(before):
+            read.append([(tf.identity(v), v) for v in variables])
+        with tf.control_dependencies([r for r, _ in read[-1]] + before):
+            before = [tf.no_op(f"forward{k}")]
+        costs[f"forward{k}"] = seconds / len(blocks) / 3
+    for k in reversed(range(len(blocks))):
+        with tf.control_dependencies(before):
+            before = [tf.no_op(f"back{k}")]
+        with tf.control_dependencies(before):
+            pairs += [(tf.identity(r), v) for r, v in read[k]]
+        costs[f"back{k}"] = seconds / len(blocks) * 2 / 3
+    return pairs, costs
+
+
+def _variable(name: str, shape: list[int], server: int) -> Any:
+    with tf.device(f"/job:ps/task:{server}"):
+        return tf.get_variable(name, shape, use_resource=False, initializer=tf.zeros_initializer())
+
+
+def inception_v3(servers: int, blocks: int = 4) -> Blocks:
+    """Inception-v3 in some blocks. The device setter puts one variable after the other on the servers, whatever their size."""
+    from penstock.compat.v1.contrib.slim.nets import inception
+    found: Blocks = [dict.fromkeys(range(servers), 0) for _ in range(blocks)]
+    with tf.Graph().as_default(), tf.device(_device(servers)):
+        inception.inception_v3(tf.placeholder(tf.float32, [32, 299, 299, 3]), num_classes=1001)
+        every = tf.trainable_variables()
+        for i, v in enumerate(every):
+            found[i * blocks // len(every)][int(v.device.rpartition(":")[2])] += math.prod(v.shape.as_list())
+    return found
+
+
+def softmax(sampled: int, batch: int, seconds: float, vocabulary: int = 40_000, size: int = 512) -> Build:
+    """A language model whose last layer is spread over the servers, which multiply by it where it is. Every worker works for
+    some seconds, and sends `batch` vectors of `size` numbers to each server. With `sampled` classes, only their rows count."""
+    def build(servers: int) -> Program:
+        with tf.Graph().as_default() as graph, tf.device(_device(servers)):
+            with tf.device("/job:worker/task:0"):
+                hidden = tf.get_variable("hidden", [batch, size], use_resource=False)
+                with tf.control_dependencies([tf.no_op("work")]):
+                    hidden = tf.identity(hidden)
+            back, updates = [], []
+            for i in range(servers):
+                rows = vocabulary // servers + (i < vocabulary % servers)
+                used = sampled // servers + (i < sampled % servers)
+                weights = tf.get_variable(f"softmax{i}", [rows, size], use_resource=False)
+                with tf.colocate_with(weights):
+                    ids = tf.random_uniform([used], maxval=rows, dtype=tf.int32) if sampled else None
+                    w = tf.gather(weights, ids) if sampled else tf.identity(weights)
+                    logits = tf.matmul(hidden, w, transpose_b=True)
+                    back.append(tf.matmul(logits, w))
+                    grad = tf.matmul(logits, hidden, transpose_a=True)
+                    updates.append((tf.scatter_sub(weights, ids, grad) if sampled else tf.assign_sub(weights, grad)).op)
+            with tf.device("/job:worker/task:0"):
+                total = tf.add_n(back)
+            return Program(graph, [total.op, *updates], costs={"work": seconds}, examples=batch)
+    return build

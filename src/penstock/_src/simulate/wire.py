@@ -2,10 +2,12 @@
 
 A message takes time of a thread of its sender, passes the sender's NIC, maybe two uplinks, and the receiver's NIC, and takes
 time of a thread of the receiver. Large messages pass a pipe one after the other, each as soon as its first bytes have come
-(cut-through). Small ones pass between the chunks of large ones, as they do on real links (cluster/link.py), and do not wait.
+(cut-through). A sender serves its receivers in turn, so that none of them waits for all that was requested before. Small
+messages pass between the chunks of large ones, as they do on real links (cluster/link.py), and do not wait.
 """
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -13,15 +15,42 @@ from penstock._src.simulate.engine import Clock, Pipe, Servers
 from penstock._src.simulate.machines import Machine, Network
 
 
+class _Out:
+    """Large messages that leave a host: those to one receiver in order, the receivers in turn."""
+
+    __slots__ = ("turns", "_waiting")
+
+    def __init__(self) -> None:
+        self.turns: collections.deque[Host] = collections.deque()          # receivers for which something waits
+        self._waiting: dict[Host, collections.deque] = {}
+
+    def put(self, target: Host, message: tuple) -> None:
+        if target not in self._waiting:
+            self._waiting[target] = collections.deque()
+            self.turns.append(target)
+        self._waiting[target].append(message)
+
+    def take(self) -> tuple[Host, tuple]:
+        target = self.turns.popleft()
+        left = self._waiting[target]
+        message = left.popleft()
+        if left:
+            self.turns.append(target)
+        else:
+            del self._waiting[target]
+        return target, message
+
+
 class Host:
     """A machine of the simulated cluster."""
 
-    __slots__ = ("name", "machine", "rack", "cores", "threads", "out", "into")
+    __slots__ = ("name", "machine", "rack", "cores", "threads", "out", "into", "leaving")
 
     def __init__(self, name: str, machine: Machine, rack: int = 0):
         self.name, self.machine, self.rack = name, machine, rack
         self.cores, self.threads = Servers(machine.cores), Servers(machine.message_threads)
         self.out, self.into = Pipe(machine.nic), Pipe(machine.nic)
+        self.leaving = _Out()
 
 
 class Wire:
@@ -53,10 +82,18 @@ class Wire:
 
     def _leave(self, source: Host, target: Host, size: int, receive: Callable, args: tuple) -> None:
         """A large message is ready for the sender's NIC."""
+        source.leaving.put(target, (size, receive, args))
+        if source.out.begin(self.clock.now) <= self.clock.now:
+            self._next(source)
+
+    def _next(self, source: Host) -> None:
+        """The sender's NIC takes the next large message, if it is free."""
         pipe, clock = source.out, self.clock
-        begins = pipe.begin(clock.now)
-        pipe.book(clock.now, size)
-        clock.at(begins + self.network.latency, self._enter, self._path(source, target), size, pipe.bandwidth, receive, args)
+        if source.leaving.turns and pipe.begin(clock.now) <= clock.now:
+            target, (size, receive, args) = source.leaving.take()
+            clock.at(pipe.book(clock.now, size), self._next, source)
+            latency = self.network.latency + self.network.large_latency
+            clock.after(latency, self._enter, self._path(source, target), size, pipe.bandwidth, receive, args)
 
     def _path(self, source: Host, target: Host) -> tuple:
         """The pipes behind the sender's NIC, and the target."""
