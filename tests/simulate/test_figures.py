@@ -18,14 +18,14 @@ def test_sparse_null_steps_do_not_depend_on_the_size_of_the_table():
 
 
 def test_asynchronous_training_saturates_the_servers():
-    job = figures.inception(200, 6)
+    job = figures.inception(200, 4)
     assert job.results.examples_per_second == pytest.approx(2300, rel=figures.TOLERANCE)
     share, task, _ = job.results.bottleneck()
     assert share > 0.8 and task.startswith("/job:ps")
 
 
 def test_backup_workers_shorten_the_step():
-    without, four = (figures.backups(b, 12) for b in (0, 4))
+    without, four = (figures.backups(b, 6) for b in (0, 4))
     assert four == pytest.approx(1.93, rel=figures.TOLERANCE) and without > 1.05 * four
 
 

@@ -21,6 +21,7 @@ from penstock._src.cluster import shared, wire
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import connect
 from penstock._src.cluster.link import Link, made_error
+from penstock._src.cluster.links import LinkTable
 from penstock._src.cluster.step_state import restarted
 
 BEAT = switches.HEARTBEAT_SECONDS.value()
@@ -41,9 +42,7 @@ class Peers:
         self._spoken = spoken                        # the cluster, if the others may not know it
         self.addresses = {task_name(job, i): cluster.task_address(job, i) for job in cluster.jobs
                           for i in cluster.task_indices(job)}
-        self._links: dict[str, Link] = {}            # the one to use for each task
-        self._all: set[Link] = set()
-        self._free: dict[tuple[str, int], list[Link]] = {}       # links for steps that no step uses now
+        self._table = LinkTable()
         self._lock = threading.Lock()
         self._dialing: dict[str, threading.Lock] = {}
         self._ended = threading.Event()
@@ -52,16 +51,15 @@ class Peers:
     # -- finding ------------------------------------------------------------------------------------------------------
     def get(self, task: str) -> Link:
         """The link to a task that was reached before; UnavailableError if there is none now."""
-        link = self._links.get(task)
-        if link is None or link.error is not None:
+        link = self._table.used(task)
+        if link is None:
             raise errors.UnavailableError(None, None, f"{self.task} has no connection to {task}.")
         return link
 
     def reach(self, task: str, timeout: float) -> Link:
-        """The link to a task, opened if there is none; UnavailableError names the task that did not answer in time. A link that
-        has ended is none, though it may not have been forgotten yet."""
-        link = self._links.get(task)
-        if link is not None and link.error is None:
+        """The link to a task, opened if there is none; UnavailableError names the task that did not answer in time."""
+        link = self._table.used(task)
+        if link is not None:
             return link
         deadline = time.monotonic() + timeout
         with self._lock:
@@ -69,19 +67,16 @@ class Peers:
         if not dialing.acquire(timeout=max(timeout, 0)):     # another thread, which may have more patience, dials
             raise errors.UnavailableError(None, None, f"{task} did not answer in {timeout:g} seconds.")
         try:
-            link = self._links.get(task)
-            return link if link is not None and link.error is None else self._dial(task, max(deadline - time.monotonic(), 0))
+            return self._table.used(task) or self._dial(task, max(deadline - time.monotonic(), 0))
         finally:
             dialing.release()
 
     def borrow(self, task: str, incarnation: int) -> Link:
         """A link to one life of a task for one step: the thread that runs the step reads it, here and there."""
         with self._lock:
-            free = self._free.get((task, incarnation))
-            while free:
-                link = free.pop()
-                if link.error is None:
-                    return link
+            link = self._table.take_free(task, incarnation)
+        if link is not None:
+            return link
         used = self.get(task)
         sock, reader, found, same_host = self._open(task, "step", used.dial, LOST)
         if found != incarnation:
@@ -96,8 +91,7 @@ class Peers:
     def give_back(self, link: Link) -> None:
         """Keeps a link whose step is over for another one."""
         with self._lock:
-            if not self._ended.is_set() and link.error is None:
-                self._free.setdefault((link.peer, link.incarnation), []).append(link)
+            if not self._ended.is_set() and self._table.keep(link):
                 return
         link.close()
 
@@ -109,7 +103,7 @@ class Peers:
     def links(self) -> list[Link]:
         """All that are open."""
         with self._lock:
-            return list(self._all)
+            return self._table.all()
 
     def _dial(self, task: str, timeout: float) -> Link:
         if task not in self.addresses:
@@ -168,43 +162,33 @@ class Peers:
 
     # -- living -------------------------------------------------------------------------------------------------------
     def add(self, link: Link) -> None:
-        """Adopts a link that either side opened. It is used, unless there is one to the same incarnation of the task."""
+        """Adopts a link that either side opened."""
         with self._lock:
-            old = self._links.get(link.peer)
-            if old is None or old.error is not None or old.incarnation != link.incarnation:
-                self._links[link.peer] = link
+            self._table.add(link)
         self.watch(link)
 
     def watch(self, link: Link) -> None:
         """Ends a link when the task at its other end is lost."""
         with self._lock:
-            self._all.add(link)
+            self._table.watch(link)
         link.on_end(self._forget)
         if self._ended.is_set():
             link.end()
 
     def _forget(self, link: Link) -> None:
         with self._lock:
-            self._all.discard(link)
-            free = self._free.get((link.peer, link.incarnation))
-            if free and link in free:
-                free.remove(link)
-                idle = True
-            else:
-                idle = False
-            shared = self._links.get(link.peer) is link
-            if shared:
-                del self._links[link.peer]
+            idle, used = self._table.ended(link)
         if idle:
             link.close()
-        if shared:
+        if used:
             self.lose(link.peer, link.dial, link.error.message if link.error is not None else "")
 
     def lose(self, task: str, dial: int, why: str) -> None:
         """Ends all links of one dial to a task."""
-        for link in self.links():
-            if link.peer == task and link.dial == dial:
-                link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
+        with self._lock:
+            links = self._table.of_dial(task, dial)
+        for link in links:
+            link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
 
     def _start(self, link: Link, work: Callable, *args: Any) -> None:
         """Starts a thread that a link lives by: if it fails, the link ends."""

@@ -7,12 +7,11 @@ instructions (`plan.py`) on the cores of its host.
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock._src.base import errors
-from penstock._src.cluster.peers import LOST, task_name
+from penstock._src.cluster.peers import task_name
 from penstock._src.cluster.step_state import Abort, Actions, CancelOwn, Deliver, EndBy, Finish, MasterStep, WorkerSteps
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.simulate.control import Parked, Parking
@@ -25,22 +24,35 @@ from penstock._src.simulate.wire import Host, Wire
 class Cluster:
     """The tasks of a simulated cluster."""
 
-    def __init__(self, jobs: dict[str, int], machines: Machines, seed: int = 0):
+    def __init__(self, jobs: dict[str, int], machines: Machines, wire: Callable[..., Any] = Wire):
         self.clock, self.machines = Clock(), machines
-        self.wire = Wire(self.clock, machines.network)
-        self.draw = random.Random(seed)
+        self.wire = wire(self.clock, machines.network)
         self.numbers = itertools.count(1)
         self.trace: Any = None                       # a Trace, if one is wanted
         self.tasks: dict[str, Task] = {}
+        one: Host | None = None
         for job, count in jobs.items():
             for i in range(count):
                 rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
                 name = task_name(job, i)
-                self.tasks[name] = Task(self, name, Host(name, machines.of(job), rack))
+                host = Host(name, machines.of(job), rack)
+                if machines.network.one_machine:
+                    one = one or host
+                    host.cores = host.threads = one.cores
+                self.tasks[name] = Task(self, name, host)
 
     def job(self, name: str) -> list[Task]:
         """The tasks of a job."""
         return [t for n, t in self.tasks.items() if n.startswith(f"/job:{name}/")]
+
+    def traced(self, receive: Callable, source: str, target: str, label: str, step: str, size: int) -> Callable:
+        """A receiver that notes when it is called."""
+        sent = self.clock.now
+
+        def noted(*args: Any) -> None:
+            self.trace.came(source, target, label, step, sent, self.clock.now, size)
+            receive(*args)
+        return noted
 
     def devices(self, tasks: Sequence[str]) -> list[SimulatedDevice]:
         """The devices of some tasks."""
@@ -96,6 +108,12 @@ class Task:
             for action in self.steps.abort(step, errors.AbortedError(None, None, why)):
                 self.runs[step].cancel(action.error)
 
+    def master_lost(self, name: str, life: int) -> None:
+        """The connection to a master has ended, and its steps with it."""
+        if self.alive:
+            for action in self.steps.master_lost((name, life), errors.AbortedError(None, None, f"The master {name} is lost.")):
+                self.runs[action.step].cancel(action.error)
+
     # -- what its parts report ------------------------------------------------------------------------------------------
     def ended(self, run: PartRun, error: errors.OpError | None) -> None:
         """A part has ended: its master is told, with the values that have waited for it."""
@@ -111,6 +129,8 @@ class Task:
             self._send(run.master, last.size, run.master.done, self.name, last.keys, run.values_of(last))
 
     def _send(self, master: MasterRun, size: int, receive: Callable, *args: Any) -> None:
+        if self.cluster.trace is not None:
+            receive = self.cluster.traced(receive, self.name, master.task.name, "end", master.step, size)
         self.cluster.wire.send(self.host, master.task.host, size, receive, *args)
 
     # -- failure ----------------------------------------------------------------------------------------------------------
@@ -129,14 +149,6 @@ class Task:
     def restart(self) -> None:
         """A new process takes the place of the one that died."""
         self.alive = True
-
-    def pause(self, seconds: float) -> None:
-        """The process is stopped for a while: after LOST seconds of silence the others take it for lost."""
-        self.host.cores.book(self.cluster.clock.now, seconds)
-        self.host.threads.book(self.cluster.clock.now, seconds)
-        if seconds > LOST:
-            for run in list(self.runs.values()):
-                self.cluster.clock.after(LOST, run.master.lose, self.name, f"it has been silent for {LOST:g} seconds")
 
 
 class PartRun:
@@ -217,9 +229,9 @@ class PartRun:
                 self.master.begin(message.task, message.keys, values, message.size)
                 return
             receive, args = target.tensor, (self.step, message.keys, values)     # type: ignore[assignment]
-        cluster.wire.send(self.task.host, target.host, message.size, receive, *args)
         if cluster.trace is not None:
-            cluster.trace.sent(self.task.name, target.name, message.keys[0], self.step, cluster.clock.now, message.size)
+            receive = cluster.traced(receive, self.task.name, target.name, message.keys[0], self.step, message.size)
+        cluster.wire.send(self.task.host, target.host, message.size, receive, *args)
 
     def values_of(self, message: Send) -> Sequence[Any]:
         """The values of a message: None where they have no content."""
@@ -238,7 +250,7 @@ class PartRun:
         """Calls a kernel; whether the part goes on."""
         values = self._values()
         try:
-            call.control(values, self.ctx, self.task.kept)
+            call.control(values, self.ctx, self.task.kept, self.master.task.name)
         except Parked:
             self.since = self.task.cluster.clock.now
             if self is self.master.own:
@@ -310,9 +322,11 @@ class MasterRun:
         """Sends a task its part, with values."""
         self.unsent.discard(name)
         if self.state.begins(name):
-            target = self.task.cluster.tasks[name]
-            self.task.cluster.wire.send(self.task.host, target.host, size, target.begin, self.step, self.code.others[name],
-                                        self, keys, values)
+            cluster = self.task.cluster
+            target = cluster.tasks[name]
+            receive = target.begin if cluster.trace is None else \
+                cluster.traced(target.begin, self.task.name, name, "begin", self.step, size)
+            cluster.wire.send(self.task.host, target.host, size, receive, self.step, self.code.others[name], self, keys, values)
 
     # -- events -------------------------------------------------------------------------------------------------------------
     def part_over(self, run: PartRun, error: errors.OpError | None) -> None:
@@ -341,13 +355,18 @@ class MasterRun:
         """The connection to a task has ended."""
         self._act(self.state.task_lost(task, errors.UnavailableError(None, None, why)))
 
+    def deadline_passed(self) -> None:
+        """The time of the step is up."""
+        self._act(self.state.deadline_passed())
+
+    def cancel(self) -> None:
+        """The client cancels the step."""
+        self._act(self.state.cancelled(errors.CancelledError(None, None, "The client has cancelled the step.")))
+
     def die(self) -> None:
         """This task dies, and the step with it: tasks that have a part of it notice."""
-        cluster = self.task.cluster
         for name in self.code.others:
-            for action in cluster.tasks[name].steps.master_lost((self.task.name, self.task.life - 1),
-                                                                errors.AbortedError(None, None, "The master is lost.")):
-                cluster.tasks[name].runs[action.step].cancel(action.error)
+            self.task.cluster.tasks[name].master_lost(self.task.name, self.task.life - 1)
 
     def _act(self, actions: Actions) -> None:
         for action in actions:

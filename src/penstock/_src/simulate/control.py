@@ -2,7 +2,7 @@
 
 A value is *known* if it is small and computed from known ones: constants, steps, tokens, handles. All others have a shape and a
 type and no content (meta tensors). A kernel is called if it changes a known variable, or a queue or an accumulator, whatever it
-is given; and if such a kernel uses its result. All other ops only cost time.
+is given; and if such a kernel, or another task, uses its result. All other ops only cost time.
 
 A kernel that has to wait does not block: its attempt stays in its line (data/queues/attempts.py), and `Parked` is raised. When
 the attempt is over, the kernel is called again and gets its outcome.
@@ -19,6 +19,7 @@ from penstock._src.data.queues.attempts import Attempt, Lines
 from penstock._src.data.queues.shared import Shared
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.ops.state.accumulator import WORKER
 
 KNOWN = 64                          # elements of the largest tensor whose value is computed
 
@@ -66,28 +67,48 @@ class Parking:
 class Control:
     """One op whose kernel is called."""
 
-    __slots__ = ("op", "_bound", "_ctx", "_reads", "_once")
+    __slots__ = ("op", "_kernel", "_bound", "_ctx", "_reads", "_once")
 
     def __init__(self, op: Operation):
         kernel = op.opdef.kernel_for("cpu")
-        self.op, self._bound, self._ctx = op, kernel.bind(op.attrs, op), kernel.wants_ctx
+        self.op, self._kernel, self._ctx = op, kernel, kernel.wants_ctx
+        self._bound: dict[str, Callable] = {}        # by the worker whose step it is; one for all, if that makes no difference
         self._reads = [t.dtype._is_ref_dtype and not arg.is_ref for t, arg in zip(op.inputs, op.opdef.inputs, strict=True)]
         self._once = op.opdef.per_session
 
-    def __call__(self, values: dict[int, Any], ctx: StepContext, kept: dict[Operation, Any]) -> None:
+    def _call(self, worker: str) -> Callable:
+        """The kernel, for a step of a worker: workers share a graph, in which accumulators know them by an attribute."""
+        worker = worker if WORKER in self.op._extra else ""
+        if worker not in self._bound:
+            node = self.op if not worker else _Renamed(self.op, worker)
+            self._bound[worker] = self._kernel.bind(self.op.attrs, node)
+        return self._bound[worker]
+
+    def __call__(self, values: dict[int, Any], ctx: StepContext, kept: dict[Operation, Any], worker: str = "") -> None:
         """Calls the kernel, and puts its results among the values; `kept` has those of handles."""
         op = self.op
         if self._once and op in kept:
             values[id(op.outputs[0])] = kept[op]
             return
         given = [_value(t, values, reads) for t, reads in zip(op.inputs, self._reads, strict=True)]
-        out = self._bound(*given, ctx=ctx) if self._ctx else self._bound(*given)
+        call = self._call(worker)
+        out = call(*given, ctx=ctx) if self._ctx else call(*given)
         if len(op.outputs) == 1:
             values[id(op.outputs[0])] = out
         else:
             values.update(zip(map(id, op.outputs), out or (), strict=False))
         if self._once:
             kept[op] = out
+
+
+class _Renamed:
+    """An op as it would be in the graph of another worker."""
+
+    def __init__(self, op: Operation, worker: str):
+        self._op, self._extra = op, {**op._extra, WORKER: worker}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._op, name)
 
 
 def _value(t: Tensor, values: dict[int, Any], reads: bool) -> Any:
@@ -120,15 +141,16 @@ def controls(ops: list[Operation]) -> Controls:
     kernels, acting = set(), []
     for op in ops:
         if op.opdef.transfer:
+            acting += [t._op for t in op.inputs if id(t) in known]      # another task may decide by it
             known.update(id(t) for t in op.outputs if _small(t))
         elif op.opdef.per_session:
             _look_at_handle(op, known, shared)
             kernels.add(op)
         elif _callable(op) and (not shared.isdisjoint(map(id, op.inputs)) or known.issuperset(map(id, op.inputs))):
-            if all(_small(t) for t in op.outputs):
-                known.update(map(id, op.outputs))
+            held = not shared.isdisjoint(map(id, op.inputs))
+            known.update(id(t) for t in op.outputs if _small(t) or held and not t.dtype.base_dtype.is_floating)
             kernels.add(op)
-            if not shared.isdisjoint(map(id, op.inputs)) or op.opdef.stateful or op.opdef.has_ref_inputs:
+            if held or op.opdef.stateful or op.opdef.has_ref_inputs:
                 acting.append(op)
     return Controls(_feeding(acting, kernels))
 

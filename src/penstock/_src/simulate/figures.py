@@ -19,7 +19,7 @@ TOLERANCE = 0.15
 _MS, _S, _RATE, _FACTOR = "ms", "s", "images/s", "times"
 SPARSE = {"GatherV2": 6e-4, "ScatterAdd": 6e-4, "DynamicPartition": 2e-3}
 _SERVERS, _INCEPTION_SERVERS, _WORKERS = 16, 17, 50
-_WORK, _BATCH, _BLOCKS = 1.65, 32, 2
+WORK, _BATCH, _BLOCKS = 1.2, 32, 1
 _WORDS, _WORD_FLOPS = 512, 25.2e6
 _VOCABULARY, _SAMPLED = 40_000, 512
 
@@ -90,16 +90,16 @@ def null_steps(steps: int = 3) -> Iterator[Point]:
 def inception(workers: int, steps: int = 10, seed: int = 0) -> Job:
     """Asynchronous training on 17 servers, after it was run."""
     blocks = programs.inception_v3(_INCEPTION_SERVERS, _BLOCKS)
-    program = programs.data_parallel(blocks, _WORK, _BATCH)(_INCEPTION_SERVERS)
+    program = programs.data_parallel(blocks, WORK, _BATCH)(_INCEPTION_SERVERS)
     job = Job(program, constants(), workers, _INCEPTION_SERVERS, seed=seed)
     job.run(steps)
     return job
 
 
-def backups(count: int, steps: int = 150, seed: int = 0) -> float:
+def backups(count: int, steps: int = 60, seed: int = 0) -> float:
     """Seconds of a step of 50 workers and some backups: the median time between updates."""
     blocks = programs.inception_v3(_INCEPTION_SERVERS, _BLOCKS)
-    program = programs.data_parallel(blocks, _WORK, _BATCH, _WORKERS, count)(_INCEPTION_SERVERS)
+    program = programs.data_parallel(blocks, WORK, _BATCH, _WORKERS, count)(_INCEPTION_SERVERS)
     return Job(program, constants(), _WORKERS + count, _INCEPTION_SERVERS, seed=seed).run(steps).median_round
 
 
@@ -117,7 +117,7 @@ def inception_points(steps: int = 10) -> Iterator[Point | Claim]:
                 f"{', '.join(gains)} images/s; the {resource} of {task} is in use {share:.0%} of the time")
 
 
-def backup_points(steps: int = 150) -> Iterator[Point | Claim]:
+def backup_points(steps: int = 60) -> Iterator[Point | Claim]:
     """Synchronous training with 0 to 5 backup workers."""
     took = [backups(b, steps, seed=1) for b in range(6)]
     normal = [took[0] / t * _WORKERS / (_WORKERS + b) for b, t in enumerate(took)]

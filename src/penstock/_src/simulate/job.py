@@ -7,6 +7,7 @@ show it itself and the servers.
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ class Program:
     costs: dict[str, float] = dataclasses.field(default_factory=dict)
     examples: int = 1                                # that a step processes
     record: Any = None                               # a CostGraphDef with measured times
+    code: StepCode | None = None                     # the step, if it was recorded and there is no graph
 
 
 Build = Callable[[int], Program]                     # the number of servers -> the graph of worker 0
@@ -48,7 +50,7 @@ class Job:
 
     def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0):
         self.program, self.pace = program, pace
-        self.cluster = Cluster({"ps": servers, "worker": workers}, machines, seed)
+        self.cluster = Cluster({"ps": servers, "worker": workers}, machines)
         self.workers = self.cluster.job("worker")
         own = self.workers[0].name
         devices = DeviceSet(self.cluster.devices([own, *(task_name("ps", i) for i in range(servers))]))
@@ -59,12 +61,13 @@ class Job:
         def compiled(what: list[Any]) -> StepCode:
             return compile_step(what, program.feeds, devices, own, costs)
         with program.graph.as_default():
-            self.step = compiled(program.step)
+            self.step = program.code or compiled(program.step)
             self._setup, self._join = [compiled(s) for s in program.setup], [compiled(s) for s in program.join]
             self._chief = compiled(program.chief) if program.chief else None
         self.ended: dict[Task, int] = {}                   # steps of each worker
         self.errors: list[BaseException] = []
         self.results = Results(self)
+        self._draws = {t: random.Random(f"{seed} {t.name}") for t in self.workers}     # the same, whatever else is changed
         self._at_barrier = 0
         self._wanted = 0
 
@@ -94,7 +97,7 @@ class Job:
                 self.cluster.clock.run()
 
     def _next(self, task: Task) -> None:
-        slow = task.host.machine.straggling.factor(self.cluster.draw)
+        slow = task.host.machine.straggling.factor(self._draws[task])
         began = self.cluster.clock.now
         MasterRun(task, self.step, lambda error: self._step_ended(task, began, error), slow).start()
 

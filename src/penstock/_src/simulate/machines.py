@@ -64,6 +64,7 @@ class Network:
     large_latency: float = 0.0      # seconds more, for a message that is not small: its receiver has to make room
     small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
     header: int = 100               # bytes of a message beside its tensors
+    one_machine: bool = False       # all tasks share the cores of one machine, which also handle messages
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
 
@@ -115,7 +116,8 @@ def _filled(kind: type, given: Any, where: str) -> Any:
     for name, value in _dict(given, where).items():
         if name not in fields:
             raise errors.invalid(f"{where}: there is no {name!r}; there are {', '.join(fields)}.")
-        values[name] = _filled(Straggling, value, f"{where}, {name}") if name == "straggling" else _number(value, name, where)
+        values[name] = _filled(Straggling, value, f"{where}, {name}") if name == "straggling" else \
+            bool(value) if name == "one_machine" else _number(value, name, where)
     for name in ("cores", "message_threads"):
         if name in values:
             values[name] = max(1, int(values[name]))

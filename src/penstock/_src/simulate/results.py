@@ -112,7 +112,8 @@ class Results:
         for name, task in self._job.cluster.tasks.items():
             machine, seconds = task.host.machine, self.seconds or 1.0
             shares = [(now - before) / seconds for now, before in zip(self._busy(task), self._before[name], strict=True)]
-            out.append(Use(name, shares[0] / machine.cores, shares[1] / machine.message_threads, shares[2], shares[3]))
+            shares[0], shares[1] = shares[0] / machine.cores, shares[1] / machine.message_threads
+            out.append(Use(name, *(min(1.0, s) for s in shares)))       # what was booked may end after the last step
         return out
 
     def bottleneck(self) -> tuple[float, str, str]:

@@ -27,15 +27,17 @@ class Accumulator(Shared):
         self.dtype, self.dims, self.mean = dtype, dims, reduction == "MEAN"
         self.count = self.step = 0
         self.tallies: dict[str, list[int]] = {}     # of gradients that were added and that were stale, by worker
+        self.given: set[str | None] = set()         # workers whose gradients are in the sum
         self.workers = 0                            # the number of workers, if known
         self.gone: set[str] = set()                 # those of them that have ended
         self.waiting = Lines(1)
         self.waiting.about = lambda: f"accumulator {self.name!r} with {self.count} gradients at step {self.step}"
 
-    def apply(self, local_step: int, gradient: Any, worker: str | None = None) -> None:
-        """Adds a gradient that was computed at `local_step`; drops it if it is stale. Both is counted for a worker."""
+    def apply(self, local_step: int, gradient: Any, worker: str | None = None, once: bool = False) -> None:
+        """Adds a gradient that was computed at `local_step`; drops it if it is stale. Both is counted for a worker. If `once`,
+        a second gradient of a worker for the same mean is dropped too: the worker was started again after the first."""
         with self.waiting.lock:
-            stale = local_step < self.step
+            stale = local_step < self.step or once and worker in self.given
             if worker is not None:
                 self.tallies.setdefault(worker, [0, 0])[stale] += 1
             if stale:
@@ -43,6 +45,7 @@ class Accumulator(Shared):
             self._check(gradient)
             self._add(gradient)
             self.count += 1
+            self.given.add(worker)
             self.waiting.flush()
 
     def meet(self, worker: str, workers: int, present: bool) -> None:
@@ -101,6 +104,7 @@ class _Take(Attempt):
         self.finish(owner._result())
         owner.step += 1
         owner.count = 0
+        owner.given.clear()
         return True
 
 

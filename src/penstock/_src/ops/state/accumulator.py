@@ -18,6 +18,7 @@ from penstock._src.ops.registry import OpDef, op
 from penstock._src.ops.state.queue import shared
 
 WORKER = "_worker"                  # the attribute of an op that adds gradients for a worker, which are counted for it
+ONCE = "_once"                      # and that a worker adds one gradient to a step: a second one is dropped
 _DTYPE = "dtype: type in {numeric qint8 quint8 qint32}"
 _MAKE = (f"{_DTYPE}, shape: shape, container: string = '', shared_name: string = '', "
          "reduction_type: string in {MEAN SUM} = 'MEAN'")
@@ -78,7 +79,7 @@ def _worker(node: Any) -> str | None:
 
 
 def _apply(handle, local_step, gradient, *, node):
-    handle.apply(_one(local_step, "local_step"), gradient, _worker(node))
+    handle.apply(_one(local_step, "local_step"), gradient, _worker(node), bool(node._extra.get(ONCE)))
 
 
 def _tallies(handle):
@@ -112,7 +113,8 @@ for _ops, _kernel, _shape in (
 @apply_sparse.kernel
 def _apply_sparse_kernel(handle, local_step, gradient_indices, gradient_values, gradient_shape, *, has_known_shape, node):
     shape = gradient_shape if has_known_shape else None
-    handle.apply(_one(local_step, "local_step"), (gradient_indices, gradient_values, shape), _worker(node))
+    handle.apply(_one(local_step, "local_step"), (gradient_indices, gradient_values, shape), _worker(node),
+                 bool(node._extra.get(ONCE)))
 
 
 # -- the classes ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
+from penstock._src.cluster.recovery import Recovery
 from penstock._src.graph import context, messages
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.training.train.coordinator import Coordinator
@@ -80,14 +81,13 @@ class _Recoverable(_Wrapped):
         super().__init__(self._create())
 
     def _create(self) -> Any:
-        pause = 0.05
+        recovery = Recovery()
         while True:
             try:
                 return self._sess_creator.create_session()
             except LOST as e:
                 tf_logging.info("A task was lost while a session was made; it is made again: %s", e)
-                time.sleep(pause)
-                pause = min(2 * pause, 1.0)
+                time.sleep(recovery.failed())
 
     def _check_stop(self) -> bool:
         try:

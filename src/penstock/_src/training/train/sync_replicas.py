@@ -8,8 +8,9 @@ replicas_to_aggregate` workers do not delay the others.
 
 What a slow worker leaves must not cost the others time: unused tokens are discarded when those of the next step
 come, and no worker takes a second token of a step to which it has given its gradients. Otherwise it would compute gradients
-that are stale before they are done. A worker that ends notifies the accumulators, and its gradients are not waited for any
-more; the chief continues applying gradients until the others have ended too.
+that are stale before they are done. A worker that is killed after it has given its gradients, and started again, may give some
+for the same step: these are dropped, so that no worker counts twice in a mean. A worker that ends notifies the accumulators,
+and its gradients are not waited for any more; the chief continues applying gradients until the others have ended too.
 """
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from penstock._src.kernels.devices.device_spec import DeviceSpecV2
 from penstock._src.ops.array.fill import fill
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get
-from penstock._src.ops.state.accumulator import WORKER, ConditionalAccumulator, SparseConditionalAccumulator
+from penstock._src.ops.state.accumulator import ONCE, WORKER, ConditionalAccumulator, SparseConditionalAccumulator
 from penstock._src.ops.state.queue_classes import FIFOQueue
 from penstock._src.state.variables.collections import global_variables, report_uninitialized_variables
 from penstock._src.state.variables.functions import assign
@@ -127,7 +128,8 @@ class SyncReplicasOptimizer(OptimizerAround):
 
     def _accumulate(self, grad: Any, var: Any) -> tuple:
         shared, count = var.name + "/grad_accum", self._replicas_to_aggregate
-        with context.current_graph()._attr_scope({WORKER: self._worker}):
+        once = self._total_num_replicas >= count         # else workers have to add several gradients to a step
+        with context.current_graph()._attr_scope({WORKER: self._worker, **({ONCE: True} if once else {})}):
             if isinstance(grad, Tensor):
                 dense = ConditionalAccumulator(grad.dtype, shape=var.get_shape(), shared_name=shared)
                 return dense.apply_grad(grad, self._local_step), dense.take_grad(count), dense

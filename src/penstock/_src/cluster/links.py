@@ -1,0 +1,74 @@
+"""The links of one task, without sockets, threads or locks: which one is used, which are free, and which end together.
+
+`Peers` calls with its lock held, and opens and closes what the answers say. A simulator drives the same table. A link has a
+`peer`, the `incarnation` of that task, the number of its `dial`, and an `error` when it has ended.
+
+What the table guarantees:
+
+- A link that has ended is never given out.
+- The links of a dial end together, when the one that is used for its task ends. Those of other dials, and of other tasks, stay.
+- A link to a new incarnation of a task takes the place of the one before.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+
+class LinkTable:
+    """Links by what they are for."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, Any] = {}                          # the one to use for each task
+        self._all: set[Any] = set()
+        self._free: dict[tuple[str, int], list[Any]] = {}        # links for steps that no step uses now
+
+    def used(self, task: str) -> Any:
+        """The link to a task that is open; None if there is none. One that has ended may not have been forgotten yet."""
+        link = self._used.get(task)
+        return link if link is not None and link.error is None else None
+
+    def all(self) -> list[Any]:
+        """All that are open."""
+        return list(self._all)
+
+    def add(self, link: Any) -> None:
+        """Either side has opened a link. It is used, unless there is one to the same incarnation of the task."""
+        old = self._used.get(link.peer)
+        if old is None or old.error is not None or old.incarnation != link.incarnation:
+            self._used[link.peer] = link
+
+    def watch(self, link: Any) -> None:
+        """A link is open."""
+        self._all.add(link)
+
+    def take_free(self, task: str, incarnation: int) -> Any:
+        """A link to one life of a task that no step uses; None if there is none."""
+        free = self._free.get((task, incarnation))
+        while free:
+            link = free.pop()
+            if link.error is None:
+                return link
+        return None
+
+    def keep(self, link: Any) -> bool:
+        """Keeps a link whose step is over for another one; whether it does."""
+        if link.error is not None:
+            return False
+        self._free.setdefault((link.peer, link.incarnation), []).append(link)
+        return True
+
+    def ended(self, link: Any) -> tuple[bool, bool]:
+        """A link has ended: whether it was free, and whether it was the one that is used, so that its dial ends."""
+        self._all.discard(link)
+        free = self._free.get((link.peer, link.incarnation), [])
+        idle = link in free
+        if idle:
+            free.remove(link)
+        used = self._used.get(link.peer) is link
+        if used:
+            del self._used[link.peer]
+        return idle, used
+
+    def of_dial(self, task: str, dial: int) -> list[Any]:
+        """The links of one dial to a task."""
+        return [link for link in self._all if link.peer == task and link.dial == dial]
