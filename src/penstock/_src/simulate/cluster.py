@@ -21,6 +21,9 @@ from penstock._src.simulate.plan import MASTER, Call, PartCode, Run, Send, Simul
 from penstock._src.simulate.wire import Host, Wire
 
 
+_NOTHING = (None,) * 64              # values without content
+
+
 class Cluster:
     """The tasks of a simulated cluster."""
 
@@ -166,7 +169,8 @@ class PartRun:
 
     def put(self, keys: Sequence[str], values: Sequence[Any]) -> None:
         """Values have come; the part does not go on."""
-        self.got.update(zip(keys, values, strict=True))
+        if keys:
+            self.got.update(zip(keys, values, strict=True))
 
     def take(self, keys: Sequence[str], values: Sequence[Any]) -> None:
         """Values have come."""
@@ -236,7 +240,9 @@ class PartRun:
     def values_of(self, message: Send) -> Sequence[Any]:
         """The values of a message: None where they have no content."""
         known = self.values
-        return [None if t is None or known is None else known.get(id(t)) for t in message.values]
+        if known is None:
+            return _NOTHING[:len(message.values)] if len(message.values) <= len(_NOTHING) else (None,) * len(message.values)
+        return [None if t is None else known.get(id(t)) for t in message.values]
 
     def _values(self) -> dict[Any, Any]:
         if self.values is None:

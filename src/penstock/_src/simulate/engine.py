@@ -34,13 +34,14 @@ class Clock:
         """Makes all calls, until there are none, `until` says so (asked every 64 events), or the time limit is reached."""
         heap, pop, events = self._heap, heapq.heappop, 0
         while heap:
-            if heap[0][0] > limit:
+            self.now, number, call, args = pop(heap)
+            if self.now > limit:
+                heapq.heappush(heap, (self.now, number, call, args))
                 self.now = limit
                 break
-            self.now, _, call, args = pop(heap)
             call(*args)
             events += 1
-            if until is not None and not events & 63 and until():
+            if not events & 63 and until is not None and until():
                 break
         self.events += events
 

@@ -108,10 +108,9 @@ def _variable(name: str, shape: list[int], server: int) -> Any:
 
 def inception_v3(servers: int, blocks: int = 4) -> Blocks:
     """Inception-v3 in some blocks. The device setter puts one variable after the other on the servers, whatever their size."""
-    from penstock.compat.v1.contrib.slim.nets import inception
     found: Blocks = [dict.fromkeys(range(servers), 0) for _ in range(blocks)]
     with tf.Graph().as_default(), tf.device(_device(servers)):
-        inception.inception_v3(tf.placeholder(tf.float32, [32, 299, 299, 3]), num_classes=1001)
+        tf.contrib.slim.nets.inception.inception_v3(tf.placeholder(tf.float32, [32, 299, 299, 3]), num_classes=1001)
         every = tf.trainable_variables()
         for i, v in enumerate(every):
             found[i * blocks // len(every)][int(v.device.rpartition(":")[2])] += math.prod(v.shape.as_list())

@@ -74,8 +74,9 @@ class Wire:
         size += network.header
         if size <= network.small:
             sent = source.threads.book(clock.now, machine.send_seconds)
-            took = max(source.out.passed(size), target.into.passed(size))
-            clock.at(sent + network.latency + took, self._arrive, target, target.machine.receive_seconds, receive, args)
+            took, into = source.out.passed(size), target.into.passed(size)
+            clock.at(sent + network.latency + (took if took > into else into), self._arrive, target,
+                     target.machine.receive_seconds, receive, args)
         else:
             sent = source.threads.book(clock.now, machine.send_seconds + machine.large_seconds)
             clock.at(sent, self._leave, source, target, size, receive, args)
