@@ -1,8 +1,11 @@
 """Conditional accumulators."""
 import numpy as np
 import pytest
+import torch
 
 import penstock.compat.v1 as tf
+from penstock._src.data.queues.accumulator import DenseAccumulator
+from penstock._src.execute.context import ResourceManager, StepContext
 
 from .threads import Worker, waits
 
@@ -80,3 +83,16 @@ def test_sparse_gradients_that_do_not_fit(sess, indices, values, shape, message)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         sess.run(a.apply_grad(indices, values, shape))
     assert sess.run(a.num_accumulated()) == 0
+
+
+def test_a_worker_counts_once_in_a_mean_if_it_should():
+    """The second gradient of a worker that was started again is dropped, until the mean was taken."""
+    made = DenseAccumulator("a", tf.float32, (1,), "MEAN")
+    for worker, value in (("w0", 1.0), ("w0", 5.0), ("w1", 3.0)):
+        made.apply(0, torch.tensor([value]), worker, once=True)
+    assert made.count == 2 and made.tallies == {"w0": [1, 1], "w1": [1, 0]}
+    ctx = StepContext(ResourceManager())
+    assert made.take(2, ctx).tolist() == [2.0]
+    made.apply(1, torch.tensor([7.0]), "w0", once=True)
+    made.apply(1, torch.tensor([9.0]), "w0")                  # several gradients of a worker may be wanted
+    assert made.take(2, ctx).tolist() == [8.0]

@@ -20,7 +20,6 @@ from penstock._src.simulate.machines import Machines
 from penstock._src.simulate.plan import MASTER, Call, PartCode, Run, Send, SimulatedDevice, StepCode, Wait
 from penstock._src.simulate.wire import Host, Wire
 
-
 _NOTHING = (None,) * 64              # values without content
 
 
