@@ -78,3 +78,14 @@ def test_machine_files_are_checked():
                          ({"network": {"latency": -1}}, "negative"), ([1], "mapping"), ({"racks": 1}, "no part called")):
         with pytest.raises(errors.InvalidArgumentError, match=words):
             parse(wrong)
+
+
+def test_training_goes_on_when_tasks_fail_and_come_back():
+    """A task fails every few seconds, and is back after half a second: steps are lost, and the job ends."""
+    def program(failures):
+        machine = Machine(nic=1e8, failures_per_day=failures, restart_seconds=0.5)
+        return Job(programs.dense_null_step(10**7)(2), Machines({"default": machine}), 3, 2)
+    calm, stormy = program(0), program(20_000)
+    without, with_failures = calm.run(60), stormy.run(60)
+    assert without.failures == 0 and with_failures.failures > 3 and not stormy.errors
+    assert with_failures.count >= 180 and with_failures.seconds > without.seconds

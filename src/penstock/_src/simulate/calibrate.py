@@ -101,10 +101,10 @@ def processes(workers: int, servers: int) -> Iterator[list[str]]:
             process.stdout.readline()                # it listens
         yield [f"grpc://{a}" for a in cluster["worker"]]
     finally:
+        for process in started:                      # there is no state to keep
+            process.kill()
         for process in started:
-            process.terminate()
-        for process in started:
-            process.wait(10)
+            process.wait()
 
 
 _CLIENT = """

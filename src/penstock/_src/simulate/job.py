@@ -11,7 +11,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base import errors
 from penstock._src.cluster.peers import task_name
+from penstock._src.cluster.recovery import LONGEST, Recovery
 from penstock._src.graph.graph import Graph
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.simulate.cluster import Cluster, MasterRun, Task
@@ -45,7 +47,8 @@ class Job:
     """A program on a cluster.
 
     `pace` says when a worker begins its next step: FREE, as soon as its last one has ended; LOCKSTEP, when those of all
-    have. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps.
+    have. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps. Tasks fail by the
+    rates of their machines, in asynchronous training: lost steps are run again.
     """
 
     def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0):
@@ -67,7 +70,10 @@ class Job:
         self.ended: dict[Task, int] = {}                   # steps of each worker
         self.errors: list[BaseException] = []
         self.results = Results(self)
+        self._failures = random.Random(f"{seed} failures")
         self._draws = {t: random.Random(f"{seed} {t.name}") for t in self.workers}     # the same, whatever else is changed
+        self._recoveries = {t: Recovery() for t in self.workers}
+        self._restoring = False
         self._at_barrier = 0
         self._wanted = 0
 
@@ -79,6 +85,7 @@ class Job:
         self.ended = dict.fromkeys(self.workers, 0)
         clock = self.cluster.clock
         self.results.began(clock.now)
+        self._plan_failures()
         if self._chief is not None:
             self._run_chief()
         for task in self.workers:
@@ -103,8 +110,9 @@ class Job:
 
     def _step_ended(self, task: Task, began: float, error: BaseException | None) -> None:
         if error is not None:
-            self.errors.append(error)
+            self._lost(task, error)
             return
+        self._recoveries[task].made()
         self.ended[task] += 1
         self.results.step(task, began, self.cluster.clock.now)
         if self.pace == FREE:
@@ -116,6 +124,64 @@ class Job:
             self.results.round(began, self.cluster.clock.now)
             for each in self.workers:
                 self._next(each)
+
+    # -- failures -----------------------------------------------------------------------------------------------------
+    def _plan_failures(self) -> None:
+        """Draws when tasks fail, by the rates of their machines."""
+        for task in self.cluster.tasks.values():
+            if task.host.machine.failures_per_day:
+                self._plan_failure(task)
+
+    def _plan_failure(self, task: Task) -> None:
+        rate = task.host.machine.failures_per_day / 86400
+        self.cluster.clock.after(self._failures.expovariate(rate), self._crash, task)
+
+    def _crash(self, task: Task) -> None:
+        """A task dies, and comes back after a while; the next failure is drawn then."""
+        self.results.failures += 1
+        task.crash()
+        self.cluster.clock.after(task.host.machine.restart_seconds, self._restart, task)
+
+    def _restart(self, task: Task) -> None:
+        task.restart()
+        self._plan_failure(task)
+        if task in self._recoveries:
+            self._again(task)
+        else:
+            self._restoring = True
+            self._restore(list(self._setup))
+
+    def _restore(self, stages: list[StepCode]) -> None:
+        """The chief initializes a server that has come back, as it would restore a checkpoint."""
+        if not stages:
+            self._restoring = False
+            return
+
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                self._restore(stages[1:])
+            else:
+                self.cluster.clock.after(LONGEST, self._restore, stages)
+        chief = self.workers[0]
+        if chief.alive:
+            MasterRun(chief, stages[0], ended).start()
+        else:
+            self.cluster.clock.after(LONGEST, self._restore, stages)
+
+    def _lost(self, task: Task, error: BaseException) -> None:
+        """A step has failed. One that has lost a task is run again in a new session, as monitored sessions do."""
+        if not isinstance(error, (errors.UnavailableError, errors.AbortedError)):
+            self.errors.append(error)
+            return
+        self.cluster.clock.after(self._recoveries[task].failed(), self._again, task)
+
+    def _again(self, task: Task) -> None:
+        if not task.alive:
+            return                                   # it begins when it is back
+        if self._restoring or not all(self.cluster.tasks[name].alive for name in self.step.others):
+            self.cluster.clock.after(self._recoveries[task].failed(), self._again, task)
+        else:
+            self._next(task)
 
     def _run_chief(self) -> None:
         began = self.cluster.clock.now

@@ -51,7 +51,6 @@ class Machine:
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
     step_seconds: float = 0.0       # of a client, before a step begins
-    disk: float = 1e9               # bytes per second, for checkpoints
     straggling: Straggling = dataclasses.field(default_factory=Straggling)
     failures_per_day: float = 0.0   # of a task
     restart_seconds: float = 30.0   # until a task that has failed is back

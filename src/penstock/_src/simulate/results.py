@@ -35,6 +35,7 @@ class Results:
         self.ends: list[float] = []
         self.rounds: list[float] = []                # when they ended
         self.start = self.end = 0.0
+        self.failures = 0                            # of tasks
         self._before: dict[str, tuple[float, ...]] = {}
 
     # -- while the job runs -----------------------------------------------------------------------------------------------

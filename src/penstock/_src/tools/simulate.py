@@ -145,6 +145,8 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{results.steps_per_second:.4g} steps/s, {results.examples_per_second:.4g} examples/s of {case.workers} workers")
     shares = ", ".join(f"{share:.0%}: {results.percentile(share) * 1e3:.4g}" for share in (0.1, 0.5, 0.9, 0.99))
     print(f"step times in ms: {shares}")
+    if results.failures:
+        print(f"{results.failures} tasks have failed and come back")
     if results.rounds:
         print(f"rounds: {len(results.rounds)}, median {results.median_round * 1e3:.4g} ms")
     print("in use:                                cores  threads  NIC out  NIC in")
