@@ -141,7 +141,7 @@ def controls(ops: list[Operation]) -> Controls:
     kernels, acting = set(), []
     for op in ops:
         if op.opdef.transfer:
-            acting += [t._op for t in op.inputs if id(t) in known]      # another task may decide by it
+            acting += [t.op for t in op.inputs if id(t) in known]      # another task may decide by it
             known.update(id(t) for t in op.outputs if _small(t))
         elif op.opdef.per_session:
             _look_at_handle(op, known, shared)
