@@ -15,6 +15,8 @@ from penstock._src.kernels import bridge
 from penstock._src.kernels.devices.device_config import eager_devices
 from penstock._src.ops.registry import get
 
+_MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0.dev0" else 32       # of a numpy array
+
 
 @export("__internal__.EagerTensor")
 class EagerTensor(Tensor):
@@ -87,18 +89,25 @@ class EagerTensor(Tensor):
 
     def numpy(self) -> Any:
         """The value as a numpy array (a copy, or a scalar for rank 0)."""
-        if self.dtype in (dtypes.resource, dtypes.variant):
-            raise ValueError(f"Cannot convert a Tensor of dtype {self.dtype.name} to a NumPy array.")
+        self._check_array()
         try:
             array = np.array(bridge.to_numpy(self._value))
         except MemoryError as e:                    # a view may have more elements than there is memory
             raise errors.ResourceExhaustedError(None, None, str(e)) from None
         return array if array.ndim else array[()]
 
+    def _check_array(self) -> None:
+        """InvalidArgumentError for what no numpy array holds."""
+        if self.dtype in (dtypes.resource, dtypes.variant):
+            raise errors.invalid(f"Cannot convert a Tensor of dtype {self.dtype.name} to a NumPy array.")
+        rank = len(getattr(self._value, "shape", ()))
+        if rank > _MOST_DIMENSIONS:
+            raise errors.invalid(f"Cannot convert tensor with {rank} dimensions to NumPy array. NumPy arrays can have at most "
+                                 f"{_MOST_DIMENSIONS} dimensions")
+
     def _numpy(self) -> Any:
         """The value as an array that shares its memory."""
-        if self.dtype in (dtypes.resource, dtypes.variant):
-            raise ValueError(f"Cannot convert a Tensor of dtype {self.dtype.name} to a NumPy array.")
+        self._check_array()
         return bridge.to_numpy(self._value, self.dtype)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

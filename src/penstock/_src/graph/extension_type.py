@@ -143,6 +143,9 @@ def _check_fields(cls: type, namespace: dict) -> None:
         if name in RESERVED or name.lower().startswith("_tf_extension_type") or \
                 hasattr(BatchableTypeSpec, name) or name.startswith("_") and hasattr(CompositeTensor, name):
             raise ValueError(f"The field annotations for {cls.__name__} are invalid. Field {name!r} is reserved.")
+    for name in namespace:
+        if not name.startswith("__") and hasattr(TypeSpec, name) and not hasattr(CompositeTensor, name):
+            raise ValueError(f"The field annotations for {cls.__name__} are invalid. Field {name!r} is reserved.")
     try:
         fields = fields_of(cls)
     except NameError:               # classes that are defined below: the first value of this one checks them
@@ -160,7 +163,7 @@ def _inherits_constructor(cls: Any) -> bool:
     return False
 
 
-def _signature(fields: list[Field], first: str = "self") -> inspect.Signature:
+def _signature(fields: list[Field], first: str = "self", returns: Any = inspect.Signature.empty) -> inspect.Signature:
     """The constructor's: after a field with a default, fields without one are keywords."""
     kind, out = inspect.Parameter.POSITIONAL_OR_KEYWORD, [inspect.Parameter(first, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     for f in fields:
@@ -168,12 +171,12 @@ def _signature(fields: list[Field], first: str = "self") -> inspect.Signature:
             kind = inspect.Parameter.KEYWORD_ONLY
         out.append(inspect.Parameter(f.name, kind, annotation=f.value_type, default=inspect.Parameter.empty
                                      if f.default is Field.NO_DEFAULT else f.default))
-    return inspect.Signature(out)
+    return inspect.Signature(out, return_annotation=returns)
 
 
 def _add_constructor(cls: Any) -> None:
     fields = fields_of(cls, resolve=False)
-    signature = _signature(fields)
+    signature = _signature(fields, returns=cls)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
@@ -307,7 +310,10 @@ class ExtensionTypeSpec(TypeSpec):
         return self
 
     def _to_legacy_output_shapes(self) -> Any:
-        return self
+        """The `shape` of the spec, which programs may define."""
+        if not hasattr(self, "shape"):
+            raise NotImplementedError(f"{type(self).__qualname__} has no property `shape`. Define one to use it in datasets.")
+        return self.shape
 
     def _to_legacy_output_classes(self) -> Any:
         return self

@@ -39,12 +39,6 @@ def register_load_model_function(func: Callable) -> None:
     _GIVEN["load_model"] = func
 
 
-@export("__internal__.mixed_precision.register_loss_scale_wrapper")
-def register_loss_scale_wrapper(optimizer_cls: type, wrapper_fn: Callable, wrapper_cls: Any = None) -> None:
-    """Registers how optimizers of a class get a loss scale in `enable_mixed_precision_graph_rewrite`."""
-    _GIVEN[f"loss_scale:{optimizer_cls.__qualname__}"] = wrapper_fn
-
-
 @export("__internal__.train.is_mixed_precision_graph_rewrite_enabled")
 def is_mixed_precision_graph_rewrite_enabled() -> bool:
     """Whether `enable_mixed_precision_graph_rewrite` was called."""

@@ -72,6 +72,8 @@ def _build(ragged: Any, values: Any, pylist: Any, dtype: Any, ragged_rank: int |
                          f"requires scalar value depth greater than {ragged_rank}")
     if inner_shape is not None and scalars is not None and len(tuple(inner_shape)) >= depth:
         raise ValueError(f"Invalid pylist={pylist!r}: incompatible with dim(inner_shape)={len(tuple(inner_shape))}")
+    if inner_shape is not None and ragged_rank is None and scalars is None and depth - 1 <= len(tuple(inner_shape)):
+        return values(pylist, dtype, tuple(inner_shape))          # empty, and nothing is ragged: the shape is as given
     inner_shape, ragged_rank = _inner(pylist, depth, scalars, ragged_rank, inner_shape)
     return _nest(ragged, values, pylist, dtype, ragged_rank, inner_shape)
 
@@ -81,8 +83,7 @@ def _inner(pylist: Any, depth: int, scalars: Any, ragged_rank: Any, inner_shape:
     if inner_shape is not None:
         inner_shape = tuple(int(d) for d in inner_shape)
         if ragged_rank is None:
-            return inner_shape, depth - 1 - len(inner_shape) if scalars is not None else max(
-                1, depth - 1 - len(inner_shape))
+            return inner_shape, max(0, depth - 1 - len(inner_shape))
         if scalars is not None and ragged_rank + len(inner_shape) + 1 != depth:
             raise ValueError(f"Invalid pylist={pylist!r}: incompatible with ragged_rank={ragged_rank} and "
                              f"dim(inner_shape)={len(inner_shape)}")

@@ -131,13 +131,10 @@ def _checked_order(segment_ids: torch.Tensor, n: int) -> torch.Tensor:
 
 
 # -- sorted segments --------------------------------------------------------------------------------------------------
-def _segment_dims(data, segment_ids, *, c):
+def _segment_dims(data, segment_ids):
     shapes.rank_at_least(data, 1)
     shapes.rank_is(segment_ids, 1)
-    if data is None:
-        return None
-    known = c.const("segment_ids")
-    return (int(known[-1]) + 1 if known is not None and known.size else None, *data[1:])
+    return None if data is None else (None, *data[1:])
 
 
 def _sorted(name: str, reduce: Callable, types: str, empty: Any = None) -> OpDef:

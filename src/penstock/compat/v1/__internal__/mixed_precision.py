@@ -3,5 +3,5 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "__internal__.mixed_precision.", {
-    "register_loss_scale_wrapper": "compat.internal.hooks",
+    "register_loss_scale_wrapper": "models.keras.graph_rewrite",
 })
