@@ -7,6 +7,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from penstock import DType as _DType
 from penstock import Tensor as _Tensor
 from penstock import TypeSpec as _TypeSpec
 from penstock.__internal__ import CompositeTensor as _CompositeTensor
@@ -142,5 +143,15 @@ def dispatch_for_api(api: Callable[..., Any], *signatures: Any) -> Callable[...,
 def dispatch_for_binary_elementwise_apis(x_type: Any, y_type: Any) -> Callable[..., Any]: ...
 def dispatch_for_binary_elementwise_assert_apis(x_type: Any, y_type: Any) -> Callable[..., Any]: ...
 def dispatch_for_unary_elementwise_apis(x_type: Any) -> Callable[..., Any]: ...
+float4_e2m1fn: _DType
+float8_e4m3b11fnuz: _DType
+float8_e4m3fn: _DType
+float8_e4m3fnuz: _DType
+float8_e5m2: _DType
+float8_e5m2fnuz: _DType
 def function_executor_type(executor_type: str | None) -> _contextlib.AbstractContextManager[None]: ...
+int2: _DType
+int4: _DType
+uint2: _DType
+uint4: _DType
 def unregister_dispatch_for(dispatch_target: Callable[..., Any]) -> None: ...

@@ -225,7 +225,7 @@ def _define(enum: int, name: str, np_type, torch_type, kind: str, *, alias: str 
     if public:
         export.value(dtype, name, "dtypes." + name)
     else:
-        export.value(dtype, "dtypes.experimental." + name)
+        export.value(dtype, "experimental." + name, "dtypes.experimental." + name)
     return dtype
 
 

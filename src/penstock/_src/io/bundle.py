@@ -59,8 +59,22 @@ def exists(prefix: str) -> bool:
 
 
 # -- bytes of values -------------------------------------------------------------------------------------------------
-def raw_bytes(value: torch.Tensor) -> np.ndarray:
+def _of_numpy(dtype: Any) -> bool:
+    """Whether values are numpy arrays of numbers: of types with fewer than eight bits, each in a byte."""
+    return dtype.torch is None and (dtype.is_integer or dtype.is_floating)
+
+
+def _empty(shape: Any, dtype: Any) -> Any:
+    """Memory for a value."""
+    if dtype == dtypes.string:
+        return np.empty(shape, dtype=object)
+    return np.empty(shape, dtype.as_numpy_dtype) if _of_numpy(dtype) else torch.empty(shape, dtype=dtype.torch)
+
+
+def raw_bytes(value: torch.Tensor | np.ndarray) -> np.ndarray:
     """The bytes of a tensor; a view where it is contiguous and on the CPU."""
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return value.reshape(-1).view(torch.uint8).numpy() if value.numel() else np.empty(0, np.uint8)
 
@@ -120,7 +134,7 @@ class BundleWriter:
             raise errors.invalid(f"Adding duplicate key: {strings.show(key)}")
         if isinstance(value, np.ndarray) and dtype == dtypes.string:
             pieces, check = _text_bytes(value)
-        elif isinstance(value, torch.Tensor):
+        elif isinstance(value, torch.Tensor) or _of_numpy(dtype):
             pieces, check = [raw_bytes(value)], None
         else:
             raise errors.UnimplementedError(None, None, f"Saving data type {dtype.name} not yet supported: "
@@ -521,7 +535,7 @@ class BundleReader:
         for i, e in entries.items():
             if _dims(e.shape) != slices.shape_of(stored[i], shape) or e.dtype != entry.dtype:
                 raise errors.DataLossError(None, None, f"Slice {slices.show(stored[i])} of {name} has another shape or type")
-        out = np.empty(wanted, dtype=object) if dtype == dtypes.string else torch.empty(wanted, dtype=dtype.torch)
+        out = _empty(wanted, dtype)
         for i, there, here in plan:
             out[here] = self._value(name, entries[i])[there]
         return out
@@ -549,12 +563,12 @@ class BundleReader:
                                        f"with {entry.size} bytes, and the file has {length}")
         if dtype == dtypes.string:
             return self._text(name, entry, file, shape)
-        if dtype.torch is None:
+        if dtype.torch is None and not _of_numpy(dtype):
             raise errors.UnimplementedError(None, None, f"Restoring data type {dtype.name} not yet supported: {name}")
         if entry.size != math.prod(shape) * dtype.size:
             raise errors.DataLossError(None, None, f"Invalid size in bundle entry: key {name}; stored size {entry.size}; "
                                        f"expected size {math.prod(shape) * dtype.size}")
-        out = torch.empty(shape, dtype=dtype.torch)
+        out = _empty(shape, dtype)
         data = raw_bytes(out)
         with paths.typed(self.prefix):
             file.seek(entry.offset)

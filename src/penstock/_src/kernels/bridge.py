@@ -17,6 +17,8 @@ from penstock._src.base import dtypes
 _SCALARS: dict[Any, Any] = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64, torch.bool: np.bool_}
 _SIMPLE = {np.dtype(t) for t in ("float32", "float64", "int32", "int64", "bool", "uint8")}       # the same in torch
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_EIGHT_BITS = {d.torch: np.dtype(d.as_numpy_dtype) for d in (dtypes.float8_e5m2, dtypes.float8_e4m3fn, dtypes.float8_e4m3fnuz,
+                                                              dtypes.float8_e5m2fnuz)}
 _storage_use_count = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 
@@ -50,6 +52,8 @@ def to_numpy(value: Any, dtype: Any = None) -> Any:
         return value.view(torch.int16).numpy().view(_BFLOAT16)
     if dtype is not None and dtype.is_quantized:
         return value.numpy().astype(dtype.as_numpy_dtype)
+    if value.dtype in _EIGHT_BITS:
+        return value.view(torch.uint8).numpy().view(_EIGHT_BITS[value.dtype])
     return value.numpy()
 
 
@@ -71,6 +75,8 @@ def fetched(value: Any) -> Any:
 
 def _alias(value: torch.Tensor) -> np.ndarray:
     value = value.detach().cpu()
+    if value.dtype in _EIGHT_BITS:
+        return value.view(torch.uint8).numpy()
     return value.view(torch.int16).numpy() if value.dtype is torch.bfloat16 else value.resolve_conj().numpy()
 
 

@@ -2,6 +2,7 @@
 from penstock.compat.v1.experimental import dlpack as dlpack
 from penstock.compat.v1.experimental import extension_type as extension_type
 from penstock.compat.v1.experimental import numpy as numpy
+from penstock import DType as _DType
 
 from penstock.experimental import BatchableExtensionType as BatchableExtensionType
 from penstock.experimental import DynamicRaggedShape as DynamicRaggedShape
@@ -17,5 +18,15 @@ from penstock.experimental import dispatch_for_api as dispatch_for_api
 from penstock.experimental import dispatch_for_binary_elementwise_apis as dispatch_for_binary_elementwise_apis
 from penstock.experimental import dispatch_for_binary_elementwise_assert_apis as dispatch_for_binary_elementwise_assert_apis
 from penstock.experimental import dispatch_for_unary_elementwise_apis as dispatch_for_unary_elementwise_apis
+float4_e2m1fn: _DType
+float8_e4m3b11fnuz: _DType
+float8_e4m3fn: _DType
+float8_e4m3fnuz: _DType
+float8_e5m2: _DType
+float8_e5m2fnuz: _DType
 from penstock.experimental import function_executor_type as function_executor_type
+int2: _DType
+int4: _DType
+uint2: _DType
+uint4: _DType
 from penstock.experimental import unregister_dispatch_for as unregister_dispatch_for
