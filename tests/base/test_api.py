@@ -1,6 +1,7 @@
 """The two namespaces: every exported name is reached, under the object that was exported."""
 import importlib
 import pathlib
+import pickle
 import pkgutil
 import subprocess
 import sys
@@ -162,3 +163,11 @@ def test_what_is_no_namespace_is_not_imported(name):
 def test_dir_lists_the_names(version):
     assert {"constant", "nn", "train"} <= set(dir(ROOTS[version]))
     assert {"relu", "softmax"} <= set(dir(ROOTS[version].nn))
+
+
+@pytest.mark.parametrize("name", ["nn.relu", "nn.elu", "tanh", "nn.tanh", "math.sin", "add", "matmul", "raw_ops.MatMul",
+                                  "compat.v1.log_sigmoid"])
+def test_functions_are_pickled_by_a_public_name(name):
+    """Models are pickled with the functions that they call."""
+    function = reach(penstock, name)
+    assert pickle.loads(pickle.dumps(function)) is function

@@ -86,8 +86,10 @@ def test_linspace():
     for axis in (0, 1, -1):
         found = tf2.linspace([0., 5.], [1., 9.], 4, axis=axis)
         np.testing.assert_allclose(found.numpy(), np.linspace([0, 5], [1, 9], 4, axis=axis))
+        assert tf2.linspace([0., 5.], [1., 9.], 0, axis=axis).shape == np.linspace([0, 5], [1, 9], 0, axis=axis).shape
+    assert tf2.linspace(0., 1., 0).shape == [0]
     with pytest.raises(tf.errors.InvalidArgumentError, match="num > 0"):
-        tf2.linspace(0., 1., 0)
+        tf2.raw_ops.LinSpace(start=0., stop=1., num=0)
 
 
 def test_special_functions():

@@ -117,3 +117,28 @@ def test_columns_as_dictionaries():
 def test_shape_that_is_not_folded():
     with tf.Graph().as_default():
         assert _module("ops.array_ops").shape_internal(tf.zeros([2, 3]), optimize=False).op.type == "Shape"
+
+
+def test_context_that_is_reset_takes_other_devices():
+    context = _module("eager.context")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.constant(1.0)
+    try:
+        context._reset_context()
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        assert len(tf.config.list_logical_devices("CPU")) == 2
+    finally:
+        context._reset_context()
+    assert len(tf.config.list_logical_devices("CPU")) == 1
+
+
+def test_function_below_a_custom_gradient():
+    @tf.custom_gradient
+    def f(x):
+        return x, lambda grad: 5.0 * grad
+    value, gradient = f.__original_wrapped__(tf.constant(2.0))
+    assert (float(value), float(gradient(1.0))) == (2, 5)
+
+
+def test_type_of_numpy_as_the_signature_of_a_map():
+    assert tf.map_fn(lambda x: tf.cast(x, tf.float64), tf.constant([1, 2]), fn_output_signature=np.float64).dtype == tf.float64

@@ -155,3 +155,9 @@ def test_axes_that_cannot_be_merged():
         whole.merge_dims(2, 1)
     with pytest.raises(ValueError, match="inner_axis=5 out of bounds: expected -3<=inner_axis<3"):
         whole.merge_dims(0, 5)
+
+
+def test_embeddings_of_ragged_ids():
+    table = tf.reshape(tf.range(8.0), [4, 2])
+    found = tf.nn.embedding_lookup(table, tf.ragged.constant([[3], [], [0, 1]]))
+    assert found.to_list() == [[[6, 7]], [], [[0, 1], [2, 3]]]

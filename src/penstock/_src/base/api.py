@@ -25,18 +25,26 @@ TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}        # what has been 
 ROOTS = {"v1": "penstock.compat.v1", "v2": "penstock"}
 
 
+def called(function: Any, name: str) -> Any:
+    """A function that is no attribute of a module of ours, with its public name (without `tf.`) as its own: pickle finds it."""
+    folder, _, function.__name__ = f"penstock.{name}".rpartition(".")
+    function.__module__, function.__qualname__ = folder, function.__name__
+    return function
+
+
 class Later:
-    """Stands in a table for an object that is made when one of its names is first asked for."""
+    """Stands in a table for an object that is made when one of its names is first asked for; a function is called `name`."""
 
-    __slots__ = ("_make", "_made")
+    __slots__ = ("_make", "_made", "_name")
 
-    def __init__(self, make: Callable[[], Any]):
-        self._make, self._made = make, None
+    def __init__(self, make: Callable[[], Any], name: str):
+        self._make, self._made, self._name = make, None, name
 
     def get(self) -> Any:
         """The object, the same every time."""
         if self._made is None:
-            self._made = self._make()
+            made = self._make()
+            self._made = called(made, self._name) if isinstance(made, types.FunctionType) else made
         return self._made
 
 
@@ -51,7 +59,8 @@ class _Export:
 
     def later(self, make: Callable[[], Any], *names: str, v1: Iterable[str] = (), v2: Iterable[str] = ()) -> None:
         """Gives public names to what `make()` returns, which is called when one of them is first asked for."""
-        self.value(Later(make), *names, v1=v1, v2=v2)
+        name = names[0] if names else next((f"compat.v1.{n}" for n in v1), None) or next(iter(v2))
+        self.value(Later(make, name), *names, v1=v1, v2=v2)
 
     @staticmethod
     def value(obj: Any, *names: str, v1: Iterable[str] = (), v2: Iterable[str] = ()) -> None:

@@ -153,6 +153,9 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     >>> tf.linspace(10.0, 12.0, 3)
     [10., 11., 12.]
     """
+    if not isinstance(num, Tensor) and num == 0:                     # the op makes one at least
+        one = linspace(start, stop, 1, name, axis)
+        return one[(*[slice(None)] * (axis % one.shape.rank), slice(0, 0))]
     with name_scope(name, "LinSpace", [start, stop]) as scope:
         start = convert(start, name="start")
         stop = convert(stop, start.dtype.base_dtype if not isinstance(stop, Tensor) else None, "stop")

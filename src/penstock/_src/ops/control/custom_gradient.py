@@ -38,6 +38,7 @@ def custom_gradient(f: Callable | None = None) -> Any:
         if context.executing_eagerly():
             return _eagerly(f, args, kwargs)
         return _in_graph(f, args, kwargs)
+    decorated.__original_wrapped__ = f          # type: ignore[attr-defined]  # as TensorFlow's decorators call it
     return decorated
 
 

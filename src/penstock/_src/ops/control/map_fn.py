@@ -86,7 +86,7 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: i
 
 
 def _spec_dtype(d: Any) -> Any:
-    return dtypes.as_dtype(getattr(d, "dtype", d))
+    return dtypes.as_dtype(d if isinstance(d, type) else getattr(d, "dtype", d))          # np.float64 is a class
 
 
 def _fold(fn: Callable, elems: Any, initializer: Any, parallel: int, back_prop: bool, swap_memory: bool, reverse: bool) -> Any:

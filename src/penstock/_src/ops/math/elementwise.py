@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import static_shape as shapes
-from penstock._src.base.api import export
+from penstock._src.base.api import called, export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -32,7 +32,8 @@ def unary(name: str, kernel: Callable, types: str, names: str = "", v1: str = ""
     made.kernel(kernel)
     rules.algebra.elementwise.add(made)
     if names or v1:
-        export.value(_function(made, (names or v1).split()[0].rsplit(".", 1)[-1], doc), *names.split(), v1=v1.split())
+        public = names.split()[0] if names else f"compat.v1.{v1.split()[0]}"
+        export.value(_function(made, public, doc), *names.split(), v1=v1.split())
     return made
 
 
@@ -45,12 +46,11 @@ Returns:
     A tensor of the shape of `x`."""
 
 
-def _function(definition: OpDef, name: str, doc: str) -> Callable:
+def _function(definition: OpDef, public: str, doc: str) -> Callable:
     def call(x: Any, name: str | None = None) -> Any:
         return definition(x, name=name)
-    call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{doc}\n\n{_ARGUMENTS}"
-    return dispatched(call)
+    return dispatched(called(call, public))
 
 
 def _one(x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import penstock
 import penstock.compat.v1 as tf
 from penstock._src.graph import context as _context
 from penstock._src.graph.recording import record
+from penstock._src.kernels.devices.device_config import reset as _reset_context  # noqa: F401
 from penstock._src.kernels.devices.device_lib import list_local_devices
 
 
