@@ -142,3 +142,18 @@ def test_function_below_a_custom_gradient():
 
 def test_type_of_numpy_as_the_signature_of_a_map():
     assert tf.map_fn(lambda x: tf.cast(x, tf.float64), tf.constant([1, 2]), fn_output_signature=np.float64).dtype == tf.float64
+
+
+def test_modules_of_ops_at_the_top():
+    from tensorflow.python import control_flow_ops, math_ops
+    assert float(math_ops.cast(2, tf.float32)) == 2 and callable(control_flow_ops.group)
+
+
+def test_fans_of_a_kernel():
+    assert _module("ops.init_ops_v2")._compute_fans([3, 3, 2, 5]) == (18, 45)
+
+
+def test_export_decorator_that_is_bound_first():
+    import functools
+    export = functools.partial(_module("util.tf_export").api_export, api_name="estimator")
+    assert export("estimator.f")(len) is len

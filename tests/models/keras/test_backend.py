@@ -143,3 +143,15 @@ def test_config_round_trips():
     assert tf2.keras.activations.serialize(tf2.nn.softmax) == "softmax"
     with pytest.raises(ValueError, match="Unknown"):
         tf2.keras.activations.get("unknown")
+
+
+def test_variables_are_cast_in_functions():
+    """Quantizers call it on a kernel while a layer is traced."""
+    kernel = tf.Variable([1, 2])
+    assert tf.function(lambda: tf.keras.backend.cast_to_floatx(kernel))().numpy().tolist() == [1.0, 2.0]
+
+
+def test_feeds_of_a_functional_model():
+    x = tf.keras.Input((3,), name="x")
+    model = tf.keras.Model(x, tf.keras.layers.Dense(2)(x))
+    assert model._feed_input_names == ["x"] and model._feed_inputs[0].shape == x.shape

@@ -81,8 +81,9 @@ config config.experimental @kernels.devices.device_config: framework.config
 . math: ops.math_ops ops.special_math_ops
 nn .: ops.nn_ops ops.nn_impl ops.embedding_ops
 nn: ops.nn ops.ctc_ops
-. initializers: ops.init_ops
-initializers: ops.init_ops_v2 ops.initializers_ns
+. initializers @compat.programs.inside.ops: ops.init_ops
+initializers @compat.programs.inside.ops: ops.init_ops_v2
+initializers: ops.initializers_ns
 @compat.programs.inside.ops @state.variables.resource: ops.resource_variable_ops
 . @compat.programs.inside.ops: ops.control_flow_ops
 . random @ops.random.truncated: ops.random_ops

@@ -217,7 +217,7 @@ def _place(rest: str) -> str | None:
         return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), f"@compat.programs.inside.{inside}"])
     if words[-1].startswith("gen_"):
         return "@compat.programs.inside.ops"
-    return PLACES.get(".".join(words))
+    return PLACES.get(".".join(words)) or (PLACES.get(f"ops.{words[0]}") if len(words) == 1 else None)
 
 
 def _in_keras_file(words: list[str]) -> bool:

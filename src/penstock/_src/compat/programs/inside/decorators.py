@@ -139,6 +139,18 @@ class keras_export:  # noqa: N801
 
 
 estimator_export = tf_export
+
+
+class api_export:  # noqa: N801
+    """The same as a class: libraries bind the name of their API first."""
+
+    def __init__(self, *names: str, **kwargs: Any):
+        self._names = names
+
+    def __call__(self, obj: Any) -> Any:
+        return obj
+
+
 contextmanager = contextlib.contextmanager
 
 

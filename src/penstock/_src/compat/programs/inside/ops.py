@@ -8,6 +8,7 @@ import penstock.compat.v1 as tf
 from penstock._src.graph.context import eager_outside_functions
 from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.scopes import graph_from
+from penstock._src.state.variables.initializers import fans as _compute_fans  # noqa: F401
 from penstock._src.state.variables.partitioned import PartitionedVariable
 from penstock._src.state.variables.reference import RefVariable
 from penstock._src.state.variables.resource import BaseResourceVariable

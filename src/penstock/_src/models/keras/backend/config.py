@@ -84,7 +84,7 @@ def checked_data_format(data_format: Any) -> str:
 @export("keras.backend.cast_to_floatx")
 def cast_to_floatx(x: Any) -> Any:
     """An array (or tensor) as the default type of floats."""
-    if hasattr(x, "dtype") and hasattr(x, "graph") or hasattr(x, "_value"):
+    if hasattr(x, "dtype") and (hasattr(x, "graph") or hasattr(x, "handle")) or hasattr(x, "_value"):
         from penstock._src.models.keras.backend.tensors import cast
         return cast(x, floatx())
     return np.asarray(x, dtype=floatx())

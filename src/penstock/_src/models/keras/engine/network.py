@@ -77,7 +77,8 @@ class Network(Layer):
         self._track_layers(self._layers)
         self._inbound_nodes = []
         Node(self, inbound_layers=[], node_indices=[], tensor_indices=[], input_tensors=inputs, output_tensors=outputs)
-        self.input_names = [layer.name for layer in self._input_layers]
+        self._feed_inputs = list(self.inputs)
+        self.input_names = self._feed_input_names = [layer.name for layer in self._input_layers]
         self.output_names = _unique_names([layer.name for layer in self._output_layers])
 
     def _insert_layers(self, layers: Any, nodes: Any = None) -> None:
