@@ -138,19 +138,8 @@ class keras_export:  # noqa: N801
         """Constants carry no names."""
 
 
-estimator_export = tf_export
-
-
-class api_export:  # noqa: N801
-    """The same as a class: libraries bind the name of their API first."""
-
-    def __init__(self, *names: str, **kwargs: Any):
-        self._names = names
-
-    def __call__(self, obj: Any) -> Any:
-        return obj
-
-
+estimator_export = api_export = tf_export
+TENSORFLOW_API_NAME, KERAS_API_NAME, ESTIMATOR_API_NAME = "tensorflow", "keras", "estimator"
 contextmanager = contextlib.contextmanager
 
 
