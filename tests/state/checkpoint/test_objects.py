@@ -1,4 +1,5 @@
 """tf.train.Checkpoint: objects by their places, restored now or when they are made; containers; optimizers; managers."""
+import collections
 import os
 
 import numpy as np
@@ -204,3 +205,13 @@ def test_the_prefix_may_be_the_argument_of_a_function(tmp_path):
     fresh = tf.train.Checkpoint(v=tf.Variable(0.0))
     fresh.read(prefix).assert_consumed()
     assert fresh.v.numpy() == 3.0
+
+
+def test_subclasses_of_dictionaries_stay_what_they_are(tmp_path):
+    """A key that is no string, or items that a default factory makes, do not keep the object from being saved."""
+    module = tf.Module()
+    module.layers = collections.defaultdict(list)
+    module.layers[0].append(tf.Variable(1.0))
+    module.count = collections.Counter("aab")
+    assert type(module.layers) is collections.defaultdict and type(module.count) is collections.Counter
+    assert tf.train.latest_checkpoint(os.path.dirname(tf.train.Checkpoint(m=module).save(str(tmp_path / "c"))))

@@ -33,7 +33,7 @@ def wrap(value: Any) -> Any:
         return value.value
     if isinstance(value, Trackable):
         return value
-    if type(value) in (dict, collections.OrderedDict, collections.defaultdict):
+    if type(value) in (dict, collections.OrderedDict):      # no subclass: what it does with its items is not known
         return DictWrapper(value)
     if type(value) is list:
         return ListWrapper(value)
