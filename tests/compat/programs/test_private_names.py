@@ -157,3 +157,10 @@ def test_export_decorator_that_is_bound_first():
     import functools
     export = functools.partial(_module("util.tf_export").api_export, api_name="estimator")
     assert export("estimator.f")(len) is len
+
+
+def test_classes_of_distributed_variables():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        v = tf.Variable(1.0)
+    assert isinstance(v, _module("distribute.values").DistributedVariable)
+    assert issubclass(_module("distribute.ps_values").AggregatingVariable, tf.Variable)

@@ -40,7 +40,8 @@ data @data.datasets.iterators: data.ops.iterator_ops
 profiler: profiler profiler.tfprof_logger profiler.profiler
 distribute: distribute training.distribution_strategy_context training.distribute distribute.distribute_lib
     distribute.mirrored_strategy distribute.cross_device_ops distribute.distribution_strategy_context distribute.reduce_util
-    distribute.values distribute.one_device_strategy
+    distribute.one_device_strategy
+distribute @models.distribute.variables @models.distribute.values: distribute.values distribute.ps_values
 dtypes . @base.dtypes: framework.dtypes
 errors: framework.errors framework.errors_impl
 @compat.programs.inside.defun @compat.programs.inside.ops: framework.function
