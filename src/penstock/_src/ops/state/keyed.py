@@ -91,6 +91,13 @@ def _kv_gather_kernel(resource, indices, *, insert):
     return _table(resource).lookup(indices, insert=insert)
 
 
+def without_inserts(graph_def: Any) -> None:
+    """Has the lookups of a graph that is exported make no rows: a model that is served does not grow."""
+    for node in (n for nodes in (graph_def.node, *(f.node_def for f in graph_def.library.function)) for n in nodes):
+        if node.op == kv_gather.name:
+            node.attr["insert"].b = False
+
+
 @kv_gather.gradient
 def _kv_gather_gradient(op, grad):
     handle, keys = op.inputs

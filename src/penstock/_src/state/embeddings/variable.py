@@ -193,6 +193,10 @@ class EmbeddingVariable(BaseResourceVariable):
     def __repr__(self) -> str:
         return f"<tf.EmbeddingVariable '{self.name}' dim={self.dim} keys={self._key_dtype.name} dtype={self._dtype.name}>"
 
+    def _fill_proto(self, made: Any, strip: Any) -> None:
+        made.variable_name, made.initializer_name = strip(self.handle.name), strip(self.initializer.name)
+        made.is_resource = True
+
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {"table": lambda name=None: KeyedSaveable([self], name or self._shared_name)}

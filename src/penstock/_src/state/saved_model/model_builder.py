@@ -18,6 +18,7 @@ from penstock._src.graph.scopes import control_dependencies
 from penstock._src.io import paths
 from penstock._src.io.messages import SavedModel
 from penstock._src.ops.core import group
+from penstock._src.ops.state.keyed import without_inserts
 from penstock._src.state.checkpoint.saver import Saver
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.signatures import predict_signature_def
@@ -105,6 +106,7 @@ class SavedModelBuilder:
             paths.makedirs(os.path.dirname(path))
             saver.save(sess, path, write_meta_graph=False, write_state=False)
         meta_graph = saver.export_meta_graph(clear_devices=clear_devices, strip_default_attrs=strip)
+        without_inserts(meta_graph.graph_def)
         meta_graph.meta_info_def.tags.extend(tags)
         for key, signature in signatures.items():
             meta_graph.signature_def[key].CopyFrom(signature)
