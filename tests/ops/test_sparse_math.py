@@ -99,3 +99,13 @@ def test_kernels_check_their_parts(name):
                 (*good[:2], np.array([-2, 2], np.int64))):
         with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
             get(name)(*good, *bad, *extra)
+
+
+def test_sampled_products():
+    a, b = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.arange(6.0, dtype=np.float32).reshape(3, 2)
+    places = np.array([[0, 0], [1, 1], [1, 0]])
+    indices, values, shape = tf.sparse.sampled_addmm(places, [1.0, 2.0, 3.0], [2, 2], a, b, beta=2.0, alpha=0.5)
+    assert indices.numpy().tolist() == places.tolist() and shape.numpy().tolist() == [2, 2]
+    np.testing.assert_allclose(values, [7, 24, 20])
+    batch = tf.sparse.sampled_addmm([[0, 0, 1], [1, 1, 0]], [1.0, 2.0], [2, 2, 2], np.stack([a, a + 1]), np.stack([b, b]))[1]
+    np.testing.assert_allclose(batch, [1 + (a @ b)[0, 1], 2 + ((a + 1) @ b)[1, 0]])

@@ -29,6 +29,7 @@ _attach(__name__, "v1", "sparse.", {
     "reset_shape": "ops.sparse.sparse_layout",
     "reshape": "ops.sparse.sparse_layout",
     "retain": "ops.sparse.sparse_layout",
+    "sampled_addmm": "ops.sparse.sparse_math",
     "segment_mean": "ops.math.segment",
     "segment_sqrt_n": "ops.math.segment",
     "segment_sum": "ops.math.segment",

@@ -26,6 +26,7 @@ from penstock.sparse import reorder as reorder
 from penstock.sparse import reset_shape as reset_shape
 from penstock.sparse import reshape as reshape
 from penstock.sparse import retain as retain
+from penstock.sparse import sampled_addmm as sampled_addmm
 from penstock.compat.v1 import sparse_segment_mean as segment_mean
 from penstock.compat.v1 import sparse_segment_sqrt_n as segment_sqrt_n
 from penstock.compat.v1 import sparse_segment_sum as segment_sum

@@ -425,3 +425,33 @@ def _true_divided(indices: Tensor, values: Tensor, shape: Tensor, y: Tensor, nam
 _operator("mul", cwise_mul_op)
 _operator("div", cwise_div_op)
 _operator("truediv", _true_divided)
+
+
+@export("sparse.sampled_addmm")
+def sampled_addmm(indices: Any, values: Any, dense_shape: Any, mat1: Any, mat2: Any, beta: float = 1.0, alpha: float = 1.0,
+                  output_type: Any = dtypes.float32) -> tuple[Tensor, Tensor, Tensor]:
+    """`beta` times a sparse tensor plus `alpha` times the product of two matrices, at the places of the sparse tensor only.
+
+    >>> tf.sparse.sampled_addmm([[0, 1]], [2.0], [2, 2], tf.ones([2, 3]), tf.ones([3, 2]))[1]     # [5.0]
+
+    Args:
+      indices: The places, [n, rank].
+      values: The values there, [n].
+      dense_shape: The shape of the sparse tensor.
+      mat1: Matrices [..., M, K].
+      mat2: Matrices [..., K, N].
+      beta: The factor of the values.
+      alpha: The factor of the product.
+      output_type: The dtype of the result.
+
+    Returns:
+      Indices, values and dense shape of the result.
+    """
+    indices, dense_shape = convert(indices, dtypes.int64), convert(dense_shape, dtypes.int32)
+    values, mat1, mat2 = (tf.cast(x, output_type) for x in (values, mat1, mat2))
+    if not mat1.shape[:-2].is_compatible_with(mat2.shape[:-2]) or not mat1.shape[-1:].is_compatible_with(mat2.shape[-2:-1]):
+        raise ValueError(f"Shapes of mat1 and mat2 do not fit: {mat1.shape} and {mat2.shape}")
+    lead, rows, columns = indices[:, :-2], indices[:, -2:-1], indices[:, -1:]
+    left = tf.gather_nd(mat1, tf.concat([lead, rows], 1))
+    right = tf.gather_nd(tf.linalg.matrix_transpose(mat2), tf.concat([lead, columns], 1))
+    return indices, beta * values + alpha * tf.reduce_sum(left * right, -1), dense_shape
