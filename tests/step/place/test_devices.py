@@ -8,8 +8,9 @@ import penstock.compat.v1 as tf
 from penstock._src.base import errors
 from penstock._src.graph import context
 from penstock._src.kernels.devices import device_config, device_lib
+from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.kernels.devices.cuda import Cuda
-from penstock._src.kernels.devices.devices import DeviceSet, local_devices
+from penstock._src.kernels.devices.devices import KINDS, DeviceSet, local_devices, register
 
 NAME = "/job:localhost/replica:0/task:0/device:"
 
@@ -189,3 +190,31 @@ def test_determinism_asks_for_seeds(monkeypatch):
         finally:
             torch.use_deterministic_algorithms(False)
             tf2.random.set_seed(None)
+
+
+class Accelerator(Cpu):
+    """A kind of device that this project does not know: two of them, better than a CPU, with its kernels."""
+
+    device_type = "ACC"
+    priority = 300
+    __slots__ = ()
+
+    @classmethod
+    def configured(cls, config, count):
+        return [(0, 1 << 30), (0, 1 << 30)]
+
+
+def test_a_kind_of_device_is_one_class(monkeypatch):
+    monkeypatch.setitem(KINDS, "ACC", Accelerator)           # removed after the test
+    register(Accelerator)
+    with tf.Graph().as_default(), tf.Session(config=cpus(1)) as sess:
+        x = tf.placeholder(tf.float32, [3], name="x")
+        with tf.device("/device:ACC:1"):
+            doubled = tf.multiply(x, 2.0, name="doubled")
+        with tf.device("/cpu:0"):
+            total = tf.reduce_sum(doubled + 1.0, name="total")
+        assert [d.name for d in sess.list_devices()] == [NAME + "CPU:0", NAME + "ACC:0", NAME + "ACC:1"]
+        assert sess.run(total, {x: [1.0, 2.0, 3.0]}) == 15.0
+        where = sess.explain_placement()
+        assert f"doubled: (Mul): {NAME}ACC:1" in where and f"total: (Sum): {NAME}CPU:0" in where
+        assert f"x: (Placeholder): {NAME}ACC:0" in where               # free ops go to the best device

@@ -45,6 +45,8 @@ from penstock._src.base.api import export
 from penstock._src.base.dispatch import dispatched
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.base.tracebacks import shorten
+from penstock._src.kernels.devices.device import Device
+from penstock._src.kernels.devices.devices import KINDS
 from penstock._src.ops import rules
 from penstock._src.ops.signature import REQUIRED, TYPE_SETS, Arg, Attr, parse_args, parse_attrs
 
@@ -301,13 +303,14 @@ class OpDef:
         """The types of devices that have a kernel for these attributes."""
         types = [v for n, a in self.attrs.items() if a.kind in ("type", "list(type)") and n in attrs
                  for v in (attrs[n] if a.kind == "list(type)" else (attrs[n],))]
-        out = ["CPU"] if self.kernel_for("cpu") is not None or self.control_flow else []
-        if self._has_gpu_kernel(types):
-            out.append("GPU")
-        return tuple(out)
+        return tuple(name for name, kind in KINDS.items() if self._runs_on(kind, types))
 
-    def _has_gpu_kernel(self, types: list) -> bool:
-        if not self.gpu or self.blocking or self.kernel_for("gpu") is None and not self.control_flow or self._has_strings:
+    def _runs_on(self, kind: type[Device], types: list) -> bool:
+        if self.kernel_for(kind.kernel_type) is None and not self.control_flow:
+            return False
+        if kind.host:
+            return True
+        if not self.gpu or self.blocking or self._has_strings:
             return False
         types = [as_dtype(t).base_dtype for t in types]
         return all(t.name != "string" for t in types) and (self.gpu is True or not types or types[0] in self.gpu)

@@ -47,6 +47,11 @@ class Cpu(Device):
         """The memory of the machine."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
+    @classmethod
+    def configured(cls, config: Any, count: int | None) -> list[tuple[int, int]]:
+        """As many logical CPUs as are requested, and at least one."""
+        return [(0, cls.memory(0))] * (count or 1)
+
     def put(self, value: Any) -> Any:
         """A value on the host."""
         return to_host(value)

@@ -1,7 +1,7 @@
 """NVIDIA GPUs as devices, through torch.cuda.
 
 Kernels are launched on the current stream of their physical device and run asynchronously. Programs over several logical GPUs
-of one physical device return each a stream (`streams.py`). Copies do not stop the host: from the host they go through pinned
+of one physical device give each a stream (`streams.py`). Copies do not stop the host: from the host they go through pinned
 memory, to the host into pinned memory with an event that the receiver waits for, and between GPUs streams wait for each other.
 """
 from __future__ import annotations
@@ -54,6 +54,26 @@ class Cuda(Device):
     flops, bandwidth, launch_time = 2e13, 1e12, 8e-6
 
     __slots__ = ()
+
+    @classmethod
+    def configured(cls, config: Any, count: int | None) -> list[tuple[int, int]]:
+        """The visible GPUs, divided into virtual devices where the options say so."""
+        there = cls.count() if count != 0 else 0
+        if not there:
+            return []
+        options = config.gpu_options if config is not None else None
+        visible = _visible(options.visible_device_list if options is not None else "", there)
+        limits = [list(v.memory_limit_mb) for v in options.experimental.virtual_devices] if options is not None else []
+        fraction = options.per_process_gpu_memory_fraction if options is not None else 0.0
+        out: list[tuple[int, int]] = []
+        for position, physical in enumerate(visible if count is None else visible[:count]):
+            whole = cls.memory(physical)
+            if fraction:
+                whole = int(whole * fraction)
+                torch.cuda.set_per_process_memory_fraction(min(1.0, fraction), physical)
+            parts = limits[position] if position < len(limits) and limits[position] else [0]
+            out += [(physical, int(megabytes * (1 << 20)) or whole) for megabytes in parts]
+        return out
 
     def __init__(self, *args: Any, **kw: Any):
         super().__init__(*args, **kw)
@@ -123,3 +143,23 @@ class Cuda(Device):
     def synchronize(self) -> None:
         """Waits for the GPU."""
         torch.cuda.synchronize(self.torch)
+
+
+def _visible(text: str, there: int) -> list[int]:
+    """The physical GPUs that visible_device_list ("1,0") names."""
+    if not text:
+        return list(range(there))
+    out = []
+    for word in text.split(","):
+        try:
+            number = int(word)
+        except ValueError:
+            raise errors.invalid(f"Could not parse entry in 'visible_device_list': '{word}'. "
+                                 f"visible_device_list = {text}") from None
+        if not 0 <= number < there:
+            raise errors.invalid(f"'visible_device_list' listed an invalid GPU id '{number}' but visible device count is "
+                                 f"{there}")
+        if number in out:
+            raise errors.invalid(f"visible_device_list contained a duplicate entry: {text}")
+        out.append(number)
+    return out

@@ -1,12 +1,11 @@
 """Device: where values are kept and kernels run.
 
-A kind of device is one class in one file (`cpu.py`, `cuda.py`), listed in KINDS of `devices.py`. A Device is *logical*: several
-may stand on one physical device, with names and memory their own limits. It
+A kind of device is one class in one file (`cpu.py`, `cuda.py`), made known by `register` of `devices.py`. A Device is
+*logical*: several may share one physical device, with their own names and memory limits. It
 
 - allocates (`allocate`) and takes values in (`put`), from the host or from another device;
 - returns them to another device in two halves, so that no thread waits earlier than necessary: `start` begins the transfer
-  where the
-  value is, `finish` ends it where the value is wanted;
+  where the value is, `finish` ends it where the value is needed;
 - says which kernels of the registry it runs (`kernel_type`), and how fast it is.
 """
 from __future__ import annotations
@@ -56,6 +55,13 @@ class Device:
     def memory(cls, physical: int) -> int:
         """The bytes of memory of a physical device."""
         raise NotImplementedError
+
+    @classmethod
+    def configured(cls, config: Any, count: int | None) -> list[tuple[int, int]]:
+        """The logical devices that a ConfigProto (or None) requests, at most `count` of them: for each its physical device and
+        its bytes of memory. By default one for each physical device."""
+        there = cls.count()
+        return [(i, cls.memory(i)) for i in range(there if count is None else min(count, there))]
 
     def describe(self) -> str:
         """A line for people about the physical device; empty if there is nothing to say."""

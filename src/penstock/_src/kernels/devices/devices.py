@@ -8,9 +8,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-import torch
-
-from penstock._src.base import errors
 from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.kernels.devices.cuda import Cuda
 from penstock._src.kernels.devices.device import PREFIX, Device
@@ -59,55 +56,16 @@ def _device(kind: type[Device], index: int, physical: int, memory: int, task: st
     return kind(index, physical, memory, task)
 
 
+def register(kind: type[Device]) -> None:
+    """Makes a kind of device known: sessions and eager execution have the devices that its `configured` lists."""
+    KINDS[kind.device_type] = kind
+
+
 def local_devices(config: Any = None, task: str = PREFIX) -> list[Device]:
-    """The logical devices that a ConfigProto requests; one CPU and all GPUs without one. `task` is what they belong to."""
+    """The logical devices that a ConfigProto requests; one CPU and all others without one. `task` is what they belong to."""
     counts = dict(config.device_count) if config is not None else {}
-    cpus = counts.get("CPU", 1) or 1
-    out: list[Device] = [_device(Cpu, i, 0, Cpu.memory(0), task) for i in range(cpus)]
-    return out + _gpus(config, counts.get("GPU"), task)
+    return [_device(kind, i, physical, memory, task) for name, kind in KINDS.items()
+            for i, (physical, memory) in enumerate(kind.configured(config, counts.get(name)))]
 
 
-def _gpus(config: Any, count: int | None, task: str) -> list[Device]:
-    there = Cuda.count() if count != 0 else 0
-    if not there:
-        return []
-    options = config.gpu_options if config is not None else None
-    visible = _visible(options.visible_device_list if options is not None else "", there)
-    if count is not None:
-        visible = visible[:count]
-    limits = [list(v.memory_limit_mb) for v in options.experimental.virtual_devices] if options is not None else []
-    fraction = options.per_process_gpu_memory_fraction if options is not None else 0.0
-    out: list[Device] = []
-    for position, physical in enumerate(visible):
-        whole = Cuda.memory(physical)
-        if fraction:
-            whole = int(whole * fraction)
-            torch.cuda.set_per_process_memory_fraction(min(1.0, fraction), physical)
-        parts = limits[position] if position < len(limits) and limits[position] else [0]
-        for megabytes in parts:
-            memory = int(megabytes * (1 << 20)) or whole
-            out.append(_device(Cuda, len(out), physical, memory, task))
-    return out
-
-
-def _visible(text: str, there: int) -> list[int]:
-    """The physical GPUs that visible_device_list ("1,0") names."""
-    if not text:
-        return list(range(there))
-    out = []
-    for word in text.split(","):
-        try:
-            number = int(word)
-        except ValueError:
-            raise errors.invalid(f"Could not parse entry in 'visible_device_list': '{word}'. "
-                                 f"visible_device_list = {text}") from None
-        if not 0 <= number < there:
-            raise errors.invalid(f"'visible_device_list' listed an invalid GPU id '{number}' but visible device count is "
-                                 f"{there}")
-        if number in out:
-            raise errors.invalid(f"visible_device_list contained a duplicate entry: {text}")
-        out.append(number)
-    return out
-
-
-__all__ = ["KINDS", "PREFIX", "Device", "DeviceSet", "local_devices"]
+__all__ = ["KINDS", "PREFIX", "Device", "DeviceSet", "local_devices", "register"]
