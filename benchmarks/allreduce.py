@@ -101,7 +101,7 @@ class Member:
 
 
 class Size:
-    """The measurement of one size, which is made in several parts."""
+    """The measurement of one size, made in several parts."""
 
     def __init__(self, member: Member, elements: int):
         import torch

@@ -32,7 +32,7 @@ def timed(function, times: int = 1) -> float:
 
 
 class Work:
-    """The tasks in one system. Each returns seconds per unit; what it needs is made once."""
+    """The tasks in one system. Each returns seconds per unit; what it needs is created once."""
 
     def __init__(self, tf, mb: int):
         self.tf, self.v1, self.mb = tf, tf.compat.v1, mb

@@ -4,7 +4,7 @@
 
 Two models: a convolution network for digits of 28x28 pixels, and a small dense one. One process per framework; rounds take
 turns. A round of `fit` is one epoch, and its figure the time of a batch. The bare step is a `tf.function` with a GradientTape
-and `apply_gradients` on tensors that are there already; it keeps no metrics. Printed are the best times, the ratio of the
+and `apply_gradients` on existing tensors; it keeps no metrics. Printed are the best times, the ratio of the
 medians (below 1: penstock is faster), and for penstock how much `fit` lies over the bare step of the same round.
 """
 from __future__ import annotations

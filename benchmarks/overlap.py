@@ -2,7 +2,7 @@
 
     python benchmarks/overlap.py --megabytes-per-second 50 --trace timeline.json [--table PAGE.md]
 
-Two processes of this machine stand for two machines: what one sends to the other takes the time that a network of the given
+Two processes of this machine represent two machines: what one sends to the other takes the time that a network of the given
 speed would take. Prints for each choice the time of a step and what is saved, how long the reductions of a step took that have
 their own thread, and for how much of it the step did not wait for them: medians over the rounds. `--trace` writes one
 step of each as a Chrome trace (chrome://tracing, Perfetto): a row for the step, one for its waits, one for the reductions.

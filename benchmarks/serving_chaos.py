@@ -71,7 +71,7 @@ class Clients:
         self.found: collections.Counter = collections.Counter()
         self.versions: set[int] = set()
         self._port, self._retry, self._wanted, self._lock = port, retry, 0, threading.Lock()
-        self._more = threading.Event()               # set: go on beyond what is wanted, while events still happen
+        self._more = threading.Event()               # set: continue beyond what is wanted, while events still happen
         self._threads = [threading.Thread(target=self._ask, args=(i,)) for i in range(count)]
 
     def run(self, wanted: int, events: list) -> float:

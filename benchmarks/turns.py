@@ -1,7 +1,7 @@
 """Work done in turns by several processes, one per framework: what `core.py` and `fit.py` are made of.
 
 A benchmark calls `main` with its work: names, and functions of a framework's module that return seconds (one number, or a list
-of them). Its own file is started again for each side, and asked for one round after the other.
+of them). Its own file is started again for each side, and requested one round after the other.
 """
 from __future__ import annotations
 

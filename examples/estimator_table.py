@@ -47,7 +47,7 @@ def columns():
 
 
 class Pace(tf.train.SessionRunHook):
-    """Says when the first step was made, and makes steps longer."""
+    """Logs when the first step ran, and makes steps longer."""
 
     def __init__(self, name, delay):
         self._name, self._delay, self._steps = name, delay, 0

@@ -84,7 +84,7 @@ def site() -> None:
 
 
 def main() -> None:
-    """Runs what the command line asks for."""
+    """Runs what the command line requests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("dashboard", "site"))
     PICTURES.mkdir(exist_ok=True)

@@ -187,7 +187,7 @@ def check() -> None:
 
 
 def main() -> None:
-    """Runs what the command line asks for."""
+    """Runs what the command line requests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("pages", "check"))
     {"pages": write_pages, "check": check}[parser.parse_args().what]()

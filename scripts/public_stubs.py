@@ -1,4 +1,4 @@
-"""The text of the `.pyi` files beside the public modules: signatures and types, found by looking at what is exported.
+"""The text of the `.pyi` files beside the public modules: signatures and types, found by inspecting what is exported.
 
 An object is defined in one stub, under its shortest public name (2.x before 1.x), and imported by the others. Annotations of
 the source are kept where they mean something outside of `_src`: builtin types, `typing`, numpy arrays and public classes; all
@@ -79,7 +79,7 @@ class Public:
         return Place(f"{self.roots[version]}.{head}" if head else self.roots[version], last)
 
     def named(self, name: str) -> Any:
-        """The public class with a name that a source knows only for type checkers, if there is one such class."""
+        """The public class with a name that a source knows only for type checkers, if any such class."""
         found = self.by_class_name.get(name, set())
         return self.objects[next(iter(found))] if len(found) == 1 else None
 
@@ -276,7 +276,7 @@ class Stub:
         return f"{self.cls(base, bare=True)}[{', '.join(self.expression(p, globals_) for p in parts)}]"
 
     def evaluated(self, node: ast.expr, globals_: dict[str, Any]) -> Any:
-        """What a name in an annotation stands for; a class that only type checkers import is found by its name."""
+        """What a name in an annotation represents; a class that only type checkers import is found by its name."""
         if isinstance(node, ast.Attribute):
             return getattr(self.evaluated(node.value, globals_), node.attr, None) or self.public.named(node.attr)
         if not isinstance(node, ast.Name):
@@ -349,7 +349,7 @@ class Stub:
                 node.id = self.known(node.id)
 
     def function(self, name: str, obj: Any, indent: str, first: str | None = None) -> str:
-        """The line of a function or method; `first` is what comes in place of its first parameter."""
+        """The line of a function or method; `first` is what comes instead of its first parameter."""
         try:
             signature = inspect.signature(obj)
         except (TypeError, ValueError):
@@ -571,7 +571,7 @@ def message_fields(cls: Any, any_: str) -> Iterator[str]:
 
 
 def is_context_manager(obj: Any) -> bool:
-    """Whether a function was made by contextlib.contextmanager."""
+    """Whether a function was created by contextlib.contextmanager."""
     return getattr(getattr(obj, "__code__", None), "co_filename", "") == contextlib.__file__ and hasattr(obj, "__wrapped__")
 
 

@@ -88,7 +88,7 @@ from {ROOTS[version].__name__}.linalg import LinearOperatorDiag
 
 
 def test_no_module_hides_behind_a_public_name():
-    """`from penstock import x` must be the module x, if there is one: a function named x would hide it."""
+    """`from penstock import x` must be the module x, if any: a function named x would hide it."""
     for version in ROOTS:
         names = set(api.names_below(version))
         assert not names & {n.rpartition(".")[0] for n in names}

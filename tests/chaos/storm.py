@@ -97,7 +97,7 @@ class Cluster:
 
 
 class Storm:
-    """Faults at random, one after the other or two at once."""
+    """Faults at random, in sequence or two at once."""
 
     def __init__(self, cluster, seed, pause=(0.3, 1.5)):
         self.cluster, self.draw, self.pause = cluster, random.Random(seed), pause

@@ -79,7 +79,7 @@ def test_a_task_that_does_not_answer_is_unavailable_whatever_for(cluster, monkey
 
 
 def test_a_link_for_a_step_ends_with_what_it_lives_by(cluster, monkeypatch):
-    """The shared link may end while one for a step is opened: then its beats say nothing of this one."""
+    """The shared link may end while one for a step is opened: then its heartbeats do not cover this one."""
     servers = cluster(ps=1, worker=1)
     peers = servers["worker", 0]._peers
     link, opened = peers.reach(PS, 20.0), Peers._open

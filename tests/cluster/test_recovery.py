@@ -1,7 +1,7 @@
 """Training that finds its way back: what each fault costs, with real processes. docs/resilience.md is the table of these.
 
 Two parameter servers and two workers run examples/digits_cluster.py, with a checkpoint every 50 steps and a heartbeat of 0.3 s
-(1 s is the default), so that a task that says nothing for 1.2 s is lost.
+(1 s is the default), so that a task that is silent for 1.2 s is lost.
 """
 import re
 import signal
@@ -81,7 +81,7 @@ def test_the_chief_is_killed(cluster):
 
 @pytest.mark.slow
 def test_the_chief_moves(cluster):
-    """The chief is gone for good; another worker is started in its place, and the job ends."""
+    """The chief is gone permanently; another worker is started in its place, and the job ends."""
     running = cluster()
     for worker in range(2):
         running.running["worker", worker].signal(signal.SIGKILL)

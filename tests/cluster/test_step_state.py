@@ -407,7 +407,7 @@ class _Cluster:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_steps_over_a_simulated_wire(seed):
-    """Steps one after the other: each ends once, as its parts did, and late messages of one do not disturb the next."""
+    """Steps in sequence: each ends once, as its parts did, and late messages of one do not disturb the next."""
     draw = random.Random(seed)
     cluster = _Cluster(draw, draw.randint(1, 4))
     for number in range(1, 11):

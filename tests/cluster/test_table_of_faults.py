@@ -1,4 +1,4 @@
-"""docs/resilience.md names the test behind each row: they have to be there."""
+"""docs/resilience.md names the test behind each row: they must exist."""
 import pathlib
 import re
 

@@ -1,4 +1,4 @@
-"""What libraries of TensorFlow's ecosystem ask for beyond the public API, without those libraries."""
+"""What libraries of TensorFlow's ecosystem request beyond the public API, without those libraries."""
 import numpy as np
 import pytest
 
@@ -122,7 +122,7 @@ for _operator in tf.Tensor.OVERLOADABLE_OPERATORS - {"__eq__", "__ne__"}:
 
 
 class Recorder(tf.__internal__.dispatch.GlobalOpDispatcher):
-    """Computes every function of symbols: a symbol that says how it was made."""
+    """Computes every function of symbols: a symbol that says how it was created."""
 
     def handle(self, op, args, kwargs):
         if any(isinstance(x, Symbol) for x in tf.nest.flatten([args, kwargs])):

@@ -2,7 +2,7 @@
 
     make ecosystem ARGS='--only "Keras 3" --sample 5'
 
-Two environments are made once below `.ecosystem`: one with penstock's dependencies, one with TensorFlow; the libraries are
+Two environments are created once below `.ecosystem`: one with penstock's dependencies, one with TensorFlow; the libraries are
 in a folder that both see, tests that their wheels lack in `.ecosystem/sources`. Results are kept as they come: a run that was
 stopped continues. `--again` forgets the failures of penstock first.
 """
@@ -28,7 +28,7 @@ BACKENDS = ("tensorflow", "penstock")
 
 
 def environment(backend: str) -> pathlib.Path:
-    """The Python of one environment, made if it is not there."""
+    """The Python of one environment, made if it does not exist."""
     python = HOME / backend / "bin" / "python"
     if not (HOME / backend / ".installed").exists():
         subprocess.run([sys.executable, "-m", "venv", HOME / backend], check=True)
@@ -156,7 +156,7 @@ def write(text: str) -> None:
 
 
 def main() -> int:
-    """Runs what is asked for, and writes the table."""
+    """Runs what is requested, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="the name of a library; may be repeated")
     parser.add_argument("--folder", help="only folders of tests whose path contains this")

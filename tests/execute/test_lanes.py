@@ -27,7 +27,7 @@ def lanes():
 
 
 def test_lanes_run_side_by_side():
-    """Two lanes that meet in a barrier of Python: one after the other, they would wait forever."""
+    """Two lanes that meet in a barrier of Python: in sequence, they would wait forever."""
     meet = threading.Barrier(2, timeout=5)
     for d in (0, 1):
         with tf.device(f"/cpu:{d}"):

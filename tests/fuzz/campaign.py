@@ -1,10 +1,10 @@
 """`make fuzz`: a campaign over file formats, imported graphs and models, and the arguments of ops.
 
-    make fuzz                                     # five minutes, goes on where the last one ended
+    make fuzz                                     # five minutes, continues where the last one ended
     make fuzz ARGS='--minutes 600 --only ops,graph'
 
 Each batch of cases runs in a process of its own (`worker.py`): a crash or a hang ends the batch, is recorded with its case,
-and the campaign goes on with the next case. The corpus folder keeps where each target is, the cases that did something
+and the campaign continues with the next case. The corpus folder keeps where each target is, the cases that did something
 new (they are mutated further), and those that went wrong. At the end `docs/fuzzing.md` has the sums of all runs over this
 corpus.
 """

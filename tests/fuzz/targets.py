@@ -46,7 +46,7 @@ class Arguments:
         """Nothing to prepare."""
 
     def case(self, rng: random.Random) -> tuple[bytes, Run]:
-        """A call; its description stands for it."""
+        """A call; its description represents it."""
         sample = rng.choice(hostile.FIRST + hostile.OTHERS)
         inputs, attrs = list(sample.inputs), dict(sample.attrs)
         for k in rng.sample(range(len(inputs)), rng.randint(0, len(inputs))):

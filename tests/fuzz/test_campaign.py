@@ -1,4 +1,4 @@
-"""The campaign itself: it counts, keeps what is new, survives a worker that dies, and goes on where it ended."""
+"""The campaign itself: it counts, keeps what is new, survives a worker that dies, and continues where it ended."""
 import json
 
 from tests.fuzz import campaign, worker

@@ -358,7 +358,7 @@ def test_images_that_claim_to_be_huge(kind):
 
 @pytest.mark.parametrize("dtype", [tf.uint8, tf.uint16])
 def test_a_broken_chunk_of_a_deep_image(dtype):
-    """A chunk that claims to be shorter than it is: Pillow raises SyntaxError when the pixels are asked for."""
+    """A chunk that claims to be shorter than it is: Pillow raises SyntaxError when the pixels are requested."""
     data = bytearray(deep_image())
     at = data.index(b"IDAT") - 1
     for length in range(data[at]):

@@ -1,4 +1,4 @@
-"""Arguments that ask for more time or memory than anyone has: a typed error, or an answer, at once."""
+"""Arguments that request more time or memory than anyone has: a typed error, or an answer, at once."""
 import zlib
 
 import numpy as np

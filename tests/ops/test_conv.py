@@ -37,7 +37,7 @@ def test_channels_first_is_the_same():
 
 
 def test_groups():
-    """A filter with fewer input channels convolves groups of channels by themselves."""
+    """A filter with fewer input channels convolves groups of channels on their own."""
     x, w = rng.randn(1, 4, 4, 4), rng.randn(2, 2, 2, 6)
     expect = np.concatenate([convolve(x[..., :2], w[..., :3]), convolve(x[..., 2:], w[..., 3:])], -1)
     np.testing.assert_allclose(tf.nn.conv2d(x, w, 1, "VALID").numpy(), expect, atol=1e-10)

@@ -35,7 +35,7 @@ EXPLAINED: dict[str, str] = {
 }
 
 _CALLS_BACK = "calls a Python function of this process, which TensorFlow's process does not have"
-_FED = "has no value of its own; it is fed in every case of the other ops"
+_FED = "has no value; it is fed in every case of the other ops"
 
 WITHOUT_EVIDENCE: dict[str, str] = {
     **dict.fromkeys(("GetSessionHandle", "GetSessionHandleV2", "GetSessionTensor", "DeleteSessionTensor"),
@@ -66,7 +66,7 @@ WITHOUT_EVIDENCE: dict[str, str] = {
 def unset(sample: Any, dtype: str) -> tuple[int, ...]:
     """The outputs of a case that TensorFlow leaves as uninitialized memory; `dtype` is that of the first input.
 
-    They are placeholders that no gradient reads: of vectors that were not asked for, and of what only a GPU keeps.
+    They are placeholders that no gradient reads: of vectors that were not requested, and of what only a GPU keeps.
     """
     op, attrs = sample.op.removeprefix("Batch"), sample.attrs
     if op in ("Eig", "SelfAdjointEigV2") and not attrs.get("compute_v", True):

@@ -28,7 +28,7 @@ def _file(name: str, contents: bytes) -> str:
 
 
 def taken(dataset: Any, count: int) -> list:
-    """The first elements of a dataset, one after the other."""
+    """The first elements of a dataset, in sequence."""
     iterator = tf.data.make_initializable_iterator(dataset)
     before: Any = [iterator.initializer]
     out: list = []

@@ -79,7 +79,7 @@ def test_cuda_agrees_with_cpu(sample):
                 np.testing.assert_array_equal(a, b)
 
 
-# Ops that look at values on the host: the shapes of their results depend on them, or they have to be checked there.
+# Ops that inspect values on the host: the shapes of their results depend on them, or they must be checked there.
 WAITING = frozenset((
     "BatchCholesky BatchMatrixInverse BatchMatrixSolve BatchMatrixSolveLs BatchMatrixTriangularSolve BatchSelfAdjointEig "
     "BatchSelfAdjointEigV2 BatchSvd Betainc Bincount CTCBeamSearchDecoder CTCGreedyDecoder CTCLoss CheckNumerics "

@@ -46,7 +46,7 @@ def test_senders_share_the_receiver_and_a_receiver_that_sends_is_not_slowed_down
     for source, target in ((a, c), (b, c), (c, a)):
         wire.send(source, target, 2_000_000, lambda s=source: came.append((s.name, clock.now)))
     clock.run()
-    assert came == [("h0", 2.5), ("h2", 2.5), ("h1", 4.5)]      # two seconds each, one after the other into c
+    assert came == [("h0", 2.5), ("h2", 2.5), ("h1", 4.5)]      # two seconds each, in sequence into c
 
 
 def test_small_messages_pass_between_the_chunks_of_large_ones():

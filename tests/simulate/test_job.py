@@ -55,7 +55,7 @@ def _sync(workers, backups=0, servers=2):
 
 
 def test_synchronous_training_applies_each_step_once():
-    """The real accumulators and tokens decide: every worker gives one gradient to every update."""
+    """The real accumulators and tokens decide: every worker contributes one gradient to every update."""
     job = Job(_sync(5), Machines(), 5, 2)
     results = job.run(8)
     assert not job.errors

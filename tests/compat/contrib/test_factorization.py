@@ -18,7 +18,7 @@ def trained(steps=10, points=POINTS, feeds=None, **arguments):
         feeds = iter(feeds or [])
         while not sess.run(initialized):
             sess.run(init, {x: next(feeds, points)})
-        sess.run(init, {x: points})                     # once more changes nothing
+        sess.run(init, {x: points})                     # again changes nothing
         for _ in range(steps):
             sess.run(train, {x: points})
         variable = tf.global_variables()[0]

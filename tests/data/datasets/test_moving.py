@@ -1,4 +1,4 @@
-"""Datasets that were made in another graph."""
+"""Datasets that were created in another graph."""
 import numpy as np
 import pytest
 
@@ -27,13 +27,13 @@ def test_a_dataset_is_used_in_another_graph():
             with tf.Session(graph=inside) as sess:
                 sess.run(made.initializer)
                 assert sorted(sess.run(made.get_next())) == [3, 6, 9, 12, 15]
-    assert values(outside, 1) == [3]                          # where it was made, it is as it was
+    assert values(outside, 1) == [3]                          # where it was created, it is as it was
     with tf.Graph().as_default() as inside:
         names = len(inside.get_operations())
         outside.batch(1)
         once = len(inside.get_operations()) - names
         outside.batch(1)
-        assert len(inside.get_operations()) - names < 2 * once           # the copy is made once
+        assert len(inside.get_operations()) - names < 2 * once           # the copy is created once
 
 
 def test_an_estimator_takes_it():

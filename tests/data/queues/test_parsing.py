@@ -167,7 +167,7 @@ def test_broken_rows(seed, sometimes):
             outcomes["error"] += 1
             continue
         outcomes["same"] += 1
-        if expected is not None:                    # keys that are not asked for are not looked into
+        if expected is not None:                    # keys that are not requested are not looked into
             assert [as_lists(c, v, 20) for c, v in zip(COLUMNS, got, strict=True)] == expected
     assert min(outcomes.values()) > 20, outcomes
 
@@ -307,7 +307,7 @@ def test_in_a_graph_with_unknown_shapes(sess):
 
 
 def test_large_batches_are_scanned_by_several_threads_as_by_one(monkeypatch):
-    """Columns of known and of unknown sizes; with one irregular row the whole is scanned once more."""
+    """Columns of known and of unknown sizes; with one irregular row the whole is scanned again."""
     if examples.scanner is None:
         pytest.skip("there is no compiled scanner here")
     rng = np.random.RandomState(0)

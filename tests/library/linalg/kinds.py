@@ -1,4 +1,4 @@
-"""One operator of every kind, with the matrix it stands for."""
+"""One operator of every kind, with the matrix it represents."""
 import numpy as np
 
 import penstock as tf

@@ -298,7 +298,7 @@ def test_a_lost_parameter_server_ends_the_coordinator(made):  # noqa: F811
     c.stop("ps", 1)
     began = time.monotonic()
     c.coordinator.schedule(tf.function(lambda: other.assign_add(1.0)))
-    for _ in range(2):                                                  # for good
+    for _ in range(2):                                                  # permanently
         with pytest.raises(E.UnavailableError, match="restore the variables from the last checkpoint"):
             c.coordinator.join(timeout=60)
     with pytest.raises(E.UnavailableError):

@@ -38,7 +38,7 @@ def batches(x, y=None, repeat=False):
 
 @pytest.fixture(params=["graph", "eager"])
 def mode(request):
-    """Models are made in a graph with a session, or eagerly."""
+    """Models are created in a graph with a session, or eagerly."""
     from penstock._src.graph import context
     before = context.process.eager
     keras.backend.clear_session()

@@ -13,7 +13,7 @@ NAMES = ["SGD", "Adam", "Adamax", "Nadam", "Adagrad", "Adadelta", "RMSprop", "Ft
 
 
 def case(name, options):
-    """The variables, gradients and optimizer that the record was made with."""
+    """The variables, gradients and optimizer that the record was created with."""
     rng = np.random.RandomState(0)
     variables = [rng.randn(3, 4).astype("f"), rng.randn(4).astype("f")]
     grads = [(rng.randn(3, 4).astype("f") * 0.01, rng.randn(4).astype("f")) for _ in range(6)]

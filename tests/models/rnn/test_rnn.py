@@ -266,7 +266,7 @@ def test_eager_gives_the_same():
 
 @pytest.mark.parametrize("cell", [tf.nn.rnn_cell.BasicLSTMCell, tf.nn.rnn_cell.GRUCell, tf.nn.rnn_cell.BasicRNNCell])
 def test_gradients_of_the_input_are_the_same_in_functional_loops(cell):
-    """The part of the gradient that goes to the input, and the one that goes on to the next iteration, are both needed."""
+    """The part of the gradient that goes to the input, and the one that continues to the next iteration, are both needed."""
     def gradients(functional):
         (tf.enable_control_flow_v2 if functional else tf.disable_control_flow_v2)()
         try:

@@ -88,7 +88,7 @@ def test_in_graphs(tmp_path):
         sess.run(train)
         size = len(sess.graph.get_operations())
         checkpoint.save(str(tmp_path / "c"), session=sess)
-        assert len(sess.graph.get_operations()) == size          # ops are made once
+        assert len(sess.graph.get_operations()) == size          # ops are created once
         checkpoint.restore(path).assert_consumed().run_restore_ops(sess)
         assert sess.run(v) == before
     w = tf.Variable(0.0)

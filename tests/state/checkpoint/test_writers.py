@@ -197,7 +197,7 @@ def test_a_failed_sharded_save_leaves_nothing(tmp_path):
         tf.get_variable("b", [3])
         saver = tf.train.Saver(sharded=True)
         sess.run(tf.global_variables_initializer())
-        os.makedirs(tmp_path / "m.index")                  # in place of the index
+        os.makedirs(tmp_path / "m.index")                  # instead of the index
         with pytest.raises(errors.OpError):
             saver.save(sess, str(tmp_path / "m"), write_meta_graph=False)
         assert os.listdir(tmp_path) == ["m.index"]

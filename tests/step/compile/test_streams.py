@@ -1,7 +1,7 @@
 """Logical GPUs of one physical GPU on their own streams: the same results, and no use of memory that is not ordered.
 
 Without a GPU, streams are pretended (tests/step/place/fake_gpu.py): every kernel's reads and writes are checked against what
-its stream has waited for, and against what the allocator was told. With one, streams are held up at random places.
+its stream has waited for, and against what the allocator was given. With one, streams are held up at random places.
 """
 import random
 import threading
@@ -252,7 +252,7 @@ class TestOnAGpu:
 
     @pytest.mark.filterwarnings("error")
     def test_capture_that_fails_falls_back(self, full_precision, caplog):
-        """A step that reads a value of the GPU on the host cannot be captured; it continues, and says nothing."""
+        """A step that reads a value of the GPU on the host cannot be captured; it continues, without a message."""
         x = np.linspace(-1, 1, 64).astype(np.float32)
         with tf.Graph().as_default():
             fed = tf.placeholder(tf.float32, [64])

@@ -1,4 +1,4 @@
-"""Shapes of what goes round in loops, worked out from the shapes that are fed."""
+"""Shapes of what goes round in loops, computed from the shapes that are fed."""
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np
@@ -124,7 +124,7 @@ def test_shapes_that_come_back():
 
 
 def test_a_shape_that_fits_only_later():
-    """In the first iteration, the branch that reshapes is not taken: a claim that its shape rule refuses says nothing."""
+    """In the first iteration, the branch that reshapes is not taken: a claim that its shape rule refuses is ignored."""
     x = tf.placeholder(tf.float32, [None])
 
     def body(i, y):

@@ -30,7 +30,7 @@ def source(fetches, **switches):
 
 
 def joined(fetches):
-    """How many ops stand for several; asserts that values are the same without them, and that the switch turns them off."""
+    """How many ops represent several; asserts that values are the same without them, and that the switch turns them off."""
     found = []
     for on in (True, False):
         with tf.Session(config=config(remapping=on)) as sess:

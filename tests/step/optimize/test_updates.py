@@ -115,7 +115,7 @@ def written(monkeypatch):
 
 
 def test_updates_of_a_function_are_joined_and_keep_the_order_of_each_variable(monkeypatch):
-    """Functions run updates one after the other. Two of one variable stay in order, with what is read between them."""
+    """Functions run updates in sequence. Two of one variable stay in order, with what is read between them."""
     programs = written(monkeypatch)
     a, b, c = (tf2.Variable(v) for v in ([1., 2.], [3.], [4., 5., 6.]))
     optimizer = tf2.keras.optimizers.SGD(0.5, momentum=0.5)

@@ -121,7 +121,7 @@ def nap():
 
 
 def test_it_is_quicker_than_the_simple_placer(graph, nap):
-    """Towers of 60 and of 38 ms: one after the other on one CPU, side by side on two, once they have been measured."""
+    """Towers of 60 and of 38 ms: in sequence on one CPU, side by side on two, once they have been measured."""
     x = tf.placeholder(tf.float32, [4])
     heavy, light = nap(nap(nap(x, ms=20), ms=20), ms=20), nap(nap(x, ms=19), ms=19)
     total = heavy + light

@@ -150,7 +150,7 @@ def test_the_pretended_gpu_refuses_mixtures():
 
 
 def test_the_gradient_of_a_functional_loop():
-    """Functions that the gradient's loop calls are not written in place on a GPU: what they take has to be there."""
+    """Functions that the gradient's loop calls are not written in place on a GPU: what they take must exist."""
     context.process.v2_control_flow = True
     found = []
     for where in ("/cpu:0", "/gpu:0"):

@@ -1,5 +1,5 @@
 """Small updates that run behind the graph of a compiled step. Here graphs run as they were traced, on the host, where joined
-updates are asked for."""
+updates are requested."""
 import numpy as np
 import pytest
 
@@ -12,7 +12,7 @@ SHAPES = [(3,), (4, 2), (300, 300), (5,)]                    # the third is not 
 
 @pytest.fixture(autouse=True)
 def traced(monkeypatch):
-    """The traces that were made."""
+    """The traces that were created."""
     seen = []
 
     def trace(*args, usual=lower.trace):

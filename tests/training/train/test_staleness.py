@@ -6,7 +6,7 @@ import penstock.compat.v1 as tf
 
 
 class Model:
-    """A variable whose gradient is one; `during` steps are made by others while a gradient is computed."""
+    """A variable whose gradient is one; `during` steps are taken by others while a gradient is computed."""
 
     def __init__(self, **options):
         self.step = tf.train.get_or_create_global_step()

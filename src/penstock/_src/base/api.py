@@ -7,7 +7,7 @@ Every public function and class declares its public names with ``@export``:
 
 Nothing else lists a public name by hand. `scripts/make_public.py` loads everything under ``_src`` and writes the public
 modules (``penstock.nn``, ``penstock.compat.v1.nn``): one table per module, from each name to the module under ``_src``
-that exports it. A public module loads that module when one of its names is first asked for (`attach`), so ``import
+that exports it. A public module loads that module when one of its names is first requested (`attach`), so ``import
 penstock`` pays only for the core, and ``dir``, ``hasattr`` and star imports agree whatever is loaded.
 """
 from __future__ import annotations
@@ -196,7 +196,7 @@ def names_below(api: str, full: str = "") -> list[str]:
 
 
 class MissingName(AttributeError):
-    """There is no such public name. The text, which takes long to find, is made when it is requested: `hasattr` never does."""
+    """There is no such public name. The text is expensive, so it is created on request: `hasattr` never needs it."""
 
     def __init__(self, api: str, full: str, module_name: str):
         super().__init__(api, full, module_name)

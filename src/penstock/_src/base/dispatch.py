@@ -14,7 +14,7 @@ from penstock._src.base.tracebacks import shorten
 
 
 class Target(NamedTuple):
-    """A function to call in place of an API, where the arguments fit."""
+    """A function to call instead of an API, where the arguments fit."""
 
     accepts: Callable[[tuple, dict], bool]
     call: Callable

@@ -34,7 +34,7 @@ _FLOAT_WITH_LIMITS = (np.float32, np.float64)
 class DType:
     """The type of the elements of a tensor, such as `tf.float32`.
 
-    `DType(enum)` and `tf.as_dtype(x)` both return the one object that stands for the type:
+    `DType(enum)` and `tf.as_dtype(x)` both return the one object that represents the type:
 
         tf.as_dtype("float32") is tf.float32
     """
@@ -230,7 +230,7 @@ def _define(enum: int, name: str, np_type, torch_type, kind: str, *, alias: str 
 
 
 def _struct(name: str, np_type) -> np.dtype:
-    """The numpy type of a quantized type: one named field, which tells it from the plain integer."""
+    """The numpy type of a quantized type: one named field, which distinguishes it from the plain integer."""
     return np.dtype([(name, np_type)])
 
 

@@ -258,13 +258,13 @@ class DataLossError(OpError):
 
 @export(v1=["errors.exception_type_from_error_code"])
 def exception_type_from_error_code(error_code: int) -> type[OpError]:
-    """The class that stands for `error_code`; KeyError if none does."""
+    """The class that represents `error_code`; KeyError if none does."""
     return _CLASS_OF[error_code]
 
 
 @export(v1=["errors.error_code_from_exception_type"])
 def error_code_from_exception_type(cls):
-    """The code for which the class `cls` stands (an `UnknownError`, and a warning, if it stands for none)."""
+    """The code for which the class `cls` stands (an `UnknownError`, and a warning, if it represents none)."""
     try:
         return _CODE_OF[cls]
     except KeyError:
@@ -273,7 +273,7 @@ def error_code_from_exception_type(cls):
 
 
 def make_error(node_def, op, message, error_code: int) -> OpError:
-    """The error of the class that stands for `error_code`."""
+    """The error of the class that represents `error_code`."""
     cls = _CLASS_OF.get(error_code)
     if cls is None:
         warnings.warn(f"Unknown error code: {error_code}", stacklevel=2)

@@ -37,7 +37,7 @@ def _mapping_items(x: Mapping) -> list[tuple[Any, Any]]:
 def _build_mapping(like: Mapping, children: list) -> Mapping:
     new = dict(zip(sorted(like), children, strict=True))
     pairs = [(key, new[key]) for key in like]
-    kind = like.__class__                              # the class of the dictionary inside, where a wrapper stands for one
+    kind = like.__class__                              # the class of the dictionary inside, where a wrapper represents one
     made = kind(like.default_factory, pairs) if isinstance(like, collections.defaultdict) else kind(pairs)
     return made if kind is type(like) else type(like)(made)
 
@@ -354,7 +354,7 @@ def assert_shallow_structure(
     expand_composites: bool = False,
     check_subtrees_length: bool = True,
 ) -> None:
-    """Raise unless `input_tree` is `shallow_tree` with structures in place of some of its leaves.
+    """Raise unless `input_tree` is `shallow_tree` with structures instead of some of its leaves.
 
     Args:
       shallow_tree: the upper part of a structure.

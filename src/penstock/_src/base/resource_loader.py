@@ -44,5 +44,5 @@ def get_root_dir_with_all_resources() -> str:
 
 @export(v1=["resource_loader.readahead_file_path"])
 def readahead_file_path(path: str, readahead: str = "128M") -> str:
-    """The path as it is: the operating system reads ahead by itself."""
+    """The path as it is: the operating system reads ahead."""
     return path

@@ -49,7 +49,7 @@ def dimension_at_index(shape: "TensorShape", index: int) -> "Dimension":
 
 
 def _size(value) -> int | None:
-    """The size that `value` (an int, a numeral, a Dimension, None) stands for."""
+    """The size that `value` (an int, a numeral, a Dimension, None) represents."""
     if type(value) is int and value >= 0 or value is None:
         return value
     if isinstance(value, Dimension):
@@ -163,7 +163,7 @@ class Dimension:
         return Dimension, (self._value,)
 
     def is_compatible_with(self, other) -> bool:
-        """Whether both can stand for the same size."""
+        """Whether both can represent the same size."""
         try:
             other = _size(other)
         except (TypeError, ValueError):
@@ -171,7 +171,7 @@ class Dimension:
         return self._value is None or other is None or self._value == other
 
     def assert_is_compatible_with(self, other) -> None:
-        """Raise ValueError unless both can stand for the same size."""
+        """Raise ValueError unless both can represent the same size."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 

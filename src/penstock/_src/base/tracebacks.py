@@ -1,4 +1,4 @@
-"""Tracebacks that end at the user's line: frames of this library below it say nothing to a user, and are left out.
+"""Tracebacks that end at the user's line: frames of this library below it are of no use to a user, and are left out.
 
 An error that leaves the library does it through few doors: a call of an op, a session's run, a call of a function. There
 its traceback loses the frames after the last one that is the user's (inside of a Python function that an op calls, there may

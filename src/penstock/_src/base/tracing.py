@@ -1,7 +1,7 @@
 """What this thread traces: a step that becomes a graph of ATen calls (step/tiers), is captured as a CUDA graph, or is recorded
 (step/compile/recorder.py).
 
-Kernels ask `lowering` where they have a form that only runs on real memory, and `recording` where they would look at values.
+Kernels ask `lowering` where they have a form that only runs on real memory, and `recording` where they would inspect values.
 """
 from __future__ import annotations
 

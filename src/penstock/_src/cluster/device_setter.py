@@ -44,7 +44,7 @@ class GreedyLoadBalancingStrategy:
 
 
 def byte_size_load_fn(op: Any) -> int:
-    """The bytes of a variable, whose shape has to be known."""
+    """The bytes of a variable, whose shape must be known."""
     dims = op.attrs["shape"].as_list()
     if None in dims:
         raise ValueError(f"The shape of {op.name} must be known to balance its load, but is {dims}")

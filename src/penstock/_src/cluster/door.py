@@ -65,7 +65,7 @@ class Door:
                     self._changed.wait(min(left, 1.0))
 
     def _drop_oldest(self) -> bool:
-        """Ends the oldest handshake, if there is one; its thread closes the connection. The lock is held."""
+        """Ends the oldest handshake, if any; its thread closes the connection. The lock is held."""
         raw = next(iter(self._strangers), None)
         if raw is None:
             return False

@@ -38,7 +38,7 @@ class Exchange(LocalRendezvous):
         self.pump: Pump | None = None                # set where one thread runs all of the part, and reads these links
         self.joins: Container[str] = ()              # edges whose values may travel with what is sent next
         self.waiting_to_go: dict[Link, list[Sent]] = {}
-        self.openings: dict[Link, Callable[[list[Sent]], None]] = {}      # what has to be sent first over a link, if anything
+        self.openings: dict[Link, Callable[[list[Sent]], None]] = {}      # what must be sent first over a link, if anything
         self.format = ""                             # in which values go to other tasks (formats.py)
 
     def send(self, key: str, value: Any) -> None:

@@ -27,7 +27,7 @@ def chosen(config: Any) -> str:
 
 
 def encode(value: Any, how: str) -> tuple[Any, Any]:
-    """What travels in place of a value, and what the receiver has to know; None if it travels as it is."""
+    """What travels instead of a value, and what the receiver has to know; None if it travels as it is."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float32 or value.numel() < _LEAST:
         return value, None
     if how == "bfloat16":

@@ -24,7 +24,7 @@ from penstock._src.cluster.ports import free_addresses
 from penstock._src.cluster.tf_config import tf_config
 
 SERVES = "ps"                       # the job whose tasks end when the others have
-OUTSIDE = "evaluator"               # the job whose tasks look at the cluster's checkpoints, and have no servers
+OUTSIDE = "evaluator"               # the job whose tasks inspect the cluster's checkpoints, and have no servers
 _GRACE = 5.0                        # seconds between asking a process to end and ending it
 # Linux ends a process with the one that started it, if it requests that: tasks do not outlive a launcher that is killed.
 _TIED = [sys.executable, "-c", "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"] \

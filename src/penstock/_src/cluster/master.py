@@ -1,6 +1,6 @@
 """The master's side of a session: the graph that a client has sent, and the requests of the client.
 
-State outlives sessions: all sessions of a task share its resources, unless they ask for state of their own.
+State outlives sessions: all sessions of a task share its resources, unless they request separate state.
 """
 from __future__ import annotations
 

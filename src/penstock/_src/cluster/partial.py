@@ -60,5 +60,5 @@ class TaskPartialRun(PartialRun):
 
 
 def _is_handle(t: Tensor) -> bool:
-    """Whether a tensor stands for a resource: it means nothing elsewhere, and its op may run again."""
+    """Whether a tensor represents a resource: it means nothing elsewhere, and its op may run again."""
     return t.dtype is dtypes.resource or t.dtype._is_ref_dtype and not t.op.inputs

@@ -209,7 +209,7 @@ class Peers:
         link.serve(self._handle)
 
     def _beat(self, link: Link, sock: Any, task: str) -> None:
-        """Says that we live, and listens whether the other does."""
+        """Sends heartbeats, and checks those of the peer."""
         over = threading.Event()
         link.on_end(lambda _: (over.set(), shut(sock)))        # type: ignore[func-returns-value]
         try:

@@ -70,7 +70,7 @@ class RemoteEngine:
         self._here: LocalEngine | None = None
         self._sent = -1                     # the number of the last op that the server has
         self._version: int | None = None    # of the graph when it was sent
-        self._steps: dict[tuple, Any] = {}  # what to ask for, by fetches and feeds
+        self._steps: dict[tuple, Any] = {}  # what to request, by fetches and feeds
         self._closed = False
         self._over = threading.Event()
         client = f"{secrets.randbits(62):x}"

@@ -27,7 +27,7 @@ from penstock._src.cluster.user_secret import user_folders, user_secret
 
 _SIZE = 32
 _HELLO = b"penstock2"
-_REFUSED = bytes(_SIZE)                  # in place of the server's proof
+_REFUSED = bytes(_SIZE)                  # instead of the server's proof
 _STRONG = 32                             # bytes; shorter secrets are stretched, because people choose them
 HANDSHAKE_SECONDS = 10.0
 

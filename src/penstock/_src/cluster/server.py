@@ -1,7 +1,7 @@
 """Server: a task that runs steps for clients.
 
 It listens on its address of the cluster (door.py); each connection has a thread. The first message says what it is: that of a
-client, whose messages are answered one after the other; a link of another task (link.py), for everything or for one step at a
+client, whose messages are answered in sequence; a link of another task (link.py), for everything or for one step at a
 time; or one over which another task says that it lives (peers.py). When a client goes away in the middle of a step, the step
 is cancelled.
 """
@@ -133,7 +133,7 @@ class Server:
 
     @property
     def server_def(self) -> Any:
-        """What this server was made from."""
+        """What this server was created from."""
         return self._server_def
 
     @property
@@ -369,7 +369,7 @@ def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
 
 
 def _listener(host: str, port: int, credentials: security.Credentials) -> socket.socket:
-    """A socket that listens. A name that is of a service, and not of this machine, stands for all addresses."""
+    """A socket that listens. A name that is of a service, and not of this machine, represents all addresses."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as e:
@@ -380,7 +380,7 @@ def _listener(host: str, port: int, credentials: security.Credentials) -> socket
 
 
 def serving(host: str, port: int) -> Server | None:
-    """The server of this process that answers at an address, if there is one."""
+    """The server of this process that answers at an address, if any."""
     return next((s for s in list(_servers) if s._port == port and not s._ended.is_set() and s._threads
                  and (s._host == host or {s._host, host} <= {"localhost", "127.0.0.1"})), None)
 

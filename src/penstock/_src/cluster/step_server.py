@@ -1,4 +1,4 @@
-"""The worker's end of a step link: one thread that runs the steps which a master requests, one after the other.
+"""The worker's end of a step link: one thread that runs the steps which a master requests, in sequence.
 
 The thread reads the link itself while a part waits for a value (`pump`), so that a message wakes the thread that wants it.
 While an op waits for a queue, the link is not read: aborts come over the tasks' shared link. What a part sends to the master

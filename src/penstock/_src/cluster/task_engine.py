@@ -45,7 +45,7 @@ class Part:
         self.blocks = any(op.opdef.blocking for op in ops)
         self.joins, self.begins_lightly = joined(runnable.sequence) if self.on_one_thread else (frozenset(), False)
         self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
-        self.seconds = 1.0                           # that a run takes, about; the first one says nothing
+        self.seconds = 1.0                           # that a run takes, about; the first one is not representative
         self.runs = 0
 
     def run(self, ctx: StepContext, values: Any) -> tuple:
@@ -108,7 +108,7 @@ class TaskEngine:
 
     # -- parts of steps across tasks ----------------------------------------------------------------------------------
     def receive_part(self, message: Any, fetches: list, targets: list[str], by_tokens: bool, trusted: bool = False) -> Part:
-        """A part of a master's. It may call Python functions if it was made in this process."""
+        """A part of a master's. It may call Python functions if it was created in this process."""
         if not trusted:
             for nodes in (message.node, *(f.node_def for f in message.library.function)):
                 refuse_client_code(nodes)

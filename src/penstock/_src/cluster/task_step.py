@@ -138,7 +138,7 @@ class _Run:
             self.tasks.links[action.task].post({"do": "abort", "master": self.tasks.steps[:-1], "why": action.why}, None,
                                                self.state.number)
         except errors.OpError:
-            pass                                             # lost: the pump will find out
+            pass                                             # lost: the pump will notice
 
     def _handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
         do, number = header.get("do"), header.get("number")

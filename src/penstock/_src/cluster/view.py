@@ -2,7 +2,7 @@
 
 A server has the view of its own cluster. A session may bring its own cluster (ConfigProto.cluster_def): then its master
 and all tasks that it reaches have a view of that one beside it, in which they are called as the session calls them. Such a view
-is made when it is first needed, and given up when no session is open in it, and no other task connected to it, for a while.
+is created when it is first needed, and given up when no session is open in it, and no other task connected to it, for a while.
 """
 from __future__ import annotations
 

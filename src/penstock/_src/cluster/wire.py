@@ -1,7 +1,7 @@
 """Messages: a small header, and tensors that travel as their bytes.
 
 A frame is `magic, header length, body length, number`, the header (JSON: names, and for each value its kind, type and shape),
-and the bytes of the values one after the other. What differs from step to step is the number: the rest of a header is encoded
+and the bytes of the values in sequence. What differs from step to step is the number: the rest of a header is encoded
 once by the sender (`Head`), and looked up by a receiver that has read the same bytes before. Tensors are sent from where they
 are and received into their own memory. A large body follows its header in pieces, each with its own frame, between which
 other messages may travel. Nothing is unpickled, and nothing is allocated before its size was checked against the frame and

@@ -129,7 +129,7 @@ class Worker:
         return {}
 
     def close_session(self, name: str) -> None:
-        """Ends a session; nothing happens if it is not there."""
+        """Ends a session; nothing happens if it does not exist."""
         with self._lock:
             session = self.sessions.pop(name, None)
         if session is not None:
@@ -169,7 +169,7 @@ class Worker:
 
     # -- steps --------------------------------------------------------------------------------------------------------
     def serve_steps(self, link: Link) -> None:
-        """Runs the steps that a master requests over its own link, one after the other."""
+        """Runs the steps that a master requests over its own link, in sequence."""
         StepServer(self, link).serve()
 
     def run_beside(self, part: Part, ctx: StepContext, values: Any, stats: Any, pump: Pump) -> tuple:
@@ -191,7 +191,7 @@ class Worker:
         return results
 
     def begin(self, step: str, ctx: StepContext, master: Master) -> Exchange:
-        """A step begins here, and goes on until `end`: returns what has come for it already, and what will."""
+        """A step begins here, and continues until `end`: returns what has come for it already, and what will."""
         exchange = ctx.rendezvous = Exchange(step, self.peers)
         with self._lock:
             early = self._steps.begin(step, master)

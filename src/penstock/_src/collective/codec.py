@@ -17,10 +17,10 @@ class Codec(Protocol):
     linear: bool
 
     def encode(self, data: torch.Tensor) -> list[torch.Tensor]:
-        """Arrays that stand for a vector; one, if the codec is linear."""
+        """Arrays that represent a vector; one, if the codec is linear."""
 
     def decode(self, parts: list[torch.Tensor], size: int, dtype: torch.dtype) -> torch.Tensor:
-        """The vector of `size` numbers that the arrays stand for."""
+        """The vector of `size` numbers that the arrays represent."""
 
 
 class Cast:

@@ -85,7 +85,7 @@ class Engine:
             self._group = dist.ProcessGroupNCCL(store, rank, group.size, options)
 
     def reduce(self, data: torch.Tensor, call: Callable[[], Call]) -> None:
-        """All-reduces data in place. Ends with the step of the call (which is made when it is requested), its group,
+        """All-reduces data in place. Ends with the step of the call (which is created when it is requested), its group,
         or another member's error."""
         moved = data.cpu() if self.name == "gloo" and data.is_cuda else data
         try:

@@ -107,7 +107,7 @@ class Group:
                    limit: Limit | None = None, about: str = "all_reduce", codec: Codec | None = None,
                    sequence: str | None = "", in_place: bool = False) -> torch.Tensor:
         """The reduction of what all members return: `how` is an algorithm's name, "gloo", "nccl", or "auto". Calls of a
-        `sequence` are made one after the other, in the same order by all members; those of no sequence (None) may overtake each
+        `sequence` run one at a time, in the same order by all members; those of no sequence (None) may overtake each
         other. With `in_place`, `x` may be overwritten: it is not used otherwise.
 
         >>> group.all_reduce(rank, "gradients", x, "Add", "Div", how="ring")

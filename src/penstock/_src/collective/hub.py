@@ -105,7 +105,7 @@ class Hub:
             wake()
 
     def take(self, group: Group, key: Key, wake: Callable[[], None]) -> Message | None:
-        """The next message, if there is one; else None, and `wake` is called when that may have changed. Raises the error of a
+        """The next message, if any; else None, and `wake` is called when that may have changed. Raises the error of a
         call that has failed."""
         with self._changed:
             error = group.error or self._failed.get(key[:3])

@@ -54,7 +54,7 @@ HINTS = {"auto": "auto", "ring": "ring", "nccl": "nccl", "gloo": "gloo"}
 
 
 def named(hint: str) -> str:
-    """The choice that a `communication_hint` stands for; InvalidArgumentError if there is none of that name."""
+    """The choice that a `communication_hint` represents; InvalidArgumentError if there is none of that name."""
     hint = hint.lower()
     found = HINTS.get(hint) or (hint if hint in ALGORITHMS else None)
     if found is None:
@@ -144,7 +144,7 @@ class Tuner:
         self._nccl: dict[int, bool] = {}
 
     def engine_for(self, key: tuple) -> engines.Engine | None:
-        """The engine of calls that say what earlier ones have said; None if it has to be found, or there is none."""
+        """The engine of calls that say what earlier ones have said; None if it must be found, or there is none."""
         plan = self._plans.get(key)
         if plan is None or plan.engine is None or plan.engine.broken or plan.sequence.calls >= plan.until:
             return None
@@ -152,7 +152,7 @@ class Tuner:
         return plan.engine
 
     def reduce(self, key: tuple, call: Call, data: torch.Tensor, merge: str, merging: Merge, how: str) -> None:
-        """Reduces data, one-dimensional, in place; `key` stands for what is said of the call."""
+        """Reduces data, one-dimensional, in place; `key` represents what is said of the call."""
         sequence = self._sequences.setdefault((call.rank, call.sequence, how == "auto"), _Sequence())
         sequence.calls += 1
         plan = self._plans.get(key)

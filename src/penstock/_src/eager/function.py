@@ -113,7 +113,7 @@ class ConcreteFunction:
         return self.call_flat(self.flat_arguments(args, kwargs))
 
     def flat_arguments(self, args: tuple, kwargs: dict[str, Any]) -> list:
-        """The tensors that arguments stand for, in order."""
+        """The tensors that arguments represent, in order."""
         flat = list(nest.flatten(args, expand_composites=True))
         flat = [a for a in flat if not isinstance(a, (int, float, str, bool, type(None))) or len(flat) == self._arg_count]
         if kwargs:
@@ -151,7 +151,7 @@ class ConcreteFunction:
         return t
 
     def call_flat(self, tensors: Any) -> Any:
-        """Calls the function with exactly the tensors that its arguments stand for."""
+        """Calls the function with exactly the tensors that its arguments represent."""
         for observe in OBSERVERS:
             observe(self)
         if not context.state.tapes and engine.elsewhere is None and context.executing_eagerly():
@@ -175,7 +175,7 @@ class ConcreteFunction:
 
 
 class _Ready:
-    """What a call from eager code, outside of tapes, needs of a trace, worked out once: a step that is compiled for what was
+    """What a call from eager code, outside of tapes, needs of a trace, computed once: a step that is compiled for what was
     captured, the types of its results, and their structure."""
 
     __slots__ = ("bound", "_captured", "_dtypes", "_resources", "pack")
@@ -294,7 +294,7 @@ class Function:
         return _unpickled, (self._python_function, self._name, self._is_method, self._options())
 
     def _options(self) -> dict[str, Any]:
-        """How it was made, as keyword arguments."""
+        """How it was created, as keyword arguments."""
         return {"input_signature": self._given_signature, "autograph": self._autograph, "jit": self._jit_compile,
                 "reduce_retracing": self._reduce_retracing, "attributes": self._attributes,
                 "autograph_options": self._experimental_autograph_options}
@@ -341,7 +341,7 @@ class Function:
             raise
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The trace for some arguments; TensorSpecs may stand for tensors.
+        """The trace for some arguments; TensorSpecs may represent tensors.
 
         >>> f.get_concrete_function(tf.TensorSpec([None, 3], tf.float32))
         """

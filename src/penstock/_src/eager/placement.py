@@ -24,7 +24,7 @@ _HOST = (dtypes.int32, dtypes.string)
 
 
 def needed() -> bool:
-    """Whether it has to be asked where an op runs."""
+    """Whether it must be asked where an op runs."""
     return context.state.device is not None or settings.log_placement or eager_devices().mixed
 
 

@@ -1,6 +1,6 @@
 """wrap_function: a piece of graph-building code of the v1 API as a function.
 
-The code is traced once, into a graph with collections and variable scopes of its own. Variables that it makes live
+The code is traced once, into a graph with separate collections and variable scopes. Variables that it makes live
 outside of the graph. `prune` cuts further functions out of the same graph, from some of its tensors to others.
 """
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The step context: what a running kernel may ask for (resources, cancellation, deadline), and resource containers.
+"""The step context: what a running kernel may request (resources, cancellation, deadline), and resource containers.
 
 A resource (variable, queue, table, iterator) lives in a ResourceManager under (container, name, kind). A session owns
 one manager; eager execution has one for the process; a server's outlives its sessions.
@@ -24,7 +24,7 @@ class ResourceManager:
         self.hub: Any = None                       # where collectives meet; made when it is first needed
 
     def get_or_create(self, container: str, name: str, kind: type, make: Callable[[], Any]) -> Any:
-        """The resource of that name, made by `make` when it is not there."""
+        """The resource of that name, made by `make` when it does not exist."""
         key = (container, name, kind)
         item = self._items.get(key)
         if item is None:

@@ -5,7 +5,7 @@ and sends its outputs on. A token may be dead (the branch not taken); a node wit
 dead tokens, a Merge takes the first live one. Every loop is a *frame*; each of its iterations has its own counts and
 values, so that several may be under way. An iteration is dropped when nothing of it is left to run.
 
-Everything that does not change between steps is worked out once, in `Executor.__init__`: per node its kernel, where its
+Everything that does not change between steps is computed once, in `Executor.__init__`: per node its kernel, where its
 inputs are in the value table of its frame, and where its outputs go. A step then only copies tables and counts down.
 Nodes that may block (queues) run on their own threads as long as anything else can run.
 """
@@ -364,7 +364,7 @@ class _Step:
         self.ready.append((node, frame, number, dead))
 
     def _send(self, node: _Node, outputs: Any, frame: _Frame, number: int, state: _Iteration) -> None:
-        """Passes outputs on within an iteration; None stands for all of them dead."""
+        """Passes outputs on within an iteration; None represents all of them dead."""
         pending, values, ready = state.pending, state.values, self.ready
         if outputs is None:
             for sends in node.sends:

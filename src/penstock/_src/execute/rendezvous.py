@@ -9,7 +9,7 @@ The contract, for the local one here and for those of tasks on other machines:
 - A dead tensor (of a branch that was not taken) is sent as `DEAD`.
 
 A key names both ends and the edge: "source device;incarnation;destination device;edge;frame:iteration". Each step has a
-rendezvous of its own, so that keys need no step number.
+separate rendezvous, so that keys need no step number.
 """
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class LocalRendezvous(Rendezvous):
         done(value, None)
 
     def recv(self, key: str, ctx: Any) -> Any:
-        """The value; at once if it is there."""
+        """The value; at once if it exists."""
         with self._lock:
             if key in self._values and self.error is None:
                 return self._values.pop(key)

@@ -1,6 +1,6 @@
 """A traced step: op by op, with times, for RunMetadata.
 
-Used when RunOptions ask for a trace or the configuration for a cost model: the ops as the user made them run on the dataflow
+Used when RunOptions request a trace or the configuration for a cost model: the ops as the user made them run on the dataflow
 executor, slower than a program, with the same kernels and the same results.
 """
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calling an op: inputs are converted, types and attributes worked out, and the op is added or executed.
+"""Calling an op: inputs are converted, types and attributes computed, and the op is added or executed.
 
 `apply` is the one door: every op function comes through here. `resolve` turns what the caller gave into flat tensors
 and a full set of attributes; graph construction then runs the shape rule and adds the node, and eager execution runs
@@ -154,7 +154,7 @@ def structure(opdef: OpDef, flat: list, attrs: dict[str, Any]) -> Any:
 
 
 def arg_count(arg: Arg, attrs: dict[str, Any]) -> int | None:
-    """How many tensors a list argument stands for; None for a single one."""
+    """How many tensors a list argument represents; None for a single one."""
     if arg.number_attr is not None:
         return attrs[arg.number_attr]
     if arg.type_list_attr is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class _ThreadState(threading.local):
     def __init__(self) -> None:
-        self.graphs: list[Any] = []     # the stack; None stands for "eager here"
+        self.graphs: list[Any] = []     # the stack; None represents "eager here"
         self.sessions: list[Any] = []   # the default sessions, innermost last
         self.left: list[Any] = []       # of graphs whose entry inside of another block is gone with that block
         self.tapes: tuple = ()          # active gradient tapes, outermost first

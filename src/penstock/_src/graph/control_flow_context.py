@@ -71,7 +71,7 @@ class ControlFlowContext:
             self._outer_context._nested_contexts.append(self)
         self._context_stack: list = []
         self._values: set[str] = set()                     # names of tensors that may be used as they are
-        self._external_values: dict[str, Tensor] = {}      # outer name -> the tensor that stands for it in here
+        self._external_values: dict[str, Tensor] = {}      # outer name -> the tensor that represents it in here
 
     name = property(lambda self: self._name, doc="The name of the context.")
     outer_context = property(lambda self: self._outer_context, doc="The context around this one, or None.")
@@ -207,7 +207,7 @@ class CondContext(ControlFlowContext):
         return True
 
     def AddValue(self, val: Tensor) -> Tensor:
-        """The tensor that stands for `val` in this branch: an output of a Switch if it comes from outside."""
+        """The tensor that represents `val` in this branch: an output of a Switch if it comes from outside."""
         if val.name in self._values:
             result = self._external_values.get(val.name)
             return val if result is None else result
@@ -268,7 +268,7 @@ class CondContext(ControlFlowContext):
         return real
 
     def _BuildCondTensor(self, v: Any) -> Tensor:
-        if isinstance(v, Operation):                # the pivot stands for an op that has no result
+        if isinstance(v, Operation):                # the pivot represents an op that has no result
             with context.current_graph().name_scope("control_dependency"):
                 with context.current_graph().control_dependencies([v]):
                     return get("Identity")(self._pivot)
@@ -287,7 +287,7 @@ class CondContext(ControlFlowContext):
 
 
 class summaries_run:
-    """Summaries that are made in a branch or a body are run with its result, and are not collected."""
+    """Summaries that are created in a branch or a body are run with its result, and are not collected."""
 
     KEY = "summaries"
 

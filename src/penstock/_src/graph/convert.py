@@ -129,7 +129,7 @@ def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, p
 
 
 def _survives(value: Any, dtype: Any) -> bool:
-    """Whether numpy integers are the same in another dtype; anything else converts or fails by itself."""
+    """Whether numpy integers are the same in another dtype; anything else is converted or rejected later."""
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or dtype.torch is None:
         return True
     with np.errstate(all="ignore"):
@@ -378,5 +378,5 @@ _register_defaults()
 
 @export("is_tensor", v1=["contrib.framework.is_tensor"])
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor or something that stands for one: variable, sparse or ragged tensor."""
+    """Whether `x` is a tensor or something that represents one: variable, sparse or ragged tensor."""
     return isinstance(x, TensorType) or bool(getattr(x, "_is_tensor_like", False))

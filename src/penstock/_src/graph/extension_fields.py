@@ -72,7 +72,7 @@ def _without_metadata(hint: Any) -> Any:
 @functools.lru_cache(maxsize=1024)
 def fields_of(cls: type, resolve: bool = True) -> list[Field]:
     """The fields of a class, those of its bases first. NameError if one names a class that is not defined yet; without
-    `resolve`, such a field has the name in place of the class."""
+    `resolve`, such a field has the name instead of the class."""
     found: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
         if base.__dict__.get("_tf_extension_type_do_not_transform_this_class"):
@@ -115,7 +115,7 @@ def check_annotation(hint: Any, where: str) -> None:
 
 
 def is_spec_leaf(value: Any) -> bool:
-    """Whether a field of a spec stands for a value made of tensors."""
+    """Whether a field of a spec represents a value made of tensors."""
     return isinstance(value, TypeSpec)
 
 

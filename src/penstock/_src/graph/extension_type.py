@@ -391,7 +391,7 @@ def _add_spec(cls: Any, namespace: dict) -> None:
 # -- batches ----------------------------------------------------------------------------------------------------------
 @export("experimental.ExtensionTypeBatchEncoder")
 class ExtensionTypeBatchEncoder:
-    """How values of a BatchableExtensionType become tensors with rows, and back. This one encodes every field by itself."""
+    """How values of a BatchableExtensionType become tensors with rows, and back. This one encodes every field separately."""
 
     def batch(self, spec: Any, batch_size: Any) -> Any:
         """The spec of a batch of values of `spec`."""

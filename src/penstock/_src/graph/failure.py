@@ -1,4 +1,4 @@
-"""Errors of a running step, with the op's name, its device, and the user's line where the op was made.
+"""Errors of a running step, with the op's name, its device, and the user's line where the op was created.
 
 A kernel that is one call of ATen says what was wrong in ATen's words. The shapes that it was called with are found in the
 frame of the program that called it, so that a run pays nothing for them.
@@ -90,7 +90,7 @@ def reason(error: Exception) -> str:
 
 
 def kind(error: Exception) -> type | None:
-    """The class of tf.errors that stands for a plain exception of a kernel; None if none does."""
+    """The class of tf.errors that represents a plain exception of a kernel; None if none does."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return errors.ResourceExhaustedError
     if isinstance(error, NotImplementedError):

@@ -244,7 +244,7 @@ def _record_capture(outer: Any, inner: Tensor) -> None:
 
 
 def copy_handle_data(source: Any, target: Any) -> None:
-    """A handle that stands for another one points at a variable of the same type and shape."""
+    """A handle that represents another one points at a variable of the same type and shape."""
     if source.dtype != dtypes.resource:
         return
     if hasattr(source, "_value") and not hasattr(source, "_handle_dtype") and not hasattr(source._value, "dims"):
@@ -300,7 +300,7 @@ def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = No
 
 
 def flow(x: Any) -> Any:
-    """The tensor that stands for a TensorArray in loops and functions; anything else is itself."""
+    """The tensor that represents a TensorArray in loops and functions; anything else is itself."""
     return x.flow if getattr(x, "_is_tensor_array", False) else x
 
 
@@ -324,7 +324,7 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, function: Callable) 
 
 
 def order_side_effects(graph: Graph) -> list[Operation]:
-    """Chains the stateful ops in the order in which they were made, and returns them: all have to run with the function."""
+    """Chains the stateful ops in the order in which they were created, and returns them: all have to run with the function."""
     chain = [op for op in graph._ops
              if op.opdef.stateful and not op.opdef.per_session and op._control_flow_context is None]
     for before, op in zip(chain, chain[1:], strict=False):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
 
 
-_MOST_TENSORS = 1 << 20         # that one argument of a function may stand for
+_MOST_TENSORS = 1 << 20         # that one argument of a function may represent
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class _Body:
         return value.i if a.number_attr else len(value.list.type)
 
     def _results(self, a: Any, nodes: dict[str, NodeDef]) -> list:
-        """The outputs that one declared output stands for: names of tensors, or arguments themselves."""
+        """The outputs that one declared output represents: names of tensors, or arguments themselves."""
         text = self.message.ret[a.name]
         count = len(self._types(a))
         head, *rest = text.split(":")

@@ -151,7 +151,7 @@ def raise_typed(error: Exception, *programs: Runnable) -> None:
 
 
 def as_function(value: Any, graph: Any = None) -> GraphFunction:
-    """The GraphFunction that a function attribute stands for, looked up in `graph` where it is only a name."""
+    """The GraphFunction that a function attribute represents, looked up in `graph` where it is only a name."""
     if isinstance(value, GraphFunction):
         return value
     found = getattr(value, "graph_function", None)

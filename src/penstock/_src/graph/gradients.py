@@ -150,7 +150,7 @@ def _y_tensor(y: Any) -> Any:
 
 
 def _x_tensor(x: Any) -> Any:
-    """What a source stands for: a resource variable is its handle, a reference variable its reference."""
+    """What a source represents: a resource variable is its handle, a reference variable its reference."""
     if isinstance(x, Tensor):
         return convert(x) if hasattr(x, "_value") else x
     handle = getattr(x, "handle", None)
@@ -235,7 +235,7 @@ class _Walk:
         self.grads: dict[int, list] = {}          # tensor id -> contributions
         self.sums: dict[int, Any] = {}
         self.state: Any = None                    # loops that the walk goes through
-        self.captured: dict[int, Any] = {}        # placeholder id -> the tensor outside that it stands for
+        self.captured: dict[int, Any] = {}        # placeholder id -> the tensor outside that it represents
         self.placeholders: dict[int, list] = {}   # the other way round
         self._see_through_captures()
 
@@ -277,7 +277,7 @@ class _Walk:
         return [*t._consumers, *(c for inner in self.placeholders[id(t)] for c in self._consumers(inner))]
 
     def _inputs(self, op: Operation) -> list[Tensor]:
-        """The inputs of an op, captures as the tensors outside that they stand for."""
+        """The inputs of an op, captures as the tensors outside that they represent."""
         return [self._outside(t) for t in op.inputs] if self.captured else op.inputs
 
     def _outside(self, t: Tensor) -> Tensor:

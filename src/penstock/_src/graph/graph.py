@@ -1,7 +1,7 @@
 """Graph: what the user built.
 
 A Graph owns operations, names, collections and the stacks of the scopes that are open on it. Ops are added by
-`build.apply`, which converts inputs and works out types and shapes and then calls `Graph.add`.
+`build.apply`, which converts inputs and computes types and shapes and then calls `Graph.add`.
 """
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Stacks:
 
 
 class Location:
-    """Something that a line of the user's program asked for."""
+    """Something that a line of the user's program requested."""
 
     __slots__ = ("obj", "_frames")
 
@@ -293,7 +293,7 @@ class Graph:
         return create_from_parts(self, op_type, list(inputs), dtypes, name, dict(attrs or {}))
 
     def get_operations(self) -> list[Operation]:
-        """All operations, in the order in which they were made."""
+        """All operations, in the order in which they were created."""
         return list(self._ops)
 
     def get_operation_by_name(self, name: str) -> Operation:
@@ -309,7 +309,7 @@ class Graph:
         return self.as_graph_element(name, allow_tensor=True, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """The tensor or operation that `obj` (itself, a name, or something that stands for one) means."""
+        """The tensor or operation that `obj` (itself, a name, or something that represents one) means."""
         if not allow_tensor and not allow_operation:
             raise ValueError("allow_tensor and allow_operation can't both be False.")
         kinds = " or ".join(k for k, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok)
@@ -665,7 +665,7 @@ def waited_for(control_input: Any) -> Any:
 
 
 def _to_op(obj: Any) -> Operation:
-    """The operation that something stands for."""
+    """The operation that something represents."""
     if isinstance(obj, Operation):
         return obj
     if isinstance(obj, Tensor):

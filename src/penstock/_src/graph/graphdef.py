@@ -100,7 +100,7 @@ def func_message(value: Any) -> NameAttrList:
 
 
 def attr_from_message(message: AttrValue, kind: str | None = None, graph: Any = None) -> Any:
-    """The plain value of an AttrValue; of the declared `kind`, if there is one.
+    """The plain value of an AttrValue; of the declared `kind`, if any.
 
     A placeholder (in the body of a function) stays a message; an empty AttrValue returns None.
     """
@@ -175,7 +175,7 @@ def graph_def(graph: Any, from_version: int | None = None, add_shapes: bool = Fa
     """The GraphDef of a graph, or of the operations that were added after `from_version`."""
     from tensorboard.compat.proto.graph_pb2 import GraphDef
     out = GraphDef(versions=graph.graph_def_versions)
-    with graph._lock:                     # no op may be added meanwhile: edges would name nodes that are not there
+    with graph._lock:                     # no op may be added meanwhile: edges would name nodes that do not exist
         for op in graph._ops:
             if from_version is not None and op.number <= from_version:
                 continue

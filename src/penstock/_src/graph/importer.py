@@ -3,7 +3,7 @@
 The nodes of a GraphDef come in any order, under names that may be taken, from a producer of another version, and
 from untrusted files. `import_graph_def` therefore works in steps: check what was given, read all
 names and edges (`_read`), add the nodes in an order in which every input exists (`_order`, `_add_node`), then close
-the back edges of loops and hand out colocated devices. If a step fails, the graph is as it was before.
+the back edges of loops and assign colocated devices. If a step fails, the graph is as it was before.
 """
 from __future__ import annotations
 

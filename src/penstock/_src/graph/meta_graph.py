@@ -80,7 +80,7 @@ def _write(message: Any, path: str, as_text: bool) -> None:
 
 
 def _debug_info(graph: Any, meta_graph: MetaGraphDef, export_scope: str | None) -> Any:
-    """Where in the program each node was made."""
+    """Where in the program each node was created."""
     from tensorboard.compat.proto.graph_debug_info_pb2 import GraphDebugInfo
     out = GraphDebugInfo()
     files: dict[str, int] = {}

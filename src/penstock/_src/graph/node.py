@@ -1,7 +1,7 @@
 """The nouns of a graph: Operation and Tensor.
 
 An Operation is a node: an op type from the registry, input tensors, attributes, control inputs, a device, and the
-user's frames where it was made. A Tensor is an edge: the n-th output of an Operation. Both are dumb data; Graph
+user's frames where it was created. A Tensor is an edge: the n-th output of an Operation. Both are plain data; Graph
 creates them (see `build.py`), Session runs them.
 """
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FRAMES = 12
 
 
 def user_frames() -> tuple:
-    """The innermost frames outside this package, as (code, instruction) pairs; decoded when asked for."""
+    """The innermost frames outside this package, as (code, instruction) pairs; decoded on demand."""
     frames: list[tuple] = []
     f: FrameType | None = sys._getframe(2)
     while f is not None and len(frames) < _FRAMES:
@@ -268,7 +268,7 @@ class Operation:
     _original_op: Any = None       # the op whose gradient this one belongs to
     _device_assignments: list = []             # the device scopes around it, innermost first, with their lines
     _colocation_dict: dict = {}                # name of an op that it is colocated with -> the line that says so
-    origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one stands for
+    origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one represents
 
     def __init__(self, graph: Graph, opdef: OpDef, name: str, inputs: list[Tensor], attrs: dict[str, Any],
                  output_types: list, counts: tuple):
@@ -313,7 +313,7 @@ class Operation:
 
     @property
     def traceback(self) -> list:
-        """The user's stack where this op was made: (file, line, function, text), outermost first."""
+        """The user's stack where this op was created: (file, line, function, text), outermost first."""
         return decode_frames(self.frames)
 
     @property
@@ -409,7 +409,7 @@ class Operation:
         self.graph._version_changed()
 
     def set_inputs(self, inputs: Iterable[Tensor]) -> None:
-        """Lets the op take other inputs."""
+        """Replaces the inputs of the op."""
         for t in self.inputs:
             t._consumers.remove(self)
         self.inputs = _Inputs(inputs)

@@ -94,7 +94,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     if seeds == (0, 0):
         seeds = 0, _MAXINT32                                # kernels take (0, 0) for "no seed"
     if once:
-        if len(_eager.drawn) > 1000:                        # asked for, but never used
+        if len(_eager.drawn) > 1000:                        # requested, but never used
             _eager.drawn.clear()
         _eager.drawn.add(seeds)
     return seeds

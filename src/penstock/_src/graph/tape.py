@@ -145,7 +145,7 @@ class Stopped:
 
 
 def _age(variable: Any) -> int:
-    """When a variable was made, from the number in its unique id."""
+    """When a variable was created, from the number in its unique id."""
     number = str(getattr(variable, "_unique_id", "")).rsplit("_", 1)[-1]
     return int(number) if number.isdigit() else -1
 

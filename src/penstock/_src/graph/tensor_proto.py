@@ -283,7 +283,7 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None, verify_
                       allow_broadcast: bool = False) -> TensorProto:
     """A TensorProto from a Python or numpy value.
 
-    A `shape` with more elements than there are values stands for the last value repeated.
+    A `shape` with more elements than there are values represents the last value repeated.
 
     >>> tf.make_ndarray(tf.make_tensor_proto(1.5, shape=[2]))
     array([1.5, 1.5], dtype=float32)

@@ -26,7 +26,7 @@ class TraceType:
         raise NotImplementedError
 
     def placeholder_value(self, placeholder_context: Any = None) -> Any:
-        """What stands for the argument while the function is traced."""
+        """What represents the argument while the function is traced."""
         raise NotImplementedError
 
     def to_tensors(self, value: Any) -> list:

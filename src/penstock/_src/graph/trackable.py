@@ -2,7 +2,7 @@
 
 A Trackable has dependencies: named references to other Trackables. A checkpoint of objects stores that graph and the values
 at its nodes (`state/checkpoint/object_graph.py`), and a restore walks it again (`state/checkpoint/restore.py`). Objects may
-be made after the restore: what a checkpoint has for a name that is not there yet waits in `_deferred_dependencies`.
+be made after the restore: what a checkpoint has for a name that does not exist yet waits in `_deferred_dependencies`.
 """
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Trackable:
 
     @property
     def _deferred_dependencies(self) -> dict[str, list]:
-        """What restores have for names that are not there yet."""
+        """What restores have for names that do not exist yet."""
         self._maybe_initialize_trackable()
         return self._self_deferred
 

@@ -74,7 +74,7 @@ class WhileContext(ControlFlowContext):
 
     # -- values and ops ----------------------------------------------------------------------------------------------
     def AddValue(self, val: Tensor) -> Tensor:
-        """The tensor that stands for `val` in this loop: an Enter if it comes from outside."""
+        """The tensor that represents `val` in this loop: an Enter if it comes from outside."""
         if val.name in self._values or val.op._control_flow_context is self:
             actual = self._external_values.get(val.name)
             return val if actual is None else actual
@@ -111,7 +111,7 @@ class WhileContext(ControlFlowContext):
     def AddOp(self, op: Operation) -> None:
         """Takes an op into the loop.
 
-        Ops that only ask for the shape of a value of the forward loop go there: the shape is saved, not the value.
+        Ops that only request the shape of a value of the forward loop go there: the shape is saved, not the value.
         """
         if op.inputs and op.opdef.name in ("Shape", "Size", "Rank"):
             current = context.current_graph()._get_control_flow_context()

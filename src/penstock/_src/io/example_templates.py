@@ -107,7 +107,7 @@ class _Template:
             at = self._entry(data, at, end)
         if not self.segments or self._now.data:
             self._close()
-        # What the comparison may look at beyond the end of the last row.
+        # What the comparison may inspect beyond the end of the last row.
         self.reach = sum(s.width + 128 for s in self.segments)
 
     def _close(self) -> None:

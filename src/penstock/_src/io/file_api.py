@@ -154,7 +154,7 @@ def _each(pattern: Any, many: Callable[[Any], list[str]]) -> list[str]:
 
 @export("io.gfile.get_registered_schemes")
 def get_registered_schemes() -> list[str]:
-    """The kinds of file systems that paths may name, as in "memory://"; the empty one stands for local paths."""
+    """The kinds of file systems that paths may name, as in "memory://"; the empty one represents local paths."""
     from fsspec import available_protocols
     return ["", *sorted(set(available_protocols()) | {"file"})]
 

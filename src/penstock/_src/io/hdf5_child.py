@@ -1,7 +1,7 @@
 """The program that looks through an HDF5 file before the process of the user does. See `hdf5_guard.py`.
 
 It is run as a script, in its own process with limits, and imports nothing of penstock: a damaged file may crash or hang
-the HDF5 library, or make it allocate. It goes to every object, reads every attribute and everything that has to be decoded,
+the HDF5 library, or make it allocate. It goes to every object, reads every attribute and everything that must be decoded,
 and prints what it refuses.
 """
 from __future__ import annotations

@@ -23,7 +23,7 @@ _KINDS: dict[type, type] = {
     FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
     IsADirectoryError: errors.FailedPreconditionError, NotADirectoryError: errors.FailedPreconditionError,
     FileExistsError: errors.AlreadyExistsError}
-_NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may look at; its characters
+_NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may inspect; its characters
 
 
 class FileStatistics(NamedTuple):
@@ -125,7 +125,7 @@ def glob(pattern: Any) -> list[str]:
 
 
 def _matching(pattern: str) -> list[str]:
-    """The local paths that match, folder by folder; ResourceExhaustedError for a pattern that looks at too many names."""
+    """The local paths that match, folder by folder; ResourceExhaustedError for a pattern that inspects too many names."""
     if len(pattern) > _LONGEST:
         raise errors.invalid(f"A pattern of {len(pattern)} characters matches no path")
     root = "/" if pattern.startswith("/") else ""
@@ -202,7 +202,7 @@ def rmtree(path: Any) -> None:
 
 
 def rename(old: Any, new: Any, overwrite: bool = True) -> None:
-    """Gives a file another name; in place of a file of that name only if `overwrite`."""
+    """Gives a file another name; instead of a file of that name only if `overwrite`."""
     old, new = as_text(old), as_text(new)
     confine.check(new)
     _free(new, overwrite)

@@ -322,7 +322,7 @@ class RecordReader:
 
 @export(v1=["io.tf_record_iterator", "python_io.tf_record_iterator"])
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
-    """The records of a file, one after the other.
+    """The records of a file, in sequence.
 
     Args:
         path: TFRecord file.

@@ -33,7 +33,7 @@ def use_one_core() -> None:
 
 
 def compiled(name: str) -> Any:
-    """A module of compiled kernels of this folder; None if it is not there, or if tensors have no memory now."""
+    """A module of compiled kernels of this folder; None if it does not exist, or if tensors have no memory now."""
     return None if tracing.lowering() else _loaded(name)
 
 

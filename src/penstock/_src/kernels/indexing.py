@@ -1,6 +1,6 @@
 """Reading and writing by index: gather along an axis, and gather and scatter by rows of coordinates.
 
-Every index is checked before it is used. A bad index is an InvalidArgumentError; on a GPU, where looking at the values
+Every index is checked before it is used. A bad index is an InvalidArgumentError; on a GPU, where inspecting the values
 would stop the host, a bad index of a gather reads zeros and adds nothing where something is added, as TensorFlow's do.
 """
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Embeddings by key at run time: rows of numbers that are made when their key is first seen.
+"""Embeddings by key at run time: rows of numbers that are created when their key is first seen.
 
 A `KeyedTable` is the resource behind an embedding variable. Its rows are kept by a core: `_Compiled` (`_keyed.c`), which works
 on many threads without Python's lock, or `_Plain`, the same in Python, where there is no compiler or values are not float32.
 Both take batches of keys, and agree on every result; only the order of an export may differ.
 
-A row has columns: the values, and one group per slot of an optimizer. Slots are added when an optimizer first asks for them.
+A row has columns: the values, and one group per slot of an optimizer. Slots are added when an optimizer first requests them.
 """
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class KeyedTable:
         return self.core
 
     def add_slot(self, slot: str, initial: float) -> Columns:
-        """The columns of a slot, made if they are not there."""
+        """The columns of a slot, made if they do not exist."""
         found = self.slots.get(slot)
         if found is None:
             with self.lock:

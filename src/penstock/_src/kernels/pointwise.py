@@ -1,8 +1,8 @@
 """Several operations on each element of float32 arrays, in one pass over them: `_fused.c`, compiled when penstock is
 installed with a compiler.
 
-Without it `available` says no, and operations run one by one. A `Plan` is made once and run on tensors of the sizes that it was
-made for. What it computes is a list of *terms*, each of which may be used by those behind it.
+Without it `available` says no, and operations run one by one. A `Plan` is created once, for some sizes, and run on tensors
+of these sizes. What it computes is a list of *terms*, each of which may be used by those behind it.
 """
 from __future__ import annotations
 

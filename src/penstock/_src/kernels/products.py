@@ -31,7 +31,7 @@ def is_large(rows: int, inner: int, columns: int) -> bool:
 
 
 def product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """a b, plus a bias for each row if there is one."""
+    """a b, plus a bias for each row if any."""
     if is_large(a.shape[0], a.shape[1], b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
             a.is_cpu and (a.is_contiguous() or b.shape[1] >= _WIDER * a.shape[0]) and \
             (bias is None or bias.ndim == 1) and _prefers_onednn() and not _is_wrapped(a) and not _is_wrapped(b):

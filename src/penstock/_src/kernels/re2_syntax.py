@@ -235,7 +235,7 @@ class _Parser:
         return Repeat(item, low, high, greedy)
 
     def atom(self) -> list:
-        """The next item (a few for quoted text; None stands for a change of flags)."""
+        """The next item (a few for quoted text; None represents a change of flags)."""
         c = self.text[self.at]
         if c == "(":
             return [self.group()]

@@ -40,7 +40,7 @@ def fits(*tensors: Tensor | None) -> bool:
 def forward(layer: Layer, steps: int, x: Tensor, h0: Tensor, c0: Tensor | None, weights: Tensor, bias: Tensor | None = None,
             mask: Tensor | None = None, overwrite: bool = False) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """The outputs of all steps, the activated gates, the carries, and what else is kept: an LSTM's activated carries, or the
-    recurrent part of a GRU's candidates. Steps from `steps` on are 0. The gates may take the place of `x`.
+    recurrent part of a GRU's candidates. Steps from `steps` on are 0. The gates may replace `x`.
     """
     units = h0.shape[1]
     make = torch.empty if steps == x.shape[0] and mask is None else torch.zeros

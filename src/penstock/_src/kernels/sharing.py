@@ -6,7 +6,7 @@ only. A thread goes back to all of them when it has been alone for a while; chan
 prepared for convolutions, so it is not done from step to step.
 
 At most as many steps as cores compute at once; others queue. Each kernel releases Python's lock, which wakes the threads that
-wait for it, mostly in vain, because most kernels are short: threads that wait elsewhere avoid this. Nobody waits for long, as a
+wait for it, mostly in vain, because most kernels are short: threads that wait elsewhere avoid this. No one waits for long, as a
 step may take long, or may itself wait for another one.
 
 Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not queue.

@@ -68,7 +68,7 @@ def plan(rank: int, begin: Sequence, end: Sequence, strides: Sequence, begin_mas
         raise errors.invalid("Multiple ellipses in slice spec not allowed")
     dots = ellipsis[0] if ellipsis else n
     new = [i != dots and bool(new_axis_mask >> i & 1) for i in range(n)]
-    taken = sum(not new[i] for i in range(n) if i != dots)       # axes that its own entry stands for
+    taken = sum(not new[i] for i in range(n) if i != dots)       # axes that its own entry represents
     parts: list[Part] = []
     axis = 0
     for i in range(n if ellipsis else n + 1):

@@ -241,7 +241,7 @@ def _shown(item: Any) -> str:
 
 
 class DenseTable(Table):
-    """A table over buckets: two keys stand for empty and deleted buckets, and exports show all buckets."""
+    """A table over buckets: two keys represent empty and deleted buckets, and exports show all buckets."""
 
     def __init__(self, container: str, name: str, key_dtype: Any, value_dtype: Any, value_dims: tuple, empty: Any,
                  deleted: Any, buckets: int, max_load_factor: float):

@@ -15,7 +15,7 @@ from penstock._src.base import errors
 
 LAST = 0x10FFFF
 REPLACEMENT = 0xFFFD
-MALFORMED = -1                       # stands for a malformed part among code points
+MALFORMED = -1                       # represents a malformed part among code points
 _MARK = "\ud800"                     # no converter returns a lone surrogate: it marks malformed parts in text
 _WIDE = {"utf-16": ((codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF16_LE, "utf-16-le")),
          "utf-32": ((codecs.BOM_UTF32_BE, "utf-32-be"), (codecs.BOM_UTF32_LE, "utf-32-le"))}

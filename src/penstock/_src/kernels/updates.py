@@ -2,7 +2,7 @@
 compiler.
 
 The rules of ops/nn/training.py are the definition. A function here returns False where the compiled kernels do not take the
-tensors (other types than float32, other devices, not contiguous) or are not there; then the rule runs with torch.
+tensors (other types than float32, other devices, not contiguous) or do not exist; then the rule runs with torch.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def dense(chosen: Chosen, states: list[list[torch.Tensor]], grads: list[torch.Te
 def rows(chosen: Chosen, states: list[torch.Tensor], grad: torch.Tensor, indices: torch.Tensor, how: str) -> bool:
     """Updates rows of a variable and of its slots by a gradient that has a row for each index.
 
-    `how`: IN_TURN (repeated indices one after the other), SUMMED (gradients of repeated indices are added up first) or ALL (the
+    `how`: IN_TURN (repeated indices in sequence), SUMMED (gradients of repeated indices are added up first) or ALL (the
     same, all other rows have a gradient of 0, and squares are added up one by one). An index that is not a row is an error
     of the caller: False, and nothing is changed.
     """

@@ -5,7 +5,7 @@ a thread that spins for another one, which has no core to run on, loses the whol
 tens of times slower when processes share the cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but
 a hundred times only while it manages more threads than there are cores. So the time that this process's threads have waited
 for a core is inspected a few times a second; where it is more than a little, a team of threads is kept for some seconds which
-does nothing but be counted.
+is only counted.
 """
 from __future__ import annotations
 

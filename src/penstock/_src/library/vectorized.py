@@ -16,7 +16,7 @@ tf = LazyModule("penstock")
 
 @export("vectorized_map")
 def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
-    """fn of every row of `elems`, stacked: as tf.map_fn, whose `dtype` it finds out by itself. It always is a loop.
+    """fn of every row of `elems`, stacked: as tf.map_fn, whose `dtype` it infers. It always is a loop.
 
     >>> tf.vectorized_map(lambda row: tf.reduce_sum(row), tf.constant([[1., 2.], [3., 4.]]))
     [3., 7.]

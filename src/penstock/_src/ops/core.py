@@ -31,7 +31,7 @@ def _const_shape(*, value):
     return tuple(value.shape)
 
 
-# In a step that is compiled: what takes the place of a placeholder whose value is known by then (step/ir.py).
+# In a step that is compiled: what replaces a placeholder whose value is known by then (step/ir.py).
 held_op = op("_Held", "-> output: dtype", "dtype: type, value: tensor", stateful=True, per_session=True).no_gradient()
 held_op.kernel(lambda *, value: value)
 rules.devices.anywhere.add(held_op)
@@ -76,7 +76,7 @@ placeholder_with_default_op.gradient(lambda op, grad: grad)
 
 @export(v1=["placeholder"])
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
-    """A tensor that has to be fed.
+    """A tensor that must be fed.
 
     Args:
         dtype: Element type of the values to feed.

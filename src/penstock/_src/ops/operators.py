@@ -43,7 +43,7 @@ def _override_operator(operator: str, func: Callable) -> None:
 Tensor._override_operator = staticmethod(_override_operator)  # type: ignore[attr-defined]
 
 
-# The public functions that operators stand for, under which dispatchers of libraries know them.
+# The public functions that operators represent, under which dispatchers of libraries know them.
 _PUBLIC = {"add": "__operators__.add", "sub": "math.subtract", "mul": "math.multiply", "div": "math.divide",
            "truediv": "math.truediv", "floordiv": "math.floordiv", "mod": "math.floormod", "pow": "math.pow",
            "matmul": "linalg.matmul", "and": "math.logical_and", "or": "math.logical_or", "xor": "math.logical_xor"}

@@ -205,12 +205,12 @@ class OpDef:
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
-        self.constant, self.inert = constant, inert     # its value is its attribute; it does nothing but wait
+        self.constant, self.inert = constant, inert     # its value is its attribute; it only waits
         self.client_code = client_code             # calls Python functions of the program that made the graph
         self.reads = False                         # inspects the variable that is its first input, and does nothing else
         self.random = False                        # draws from a random stream, and keeps no other state
 
-    # -- what call sites read, worked out once, when an op is first used ------------------------
+    # -- what call sites read, computed once, when an op is first used ------------------------
     def __getattr__(self, name: str) -> Any:
         if name not in _DESCRIBED:
             raise AttributeError(f"'OpDef' object has no attribute '{name}'")
@@ -268,7 +268,7 @@ class OpDef:
         """Sets the kernel for a device type ("cpu", "gpu"), or for all of them.
 
         `types` ("uint16 string") sets another kernel for some types of the first input; the one for all other types
-        has to be there before. The choice is made once, when the kernel is bound.
+        must exist before. The choice is made once, when the kernel is bound.
         """
         if fn is None:
             return lambda f: self.kernel(f, device=device, types=types)
@@ -286,7 +286,7 @@ class OpDef:
         return fn
 
     def no_gradient(self) -> OpDef:
-        """Says that the op has no gradient: it stops there."""
+        """Declares that the op has no gradient: it stops there."""
         GRADIENTS[self.name] = None
         return self
 
@@ -426,7 +426,7 @@ class RegisterGradient:
 
 @export("no_gradient", v1=["NotDifferentiable", "NoGradient"])
 def no_gradient(op_type: str) -> None:
-    """Says that op type `op_type` is not differentiable."""
+    """Declares that op type `op_type` is not differentiable."""
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")
     GRADIENTS[op_type] = None

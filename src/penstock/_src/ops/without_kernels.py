@@ -1,7 +1,7 @@
 """Ops that have a signature and nothing else.
 
 TensorFlow registers them to test graph construction: GraphDefs can name them, nothing can run them, and they have no
-public name. They stand for every kind of signature (no input, several outputs, lists, references, defaults), which
+public name. They represent every kind of signature (no input, several outputs, lists, references, defaults), which
 makes them the plainest nodes to try an importer, a rewriter or a placer on.
 """
 from __future__ import annotations

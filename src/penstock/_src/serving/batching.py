@@ -88,7 +88,7 @@ class BatchQueue:
             del self._open[kind]
 
     def take(self, now: float) -> tuple[Batch | None, float | None]:
-        """A batch that is ready, if there is one, and otherwise how many seconds until one will be (None: it needs a task)."""
+        """A batch that is ready, if any, and otherwise how many seconds until one will be (None: it needs a task)."""
         delay = self._options.batch_timeout_micros / 1e6
         still_open = {id(b) for b in self._open.values()}
         for batch in self._waiting:
@@ -210,7 +210,7 @@ class Batcher:
         try:
             padding = self._step(tasks)
             self._observe(batch, started, padding)
-        except BaseException as e:                   # the thread goes on; each client gets the error of its request
+        except BaseException as e:                   # the thread continues; each client gets the error of its request
             if len(tasks) == 1:
                 tasks[0].result.set_exception(e)
                 return

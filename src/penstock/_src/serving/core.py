@@ -105,7 +105,7 @@ class Core:
             self.metrics.in_flight.add(by=-1)
 
     def prepare(self, spec: Any, make: Callable[[Version], Call]) -> Call:
-        """A call on the version that `spec` asks for. It must be passed to `run`, which releases the version."""
+        """A call on the version that `spec` requests. It must be passed to `run`, which releases the version."""
         version = self.repository.acquire(spec)
         try:
             return make(version)

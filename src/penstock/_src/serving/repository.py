@@ -59,7 +59,7 @@ class Repository:
 
     # -- requests -----------------------------------------------------------------------------------------------------
     def acquire(self, spec: Any) -> Version:
-        """The version that a ModelSpec asks for: a number, a label, or the latest; NotFoundError if it is not loaded."""
+        """The version that a ModelSpec requests: a number, a label, or the latest; NotFoundError if it is not loaded."""
         if not spec.name:
             raise errors.invalid("ModelSpec has no name specified.")
         with self._lock:
@@ -142,7 +142,7 @@ class Repository:
 
     # -- loading and unloading ----------------------------------------------------------------------------------------
     def poll(self) -> None:
-        """Loads and unloads versions until what is loaded is what folders and policies ask for."""
+        """Loads and unloads versions until what is loaded is what folders and policies request."""
         with self._polling:
             with self._lock:
                 configs = dict(self._configs)
@@ -196,7 +196,7 @@ class Repository:
         stamp = _stamp(path)
         try:
             self._load(version)
-        except BaseException as e:                   # whatever is wrong with a model, the server goes on
+        except BaseException as e:                   # whatever is wrong with a model, the server continues
             version.unload()
             with self._lock:
                 version.state, version.error, version.stamp = "END", _typed(e), stamp

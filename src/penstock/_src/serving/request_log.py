@@ -70,7 +70,7 @@ class RequestLog:
 
 
 def wanted(config: Any) -> bool:
-    """Whether a LoggingConfig asks for a log; InvalidArgumentError if its kind is unknown."""
+    """Whether a LoggingConfig requests a log; InvalidArgumentError if its kind is unknown."""
     if not config.log_collector_config.filename_prefix:
         return False
     if config.log_collector_config.type not in ("", "tfrecord"):

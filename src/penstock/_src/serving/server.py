@@ -54,7 +54,7 @@ class ModelServer:
         try:
             self.core.configure(models)
         except errors.FailedPreconditionError as e:
-            logging.error("%s", e.message)           # labels of versions that are not there; the models are served
+            logging.error("%s", e.message)           # labels of versions that do not exist; the models are served
         self._thread.start()
         self._call(self._listen())
         self._watcher.start()

@@ -1,4 +1,4 @@
-"""Fetches and feeds: what the caller of `Session.run` asked for, as graph elements, and back again.
+"""Fetches and feeds: what the caller of `Session.run` requested, as graph elements, and back again.
 
 A fetch may be a tensor, an operation, a name, a variable, a sparse tensor, IndexedSlices, or any nest of lists, tuples,
 named tuples, dicts and attrs classes of these. Other libraries add types with
@@ -123,7 +123,7 @@ def _element(graph: Any, fetch: Any) -> Any:
 
 
 def expand_feed(graph: Any, key: Any, value: Any, names_only: bool = False) -> Iterator[tuple[Tensor, Any]]:
-    """The (tensor, value) pairs that one entry of a feed_dict stands for."""
+    """The (tensor, value) pairs that one entry of a feed_dict represents."""
     for t, _, feed_function, partial_function in _CONVERSIONS:
         if isinstance(key, t):
             if names_only and partial_function is not None:

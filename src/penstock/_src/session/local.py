@@ -158,7 +158,7 @@ class LocalEngine:
         return step
 
     def _watch_growth(self) -> None:
-        """Says once, with the line, that a loop adds operations between its steps: each makes the next step slower."""
+        """Warns once, with the line, if a loop adds operations between its steps: each makes the next step slower."""
         newest = self._graph._ops[-1] if self._graph._ops else None
         if newest is self._newest or self._growths >= _GROWTHS:
             return
@@ -288,7 +288,7 @@ class LocalEngine:
     def explain_placement(self) -> str:
         """Where each op of the graph goes, why, and which op forced it."""
         with self._lock:
-            return self._placer.anew().explain(self._graph.get_operations())
+            return self._placer.fresh().explain(self._graph.get_operations())
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def check_open(self) -> None:

@@ -149,7 +149,7 @@ class Task:
             master.lose(self.name, "the connection was closed")
 
     def restart(self) -> None:
-        """A new process takes the place of the one that died."""
+        """A new process replaces the one that died."""
         self.alive = True
 
 
@@ -252,7 +252,7 @@ class PartRun:
         return self.values
 
     def _call(self, call: Call) -> bool:
-        """Calls a kernel; whether the part goes on."""
+        """Calls a kernel; whether the part continues."""
         values = self._values()
         try:
             call.control(values, self.ctx, self.task.kept, self.master.task.name)

@@ -130,7 +130,7 @@ class Controls:
         return id(t) in self._used
 
     def call(self, op: Operation) -> Control | None:
-        """The call for an op, if there is one."""
+        """The call for an op, if any."""
         return Control(op) if op in self._ops else None
 
 

@@ -1,7 +1,7 @@
 """Discrete events: a clock with a heap of calls, and resources that serve first come, first served.
 
 A resource is *booked*: the caller is told when its work will be done, and schedules what follows for that time. Because calls
-are made in the order of simulated time, bookings are too, and a queue needs no list of waiters.
+are created in the order of simulated time, bookings are too, and a queue needs no list of waiters.
 """
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Servers:
 
 
 class Pipe:
-    """One direction of a link: bytes pass one after the other."""
+    """One direction of a link: bytes pass in sequence."""
 
     __slots__ = ("bandwidth", "busy", "bytes", "_free")
 

@@ -303,7 +303,7 @@ class StaticHashTable(InitializableLookupTableBase):
         super().__init__(default_value, initializer)
 
     def _create_resource(self) -> Tensor:
-        # In a function that makes the table wherever it is called, it has to be the same one every time.
+        # In a function that makes the table wherever it is called, it must be the same one every time.
         shared = self._shared_name or ("" if context.executing_eagerly() else f"hash_table_{uuid.uuid4()}")
         return ops.hash_table_v2(shared_name=shared, key_dtype=self._key_dtype, value_dtype=self._value_dtype, name=self._name)
 
@@ -425,7 +425,7 @@ class MutableHashTable(_MutableTable):
 class DenseHashTable(_MutableTable):
     """A hash table that can be changed, of keys and values of fixed shapes.
 
-    Two keys have to be given up: one stands for an empty bucket, one for a deleted entry.
+    Two keys are reserved: one marks an empty bucket, one a deleted entry.
     """
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, empty_key: Any, deleted_key: Any,

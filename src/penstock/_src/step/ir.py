@@ -2,7 +2,7 @@
 
 A `Node` is an op of a step, a `Value` one of its results, a `StepGraph` the nodes in an order in which they can run, with what
 is fetched, run for its effect, and fed. The user's graph is imported, never touched: each node knows the operation that it
-stands for (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin of the node
+represents (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin of the node
 that it replaces.
 
 A value knows its users: the nodes of the step that take it, once for each input. `Node.set_inputs` and the setter of
@@ -84,7 +84,7 @@ class Node:
     get_attr = Operation.get_attr
 
     def set_inputs(self, inputs: Iterable[Value]) -> None:
-        """Lets the node take other inputs."""
+        """Replaces the inputs of the node."""
         if self.live:
             for t in self.inputs:
                 t.users.remove(self)
@@ -94,11 +94,11 @@ class Node:
                 t.users.append(self)
 
     def set_input(self, i: int, value: Value) -> None:
-        """Lets the node take another value as input i."""
+        """Replaces input i."""
         self.set_inputs((*self.inputs[:i], value, *self.inputs[i + 1:]))
 
     def substitute(self, by: dict[int, Value]) -> None:
-        """Puts other values in place of some inputs; `by` has them by the ids of the old ones."""
+        """Replaces some inputs by other values; `by` has them by the ids of the old ones."""
         for t in self.inputs:
             if id(t) in by:
                 self.set_inputs([by.get(id(t), t) for t in self.inputs])
@@ -200,7 +200,7 @@ class StepGraph:
         return {*self.targets, *(t.op for t in self.fetches)}
 
     def substitute(self, by: dict[int, Value]) -> None:
-        """Puts other tensors in place of some: in the inputs of all ops, and in the fetches."""
+        """Replaces some tensors by others: in the inputs of all ops, and in the fetches."""
         if not by:
             return
         for old in by:
@@ -230,7 +230,7 @@ class StepGraph:
 
     def make(self, opdef: OpDef | str, inputs: list[Value], attrs: dict[str, Any], like: Node, dims: list,
              dtypes: list | None = None, control: list[Node] | None = None) -> Node:
-        """A new op that stands for `like`, under its name. The caller puts it into `ops`.
+        """A new op that represents `like`, under its name. The caller puts it into `ops`.
 
         `dims` are the static shapes of its outputs, `dtypes` their types (of `like`'s outputs, unless given).
         """
@@ -260,7 +260,7 @@ def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) 
 
 
 def _known(op: Operation, value: Any) -> tuple[OpDef, dict[str, Any]]:
-    """The op, in place of a placeholder, that gives a value known beforehand; passes see through a short one."""
+    """The op, instead of a placeholder, that returns a value known beforehand; passes see through a short one."""
     if isinstance(value, torch.Tensor) and value.is_cpu and value.numel() <= _SMALL and value.dtype is not torch.bfloat16:
         return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value.numpy().copy()}
     return get("_Held"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value}

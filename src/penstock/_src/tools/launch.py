@@ -3,7 +3,7 @@
     penstock launch --ps 2 --workers 4 train.py --learning_rate=0.1
 
 Each process finds its place in TF_CONFIG. Of the flags --job_name, --task_index, --ps_hosts and --worker_hosts it is
-given those that occur in the text of the script, because that is how textbook programs ask for them. A script that imports
+given those that occur in the text of the script, because that is how textbook programs request them. A script that imports
 tensorflow is run as `penstock run` does it. Ports are free ones of this machine. The secret is PENSTOCK_SECRET, or else that
 of the user: the `penstock status` command that is printed at the start, with the addresses and a page for the browser, works
 as it is. What the tasks print comes out with their names before it. A task that dies is started again, after a pause that

@@ -107,7 +107,7 @@ def callbacks(tf):
 
 
 def digits(tf):
-    """A file that is there already is not fetched."""
+    """An existing file is not fetched."""
     path = os.path.join(tempfile.mkdtemp(), "mnist.npz")
     x, y = np.zeros([2, 28, 28], np.uint8), np.array([1, 2], np.uint8)
     np.savez(path, x_train=x, y_train=y, x_test=x[:1], y_test=y[:1])

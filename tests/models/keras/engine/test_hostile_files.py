@@ -62,7 +62,7 @@ def test_flipped_bytes(tmp_path, name):
 
 
 def test_a_file_that_crashes_the_library_is_a_data_loss_error(tmp_path, monkeypatch):
-    """What the process that looks does, stands for any crash: it kills itself."""
+    """What the inspecting process does stands in for any crash: it kills itself."""
     path, script = tmp_path / "m.weights.h5", tmp_path / "crash.py"
     saved(path)
     script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")

@@ -129,7 +129,7 @@ def matrices_to_flat_transforms(transform_matrices: Any) -> Tensor:
 
 @_export
 def compose_transforms(*transforms: Any) -> Tensor:
-    """One map for several, one after another."""
+    """One map for several, in sequence."""
     if not transforms:
         raise ValueError("transforms cannot be empty")
     total = flat_transforms_to_matrices(transforms[0])

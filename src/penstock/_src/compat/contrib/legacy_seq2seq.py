@@ -42,7 +42,7 @@ def _either(feed_previous: Any, decode: Callable, count: int, state_like: Any) -
 @_export
 def rnn_decoder(decoder_inputs: Any, initial_state: Any, cell: Any, loop_function: Callable | None = None,
                 scope: Any = None) -> tuple[list, Any]:
-    """Runs a cell over a list of inputs; `loop_function(previous output, i)` returns the next input, if there is one.
+    """Runs a cell over a list of inputs; `loop_function(previous output, i)` returns the next input, if any.
 
     >>> outputs, state = tf.contrib.legacy_seq2seq.rnn_decoder(inputs, initial_state, cell)
     """
@@ -137,7 +137,7 @@ def embedding_tied_rnn_seq2seq(encoder_inputs: Any, decoder_inputs: Any, cell: A
 
 
 class _Attention:
-    """Attention over encoder states, with some heads; variables are made in the scope where it is made and called."""
+    """Attention over encoder states, with some heads; variables are created in the scope where it is made and called."""
 
     def __init__(self, attention_states: Tensor, num_heads: int, dtype: Any):
         self._size = attention_states.shape.as_list()[2]

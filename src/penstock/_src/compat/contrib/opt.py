@@ -66,7 +66,7 @@ class DecoupledWeightDecayExtension:
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None,
                         decay_var_list: Any = None) -> Any:
-        """The same for gradients that are there already."""
+        """The same for existing gradients."""
         if decay_var_list is not None:
             self._decay_var_list = {id(v) for v in decay_var_list}
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
@@ -331,7 +331,7 @@ class ExternalOptimizerInterface:
 
 @_export
 class ScipyOptimizerInterface(ExternalOptimizerInterface):
-    """Minimizes with scipy.optimize.minimize (L-BFGS-B, SLSQP with constraints, ...); scipy has to be installed.
+    """Minimizes with scipy.optimize.minimize (L-BFGS-B, SLSQP with constraints, ...); scipy must be installed.
 
     >>> tf.contrib.opt.ScipyOptimizerInterface(loss, options={"maxiter": 100}).minimize(session)
     """

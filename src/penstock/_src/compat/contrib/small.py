@@ -14,7 +14,7 @@ from penstock.compat import v1 as tf
 
 
 def _moved(**names: str) -> None:
-    """Old names for what is elsewhere now; two underscores stand for a dot."""
+    """Old names for what is elsewhere now; two underscores represent a dot."""
     for old, new in names.items():
         api, _, path = new.rpartition(":")
         export.later(lambda api=api, path=path: resolve(api or "v1", path), v1=["contrib." + old.replace("__", ".")])
@@ -46,7 +46,7 @@ export.later(lambda: containers.NoDependency, v1=["contrib.checkpoint.NoDependen
 
 @export(v1=["contrib.memory_stats.BytesInUse"])
 def BytesInUse() -> Tensor:
-    """The bytes that the GPU's allocator has handed out; 0 without a GPU."""
+    """The bytes that the GPU's allocator has returned; 0 without a GPU."""
     return tf.py_func(lambda: _memory("memory_allocated"), [], tf.int64)
 
 

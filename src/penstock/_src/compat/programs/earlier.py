@@ -32,7 +32,7 @@ RENAMED = {
 
 
 def make_cluster_def(cluster: Any) -> Any:
-    """The ClusterDef of a dictionary of jobs, as the first releases asked for it."""
+    """The ClusterDef of a dictionary of jobs, as the first releases requested it."""
     return tf.train.ClusterSpec(cluster).as_cluster_def()
 
 

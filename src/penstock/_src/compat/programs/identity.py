@@ -1,6 +1,6 @@
 """What tells a program that it runs on TensorFlow: the version of the distribution, and the modules that classes name.
 
-Libraries ask `importlib.metadata.version("tensorflow")` whether TensorFlow is installed, and look at `type(x).__module__` to
+Libraries ask `importlib.metadata.version("tensorflow")` whether TensorFlow is installed, and inspect `type(x).__module__` to
 tell a tensor or a dataset of TensorFlow from others without importing it.
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLASSES = {                     # module of ours, class: where TensorFlow has it
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """The distribution `tensorflow`, as far as programs look at it: its name and its version."""
+    """The distribution `tensorflow`, as far as programs inspect it: its name and its version."""
 
     def __init__(self, name: str, version: str):
         self._of = name, version
@@ -45,7 +45,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def distributions(context: Any, version: str) -> Iterable[importlib.metadata.Distribution]:
-    """What a finder answers to a question for distributions: none but TensorFlow's, and only when asked by name."""
+    """What a finder answers to a question for distributions: none but TensorFlow's, and only on request by name."""
     return [_Distribution(context.name, version)] if context.name in DISTRIBUTIONS else []
 
 

@@ -2,7 +2,7 @@
 
 A finder stands first in `sys.meta_path`, so that a TensorFlow that is installed is never inspected. What it makes are modules
 that look their attributes up when they are requested, first in the public names (`base.api`), then where programs reach
-into TensorFlow's own folders (`reach_in.py`). A module or name that is not there does not stop an import: the program gets
+into TensorFlow's own folders (`reach_in.py`). A module or name that does not exist does not stop an import: the program gets
 something that raises when it is used (`missing.py`), except where it asks whether there is such a thing (`try: import ...`).
 """
 from __future__ import annotations
@@ -83,7 +83,7 @@ def public(api: str, full: str) -> Any:
 
 
 def _import(name: str) -> types.ModuleType:
-    """The module `name` of ours, made if it is not there yet."""
+    """The module `name` of ours, made if it does not exist yet."""
     return sys.modules.get(name) or importlib.import_module(name)
 
 
@@ -148,7 +148,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def installed() -> Finder | None:
-    """The finder of this process, if there is one."""
+    """The finder of this process, if any."""
     return next((f for f in sys.meta_path if isinstance(f, Finder)), None)
 
 

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 from penstock._src.base import api as names
 from penstock._src.base.version import __version__
 
-NOTHING = object()              # in place of a value where there is none: None is a value (tf.newaxis)
+NOTHING = object()              # instead of a value where there is none: None is a value (tf.newaxis)
 
 
 class MissingSymbol(AttributeError, NotImplementedError):
-    """A name of TensorFlow's that penstock does not have. The text is made when it is requested: `hasattr` never does."""
+    """A name of TensorFlow's that penstock does not have. The text is created when it is requested: `hasattr` never does."""
 
     def __init__(self, full: str, api: str, public: str):
         super().__init__(full, api, public)
@@ -108,7 +108,7 @@ def found_missing(full: str, api: str, public: str) -> Any:
 
 
 def _importing_frame() -> types.FrameType | None:
-    """The frame of the program's import statement that is being carried out, if there is one."""
+    """The frame of the program's import statement that is being carried out, if any."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

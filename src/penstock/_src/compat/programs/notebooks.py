@@ -42,7 +42,7 @@ def plain(source: str) -> str:
 
 
 def run(path: pathlib.Path, scope: dict[str, Any]) -> None:
-    """Runs the cells one after another; what the last expression of a cell returns is shown, as a notebook does."""
+    """Runs the cells in sequence; what the last expression of a cell returns is shown, as a notebook does."""
     import linecache
     flags = 0
     for number, code in enumerate(read(path)):

@@ -14,7 +14,7 @@ MODULE = "matplotlib.backend_bases"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds matplotlib's module once, as the others would, and mends it after it is loaded."""
+    """Finds matplotlib's module once, as the others would, and patches it after it is loaded."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname != MODULE:

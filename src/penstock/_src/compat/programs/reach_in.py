@@ -21,7 +21,7 @@ from penstock._src.compat.programs.missing import NOTHING
 from penstock._src.graph import messages
 from penstock._src.ops.registry import OPS
 
-OWN_MODULES = {       # modules of ours that stand for one of TensorFlow's as a whole
+OWN_MODULES = {       # modules of ours that represent one of TensorFlow's as a whole
     "examples.tutorials.mnist.input_data": "penstock._src.compat.programs.tutorials.input_data",
     "examples.tutorials.mnist.mnist": "penstock._src.compat.programs.tutorials.mnist",
     "contrib.learn.python.learn.datasets.mnist": "penstock._src.compat.programs.tutorials.input_data",

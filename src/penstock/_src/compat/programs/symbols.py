@@ -44,7 +44,7 @@ def scan(text: str, filename: str = "<program>") -> Source:
 
 
 class _Reader(ast.NodeVisitor):
-    """Collects uses; `names` maps a variable of the program to the name of TensorFlow's that it stands for."""
+    """Collects uses; `names` maps a variable of the program to the name of TensorFlow's that it represents."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}

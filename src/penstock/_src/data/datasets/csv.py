@@ -1,4 +1,4 @@
-"""CSV files as datasets: CsvDataset, and make_csv_dataset, which finds out names and types of columns by itself."""
+"""CSV files as datasets: CsvDataset, and make_csv_dataset, which infers names and types of columns."""
 from __future__ import annotations
 
 import collections

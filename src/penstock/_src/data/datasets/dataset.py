@@ -44,14 +44,14 @@ def int64(value: Any, name: str) -> Any:
 
 
 def seeds(seed: Any) -> tuple[Any, Any]:
-    """The two seed tensors of a dataset op; both 0 stand for none."""
+    """The two seed tensors of a dataset op; both 0 represent none."""
     first, second = get_seed(seed)
     a = int64(0 if first is None else first, "seed")
     if second is None:
         return a, int64(0, "seed2")
     b = int64(second, "seed2")
     if constant_value(a) == 0 and constant_value(b) == 0:
-        b = int64(2**31 - 1, "seed2")                       # asked for: not the same as no seed
+        b = int64(2**31 - 1, "seed2")                       # requested: not the same as no seed
     return a, b
 
 
@@ -79,7 +79,7 @@ class DatasetV2(Trackable):
 
     # -- what subclasses say ------------------------------------------------------------------------------------------
     def _inputs(self) -> list:
-        """The datasets that this one is made from."""
+        """The datasets that this one is created from."""
         raise NotImplementedError("Dataset._inputs")
 
     @property
@@ -469,7 +469,7 @@ class DatasetV2(Trackable):
         return self._then("PrefetchDataset", int64(AUTOTUNE if buffer_size is None else buffer_size, "buffer_size"))
 
     def cache(self, filename: Any = "", name: str | None = None) -> Any:
-        """A dataset that keeps its elements, in memory or in files, so that they are made once."""
+        """A dataset that keeps its elements, in memory or in files, so that they are created once."""
         return self._then("CacheDataset", convert(filename, dtypes.string, "filename"))
 
     def save(self, path: str, compression: str | None = None, shard_func: Callable | None = None,
@@ -535,7 +535,7 @@ class DatasetV2(Trackable):
         return _methods().sparse_batch(self, batch_size, row_shape)
 
     def options(self) -> Options:
-        """The options that were set on this dataset and on those that it is made from."""
+        """The options that were set on this dataset and on those that it is created from."""
         return Options() if self._options is None else self._options
 
     def with_options(self, options: Options, name: str | None = None) -> Any:

@@ -43,7 +43,7 @@ class DatasetV1(DatasetV2):
         self.__dict__.update(_variant=value, _copies=weakref.WeakKeyDictionary())
 
     def _as_variant_tensor(self) -> Any:
-        """The variant tensor of a subclass that makes it by itself."""
+        """The variant tensor of a subclass that creates it."""
         raise NotImplementedError("Dataset._as_variant_tensor")
 
     @classmethod

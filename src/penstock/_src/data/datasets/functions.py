@@ -57,7 +57,7 @@ class ElementFunction:
                           "not the intended behavior.", stacklevel=5)
 
     def _results(self, result: Any) -> list:
-        """What the function gave, as flat tensors. A list stands for a tuple: stack it to get one tensor."""
+        """What the function gave, as flat tensors. A list represents a tuple: stack it to get one tensor."""
         if isinstance(result, list):
             result = tuple(result)
         try:

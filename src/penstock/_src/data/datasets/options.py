@@ -110,21 +110,21 @@ class ExternalStatePolicy(enum.Enum):
 @export("data.experimental.DistributeOptions")
 class DistributeOptions(OptionsBase):
     """How a dataset is divided among workers."""
-    auto_shard = _Option(bool, "Whether to divide it by itself.")
+    auto_shard = _Option(bool, "Whether to shard automatically.")
     auto_shard_policy = _Option(AutoShardPolicy, "How to divide it.")
     num_devices = _Option(int, "How many devices it feeds.")
 
 
 @export("data.experimental.MapVectorizationOptions")
 class MapVectorizationOptions(OptionsBase):
-    """Calling functions on batches. penstock decides this by itself."""
+    """Calling functions on batches. penstock decides this automatically."""
     enabled = _Option(bool, "Whether to do so.")
     use_choose_fastest = _Option(bool, "Whether to measure first.")
 
 
 @export("data.experimental.OptimizationOptions")
 class OptimizationOptions(OptionsBase):
-    """Rewriting of pipelines. penstock decides this by itself; the names are there for programs that set them."""
+    """Rewriting of pipelines. penstock decides this automatically; the names are there for programs that set them."""
     apply_default_optimizations = _Option(bool, "Whether the usual ones apply.")
     autotune = _Option(bool, "Whether parallelism is adjusted.")
     autotune_algorithm = _Option(object, "How it is adjusted.")
@@ -178,7 +178,7 @@ class AutotuneOptions(OptionsBase):
 
 @export("data.Options")
 class Options(OptionsBase):
-    """Options of a dataset and of those it is made from.
+    """Options of a dataset and of those it is created from.
 
     >>> options = tf.data.Options()
     >>> options.deterministic = False

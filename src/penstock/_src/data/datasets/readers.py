@@ -43,7 +43,7 @@ def dtype_hint_string(value: Any) -> Any:
 
 
 def _reading(names: Any, parallel: Any, one: Any) -> Any:
-    """The datasets of all files one after the other, or of some at a time."""
+    """The datasets of all files in sequence, or of some at a time."""
     if parallel is None:
         return names.flat_map(one)
     if parallel == AUTOTUNE:

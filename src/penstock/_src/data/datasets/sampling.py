@@ -35,7 +35,7 @@ def _directed(selector: Any, datasets: list, stop_on_empty: bool) -> Any:
 
 
 def _chosen(weights: Any, number: Any) -> Any:
-    """The index that a random 32-bit number stands for: indices share the range of numbers as their weights say."""
+    """The index that a random 32-bit number represents: indices share the range of numbers as their weights say."""
     weights = tf.cast(weights, dtypes.float64)
     bounds = tf.cumsum(weights) / tf.reduce_sum(weights)
     return tf.reduce_sum(tf.cast(bounds[:-1] <= _place(number), dtypes.int64))

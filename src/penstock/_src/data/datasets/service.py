@@ -219,7 +219,7 @@ def _stage(dataset: Any) -> Any:
 
 
 def _part(index: int, count: int) -> Callable:
-    """What is put in place of a source: every `count`th of its elements."""
+    """What replaces a source: every `count`th of its elements."""
     def shard(variant: Any, attrs: dict[str, Any]) -> Any:
         types = attrs.get("output_types") or attrs.get("Toutput_types") or [tf.string]
         shapes = attrs.get("output_shapes") or [tf.TensorShape([])] * len(types)

@@ -17,7 +17,7 @@ from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
 from penstock._src.kernels.host_threads import use_one_core
 
-_QUICK = 1e-3                       # seconds: what is made in less time, on average, is not worth another thread
+_QUICK = 1e-3                       # seconds: what is created in less time, on average, is not worth another thread
 _TRIES = 8
 _TRIALS = 4                         # calls that tell whether a function is worth threads:
 _SHORT, _SHORT_CALL = 4e-5, 4e-4    # seconds of a kernel, or of a call, that is not
@@ -25,7 +25,7 @@ _MOST_THREADS = 64                  # of one stage
 
 
 class Failed:
-    """An exception in place of an element."""
+    """An exception instead of an element."""
 
     __slots__ = ("error",)
 
@@ -34,7 +34,7 @@ class Failed:
 
 
 def given(item: Any) -> Any:
-    """The element; an exception that stands for it is raised."""
+    """The element; an exception that represents it is raised."""
     if isinstance(item, Failed):
         raise item.error
     return item
@@ -209,7 +209,7 @@ def _on_one_core(target: Any, *args: Any) -> None:
 
 
 def join_thread(thread: threading.Thread | None) -> None:
-    """Waits for the end of a thread that was told to stop, unless it is the one that asks."""
+    """Waits for the end of a thread that was asked to stop, unless it is the one that asks."""
     if thread is not None and thread is not threading.current_thread():
         thread.join(10)
 
@@ -270,7 +270,7 @@ class _Workers:
     def __init__(self, source: Cursor, run: Any, most: int, ctx: Any):
         self.source, self.run, self.most, self.ctx = source, run, most, ctx
         self.changed = threading.Condition(threading.Lock())
-        self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are handed out
+        self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are returned
         self.ended = self.stopped = self.reading = self.paused = False
         self.threads: list[threading.Thread] = []
 

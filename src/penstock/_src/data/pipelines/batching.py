@@ -133,7 +133,7 @@ class _PaddedCursor(_Grouping):
 
 
 def padded(items: list, shape: tuple, value: Any, component: int) -> Any:
-    """Values of one rank as a column, filled up with `value`; -1 in `shape` stands for the largest of the sizes."""
+    """Values of one rank as a column, filled up with `value`; -1 in `shape` represents the largest of the sizes."""
     rank = len(shape)
     sizes = [values.shape_of(x) for x in items]
     for s in sizes:
@@ -251,7 +251,7 @@ class _UnbatchCursor(BlockCursor):
 
 
 class Elements(Stage):
-    """A list of elements that are there already: a window, or a group."""
+    """A list of existing elements: a window, or a group."""
 
     def __init__(self, elements: list, types: tuple, shapes: tuple):
         self.elements, self.types, self.shapes = elements, types, shapes
@@ -306,7 +306,7 @@ class Window(Stage):
 class _WindowCursor(Cursor):
     def __init__(self, stage: Window, source: Cursor):
         self.inputs, self._source, self._stage = (source,), source, stage
-        self._buffer: collections.deque = collections.deque()       # elements, or exceptions that stand for them
+        self._buffer: collections.deque = collections.deque()       # elements, or exceptions that represent them
         self._skip, self._ended = 0, False
 
     def next(self, ctx: Any) -> tuple | None:

@@ -130,7 +130,7 @@ class FileCache(Stage):
 
 
 class _FileCursor(Cursor):
-    """Reads the file if it is there, and writes it otherwise; which of the two is decided by the first element."""
+    """Reads the file if it exists, and writes it otherwise; which of the two is decided by the first element."""
 
     def __init__(self, stage: FileCache):
         self._stage = stage

@@ -2,7 +2,7 @@
 
 Plain data is None, booleans, numbers, text, bytes, run-time values (tensors, arrays of strings or of plain data), and
 lists, tuples and dicts of it. Other classes are known by name once `register` was called. Decoding checks every length
-before it allocates anything, and makes nothing but plain data.
+before it allocates anything, and creates only plain data.
 """
 from __future__ import annotations
 

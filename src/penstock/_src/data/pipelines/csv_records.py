@@ -162,7 +162,7 @@ class _Records:
             return line.split(self._stage.delimiter)
 
     def _quoted(self) -> list[bytes] | None:
-        """The fields of a record with quotes; None if more has to be read first, which then was."""
+        """The fields of a record with quotes; None if more must be read first, which then was."""
         buffer, at, fields = self._buffer, self._at, []
         while True:
             if buffer[at:at + 1] == b'"':

@@ -48,7 +48,7 @@ class Calling(BlockCursor):
         return super().next(ctx) if self._many is not None or self._at < self._count else self.one(ctx)
 
     def one(self, ctx: Any) -> tuple | None:
-        """The next element, computed by itself."""
+        """The next element, computed separately."""
         raise NotImplementedError
 
     def read(self, ctx: Any) -> tuple | None:
@@ -63,7 +63,7 @@ class Calling(BlockCursor):
                 return None
             try:
                 out = self.several(ctx, columns, self._many(ctx, columns))
-            except Exception:                                      # some ops look at values: then each element by itself
+            except Exception:                                      # some ops inspect values: then each element separately
                 self._body.give_up()
                 self._many, self.blocks = None, False
                 self._stash.extend(values.elements(columns))
@@ -188,7 +188,7 @@ class _CountingFilter(_FilterCursor):
 
 
 class FlatMap(Stage):
-    """The elements of the datasets that a function makes of every element, one after the other."""
+    """The elements of the datasets that a function makes of every element, in sequence."""
 
     def __init__(self, source: Stage, body: Any):
         self.inputs, self.body = (source,), body
@@ -203,7 +203,7 @@ class _FlatMapCursor(Cursor):
     def __init__(self, source: Cursor, body: Any, ctx: Any):
         self.inputs, self._source, self._run = (source,), source, body.runner(ctx)
         self._current: Cursor | None = None
-        self._from: tuple = ()                       # the element that the current dataset was made of
+        self._from: tuple = ()                       # the element that the current dataset was created of
 
     @property
     def blocks(self) -> bool:                        # type: ignore[override]
@@ -279,7 +279,7 @@ class _InterleaveCursor(Cursor):
     def __init__(self, source: Cursor, body: Any, cycle: int, block: int, ctx: Any):
         self.inputs, self._source, self._run = (source,), source, body.runner(ctx)
         self._cycle, self._length = cycle, block
-        self._open: dict[int, tuple] = {}            # place in the cycle -> (cursor, the element it was made of)
+        self._open: dict[int, tuple] = {}            # place in the cycle -> (cursor, the element it was created of)
         self._at = self._given = 0
         self._ended = False
 

@@ -1,4 +1,4 @@
-"""Stages that choose and order elements without looking at them: take, skip, shard, repeat, zip, concatenate, shuffle."""
+"""Stages that choose and order elements without inspecting them: take, skip, shard, repeat, zip, concatenate, shuffle."""
 from __future__ import annotations
 
 import threading

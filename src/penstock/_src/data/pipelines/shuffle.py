@@ -101,7 +101,7 @@ class ShuffleCursor(BlockCursor):
         return super().next(ctx)
 
     def _again(self, ctx: Any) -> None:
-        """Starts the next round, if there is one."""
+        """Starts the next round, if any."""
         self._left = 0 if self._left < 0 and not self._gave else self._left - 1
         self.close()
         self._start(ctx)

@@ -28,7 +28,7 @@ def row(column: Any, i: int) -> Any:
 
 
 def _plain(value: np.ndarray) -> Any:
-    """A lone variant stands for itself; a lone string is an array without dimensions."""
+    """A lone variant represents itself; a lone string is an array without dimensions."""
     if value.ndim == 0 and not isinstance(value[()], bytes):
         return value[()]
     return value

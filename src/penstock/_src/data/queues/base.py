@@ -4,7 +4,7 @@ A kind of queue says in which order rows come out (`_push`, `_pop`, `_give_back`
 A row is kept as a pair: the values it came with, and its place in them if they were a batch (-1 if they were not), so that
 a batch is not taken apart that is only going to be put together again.
 
-A dequeue of many rows takes them as they come, so that it can ask for more than fit the queue; they stay its own until
+A dequeue of many rows takes them as they come, so that it can request more than fit the queue; they stay its own until
 it has all of them, and go back if the queue closes or the step ends before.
 """
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Batcher(Shared):
 
     # -- rows ----------------------------------------------------------------------------------------------------------
     def joined(self, calls: list[Call]) -> list:
-        """The tensors of all calls, one after the other, filled up to an allowed size with the first row."""
+        """The tensors of all calls, concatenated, filled up to an allowed size with the first row."""
         counts = {len(c.values) for c in calls}
         if len(counts) != 1:
             raise errors.invalid("Batching inputs must have equal number of edges")

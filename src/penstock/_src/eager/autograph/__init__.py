@@ -5,7 +5,7 @@ that `if`, `while`, `for`, `break`, `continue`, `return`, `and`, `or`, `not`, `a
 run time what they are about: a tensor of a graph becomes `If` and `While` ops, anything else stays Python.
 
 The way of a function: `source.py` finds its syntax tree; `jumps.py` replaces break, continue and early return by flags;
-`analysis.py` finds out which names a block changes and which are read later; `transform.py` rewrites the tree; `convert.py`
+`analysis.py` determines which names a block changes and which are read later; `transform.py` rewrites the tree; `convert.py`
 compiles it under the user's own file and line numbers, so that tracebacks and ops point at the user's code, and keeps it.
 The rewritten code calls `operators.py`, which decides, and `staged.py`, which builds the ops.
 """

@@ -49,7 +49,7 @@ def symbolic(x: Any) -> bool:
 
 
 def as_bool(x: Any, of: str) -> Tensor:
-    """A condition as a tensor, which has to be one bool."""
+    """A condition as a tensor, which must be one bool."""
     t = convert(x)
     if t.dtype.base_dtype != dtypes.bool or t.static_dims not in ((), None):
         raise ValueError(f"condition of {of} expected to be `tf.bool` scalar, got {t}; to use as boolean Tensor, use "
@@ -147,7 +147,7 @@ class _Branches:
                                       expand_composites=True)
 
     def _leaf(self, name: str, a: Any, b: Any) -> int | None:
-        """The index of the output that stands for two values; None if they are one Python value."""
+        """The index of the output that represents two values; None if they are one Python value."""
         if a is b or _same_constant(a, b):
             return None
         tensors = []
@@ -270,7 +270,7 @@ class _Carried:
                     self.shapes.append(as_dims(given[id(x)]) if id(x) in given else t.static_dims)
 
     def unpack(self, tensors: Any) -> tuple:
-        """The state that a list of tensors stands for."""
+        """The state that a list of tensors represents."""
         it = iter(tensors)
         out = []
         for value, flat, which in zip(self._start, self._flat, self._is_tensor, strict=True):

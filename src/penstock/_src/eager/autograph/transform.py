@@ -10,7 +10,7 @@ The blocks of a statement become functions inside of the user's function, which 
 
 `get` and `set` reach the values that the blocks change and that are read later; a variable without a value is
 `ag__.UNDEFINED` there, and is deleted again when it is set back. Generated lines carry the line number of the statement
-that they stand for.
+that they represent.
 """
 from __future__ import annotations
 

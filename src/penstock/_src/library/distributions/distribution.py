@@ -24,7 +24,7 @@ from penstock.compat import v1 as tf
 
 @export(v1=["distributions.ReparameterizationType"])
 class ReparameterizationType:
-    """Says whether samples of a distribution are differentiable in its parameters."""
+    """Whether samples of a distribution are differentiable in its parameters."""
 
     def __init__(self, rep_type: str):
         self._rep_type = rep_type
@@ -123,7 +123,7 @@ class Distribution:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments that it was made with."""
+        """The arguments that it was created with."""
         if self._given is not None:
             return {k: v for k, v in self._given.items() if k not in ("self", "__class__") and not k.startswith("__")}
         args, kwargs = self._made_with

@@ -15,5 +15,5 @@ def seeded(seed: Any) -> Draw:
 
 
 def stateless(seed: Any) -> Draw:
-    """The numbers that a seed [2] stands for, always the same."""
+    """The numbers that a seed [2] represents, always the same."""
     return lambda shape, low=0., high=1., dtype=tf.float32: tf.random.stateless_uniform(shape, seed, low, high, dtype)

@@ -100,7 +100,7 @@ def product_hints(a: Any, b: Any) -> dict[str, Any]:
 
 
 def agreeing_hint(operator: Any, hint: str, given: bool | None, message: str) -> bool | None:
-    """A hint that has to be what `operator` says of itself; ValueError(message) if `given` contradicts it."""
+    """A hint that must be what `operator` says of itself; ValueError(message) if `given` contradicts it."""
     own = getattr(operator, hint)
     if own is not None and given is not None and bool(own) != bool(given):
         raise ValueError(message)

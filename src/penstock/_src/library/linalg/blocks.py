@@ -137,7 +137,7 @@ class BlockOperator(LinearOperator):
 
     # -- what only the diagonal decides -------------------------------------------------------------------------------
     def _columns(self, vectors: list[Tensor]) -> Tensor:
-        """Vectors of the blocks, with broadcast batch dimensions, one after the other."""
+        """Vectors of the blocks, with broadcast batch dimensions, in sequence."""
         return tf.squeeze(self._joined([v[..., tf.newaxis] for v in vectors]), axis=-1)
 
     def _determinant(self) -> Tensor:

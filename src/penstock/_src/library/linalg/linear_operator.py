@@ -99,7 +99,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
     # -- properties ---------------------------------------------------------------------------------------------------
     @property
     def parameters(self) -> dict:
-        """The arguments it was made with, where the constructor gave them."""
+        """The arguments it was created with, where the constructor gave them."""
         return dict(self._parameters or self.__dict__.get("_given", {}))
 
     dtype = property(lambda self: self._dtype, doc="The element type of the matrix and of its arguments.")
@@ -124,7 +124,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def _shape_tensor(self) -> Tensor:
-        """The shape as a tensor; asked for where the static one is not complete."""
+        """The shape as a tensor; requested where the static one is not complete."""
 
     @property
     def shape(self) -> TensorShape:
@@ -354,7 +354,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
             return inverse_rule.apply(self)
 
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
-        """The lower triangular L of A = L L^H; A has to be hinted self-adjoint and positive definite."""
+        """The lower triangular L of A = L L^H; A must be hinted self-adjoint and positive definite."""
         if not self._can_use_cholesky():
             raise ValueError("Cannot take the Cholesky decomposition: Not a positive definite self adjoint matrix.")
         with self._name_scope(name):
@@ -402,7 +402,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
         return self.to_dense() + x
 
     def eigvals(self, name: str = "eigvals") -> Tensor:
-        """The eigenvalues; the operator has to be hinted self-adjoint."""
+        """The eigenvalues; the operator must be hinted self-adjoint."""
         if not self.is_self_adjoint:
             raise NotImplementedError("Only self-adjoint matrices are supported.")
         with self._name_scope(name):

@@ -1,4 +1,4 @@
-"""tf.experimental.numpy: NumPy's functions on tensors, with NumPy's type promotion. Loaded when first asked for."""
+"""tf.experimental.numpy: NumPy's functions on tensors, with NumPy's type promotion. Loaded when first requested."""
 from penstock._src.library.numpy import (  # noqa: F401
     behavior,
     creation,

@@ -17,7 +17,7 @@ def _all(arrays: Any) -> list:
 
 @name("concatenate")
 def concatenate(arys: Any, axis: Any = 0) -> Any:
-    """Arrays one after the other, along an axis."""
+    """Arrays concatenated along an axis."""
     if not isinstance(arys, (list, tuple)):
         arys = [arys]
     if not arys:

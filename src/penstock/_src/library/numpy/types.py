@@ -1,6 +1,6 @@
 """Types of tf.experimental.numpy: NumPy's scalar types, type promotion, and conversion to tensors by NumPy's rules.
 
-A Python number is weak, as in NumPy: it takes the type of the arrays beside it, and is int64 or float64 by itself (int32 or
+A Python number is weak, as in NumPy: it takes the type of the arrays beside it, and is int64 or float64 alone (int32 or
 float32 after `experimental_enable_numpy_behavior(prefer_float32=True)`).
 """
 from __future__ import annotations
@@ -36,7 +36,7 @@ for _names, _type in (("bool_", np.bool_), ("complex_", np.complex128), ("float_
 
 
 def prefer_float32(wanted: bool) -> None:
-    """Chooses what Python numbers become by themselves."""
+    """Chooses what Python numbers become on their own."""
     _state["prefer_float32"] = wanted
 
 

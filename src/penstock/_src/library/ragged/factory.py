@@ -148,7 +148,7 @@ def _depths(item: Any) -> tuple[int, int | None]:
 
 @export(v1=["ragged.placeholder"])
 def placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str | None = None) -> Any:
-    """A ragged tensor that has to be fed."""
+    """A ragged tensor that must be fed."""
     if context.executing_eagerly():
         raise RuntimeError("tf.ragged.placeholder is not compatible with eager execution.")
     if ragged_rank == 0:

@@ -86,7 +86,7 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: A
     """tf.map_fn where some elems, or the result, are composite.
 
     A composite value travels through the loop as the variants its TypeSpec makes of it: one per row for elems
-    (`_to_batched_tensor_list`), one for each result, from which the batch is made at the end.
+    (`_to_batched_tensor_list`), one for each result, from which the batch is created at the end.
     """
     elems = nest.map_structure(convert_to_tensor_or_composite, elems)
     flat = nest.flatten(elems)
@@ -147,7 +147,7 @@ def _result_spec(t: Any) -> Any:
 
 
 def _encoded(spec: Any, value: Any) -> list:
-    """The tensors that stand for one result; ValueError if it is not of the declared type."""
+    """The tensors that represent one result; ValueError if it is not of the declared type."""
     value = convert_to_tensor_or_composite(value) if not isinstance(spec, TensorSpec) else \
         tf.convert_to_tensor(value, dtype=spec.dtype) if not isinstance(value, RaggedTensor) else value
     if not spec.is_compatible_with(value):

@@ -220,7 +220,7 @@ class RowPartition(CompositeTensor):
 
     @property
     def static_uniform_row_length(self) -> int | None:
-        """The length of every row, if there is one that is known when the graph is built."""
+        """The length of every row, if any that is known when the graph is built."""
         return static_int(self._uniform_row_length)
 
     def is_uniform(self) -> bool:

@@ -113,7 +113,7 @@ class DynamicRaggedShape(CompositeTensor):
         return None if self.inner_rank is None else self.inner_rank + self.num_row_partitions
 
     def static_lengths(self, ragged_lengths: bool = True) -> list:
-        """One entry per dimension: a number, None, or the lengths of the rows if they are known and asked for."""
+        """One entry per dimension: a number, None, or the lengths of the rows if they are known and requested."""
         inner = self._static_inner_shape
         if self._row_partitions and inner.rank is None or inner.rank is None:
             return [..., ]

@@ -297,7 +297,7 @@ class StructuredTensorSpec(BatchableTypeSpec):
             return StructuredTensor.from_shape(components[""])
         return StructuredTensor.from_fields(components, self.shape)
 
-    # What datasets make batches of: the encodings of all fields, one after the other.
+    # What datasets make batches of: the encodings of all fields, in sequence.
     @property
     def _flat_tensor_specs(self) -> list:
         return [t for spec in self._component_specs.values() for t in spec._flat_tensor_specs]

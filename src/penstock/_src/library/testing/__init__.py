@@ -1,4 +1,4 @@
-"""tf.test: what programs test themselves with. Imported when one of its names is first asked for.
+"""tf.test: what programs test themselves with. Imported when one of its names is first requested.
 
     >>> class SquareTest(tf.test.TestCase):
     ...     def testSquare(self):

@@ -160,7 +160,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
 
     # -- threads ----------------------------------------------------------------------------------------------------------
     def checkedThread(self, target: Callable, args: Any = None, kwargs: Any = None) -> CheckedThread:
-        """A thread whose exceptions fail the test, and which has to be joined before its end.
+        """A thread whose exceptions fail the test, and which must be joined before its end.
 
         >>> t = self.checkedThread(target=enqueue, args=(sess,)); t.start(); t.join()
         """
@@ -244,7 +244,7 @@ class EagerSession:
         self._case = case
 
     def run(self, fetches: Any, *args: Any, **kwargs: Any) -> Any:
-        """The values of tensors that are there already; what is fed cannot change them."""
+        """The values of existing tensors; what is fed cannot change them."""
         if kwargs.pop("feed_dict", None) or args or kwargs:
             raise RuntimeError("Nothing can be fed when executing eagerly: call the function with its inputs instead.")
         return self._case.evaluate(fetches)
@@ -335,7 +335,7 @@ def _eager_value(tensor: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    """What assertRaisesOpError searches: the message, and the names of the ops that the failing one stands for."""
+    """What assertRaisesOpError searches: the message, and the names of the ops that the failing one represents."""
     if not isinstance(error, errors.OpError):
         return str(error)
     text, op = error.message, error.op

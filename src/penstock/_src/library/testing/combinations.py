@@ -49,7 +49,7 @@ class OptionalParameter(ParameterModifier):
     """An argument that tests may leave out."""
 
     def modified_arguments(self, kwargs: dict[str, Any], requested_parameters: Sequence[str]) -> dict[str, Any]:
-        """Withholds the argument from a test that does not ask for it."""
+        """Withholds the argument from a test that does not request it."""
         if self._parameter_name in requested_parameters:
             return {}
         return {self._parameter_name: self.DO_NOT_PASS_TO_THE_TEST}  # type: ignore[dict-item]

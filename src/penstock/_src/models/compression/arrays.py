@@ -31,11 +31,11 @@ class ArrayCodec:
         self._compiled: dict[torch.dtype, tuple[Callable, Callable]] = {}
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """What travels in place of a tensor of floating-point numbers."""
+        """What travels instead of a tensor of floating-point numbers."""
         return self._run(self._programs(x.dtype)[0], x.reshape(-1))
 
     def decode(self, parts: list[torch.Tensor], size: int, dtype: torch.dtype) -> torch.Tensor:
-        """The vector that the parts stand for."""
+        """The vector that the parts represent."""
         return self._run(self._programs(dtype)[1], *parts, torch.tensor(size, dtype=torch.int32))[0]
 
     def _programs(self, dtype: torch.dtype) -> tuple[Callable, Callable]:

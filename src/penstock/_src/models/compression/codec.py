@@ -28,11 +28,11 @@ class Codec:
         KINDS[cls.kind] = cls
 
     def encode(self, x: Any) -> list:
-        """The tensors that travel in place of a vector of floating-point numbers."""
+        """The tensors that travel instead of a vector of floating-point numbers."""
         raise NotImplementedError
 
     def decode(self, parts: list, size: Any, dtype: Any) -> Any:
-        """The vector of `size` numbers that the parts stand for."""
+        """The vector of `size` numbers that the parts represent."""
         raise NotImplementedError
 
     @property

@@ -48,7 +48,7 @@ class CompressedKerasOptimizer(OptimizerAround):
         """Sends gradients encoded, applies what arrives, and keeps the rest."""
         pairs, updates = self._compressor.compress([(g, v) for g, v in grads_and_vars if g is not None])
         done = self._optimizer.apply_gradients(pairs, name=name, **kwargs)
-        if context.executing_eagerly() or context.current_graph().building_function:      # updates run by themselves there
+        if context.executing_eagerly() or context.current_graph().building_function:      # updates run on their own there
             return done
         return group(*(getattr(d, "op", d) for d in (done, *updates) if d is not None))
 

@@ -1,7 +1,7 @@
 """A channel: a session with some tasks of a cluster, whose steps are single calls of eager ops and functions.
 
-A step is made once for each kind of call: op, types, attributes, resources. Values go in as feeds and come back as they are;
-resources are named, and found where they were made. A function that uses resources of several tasks is written out
+A step is created once for each kind of call: op, types, attributes, resources. Values go in as feeds and come back as they are;
+resources are named, and found where they were created. A function that uses resources of several tasks is written out
 (inlined.py), so that each of its ops runs where it belongs.
 """
 from __future__ import annotations
@@ -47,9 +47,9 @@ class RemoteHandle:
 class Channel:
     """A session of a server of this process, over the tasks that its configuration names."""
 
-    def __init__(self, target: str, config: ConfigProto, own: str, mends: bool = False):
+    def __init__(self, target: str, config: ConfigProto, own: str, reconnects: bool = False):
         self._target, self._config, self._own = target, config, own
-        self.mends = mends                  # whether it begins a new session when a connection was lost, or others do
+        self.reconnects = reconnects                  # whether it begins a new session when a connection was lost, or others do
         self._lock = threading.RLock()
         self.gone: collections.deque = collections.deque()       # resources whose handles have died
         self.copies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # of tables of this process (table_copies.py)
@@ -73,13 +73,13 @@ class Channel:
         try:
             return self._once(opdef, values, types, attrs, where)
         except (errors.UnavailableError, errors.AbortedError):
-            if not self.mends or opdef.stateful and not opdef.reads:
+            if not self.reconnects or opdef.stateful and not opdef.reads:
                 raise
         return self._once(opdef, values, types, attrs, where)
 
     def _once(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> list:
         with self._lock:
-            if self.mends and self.lost():                       # tasks that paused for too long have their state still
+            if self.reconnects and self.lost():                       # tasks that paused for too long have their state still
                 self._begin()
             while self.gone:
                 self._destroy(*self.gone.popleft())
@@ -160,7 +160,7 @@ class Channel:
         return made
 
     def custom(self, key: Any, build: Any, values: list) -> None:
-        """Runs a step that `build()` makes in the channel's graph when it is first asked for: what to run, the placeholders for
+        """Runs a step that `build()` makes in the channel's graph when it is first requested: what to run, the placeholders for
         `values`, and which of them each gets."""
         with self._lock:
             found = self._steps.get(key)

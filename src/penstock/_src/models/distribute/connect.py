@@ -2,11 +2,11 @@
 
 This process becomes a task beside those of the cluster, with a session whose `cluster_def` names them all (channel.py). An op
 under `tf.device("/job:worker/task:1")` is a step of that session, made once for each kind of call: its inputs go there, and
-its results come back. Resources stay where they were made, and ops that use them run there, wherever they were requested. A
+its results come back. Resources stay where they were created, and ops that use them run there, wherever they were requested. A
 function runs as a whole on the task of its resources; where they are on several, each of its ops runs where it belongs.
 
 ParameterServerStrategy connects otherwise (`spread`): there is a channel to the parameter servers, and one to each worker
-beside them, so that the loss of a worker ends nothing but its channel. Functions run in this process unless a worker is
+beside them, so that the loss of a worker ends only its channel. Functions run in this process unless a worker is
 requested.
 """
 from __future__ import annotations
@@ -69,18 +69,18 @@ class Connection:
         self._names, self._life = itertools.count(), f"{secrets.randbits(62):x}"
         self._workers: dict[str, Channel] = {}
         try:
-            self.main = self._channel(["/job:ps", self._own] if spread else [], mends=True)
+            self.main = self._channel(["/job:ps", self._own] if spread else [], reconnects=True)
         except BaseException:
             self._stop()
             raise
         self.jobs = set(jobs) - {job} if spread else {parts_of(d.name)[0] for d in self.main.devices}
 
-    def _channel(self, filters: list[str], mends: bool = False) -> Channel:
+    def _channel(self, filters: list[str], reconnects: bool = False) -> Channel:
         config = ConfigProto(allow_soft_placement=self._spread)
         config.experimental.share_session_state_in_clusterspec_propagation = True
         config.cluster_def.CopyFrom(self._cluster_def)
         config.device_filters.extend(filters)
-        return Channel(self._server.target, config, self._own, mends)
+        return Channel(self._server.target, config, self._own, reconnects)
 
     # -- tasks --------------------------------------------------------------------------------------------------------
     def incarnation(self, task: str, seconds: float) -> int:
@@ -93,7 +93,7 @@ class Connection:
             found = None if fresh else self._workers.get(task)
         if found is not None:
             return found
-        self.incarnation(task, LOST)                             # soon, if it is not there
+        self.incarnation(task, LOST)                             # soon, if it does not exist
         made = self._channel(["/job:ps", task, self._own])
         with self._lock:
             old, self._workers[task] = self._workers.get(task), made
@@ -144,7 +144,7 @@ class Connection:
         return outputs
 
     def on_worker(self, value: Any, channel: Channel, index: int) -> Any:
-        """What a worker uses in place of a value of this process: its own, or its copy of a table that does not change."""
+        """What a worker uses instead of a value of this process: its own, or its copy of a table that does not change."""
         if type(value) is PerWorker:
             return value.on(channel, index)
         return table_copies.copied(self, channel, value) if isinstance(value, StaticTable) else value
@@ -200,7 +200,7 @@ def connected() -> Connection:
 
 @atexit.register
 def close() -> None:
-    """Ends the connection, if there is one."""
+    """Ends the connection, if any."""
     global _connected
     if _connected is not None:
         engine.elsewhere = None

@@ -24,7 +24,7 @@ from penstock._src.state.variables.reduce_op import ReduceOp
 
 
 def devices_of(destinations: Any) -> tuple[str, ...]:
-    """The devices that something stands for: a name or names, a distributed value, a variable or a tensor."""
+    """The devices that something represents: a name or names, a distributed value, a variable or a tensor."""
     if isinstance(destinations, str):
         return (canonical(destinations),)
     if isinstance(destinations, DistributedValues):
@@ -114,7 +114,7 @@ class CrossDeviceOps:
         raise NotImplementedError(f"{type(self).__name__} must say how values are reduced: reduce_implementation.")
 
     def batch_reduce_implementation(self, reduce_op: Any, value_destination_pairs: Any) -> list:
-        """How many values are reduced: one after the other, if a subclass does not know better."""
+        """How many values are reduced: in sequence, if a subclass does not know better."""
         return [self.reduce_implementation(reduce_op, v, d) for v, d in value_destination_pairs]
 
     def broadcast_implementation(self, tensor: Any, destinations: Any) -> Any:

@@ -66,7 +66,7 @@ class DefaultExtended(StrategyExtendedV1):
         return colocate_with(colocate_with_variable)
 
     def variable_created_in_scope(self, v: Any) -> bool:
-        """Whether a variable was made under no strategy."""
+        """Whether a variable was created under no strategy."""
         return v._distribute_strategy is None
 
     def _call_for_each_replica(self, fn: Any, args: Any, kwargs: Any) -> Any:

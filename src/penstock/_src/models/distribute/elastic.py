@@ -1,7 +1,7 @@
 """Elastic training: workers of a MultiWorkerMirroredStrategy may die, and come back, while the others wait for them.
 
 Every worker runs the same program, and a supervisor (Kubernetes, a shell loop) restarts one that has
-died. The others notice at once (their links end) or within seconds (it says nothing any more), and wait. When all are there,
+died. The others notice at once (their links end) or within seconds (its heartbeats stop), and wait. When all are there,
 they agree: the worker with the most steps broadcasts its variables, and training continues from there. A step in which a worker
 was lost is repeated by the workers that had not finished it.
 """
@@ -50,7 +50,7 @@ class ElasticJob:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[Any]:
-        """The strategy's scope, in which every worker makes variables by itself: one that comes back meets nobody who makes
+        """The strategy's scope, in which every worker creates its variables: a restarted one finds no other that creates
         them. `run` makes them the same."""
         before, self._extended._begins_as_first = self._extended._begins_as_first, False
         try:

@@ -1,4 +1,4 @@
-"""What a gradient looked like when it was sent: reductions between workers send that again, and not what it stands for.
+"""What a gradient looked like when it was sent: reductions between workers send that again, and not what it represents.
 
 The compressor (`compression/memory.py`) leaves an `Encoding` with each gradient that it has encoded and decoded. A gradient
 that is changed afterwards is another tensor, has none, and is reduced as it is. Encoded numbers that may be added (fewer bits)
@@ -14,7 +14,7 @@ from penstock._src.ops.registry import get
 
 
 class Encoding(NamedTuple):
-    """The tensors that stand for a gradient, the function that makes it of them, and whether they may be added instead."""
+    """The tensors that represent a gradient, the function that makes it of them, and whether they may be added instead."""
     parts: list
     decode: Callable[[list], Any]
     linear: bool

@@ -127,7 +127,7 @@ class StrategyExtended:
         raise NotImplementedError(f"{type(self).__name__} must say how it makes variables: _create_variable.")
 
     def variable_created_in_scope(self, v: Any) -> bool:
-        """Whether a variable was made under this strategy."""
+        """Whether a variable was created under this strategy."""
         return v._distribute_strategy is self._container_strategy()
 
     def colocate_vars_with(self, colocate_with_variable: Any) -> Any:
@@ -224,7 +224,7 @@ class StrategyExtended:
             return self._update(var, fn, tuple(args), dict(kwargs or {}), group)
 
     def update_non_slot(self, colocate_with: Any, fn: Any, args: Any = (), kwargs: Any = None, group: bool = True) -> Any:
-        """Runs `fn(*args, **kwargs)` on each of the devices that `colocate_with` stands for."""
+        """Runs `fn(*args, **kwargs)` on each of the devices that `colocate_with` represents."""
         contexts.require_cross(self._container_strategy())
         with self._container_strategy().scope():
             return self._update_non_slot(colocate_with, fn, tuple(args), dict(kwargs or {}), group)

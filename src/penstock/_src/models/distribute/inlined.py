@@ -27,7 +27,7 @@ _HERE = "localhost"                     # the job of devices that were named bef
 
 
 def is_call(opdef: Any) -> bool:
-    """Whether an op does nothing but call one function."""
+    """Whether an op only calls one function."""
     return opdef in rules.inlining.in_place and opdef not in rules.inlining.chooses
 
 
@@ -129,7 +129,7 @@ class Body:
         return results
 
     def _again(self, inputs: list) -> list:
-        """Handles of other tasks, made once more inside of a branch or loop: they do not pass through its switches."""
+        """Handles of other tasks, made again inside of a branch or loop: they do not pass through its switches."""
         out = []
         for t in inputs:
             if id(t) in self._foreign and t.op.opdef.per_session and not t.op.inputs:

@@ -40,7 +40,7 @@ class InputOptions(NamedTuple):
 
 
 def for_each_replica(dataset_fn: Callable[[InputContext], Any], replicas: int) -> Callable[[InputContext], Any]:
-    """A function whose dataset has one element after the other from datasets that are made for each replica."""
+    """A function whose dataset has one element after the other from datasets that are created for each replica."""
     def together(_: InputContext) -> Any:
         made = [dataset_fn(InputContext(replicas, i, replicas)) for i in range(replicas)]
         return DatasetV2.choose_from_datasets(made, DatasetV2.range(replicas).repeat())
@@ -49,7 +49,7 @@ def for_each_replica(dataset_fn: Callable[[InputContext], Any], replicas: int) -
 
 @export("distribute.InputContext")
 class InputContext:
-    """Which of the input pipelines a dataset is made for, and how many replicas it feeds.
+    """Which of the input pipelines a dataset is created for, and how many replicas it feeds.
 
     >>> def dataset_fn(context):
     ...     d = dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
@@ -82,7 +82,7 @@ class InputContext:
 
 @export(v2=["distribute.experimental.ValueContext"])
 class ValueContext:
-    """Which replica a value is made for."""
+    """Which replica a value is created for."""
 
     def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1):
         self._replica_id, self._count = replica_id_in_sync_group, num_replicas_in_sync

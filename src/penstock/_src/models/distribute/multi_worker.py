@@ -166,7 +166,7 @@ class MultiWorkerExtended(MirroredExtended):
 
     def _configure(self, session_config: Any = None, cluster_spec: Any = None, task_type: Any = None,
                    task_id: Any = None) -> None:
-        """Tells the strategy its place, where it was made without TF_CONFIG; a session's configuration is left as it is."""
+        """Tells the strategy its place, where it was created without TF_CONFIG; a session's configuration is left as it is."""
         if cluster_spec is not None and self._server is None:
             self._join(Place(ClusterSpec(cluster_spec), str(task_type), int(task_id or 0)))
             self._set_devices(self._devices)

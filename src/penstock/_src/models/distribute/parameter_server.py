@@ -1,6 +1,6 @@
 """ParameterServerStrategy, between graphs: each worker builds its own graph, and all of them change the same variables.
 
-Variables are on the parameter servers of the cluster, one after the other; everything else is on the worker whose process this
+Variables are on the parameter servers of the cluster, in sequence; everything else is on the worker whose process this
 is. Workers do not wait for each other. The chief (or worker 0) initializes and writes checkpoints. Without a cluster in
 TF_CONFIG, replicas are on the devices of this process and variables on its CPU, as in CentralStorageStrategy.
 """
@@ -73,7 +73,7 @@ class BetweenGraphExtended(OneDeviceExtended):
         return made
 
     def session(self, graph: Any = None, config: Any = None) -> Any:
-        """A session with the cluster, through this task's server, which is started if it is not there yet."""
+        """A session with the cluster, through this task's server, which is started if it does not exist yet."""
         host, _, port = self.cluster.task_address(self.task_type, self.task_id).rpartition(":")
         found = server.serving(host, int(port))
         if found is None:
@@ -148,7 +148,7 @@ def _checked(resolver: Any) -> ClusterResolver:
 
 
 def _extended(strategy: Any, resolver: Any) -> Any:
-    """The extended of a worker of a cluster, or of a process by itself."""
+    """The extended of a worker of a cluster, or of a single process."""
     resolver = _checked(resolver)
     cluster = resolver.cluster_spec()
     alone = not cluster.jobs or set(cluster.jobs) == {"worker"} and cluster.num_tasks("worker") == 1

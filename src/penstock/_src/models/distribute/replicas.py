@@ -41,7 +41,7 @@ class Surroundings:
 
     @contextlib.contextmanager
     def opened(self, reuse: bool) -> Iterator[None]:
-        """Opens it on this thread, which must be a new one. With `reuse`, get_variable finds what was made before."""
+        """Opens it on this thread, which must be a new one. With `reuse`, get_variable finds what was created before."""
         state = context.state
         state.graphs[:] = self._graphs
         for name, value in self._fields.items():

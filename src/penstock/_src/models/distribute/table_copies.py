@@ -1,8 +1,8 @@
 """Copies of lookup tables on workers: a table that is filled once, and that functions on a worker use, is looked up there.
 
-The copy is made when the worker first needs it, from the entries of the table in this process, and again on a worker that was
+It is copied when the worker first needs it, from the entries of the table in this process, and again on a worker that was
 lost and is back. A table that the function of a dataset makes is filled by that function, on the worker. Tables that change
-have no copies: there is one of each, where it was made, and the ops that use it run there.
+have no copies: there is one of each, where it was created, and the ops that use it run there.
 """
 from __future__ import annotations
 

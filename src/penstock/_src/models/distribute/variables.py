@@ -152,7 +152,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return self._changed(lambda copy, x: copy.assign_sub(x, name=name, read_value=read_value), delta, "assign_sub")
 
     def count_up_to(self, limit: int) -> Any:
-        """Not for copies: each would count by itself."""
+        """Not for copies: each would count separately."""
         raise NotImplementedError(f"count_up_to is not supported by {type(self).__name__}.")
 
     def _scattered(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:

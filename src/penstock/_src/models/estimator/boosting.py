@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-_CELLS = 1 << 23                    # of a histogram that is made at once
+_CELLS = 1 << 23                    # of a histogram that is created at once
 
 
 class Ensemble(NamedTuple):

@@ -1,6 +1,6 @@
 """tf.estimator.experimental: hooks that end training when the evaluations say so, in all tasks of a cluster.
 
-The chief inspects the summaries that evaluations have written, and sets a variable; the workers look at that.
+The chief inspects the summaries that evaluations have written, and sets a variable; the workers inspect that.
 """
 from __future__ import annotations
 

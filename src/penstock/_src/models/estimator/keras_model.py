@@ -78,7 +78,7 @@ def _model_fn(model: Any, custom_objects: Any, folder: str) -> Any:
             _compile(copy, model, new_optimizer())
             loss = _loss(copy, labels, weights)
             train_op = _train_op(copy, loss) if mode == ModeKeys.TRAIN else None
-            if mode == ModeKeys.EVAL:                # Keras gives a replica's share of the sum; the mean is reported
+            if mode == ModeKeys.EVAL:                # Keras returns a replica's share of the sum; the mean is reported
                 loss *= tf.distribute.get_strategy().num_replicas_in_sync
             measured = _measured(copy, model) if mode == ModeKeys.EVAL else None
         return EstimatorSpec(mode, predictions, loss, train_op, measured, scaffold=scaffold)

@@ -34,7 +34,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_addresses(jobs: dict[str, Any]) -> None:
-    """ValueError if two tasks have one address, where port 0 stands for any that is free."""
+    """ValueError if two tasks have one address, where port 0 represents any that is free."""
     seen: dict[str, str] = {}
     for job, tasks in jobs.items():
         for i, address in enumerate(tasks):

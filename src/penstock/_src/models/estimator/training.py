@@ -88,7 +88,7 @@ class EvalSpec(collections.namedtuple("EvalSpec", ["input_fn", "steps", "name", 
 
 @export("estimator.train_and_evaluate")
 def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
-    """Trains and evaluates; in a cluster, does what this task has to do. Locally, returns the last metrics and exports.
+    """Trains and evaluates; in a cluster, does the work of this task. Locally, returns the last metrics and exports.
 
     Args:
         estimator: Estimator.

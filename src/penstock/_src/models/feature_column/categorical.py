@@ -131,7 +131,7 @@ class EmbeddingCategoricalColumn(_Keyed, collections.namedtuple(
 
     @property
     def num_buckets(self) -> KeySpace:                         # type: ignore[override]
-        """What stands for the number of rows in the shapes of variables."""
+        """What represents the number of rows in the shapes of variables."""
         return KeySpace(tf.string if self.dtype == tf.string else tf.int64, self.partition_num, self.ev_option)
 
     def transform(self, batch: Batch) -> Any:

@@ -175,7 +175,7 @@ class SharedTable:
         return self.initializer(*args, **kwargs)
 
     def variable(self, shape: Any, dtype: Any, trainable: bool) -> Any:
-        """The table, made if it is not there."""
+        """The table, made if it does not exist."""
         with tf.init_scope(), tf.name_scope(None):
             graph = None if tf.executing_eagerly() else tf.get_default_graph()
             found = self._eager if graph is None else self._graphs.get(graph)

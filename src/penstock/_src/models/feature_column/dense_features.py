@@ -28,7 +28,7 @@ class _Features(Layer):
         return True
 
     def build(self, _: Any) -> None:
-        """Weights are made by the columns when they are first used."""
+        """Weights are created by the columns when they are first used."""
         self.built = True
 
     def _weight(self, column: Any) -> Any:

@@ -38,7 +38,7 @@ def deserialize_feature_columns(configs: Any, custom_objects: Any = None) -> lis
 
 @export("__internal__.feature_column.deserialize_feature_column")
 def deserialize_feature_column(config: Any, custom_objects: Any = None, known: dict[Any, Any] | None = None) -> Any:
-    """The column of a configuration; `known` has those that were made already."""
+    """The column of a configuration; `known` has those that were created already."""
     if isinstance(config, str):
         return config                                       # the key of a raw feature
     known = {} if known is None else known

@@ -1,4 +1,4 @@
-"""Pipelines in plain graphs: stages as functions, each on a device; micro-batches one after the other.
+"""Pipelines in plain graphs: stages as functions, each on a device; micro-batches in sequence.
 
 Every micro-batch gets its own ops in every stage. Control dependencies put the tasks of a stage in the order of the schedule; a
 session runs each device's ops on its own thread, so that stages overlap. The gradients are those of the whole batch.

@@ -23,8 +23,8 @@ class PipelineModel(Model):
     """A Sequential or functional model cut into stages, one on each device, and trained with micro-batches.
 
     A batch is cut into `micro_batches`; stages work on different ones at the same time. Gradients are those of the whole batch,
-    so training follows that of the model itself, but where layers look at a batch as a whole (batch normalization: each
-    micro-batch counts by itself) or draw random numbers. Layers without variables yet make them on their stage's device.
+    so training follows that of the model itself, but where layers inspect a batch as a whole (batch normalization: each
+    micro-batch counts separately) or draw random numbers. Layers without variables yet make them on their stage's device.
 
     >>> model = tf.distribute.experimental.PipelineModel(model, ["/gpu:0", "/gpu:1"], micro_batches=8)
     >>> model.compile("adam", "mse")
@@ -53,7 +53,7 @@ class PipelineModel(Model):
         super().compile(*args, **{**kwargs, "run_eagerly": True})
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        """Runs the stages one after the other."""
+        """Runs the stages in sequence."""
         tensors = nest.flatten(inputs)
         for stage, where in zip(self._training if training else self._inference, self._devices):
             with device(where):
@@ -72,7 +72,7 @@ class PipelineModel(Model):
             self(x)                                         # variables, and what waits for the outputs
         step, parts = self._pipelined(x, y, weights)
         key = tuple((t.dtype, tuple(t.shape)) for t in nest.flatten(parts) if t is not None)
-        step.run(threads=key in self._seen)                 # functions are traced one after the other
+        step.run(threads=key in self._seen)                 # functions are traced in sequence
         self._seen.add(key)
         self.__dict__["last_step"] = step
         found: dict[int, tuple] = {}

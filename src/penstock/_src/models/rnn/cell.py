@@ -179,7 +179,7 @@ def check_inputs(*tensors: Any) -> None:
 
 
 def input_depth(shape: Any) -> int:
-    """The last dimension, which has to be known before variables can be made."""
+    """The last dimension, which must be known before variables can be made."""
     depth = as_shape(shape).as_list()[-1]
     if depth is None:
         raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shape}")

@@ -71,7 +71,7 @@ def _check_list(inputs: Any) -> None:
 
 
 def _batch_size(inputs: Any) -> Any:
-    """The batch size, as a number if it is known; the other dimensions have to be."""
+    """The batch size, as a number if it is known; the other dimensions must be."""
     flat = nest.flatten(inputs)
     first = flat[0]
     if first.shape.ndims == 1:

@@ -60,7 +60,7 @@ class _Wrapper(RNNCell):
             return self.cell.zero_state(batch_size, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the wrapper again; the cell has to be made by the caller."""
+        """The arguments that make the wrapper again; the cell must be made by the caller."""
         inner = {"class_name": type(self.cell).__name__, "config": self.cell.get_config()}
         return {**super().get_config(), "cell": inner}
 

@@ -273,7 +273,7 @@ def _reshape_prepare(known):
 
 
 def _missing_size(source: tuple, dims: list[int]) -> int:
-    """The size that -1 stands for. Where sizes of 0 are requested, the other sizes are matched without them."""
+    """The size that -1 represents. Where sizes of 0 are requested, the other sizes are matched without them."""
     empty = 0 in dims
     rest = math.prod(d for d in dims if d > 0)
     total = math.prod(d for d in source if d > 0 or not empty)
@@ -302,7 +302,7 @@ reshape_op.value(_vector_value)
 @export("reshape", v1=["manip.reshape"])
 @dispatched
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The elements of `tensor` in another shape; one size may be -1, and is worked out.
+    """The elements of `tensor` in another shape; one size may be -1, and is computed.
 
     Args:
         tensor: Tensor of any shape.

@@ -1,4 +1,4 @@
-"""Broadcasting as an operation, and what is made from it: meshgrid, sequence masks, repeats."""
+"""Broadcasting as an operation, and what is created from it: meshgrid, sequence masks, repeats."""
 from __future__ import annotations
 
 from typing import Any

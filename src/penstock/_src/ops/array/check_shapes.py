@@ -179,7 +179,7 @@ def _constraint(x: Tensor, shape: Any, message: str) -> _Constraint:
             raise ValueError(f"{message}.  Tensor {label(x)} specified shape index {i}.  Symbol `...` or `*` for a "
                              "variable number of unspecified dimensions is only allowed as the first entry")
     is_open = bool(symbols) and (symbols[0] is Ellipsis or isinstance(symbols[0], str) and symbols[0] == "*")
-    # A scalar stands for a vector of one element.
+    # A scalar represents a vector of one element.
     return _Constraint(x, is_open, (symbols[1:] if is_open else symbols) or (1,))
 
 

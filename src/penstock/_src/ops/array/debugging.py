@@ -129,7 +129,7 @@ device_index.shape(lambda: ())
 
 @device_index.kernel(device="cpu")
 def _device_index_kernel(*, device_names):
-    """The place of the kind of device in the list; its length if it is not there."""
+    """The place of the kind of device in the list; its length if it does not exist."""
     return torch.tensor(_place("CPU", device_names), dtype=torch.int32)
 
 

@@ -102,7 +102,7 @@ def _reverse_sequence_kernel(input, seq_lengths, *, seq_dim, batch_dim):
     if tuple(seq_lengths.shape) != (dims[batch_dim],):
         raise errors.invalid(f"Length of seq_lengths != input.dims({batch_dim}), ({arrays.show(seq_lengths.shape)} vs. "
                              f"{dims[batch_dim]})")
-    for i, n in enumerate(seq_lengths.tolist() if seq_lengths.is_cpu else ()):       # looking at others would stop the host
+    for i, n in enumerate(seq_lengths.tolist() if seq_lengths.is_cpu else ()):       # inspecting others would stop the host
         if not 0 <= n <= dims[seq_dim]:
             raise errors.invalid(f"seq_lens({i}) = {n} is not in [0, {dims[seq_dim]}], the size of dimension {seq_dim}")
     shape = [1] * rank

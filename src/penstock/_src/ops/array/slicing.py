@@ -228,7 +228,7 @@ def _strided_slice_grad_prepare(known):
 
 
 def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
-    """Which rows a gradient of a slice fills, if it fills whole rows, one after the other."""
+    """Which rows a gradient of a slice fills, if it fills whole rows, in sequence."""
     if any(not t.op.opdef.constant or id(t) in fed for t in op.inputs[:4]):
         return None
     shape, *bounds = [t.op.attrs["value"].reshape(-1).tolist() for t in op.inputs[:4]]

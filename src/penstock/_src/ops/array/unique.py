@@ -306,7 +306,7 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
     """For each index, a row of `depth` values: `on_value` at the index, `off_value` elsewhere.
 
     Args:
-        indices: Integer tensor; an index outside [0, depth) gives a row of `off_value`.
+        indices: Integer tensor; an index outside [0, depth) returns a row of `off_value`.
         depth: Size of the new axis.
         on_value: Value at the index, 1 by default.
         off_value: Value elsewhere, 0 by default.

@@ -223,7 +223,7 @@ def all_reduce(t: Any, group_size: int, group_key: int, instance_key: int, merge
 
 
 def all_gather(t: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Tensor:
-    """The tensors of all members, which have one shape, one after the other along the first dimension."""
+    """The tensors of all members, which have one shape, concatenated along the first dimension."""
     _check(t, group_size, "all_gather")
     return gather_op(t, shape=[0], group_size=group_size, group_key=group_key, instance_key=instance_key,
                      communication_hint=communication_hint)

@@ -117,7 +117,7 @@ def _all(reduction: str, tensors: Any) -> list[Tensor]:
 
 
 def all_sum(tensors: Any) -> list[Tensor]:
-    """The sum of tensors that are on different devices, on each of these. All of the results have to be run together.
+    """The sum of tensors that are on different devices, on each of these. All of the results must be run together.
 
     >>> a, b = nccl_ops.all_sum([on_gpu_0, on_gpu_1])
     """

@@ -152,7 +152,7 @@ class _Placeholder:
 @export("print")
 def print_v2(*inputs: Any, output_stream: Any = None, name: str | None = None, summarize: int | None = 3,
              sep: str = " ", end: str = os.linesep) -> Operation | None:
-    """Prints tensors, strings and structures of them, to stderr by default. In graphs, returns an op that has to be run.
+    """Prints tensors, strings and structures of them, to stderr by default. In graphs, returns an op that must be run.
 
     >>> tf.print("tensors:", x, {2: x * 2}, output_stream=sys.stdout)
     """

@@ -99,7 +99,7 @@ class Body:
 
     @property
     def pure(self) -> bool:
-        """Whether nothing but time tells one order of calls from another: no state, no waiting, no Python."""
+        """Whether the order of calls affects only time: no state, no waiting, no Python."""
         if self._pure is None:
             self._pure = all(o.opdef.foldable or o.outputs and any(o.outputs[0] is t for t in self.function.inputs)
                              for o in self._ops())
@@ -136,7 +136,7 @@ class Body:
         return call
 
     def vectorized(self, ctx: Any) -> Callable | None:
-        """A callable f(ctx, columns) -> columns of the outputs; None if elements have to be called one by one."""
+        """A callable f(ctx, columns) -> columns of the outputs; None if elements must be called one by one."""
         if self._at_once is None:
             self._at_once = self.pure
             if self._at_once:

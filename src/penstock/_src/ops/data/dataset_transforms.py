@@ -17,7 +17,7 @@ AUTOTUNE = -1
 
 
 def parallelism(calls: int) -> int:
-    """How many calls run at a time; as many as there are processors if that is left open."""
+    """How many calls run at a time; one per processor if that is left open."""
     return os.cpu_count() or 1 if calls == AUTOTUNE else calls
 
 

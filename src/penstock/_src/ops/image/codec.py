@@ -230,7 +230,7 @@ def _decode_gif_kernel(contents):
 
 @decode_bmp.kernel
 def _decode_bmp_kernel(contents, *, channels):
-    image = _open(_BMP + _bytes(contents)[len(_BMP):], ("BMP",))         # TensorFlow does not look at the first letters
+    image = _open(_BMP + _bytes(contents)[len(_BMP):], ("BMP",))         # TensorFlow does not inspect the first letters
     return torch.from_numpy(np.array(_pixels(image, channels)))
 
 

@@ -92,7 +92,7 @@ def _points(maps: torch.Tensor, height: int, width: int) -> tuple[torch.Tensor, 
 
 
 def _folded(at: torch.Tensor, size: int, mode: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Coordinates moved into the image by the mode, and which of them stand for a pixel at all."""
+    """Coordinates moved into the image by the mode, and which of them represent a pixel at all."""
     known = torch.isfinite(at)
     at = torch.where(known, at, 0.0)
     if mode == "REFLECT":

@@ -1,6 +1,6 @@
 """Ops for k-means: the first centers, and the nearest center of each point.
 
-Random choices come from the words of a Philox stream, one after the other, so a seed reproduces TensorFlow's choices.
+Random choices come from the words of a Philox stream, in sequence, so a seed reproduces TensorFlow's choices.
 """
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 `Conv2D` slides a filter [height, width, in, out] over a batch of images. Its gradients are the ops
 `Conv2DBackpropInput` (which is also the transposed convolution) and `Conv2DBackpropFilter`; the gradient of each of the
-three is made of the other two. The kernels are one: `_Plan` works out, once per combination of shapes and attributes,
-what ATen's convolution has to be told.
+three is made of the other two. The kernels are one: `_Plan` computes, once per combination of shapes and attributes,
+what ATen's convolution must be told.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Plan:
     dilation: list[int]
     zeros: list[int]
     groups: int
-    extra: list[int] | None              # uneven padding, last axis first, that has to be put on before
+    extra: list[int] | None              # uneven padding, last axis first, that must be put on before
     input: tuple[int, ...]               # with the uneven padding
     filter: tuple[int, ...]
     output: tuple[int, ...]

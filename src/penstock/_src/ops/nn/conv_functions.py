@@ -1,7 +1,7 @@
 """The public functions of convolution: `tf.nn.conv1d` … `conv3d`, transposed, dilated, depthwise and separable ones.
 
 All of them are thin: they bring strides, dilations and paddings into the form that the ops of `conv.py` take.
-Dilated convolutions are one op, since the kernels dilate by themselves; `with_space_to_batch` is there for other ops.
+Dilated convolutions are one op, since the kernels dilate on their own; `with_space_to_batch` is there for other ops.
 """
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def _depthwise(input: Any, filter: Any, strides: Sequence[int], padding: str, ra
 @dispatched
 def depthwise_conv2d(input: Any, filter: Any, strides: Any, padding: str, rate: Any = None, name: str | None = None,
                      data_format: str | None = None, dilations: Any = None) -> Tensor:
-    """A convolution of each channel by itself with `filter` [height, width, in, multiplier]."""
+    """A convolution of each channel separately with `filter` [height, width, in, multiplier]."""
     rate = renamed("dilations", dilations, "rate", rate)
     with name_scope(name, "depthwise", [input, filter]) as scope:
         return _depthwise(input, filter, strides, padding, rate, data_format, scope)
@@ -406,7 +406,7 @@ def depthwise_conv2d(input: Any, filter: Any, strides: Any, padding: str, rate: 
 @dispatched
 def depthwise_conv2d_v2(input: Any, filter: Any, strides: Any, padding: str, data_format: str | None = None,
                         dilations: Any = None, name: str | None = None) -> Tensor:
-    """A convolution of each channel by itself with `filter` [height, width, in, multiplier]."""
+    """A convolution of each channel separately with `filter` [height, width, in, multiplier]."""
     return depthwise_conv2d(input, filter, strides, padding, dilations, name, data_format)
 
 

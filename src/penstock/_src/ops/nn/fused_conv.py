@@ -1,6 +1,6 @@
 """Convolutions of images that are resized and padded by mirrors first, as one op each.
 
-They exist for graphs that were rewritten for inference; the steps are those of the ops they stand for.
+They exist for graphs that were rewritten for inference; the steps are those of the ops they represent.
 """
 from __future__ import annotations
 

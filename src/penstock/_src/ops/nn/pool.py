@@ -1,7 +1,7 @@
 """Pooling: the maximum or the mean of sliding windows, in two and three dimensions, with gradients.
 
 Where the padding of "SAME" is uneven, ATen's ceil mode covers it without a copy (a window may hang over the far edge);
-only stride-one windows of even size have to be padded first. The gradient of the maximum goes to the first largest
+only stride-one windows of even size must be padded first. The gradient of the maximum goes to the first largest
 element of a window, which the kernels find again from the input, as TensorFlow's do.
 """
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Max pooling in a step that trains, on the CPU: the pooling keeps where its maxima were, and its gradient needs nothing else.
 
-What these internal ops stand for: `_MaxPoolPlaces` a MaxPool, with the ReLU before it; `_MaxPoolGradPlaces` the MaxPoolGrad,
+What these internal ops represent: `_MaxPoolPlaces` a MaxPool, with the ReLU before it; `_MaxPoolGradPlaces` the MaxPoolGrad,
 with the ReluGrad and the BiasAddGrad after it. A ReLU and a pooling can change places, for both keep the order of numbers;
 a maximum that the ReLU makes zero has no place, and its gradient goes nowhere. The pooled images themselves are not kept.
-The kernels are those of `kernels/images.py`; where these are not there, the rules in `pool.py` use ATen's.
+The kernels are those of `kernels/images.py`; where these do not exist, the rules in `pool.py` use ATen's.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _max_pool_grad_places_kernel(grad, places, *, ksize, strides, padding, heigh
 
 
 def fuse_grad(op: Any, f: Any, forward: Any) -> Any:
-    """A MaxPoolGrad whose pooling, `forward`, is in the same step; None if these ops cannot stand for them."""
+    """A MaxPoolGrad whose pooling, `forward`, is in the same step; None if these ops cannot represent them."""
     dims = forward.inputs[0].static_dims
     if not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or op.attrs["data_format"] != "NHWC" or \
             dims is None or None in dims[1:3] or op.attrs["ksize"][1] * op.attrs["ksize"][2] >= images.NOWHERE or \

@@ -29,7 +29,7 @@ from penstock._src.ops.state.state import VariableResource
 from penstock._src.ops.state.state_scatter import rounds
 
 _GRADIENTS = ("grad", "delta")
-_LARGE = 1 << 20             # elements of a variable that is updated by itself
+_LARGE = 1 << 20             # elements of a variable that is updated separately
 _TINY = 1 << 16              # elements of one that no compiler needs to see
 
 
@@ -203,7 +203,7 @@ def _on_all_rows(rule: Callable, tensors: list, given: list, grad_at: int, indic
 
 
 def _chosen(compiled: Callable | None, given: list, grad_at: int, attrs: dict) -> updates.Chosen | None:
-    """The compiled rule for these numbers, if there is one: none where a number is a tensor, or complex."""
+    """The compiled rule for these numbers, if any: none where a number is a tensor, or complex."""
     if compiled is None:
         return None
     numbers = given[:grad_at] + given[grad_at + 1:]
@@ -718,7 +718,7 @@ def _ftrl_numbers(lr, l1, l2, *more):
 
 
 def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
-    """Follow the regularized leader: `linear` sums what the gradients ask for, l1 keeps small weights at zero."""
+    """Follow the regularized leader: `linear` sums what the gradients request, l1 keeps small weights at zero."""
     new = accum.addcmul(grad, grad)
     half = not isinstance(lr_power, torch.Tensor) and lr_power == -0.5
     root, old_root = (new.sqrt(), accum.sqrt()) if half else (new.pow(-lr_power), accum.pow(-lr_power))

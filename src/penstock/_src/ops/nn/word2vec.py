@@ -76,7 +76,7 @@ def _check(w_in: torch.Tensor, w_out: torch.Tensor, examples: torch.Tensor, labe
 
 def _descend(w_in: torch.Tensor, w_out: torch.Tensor, examples: torch.Tensor, labels: torch.Tensor, negative: torch.Tensor,
              lr: float) -> None:
-    """A step for each pair, one after the other: towards the label, away from the words that were drawn."""
+    """A step for each pair, in sequence: towards the label, away from the words that were drawn."""
     words = torch.cat([labels[:, None], negative], 1)
     wanted = torch.zeros(words.shape[1])
     wanted[0] = 1

@@ -146,7 +146,7 @@ def _quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str, rou
 @dispatched
 def quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
              round_mode: str = "HALF_AWAY_FROM_ZERO", name: str | None = None) -> Any:
-    """Floats in a range as integers of the quantized type `T`, and the range that they stand for.
+    """Floats in a range as integers of the quantized type `T`, and the range that they represent.
 
     >>> values, low, high = tf.quantization.quantize([0., 1.], 0., 1., tf.quint8)
     """

@@ -1,6 +1,6 @@
-"""Arithmetic on quantized tensors: integers that carry the range of floats they stand for.
+"""Arithmetic on quantized tensors: integers that carry the range of floats they represent.
 
-A value q in the range [low, high] of a type with the integers least … most stands for low + (q - least) * step, with
+A value q in the range [low, high] of a type with the integers least … most represents low + (q - least) * step, with
 low moved so that zero is an integer. Products are computed on integers less their zero, in double precision, which
 holds every sum of 32-bit products of reasonable length exactly.
 """
@@ -35,7 +35,7 @@ def _filled_ranges(**ranges: np.float32) -> None:
 
 
 def zero_of(low: np.float32, high: np.float32, dtype: Any) -> int:
-    """The integer that stands for 0.0."""
+    """The integer that represents 0.0."""
     least, most = limits(dtype)
     if low == high:
         return least

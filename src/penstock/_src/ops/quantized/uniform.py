@@ -147,7 +147,7 @@ def _dot_kernel(lhs, rhs, lhs_scales, lhs_zero_points, rhs_scales, rhs_zero_poin
 
 
 def _eight_bits(x: torch.Tensor) -> torch.Tensor:
-    """What the rows of a matrix stand for after quantization to eight bits, each in the range of its values and zero."""
+    """What the rows of a matrix represent after quantization to eight bits, each in the range of its values and zero."""
     if not x.numel():
         return x.double()
     low, high = x.amin(1, keepdim=True).clamp(max=0).double(), x.amax(1, keepdim=True).clamp(min=0).double()

@@ -164,7 +164,7 @@ def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node
 
 
 def int_range(minval: torch.Tensor, maxval: torch.Tensor) -> tuple[int, int]:
-    """The bounds of a uniform draw of integers, each of which has to be a scalar."""
+    """The bounds of a uniform draw of integers, each of which must be a scalar."""
     for name, bound in (("minval", minval), ("maxval", maxval)):
         if bound.dim():
             raise errors.invalid(f"{name} must be 0-D, got shape {list(bound.shape)}")
@@ -445,7 +445,7 @@ def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.d
 @dispatched
 def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
                    seed: int | None = None, name: str | None = None) -> Tensor:
-    """Uniform random numbers in [minval, maxval); for integer types `maxval` has to be given.
+    """Uniform random numbers in [minval, maxval); for integer types `maxval` must be given.
 
     Args:
         shape: Sizes: a list or an integer vector.

@@ -1,4 +1,4 @@
-"""Random numbers that depend on nothing but a seed given with the call: the same seed produces the same numbers.
+"""Random numbers that depend only on a seed given with the call: the same seed produces the same numbers.
 
 They are those that TensorFlow returns. The seed, a pair of integers, is scrambled into a Philox stream.
 """

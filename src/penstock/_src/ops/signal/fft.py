@@ -2,7 +2,7 @@
 
 Complex transforms keep their shape. Real ones (RFFT, IRFFT) take the transform's length as an input, hold only the
 frequencies 0 to n // 2 of the last dimension, and cut off what their input has beyond the length. Gradients are again
-transforms; frequencies that stand for two (themselves and their negatives) count twice.
+transforms; frequencies that represent two (themselves and their negatives) count twice.
 """
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _points(fft_length: Tensor, dtype: Any) -> Any:
 
 
 def _weights(fft_length: Tensor, paired: float, dtype: Any) -> Tensor:
-    """A vector over frequencies: `paired` for those that stand for two, 1 for frequency 0 and for n / 2."""
+    """A vector over frequencies: `paired` for those that represent two, 1 for frequency 0 and for n / 2."""
     lengths = constant_value(fft_length)
     if lengths is not None:
         n = int(lengths[-1])

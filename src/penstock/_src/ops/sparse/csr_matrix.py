@@ -1,7 +1,7 @@
 """Sparse matrices as values (dtype variant): one matrix, or a batch of them, stored row by row.
 
 At run time a matrix is a `CSRMatrix`: the places and values of its elements in row-major order. Row pointers, which the name of
-the ops comes from, are computed where they are asked for. The dense shape is not a part of the static type of a variant;
+the ops comes from, are computed where they are requested. The dense shape is not a part of the static type of a variant;
 `matrix_dims` follows the ops that made a matrix to find it.
 """
 from __future__ import annotations

@@ -235,7 +235,7 @@ def _to_variant_kernel(rt_nested_splits, rt_dense_values, *, batched_input):
 
 @from_variant_op.kernel
 def _from_variant_kernel(encoded_ragged, *, input_ragged_rank, output_ragged_rank, Tvalues, Tsplits):
-    if isinstance(encoded_ragged, EncodedRagged):            # one variant, by itself
+    if isinstance(encoded_ragged, EncodedRagged):            # a single variant
         encoded_ragged = _vector([encoded_ragged]).reshape(())
     items = encoded_ragged.ravel().tolist()
     for e in items:

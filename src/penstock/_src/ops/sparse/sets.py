@@ -96,7 +96,7 @@ class _Sets:
 
     @staticmethod
     def sparse(indices: torch.Tensor, values: Any, shape: torch.Tensor, validate: bool) -> _Sets:
-        """Of a sparse tensor; its indices have to be in bounds, and in order where that is requested."""
+        """Of a sparse tensor; its indices must be in bounds, and in order where that is requested."""
         dims = sparse.check(indices, values, shape)
         if len(dims) < 2:
             raise errors.invalid(f"Shape {arrays.show(dims)} has rank {len(dims)} < 2")

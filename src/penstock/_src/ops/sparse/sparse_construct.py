@@ -22,7 +22,7 @@ from penstock.compat import v1 as tf
 
 @export(v1=["sparse.placeholder", "sparse_placeholder"])
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor that has to be fed, with a SparseTensorValue or a triple of arrays.
+    """A sparse tensor that must be fed, with a SparseTensorValue or a triple of arrays.
 
     >>> x = tf.sparse.placeholder(tf.float32)
     """
@@ -127,7 +127,7 @@ def _is_whole(indices: torch.Tensor, dims: list[int], values: Any) -> bool:
 
 
 _SHORT = 256            # elements of a vector that Python compares faster than torch
-_FEW = 32               # positions that Python works out faster than torch
+_FEW = 32               # positions that Python computes faster than torch
 
 
 def _put_few(out: torch.Tensor, indices: torch.Tensor, dims: list[int], values: torch.Tensor) -> bool:

@@ -97,7 +97,7 @@ def _cross_hashed_kernel(indices, values, shapes, dense_inputs, num_buckets, str
 
 
 def _codes(values: Any, key: tuple | None, is_sparse: bool) -> np.ndarray:
-    """A hash per feature. Integers of sparse inputs are hashed by four bytes, those of dense ones stand for themselves."""
+    """A hash per feature. Integers of sparse inputs are hashed by four bytes, those of dense ones represent themselves."""
     if arrays.is_torch(values):
         if key is None and not is_sparse:
             return values.cpu().numpy().view(np.uint64)

@@ -34,7 +34,7 @@ class SparseTensorsMap:
         return handles
 
     def take(self, handles: list[int]) -> list[tuple]:
-        """Takes out what the handles stand for: all of them, or none if one is not there."""
+        """Takes out what the handles represent: all of them, or none if one does not exist."""
         with self._lock:
             for h in handles:
                 if h not in self._items:

@@ -177,7 +177,7 @@ class CriticalSection:
             return nest.map_structure(_same, result)
 
     def _in_graph(self, lock: Operation) -> Tensor:
-        """The handle; in functions that are traced eagerly, what stands for it there."""
+        """The handle; in functions that are traced eagerly, what represents it there."""
         return lock.inputs[0] if hasattr(self._handle, "_value") else self._handle
 
     def _note(self, made: list[Operation], lock: Operation, exclusive: bool) -> None:

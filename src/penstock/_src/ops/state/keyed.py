@@ -2,7 +2,7 @@
 
 The names of the ops for making, initializing and gathering are DeepRec's. The gradient of a gather is IndexedSlices whose
 indices are keys. An optimizer applies it in one of two ways: by the name of its rule, which the table runs in one pass
-(`KvResourceSparseApply`); or on a copy of the rows, which takes the place of a variable (`KvResourceRows`) and is written back
+(`KvResourceSparseApply`); or on a copy of the rows, which replaces a variable (`KvResourceRows`) and is written back
 (`KvResourcePutRows`), so that every optimizer works on keyed rows.
 """
 from __future__ import annotations

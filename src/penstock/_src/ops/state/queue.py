@@ -24,7 +24,7 @@ _TYPES = "component_types: list(type) >= 1, shapes: list(shape) >= 0 = [], capac
 
 
 def shared(ctx: Any, node: Any, container: str, shared_name: str, kind: type, make: Callable[[str], Any]) -> Any:
-    """The resource that a node names, by its shared_name or its own name; `make` makes it when it is not there."""
+    """The resource that a node names, by its shared_name or its own name; `make` makes it when it does not exist."""
     name = shared_name or node.name
     if node.graph is None and not shared_name:            # eager, and private
         return make(name)

@@ -1,7 +1,7 @@
 """Values that stay in a session between steps, under handles: tf.get_session_handle and related functions.
 
 GetSessionHandle keeps its input as a resource of the session and returns a name for it. A fetch of that name is a
-TensorHandle, which can be fed in place of a value, evaluated, or used by name with `get_session_tensor`. The value goes
+TensorHandle, which can be fed instead of a value, evaluated, or used by name with `get_session_tensor`. The value goes
 with the last TensorHandle, unless its raw handle was taken.
 """
 from __future__ import annotations

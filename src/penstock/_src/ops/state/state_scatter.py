@@ -71,7 +71,7 @@ def _rounds_between(rows: Any) -> bool:
 
 
 def _add_in_turn(table: torch.Tensor, flat: torch.Tensor, rows: torch.Tensor, how: str) -> None:
-    """Adds rows one after the other, rounding each time, as TensorFlow does."""
+    """Adds rows in sequence, rounding each time, as TensorFlow does."""
     for group in rounds(flat):
         indexing.write_rows(table, flat[group], rows[group], how)
 

@@ -73,7 +73,7 @@ class TensorArray:
         return new
 
     def mark_used(self) -> None:
-        """Says that the result is left alone on purpose; nothing warns here."""
+        """Declares that the result is left alone on purpose; nothing warns here."""
 
     def _after(self, flow: Any) -> TensorArray:
         return self if flow is None else self._with_flow(flow)

@@ -116,7 +116,7 @@ def _show(dims: tuple) -> str:
 
 @functools.lru_cache(maxsize=128)
 def _parser(columns: tuple[Column, ...]) -> ExampleParser:
-    """One parser for all ops that ask for the same: it remembers what rows look like."""
+    """One parser for all ops that request the same: it remembers what rows look like."""
     return ExampleParser(columns)
 
 

@@ -27,7 +27,7 @@ def _is_ragged(value: Any) -> bool:
 
 
 def _dense_or_ragged(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """A tensor or a ragged tensor from anything that stands for one."""
+    """A tensor or a ragged tensor from anything that represents one."""
     if hasattr(value, "row_splits") and not hasattr(value, "with_values"):         # a RaggedTensorValue
         return _ragged_tensor().from_row_splits(_dense_or_ragged(value.values, dtype), value.row_splits)
     if _is_ragged(value):

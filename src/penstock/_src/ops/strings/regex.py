@@ -79,7 +79,7 @@ def _matched(input: Any, pattern: bytes) -> torch.Tensor:
 @export("strings.regex_replace", v1=["regex_replace"])
 @dispatched
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Tensor:
-    """Strings with the matches of `pattern` replaced; ``\\1`` in `rewrite` stands for the first group.
+    """Strings with the matches of `pattern` replaced; ``\\1`` in `rewrite` represents the first group.
 
     >>> tf.strings.regex_replace("Text with tags.<br /><b>contains html</b>", "<[^>]+>", " ")
     """

@@ -33,7 +33,7 @@ def _check_replacement(char: int) -> None:
 
 
 def _decoded_rows(input: np.ndarray, encoding: str, policy: str, char: int, control: bool, dtype: Any) -> tuple:
-    """Row splits, code points and byte positions of all strings, one after the other."""
+    """Row splits, code points and byte positions of all strings, in sequence."""
     _check_replacement(char)
     unicode_text.encoding_name(encoding)
     values, starts, sizes = [], [], [0]

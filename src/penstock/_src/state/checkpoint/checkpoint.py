@@ -66,7 +66,7 @@ def add_variable(trackable: Any, name: str, shape: Any = None, dtype: Any = dtyp
 
 
 class TrackableSaver:
-    """Saves and restores what is reached from a root. In graphs, the ops are made once and used again."""
+    """Saves and restores what is reached from a root. In graphs, the ops are created once and used again."""
 
     def __init__(self, graph_view: ObjectGraphView):
         self._graph_view = graph_view

@@ -41,7 +41,7 @@ class NoRestoreSaveable(SaveableObject):
 
 
 class PythonStateSaveable(SaveableObject):
-    """State of Python that is saved as a string: asked for when a save begins, given back when a restore does."""
+    """State of Python that is saved as a string: requested when a save begins, given back when a restore does."""
 
     def feed_dict_additions(self) -> dict[Any, Any]:
         """Feeds for the ops that save it."""

@@ -112,7 +112,7 @@ class CheckpointView:
     def match(self, obj: Any) -> dict:
         """The object of a program for each object of the checkpoint that has one in the same place.
 
-        ValueError if one object of the checkpoint would stand for several.
+        ValueError if one object of the checkpoint would represent several.
         """
         matched = {0: obj}
         todo = [(0, obj)]

@@ -255,7 +255,7 @@ class Restore:
         self._unmatched.expect_partial = value
 
     def new_restore_ops(self, ops: list) -> None:
-        """Takes note of ops that were made by a restore on creation."""
+        """Takes note of ops that were created by a restore on creation."""
         self.restore_ops.extend(ops)
         if self.new_restore_ops_callback is not None:
             self.new_restore_ops_callback(ops)
@@ -391,7 +391,7 @@ class CheckpointLoadStatus:
         return self
 
     def assert_nontrivial_match(self) -> CheckpointLoadStatus:
-        """AssertionError if nothing but the root was found in the checkpoint."""
+        """AssertionError if only the root was found in the checkpoint."""
         for obj in self._graph_view.list_objects():
             self._checkpoint.all_python_objects[id(obj)] = obj
         if len(self._checkpoint.object_by_proto_id) <= 1:
@@ -419,7 +419,7 @@ class CheckpointLoadStatus:
         _session(session).run(initializers)
 
     def expect_partial(self) -> CheckpointLoadStatus:
-        """Says that it is all right if part of the checkpoint is not used."""
+        """Declares that it is all right if part of the checkpoint is not used."""
         self._checkpoint.expect_partial = True
         return self
 

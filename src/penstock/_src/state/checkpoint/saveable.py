@@ -26,7 +26,7 @@ _REFERENCES = ("Variable", "VariableV2", "AutoReloadVariable")
 
 
 def set_cpu0(device_string: str) -> str:
-    """A device string with the CPU in place of its device."""
+    """A device string with the CPU instead of its device."""
     return DeviceSpecV2.from_string(device_string or "").replace(device_type="CPU", device_index=0).to_string()
 
 
@@ -53,7 +53,7 @@ class SaveSpec:
 class SaveableObject:
     """Something that is saved as one or several tensors. Subclasses define `restore`.
 
-    One that reads the checkpoint itself defines `restore_from(prefix)` in place of it: it returns the op that does.
+    One that reads the checkpoint itself defines `restore_from(prefix)` instead of it: it returns the op that does.
     """
 
     def __init__(self, op: Any, specs: list[SaveSpec], name: str):

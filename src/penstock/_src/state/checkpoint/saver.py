@@ -98,7 +98,7 @@ class Saver:
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
         self._object_restore_saver: Any = None
         self._writing: _Writing | None = None
-        self._saving = threading.RLock()                 # threads that share a saver save one after the other
+        self._saving = threading.RLock()                 # threads that share a saver save in sequence
         if context.executing_eagerly():
             self._next_checkpoint_time = clock.steady() + keep_checkpoint_every_n_hours * 3600
         elif not defer_build:

@@ -44,7 +44,7 @@ class EmbeddingVariable(BaseResourceVariable):
             raise ValueError(f"Keys must be int32, int64 or string, got {self._key_dtype.name}")
         self._config, self._trainable = config, trainable
         self.static_dims: tuple | None = (None, config.dim)
-        self.slots: dict[str, float] = {}          # the slots that optimizers asked for, and what they begin with
+        self.slots: dict[str, float] = {}          # the slots that optimizers requested, and what they begin with
         with init_scope():
             self._in_graph_mode = not context.executing_eagerly()
             self._graph_key = context.current_graph()
@@ -228,7 +228,7 @@ class KeyedSaveable(SaveableObject):
 
 
 def _specs(variable: EmbeddingVariable, name: str, incremental: bool) -> list[SaveSpec]:
-    """The tensors of one table. In eager mode they are made when they are saved, all by one op."""
+    """The tensors of one table. In eager mode they are created when they are saved, all by one op."""
     stem, types = f"{name}-delta-" if incremental else f"{name}-", (None, variable.dtype, dtypes.int64, dtypes.int64,
                                                                    variable.dtype, dtypes.string, None)
     if variable._in_graph_mode:

@@ -64,7 +64,7 @@ def convert_variables_to_constants_v2_as_graph(func: Any, lower_control_flow: bo
 
 
 def _value(captured: Any) -> Any:
-    """The value that a captured tensor stands for: of a handle, its variable's; None for other resources."""
+    """The value that a captured tensor represents: of a handle, its variable's; None for other resources."""
     resource = getattr(captured, "_value", None)
     if isinstance(resource, VariableResource):
         return get("ReadVariableOp")(captured, dtype=resource.dtype)
@@ -72,7 +72,7 @@ def _value(captured: Any) -> Any:
 
 
 def _copied(target: FuncGraph, wanted: list[Tensor], known: dict[int, Tensor], prefix: str) -> list[Tensor]:
-    """Copies the ops that tensors need into `target`; `known` has what stands for their inputs, and gets the results."""
+    """Copies the ops that tensors need into `target`; `known` has what represents their inputs, and gets the results."""
     ops: dict[int, Operation] = {}
     for op in needed(wanted, [], set(known)):
         inputs = [known[id(t)] for t in op.inputs]

@@ -51,7 +51,7 @@ class RestoredResource(Trackable):
 
     @property
     def resource_handle(self) -> Any:
-        """The handle; made when it is first asked for."""
+        """The handle; made when it is first requested."""
         if self._handle is None:
             self._handle = self._create_resource()         # type: ignore[attr-defined]
         return self._handle
@@ -72,7 +72,7 @@ class RestoredOptimizer(AutoTrackable):
     _slots: dict[tuple[int, str], Any]
 
     def __init__(self) -> None:
-        self.__dict__["_slots"] = {}                   # not an attribute that is tracked: checkpoints know slots by themselves
+        self.__dict__["_slots"] = {}                   # not an attribute that is tracked: checkpoints know slots on their own
 
     def get_slot_names(self) -> list[str]:
         """The names of its slots."""
@@ -117,7 +117,7 @@ class SignatureMap(Trackable, Mapping):
 
 @contextlib.contextmanager
 def _whole(export_dir: str) -> Iterator[None]:
-    """DataLossError for a model whose parts do not fit each other: it names functions, nodes or fields that are not there."""
+    """DataLossError for a model whose parts do not fit each other: it names functions, nodes or fields that do not exist."""
     try:
         yield
     except (KeyError, IndexError, AttributeError) as e:

@@ -64,7 +64,7 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     if not isinstance(obj, Trackable):
         raise ValueError(f"Expected a Trackable object for export, got {obj}.")
     with init_scope(), context.exporting():
-        functions = obj._list_functions_for_serialization(None)        # once: looking at attributes may make functions
+        functions = obj._list_functions_for_serialization(None)        # once: inspecting attributes may make functions
         wanted = _canonical(signatures if signatures is not None else _found_signature(obj, functions))
         _Saving(obj, paths.as_text(export_dir), wanted, functions).run()
 
@@ -173,7 +173,7 @@ class _Saving:
         self._number: dict[int, int] = {}
         self._constants: dict[int, str] = {}
         self._slot_references: dict[int, list[tuple[str, int, int]]] = {}      # of optimizers: name, variable, slot
-        self._functions: dict[int, dict] = {id(root): functions}       # of each object, asked for once
+        self._functions: dict[int, dict] = {id(root): functions}       # of each object, requested once
         self._assets: dict[str, str] = {}
         self._graph = Graph()
         self._proto = SavedObjectGraph()
@@ -482,7 +482,7 @@ def _input_signature(c: ConcreteFunction) -> tuple:
 
 
 def _specs(structure: Any) -> Any:
-    """Specs in place of the tensors of a structure."""
+    """Specs instead of the tensors of a structure."""
     flat = []
     for x in nest.flatten(structure):
         if isinstance(x, Tensor):

@@ -53,7 +53,7 @@ class RestoredConcreteFunction(ConcreteFunction):
 
 
 def _with_tensors(structure: Any, tensors: list) -> Any:
-    """Tensors in place of the specs of a structure."""
+    """Tensors instead of the specs of a structure."""
     flat, rest = [], iter(tensors)
     for x in nest.flatten(structure, expand_composites=True):
         flat.append(next(rest) if isinstance(x, TypeSpec) else x)
@@ -102,7 +102,7 @@ class RestoredFunction(Function):
         return self._fitting(args, kwargs)()
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> Any:
-        """The concrete function that takes these arguments; TensorSpecs may stand for tensors."""
+        """The concrete function that takes these arguments; TensorSpecs may represent tensors."""
         if not args and not kwargs and len(self._concrete) == 1:
             return self._concrete[0]
         given = self._bind(args, kwargs)

@@ -41,7 +41,7 @@ def initialize_resources(resource_list: list, name: str = "init") -> Any:
 
 
 def report_uninitialized_resources(resource_list: list | None = None, name: str = "report_uninitialized_resources") -> Any:
-    """The names of those that are not there, as a string vector."""
+    """The names of those that do not exist, as a string vector."""
     found = shared_resources() + local_resources() if resource_list is None else resource_list
     with name_scope(name), device("/cpu:0"):
         if not found:

@@ -119,7 +119,7 @@ class VariableScope:
                      use_resource: Any = None, custom_getter: Any = None, constraint: Any = None,
                      synchronization: Any = VariableSynchronization.AUTO,
                      aggregation: Any = VariableAggregation.NONE) -> Any:
-        """The variable `name` under this scope, from `var_store`, made when it is not there."""
+        """The variable `name` under this scope, from `var_store`, made when it does not exist."""
         given = dict(locals())
         for k in ("self", "var_store", "name"):
             del given[k]
@@ -260,8 +260,8 @@ class variable_scope:
         regularizer: Regularizer for variables in the scope that are given none.
         caching_device: Device that keeps a copy for readers.
         partitioner: Function of shape and dtype that divides the variable into parts.
-        custom_getter: Function called in place of the getter, with the getter as first argument.
-        reuse: True: variables must exist. `tf.AUTO_REUSE`: they are made when they do not exist. None: as in the scope
+        custom_getter: Function called instead of the getter, with the getter as first argument.
+        reuse: True: variables must exist. `tf.AUTO_REUSE`: they are created when they do not exist. None: as in the scope
             around.
         dtype: Type of variables for which none is given.
         use_resource: True for a resource variable, False for a reference variable, None for the default of the scope.
@@ -308,7 +308,7 @@ class variable_scope:
         return scope
 
     def _first(self, stack: contextlib.ExitStack) -> VariableScope:
-        """Enters for the first time: works out the names, and keeps them for the next time."""
+        """Enters for the first time: computes the names, and keeps them for the next time."""
         wanted = self._name_or_scope
         if wanted is not None and not isinstance(wanted, (VariableScope, str)):
             raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")
@@ -374,7 +374,7 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         partitioner: Function of shape and dtype that divides the variable into parts.
         validate_shape: If False, the variable may have a shape that is not known.
         use_resource: True for a resource variable, False for a reference variable, None for the default of the scope.
-        custom_getter: Function called in place of the getter, with the getter as first argument.
+        custom_getter: Function called instead of the getter, with the getter as first argument.
         constraint: Function applied to the variable after each update.
         synchronization: When replicas synchronize the variable, under `tf.distribute`.
         aggregation: How replicas combine their updates, under `tf.distribute`.

@@ -60,7 +60,7 @@ class VariableStore:
         self._store_eager_variables = False
 
     def get(self, name: str, custom_getter: Any = None, **settings: Any) -> Any:
-        """The variable `name`, by way of the custom getter if there is one."""
+        """The variable `name`, by way of the custom getter if any."""
         if custom_getter is not None and not callable(custom_getter):
             raise ValueError(f"Passed a custom_getter which is not callable: {custom_getter}")
         with init_scope():
@@ -165,7 +165,7 @@ class VariableStore:
     # -- variables in parts -------------------------------------------------------------------------------------------
     def get_partitioned(self, name: str, partitioner: Any, shape: Any = None, dtype: Any = dtypes.float32,
                         initializer: Any = None, reuse: Any = None, **settings: Any) -> PartitionedVariable:
-        """The partitioned variable `name`, made by `partitioner` when it is not there."""
+        """The partitioned variable `name`, made by `partitioner` when it does not exist."""
         dtype = dtypes.as_dtype(dtype)
         if name in self._vars:
             raise ValueError("A partitioner was provided, but an unpartitioned version of the variable was found: "
@@ -240,7 +240,7 @@ def _accepts(function: Any, name: str) -> bool:
 
 
 def _initial_value(initializer: Any, shape: TensorShape, dtype: Any, partition_info: Any) -> tuple[Any, Any]:
-    """What to return to tf.Variable: a value or a function without arguments, and the dtype to ask for."""
+    """What to return to tf.Variable: a value or a function without arguments, and the dtype to request."""
     if not callable(initializer):
         return initializer, None
     if inspect.isclass(initializer):

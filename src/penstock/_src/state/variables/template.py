@@ -15,7 +15,7 @@ from penstock._src.graph.trackable import Trackable
 from penstock._src.state.variables.scope import close_subscopes, pure_variable_scope, unique_name, variable_scope
 from penstock._src.state.variables.store import AUTO_REUSE, EagerVariableStore, current_store
 
-_FRAMES = 6        # frames of the place where a template was made that an error shows
+_FRAMES = 6        # frames of the place where a template was created that an error shows
 
 
 @export(v1=["make_template"])
@@ -77,7 +77,7 @@ class Template(Trackable):
             return self._guarded(args, kwargs)
 
     def _guarded(self, args: tuple, kwargs: dict) -> Any:
-        """Calls the function; an error also says where the template was made."""
+        """Calls the function; an error also says where the template was created."""
         try:
             return self._call_func(args, kwargs)
         except Exception as e:
@@ -172,7 +172,7 @@ class Template(Trackable):
 
 
 class EagerTemplate(Template):
-    """A template in eager mode: it keeps its variables in a store, that of the template around it if there is one."""
+    """A template in eager mode: it keeps its variables in a store, that of the template around it if any."""
 
     def __init__(self, *args: Any):
         if not context.executing_eagerly():

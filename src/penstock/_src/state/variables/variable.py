@@ -309,7 +309,7 @@ Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
 def _variable_to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """The value of a variable; subclasses of libraries that have none of ours register a conversion of their own."""
+    """The value of a variable; subclasses of libraries that have none of ours register a conversion."""
     read = getattr(value, "_dense_var_to_tensor", None)
     return NotImplemented if read is None else read(dtype=dtype, name=name, as_ref=as_ref)
 

@@ -139,7 +139,7 @@ def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Calla
 
 
 def _where_it_fits(near: Callable, there: Callable, repeated: int) -> Callable:
-    """For kernels that repeat a value to a shape: many booleans are made on the device, which is where a mask is used."""
+    """For kernels that repeat a value to a shape: many booleans are created on the device, which is where a mask is used."""
     def call(*args: Any, **kw: Any) -> Any:
         value, dims = args[repeated], args[1 - repeated]
         large = isinstance(value, torch.Tensor) and value.dtype is torch.bool and int(to_host(dims).prod()) > _MANY

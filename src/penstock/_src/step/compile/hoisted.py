@@ -1,7 +1,7 @@
 """Work that depends on variables alone is done once, and again only after a variable has changed.
 
 A step of inference computes the same from its weights in every run: filters with the factors of a batch norm folded in, casts,
-transposes, and the arrangement of filters that oneDNN's kernels want. Such ops become a program of their own. Its results are
+transposes, and the arrangement of filters that oneDNN's kernels want. Such ops become a separate program. Its results are
 kept while all variables that it reads hold the tensors that they held when it ran, and are fed to the program of the other ops.
 
 While the results are kept, so are the tensors of the variables: an update then replaces them instead of writing into them

@@ -34,7 +34,7 @@ def sources_of(op: Node) -> Sequence[Value] | None:
 def find_numbers(sources: Iterable[tuple[Value, Sequence[Value]]], from_outside: Callable[[Value], bool]) -> set[int]:
     """The ids of the tensors that are numbers in a loop, of pairs of tensors and what each is made of, or is one of.
 
-    Numbers are made from numbers, from constants, and from what comes into the loop.
+    Numbers are created from numbers, from constants, and from what comes into the loop.
     """
     given = {id(t): made_of for t, made_of in sources if may_be_number(t)}
     found = set(given)

@@ -229,7 +229,7 @@ class Writer:
         return bound
 
     def _check_numbers(self, op: Node) -> None:
-        """A statement that fails if the op gave a NaN; it stands for the op, so that the error names it."""
+        """A statement that fails if the op gave a NaN; it represents the op, so that the error names it."""
         given = [self.names[id(t)] for t in op.outputs if t.dtype.is_floating and id(t) in self.names and id(t) not in self.fed
                  and not t.dtype._is_ref_dtype]
         if given:

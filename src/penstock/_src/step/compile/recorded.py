@@ -91,7 +91,7 @@ class Recorded(Program):
         self.shared: Program | None = None           # the recording, for steps that run at once
         self._holds_for: tuple = ()
         self._held = list(self._variables.values())
-        self._seen: list[Any] = [lambda: None for _ in self._held]       # their values when they were last looked at
+        self._seen: list[Any] = [lambda: None for _ in self._held]       # their values when they were last inspected
         self._constants: list[tuple[str, Any, torch.Tensor]] = []     # variables with their values in the recording
         self._changes: collections.Counter[str] = collections.Counter()
 
@@ -158,7 +158,7 @@ class Recorded(Program):
         if None in shapes or took > longest or sum(v.read().nbytes for v in self._variables.values()) > _LARGEST:
             return results
         try:
-            self._holds_for = shapes                 # before the recording is published: other threads look at both
+            self._holds_for = shapes                 # before the recording is published: other threads inspect both
             self._record(ctx, feeds)
         except Exception as e:
             self.alone = self.shared = None

@@ -5,7 +5,7 @@ constants, unless it looks into a tensor. So the run that is written down works 
 (`Traced`) and on stand-ins for the variables (ops/state/stand_in.py), whose memory is not touched. If it ends, the same
 calls are right for every other feed of the same shapes; if a kernel wants to see a value, it is called as it is between the
 other calls, or there is no recording. Kernels that draw random numbers are called as they are, too; while a run is recorded and
-tried, zeros stand for what they draw, so that streams of random numbers stay where they are.
+tried, zeros represent what they draw, so that streams of random numbers stay where they are.
 
 What becomes of a recording: step/compile/recorded.py.
 """
@@ -104,7 +104,7 @@ class Recorder(TorchDispatchMode):
 
     def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None,
                  fixed: bool = False) -> Any:
-        """Notes what was done to a variable; returns what stands for the value that it gave. A `fixed` one is only read."""
+        """Notes what was done to a variable; returns what represents the value that it gave. A `fixed` one is only read."""
         if fixed:
             raise Changes(variable)
         made = None if value is None else Traced(value)
@@ -114,7 +114,7 @@ class Recorder(TorchDispatchMode):
     changes = Changes
 
     def opaque(self, name: str, kernel: Callable, kind: Any) -> Callable:
-        """A kernel of one of the kinds of step/compile/program.py, to be called in place of it while a run is recorded."""
+        """A kernel of one of the kinds of step/compile/program.py, to be called instead of it while a run is recorded."""
         return {"updates": self._update, "draws": self._draw, "calls": self._call, "computes": self._compute}[kind.kind](
             name, kernel, kind)
 
@@ -203,7 +203,7 @@ class Recorder(TorchDispatchMode):
 
 
 def _replaced(value: Any, by: Callable) -> Any:
-    """Nested lists with other things in place of the variables' stand-ins."""
+    """Nested lists with other things instead of the variables' stand-ins."""
     if isinstance(value, (list, tuple)):
         return type(value)([_replaced(v, by) for v in value])
     return by(value) if hasattr(value, "copy_in") else value

@@ -133,7 +133,7 @@ class Replay:
         return name
 
     def _value(self, value: Any) -> str:
-        """What stands for a value in the source: its name, a literal, or the name of a constant."""
+        """What represents a value in the source: its name, a literal, or the name of a constant."""
         if id(value) in self.names:
             return self.names[id(value)]
         if value is None or type(value) in (bool, int, str) or type(value) is float and math.isfinite(value):

@@ -6,8 +6,8 @@
       %all : (Tensor, Tensor[]) = prim::TupleConstruct(%t2, %given)
       return (%all)
 
-Tensors come in one list, which is given back. Whoever drops a tensor that only Python has besides needs Python's lock for that:
-without the list, a script would ask for the lock at the last use of each.
+Tensors come in one list, which is given back. Dropping a tensor that only Python refers to requires Python's lock:
+without the list, a script would request the lock at the last use of each.
 """
 from __future__ import annotations
 

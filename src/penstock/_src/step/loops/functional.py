@@ -51,7 +51,7 @@ class _Loop(BlockWriter):
         self.identity = get("Identity")
         self.place: dict[Node, int] = {}
         self._kept: list = []                      # bodies: ids of their tensors stay theirs
-        # ops of sums over all iterations, with what adds up in place of the addition, and None for those that need not run
+        # ops of sums over all iterations, with what adds up instead of the addition, and None for those that need not run
         self.sums: dict[Node, tuple[str, outer_sum.Found] | None] = {}
 
     def program(self) -> Program:

@@ -43,7 +43,7 @@ def improve_loops(step: StepGraph) -> None:
     users = step.users()
     for frame in inner:
         looping = Looping(step, frame, users)
-        for op in reversed([op for op in step.ops if frames.of.get(op) is frame]):      # rules may look at what is before
+        for op in reversed([op for op in step.ops if frames.of.get(op) is frame]):      # rules may inspect what is before
             if op.opdef in rules.loops.improve:
                 rules.loops.improve[op.opdef](op, looping)
         looping.finish()

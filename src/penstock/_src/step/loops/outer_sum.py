@@ -123,7 +123,7 @@ def find(variable: list[Value], following: Value, uses: dict[int, int], passes_o
          inside: Iterable[Node]) -> Found | None:
     """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else inspects them.
 
-    `variable` are the tensors that stand for it in the loop. `passes_on` says of an op that it passes its first input on.
+    `variable` are the tensors that represent it in the loop. `passes_on` says of an op that it passes its first input on.
     """
     add = following.op
     if uses.get(id(following)) != 1 or not following.dtype.is_floating:

@@ -89,7 +89,7 @@ def _waits(pop: Node, step: StepGraph) -> list[Node]:
 
 
 def _is_whole(push: Node, maker: Node, pop: Node, taker: Node) -> bool:
-    """Whether a value has the shape of both plans, so that it is their columns one after the other."""
+    """Whether a value has the shape of both plans, so that it is their columns in sequence."""
     given, made = taker.attrs["plan"], maker.attrs["plan"]
     at, value = push.inputs[1].value_index, _input(taker, pop)
     size = made.rows * made.columns

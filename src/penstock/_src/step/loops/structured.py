@@ -43,7 +43,7 @@ class _Loop:
 
 def write_structured(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any,
                      placed: Any = None) -> Program | None:
-    """The program for ops with control flow, or None if it has to be left to the executor."""
+    """The program for ops with control flow, or None if it must be left to the executor."""
     try:
         return _Structured(ctx, ops, fetches, feeds, placed).program()
     except (_Irregular, SyntaxError):              # SyntaxError: more nested blocks than Python allows

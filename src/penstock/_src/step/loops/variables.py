@@ -29,7 +29,7 @@ def narrow_loops(step: StepGraph) -> None:
 
 
 def _needed_variables(of_test: _Sources, of_body: _Sources, used: list[int]) -> list[int]:
-    """The variables that have to be there, so that those `used` have the same last values."""
+    """The variables that must exist, so that those `used` have the same last values."""
     if of_test.unclear or of_body.unclear:
         return []
     wanted = of_test.of([0]) | of_test.effects | of_body.effects

@@ -2,7 +2,7 @@
 
 What inspects nothing but the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape
 is known. A result
-that is much larger than what it is made from stays an op, so that graphs do not keep large fills in memory.
+that is much larger than what it is created from stays an op, so that graphs do not keep large fills in memory.
 """
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _folded(op: Node, step: StepGraph) -> list[tuple[Value, Value]]:
 
 
 def constant(step: StepGraph, value: np.ndarray, t: Value, waits: list[Node]) -> Value:
-    """A Const op with `value` that stands for `t`."""
+    """A Const op with `value` that represents `t`."""
     made = step.make("Const", [], {"value": value, "dtype": t.dtype.base_dtype}, t.op, [value.shape],
                      [t.dtype.base_dtype], waits)
     return made.outputs[0]

@@ -9,7 +9,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 
 
 def forward_values(step: StepGraph) -> None:
-    """Users of a passed-on value take it from where it was made."""
+    """Users of a passed-on value take it from where it was created."""
     by: dict[int, Value] = {}
     kept = step.kept()
     for op in step.ops:

@@ -27,7 +27,7 @@ class Fusing:
         self.gone: set[Node] = set()              # those of which another op, further up, has the result
 
     def source(self, t: Value) -> Value:
-        """The tensor that stands for `t` now."""
+        """The tensor that represents `t` now."""
         while id(t) in self.by:
             t = self.by[id(t)]
         return t
@@ -62,7 +62,7 @@ class Fusing:
         return t.op.attrs["value"] if t.static_dims == () and is_const(t) and id(t) not in self.step.fed else None
 
     def users(self, t: Value) -> list[Node] | None:
-        """The ops that take `t`, as they are now; None if others see it too, or it has to be made as it is."""
+        """The ops that take `t`, as they are now; None if others see it too, or it must be made as it is."""
         t = self.source(t)
         maker = t.op
         if id(t) in self._wanted or id(t) in self.step.fed or maker.control_inputs or maker in self._waited:
@@ -100,7 +100,7 @@ class Fusing:
         return made.outputs
 
     def put(self, made: Node, old: Node) -> None:
-        """`made` takes the place of `old`: its first outputs are used for those of `old`."""
+        """`made` replaces `old`: its first outputs are used for those of `old`."""
         self.instead[old] = made
         for t, other in zip(old.outputs, made.outputs):
             self.by[id(t)] = other

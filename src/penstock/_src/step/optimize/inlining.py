@@ -1,4 +1,4 @@
-"""Calls of functions: the ops of a called function take the place of the call, where passes can look through it.
+"""Calls of functions: the ops of a called function replace the call, where passes can look through it.
 
 A training step that calls a model, whose layers are their own functions, whose gradients are functions too, is one list
 of ops then. A call waits for its control inputs, and others wait for the call: so the ops of its body with an effect wait for
@@ -30,7 +30,7 @@ def function_body(function: GraphFunction) -> StepGraph:
 
 
 def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:
-    """Puts the ops of called functions in place of the calls; `place` assigns devices to them, if a step has several.
+    """Replaces calls by the ops of the called functions; `place` assigns devices to them, if a step has several.
 
     Between Switch and Merge, calls stay: of a body, ops without inputs would not know that their branch is not taken.
     """
@@ -41,7 +41,7 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
         return
     times = collections.Counter(id(f) for f in calls.values())
     by: dict[int, Value] = {}
-    done: dict[Node, Node] = {}            # calls, with what stands for their having happened
+    done: dict[Node, Node] = {}            # calls, with what represents their having happened
     bodies, ops, effects = [], [], []
     for op in step.ops:
         body = _body(op, calls[op], step, place, depth, times[id(calls[op])] > 1) if op in calls else None

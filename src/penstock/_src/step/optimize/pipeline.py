@@ -47,7 +47,7 @@ _IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,
              place: Place | None = None) -> StepGraph:
-    """Does the passes that `options` ask for to a step; for feeds of shapes `dims`, if given, or as the body of a loop.
+    """Does the passes that `options` request to a step; for feeds of shapes `dims`, if given, or as the body of a loop.
 
     `place` gives devices to the ops of functions that it calls.
     """

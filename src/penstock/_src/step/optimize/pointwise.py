@@ -44,7 +44,7 @@ _AGAIN = 20                  # ops of other groups that one computes again, at m
 _LARGE = 1 << 14             # elements of arrays that are, outside of loops
 _MOST = 48
 _TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
-_EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are looked at
+_EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are inspected
 
 
 def join_pointwise(step: StepGraph) -> None:
@@ -277,7 +277,7 @@ class _Group:
         self.bare: dict[int, tuple[Node, Value]] = {}  # tensor id -> op that returns it without a row, and the row
 
     def make(self, by: dict[int, Value]) -> list[Node]:
-        """One op for several, and what it needs; `by`: which of its results stand for which tensors. ValueError if it is too
+        """One op for several, and what it needs; `by`: which of its results represent which tensors. ValueError if it is too
         large."""
         self._repeat()
         for op in (*self.repeated, *self.ops):

@@ -1,13 +1,13 @@
-"""Shapes: what the fed values say of the shapes of everything that is made from them.
+"""Shapes: what the fed values say of the shapes of everything that is created from them.
 
 A step that is run again and again with feeds of the same shapes gets its own program for them (see `Session`): its static
 shapes are inferred again, by the ops' shape rules, from the shapes that were fed. The passes behind this one then fold what
 was computed from shapes, and kernels are prepared for them.
 
-Loops are worked out by induction. A variable of a loop is claimed to have the shape that enters; what a stack or an array
+Loops are computed by induction. A variable of a loop is claimed to have the shape that enters; what a stack or an array
 returns is claimed to have the shape of what was put in. If then, with all that follows from the claims, every next value of a
 variable and everything that is put in has the claimed shape, the claims are true. If not, they give up the sizes that differ,
-and all is worked out again: claims only ever get weaker, so this ends. Gradients take shapes from stacks, where loops have
+and all is computed again: claims only ever get weaker, so this ends. Gradients take shapes from stacks, where loops have
 saved them; those that are known become constants.
 """
 from __future__ import annotations
@@ -43,7 +43,7 @@ def specialize_shapes(step: StepGraph, dims: list[tuple | None]) -> None:
 
 
 class _Known:
-    """The shapes of a step as they are worked out."""
+    """The shapes of a step as they are computed."""
 
     def __init__(self, step: StepGraph, changed: set[int]):
         self.step, self._fed_anew = step, changed
@@ -76,7 +76,7 @@ class _Known:
             t.static_dims = dims
         self._before.clear()
         for view in {id(op.graph): op.graph for op in self.step.ops}.values():
-            view.caches.clear()                         # values that were made of shapes
+            view.caches.clear()                         # values that were created of shapes
 
     def _round(self) -> bool:
         """Asks the rules of all ops, in order; whether no claim was wrong."""

@@ -195,7 +195,7 @@ class _Function:
             self.names[id(op.outputs[0])] = f"{name}[{i}]"
 
     def _write_sum_of_rows(self, op: Node, name: str) -> bool:
-        """A sum of all that a group returns, in its order: numpy adds rows one after the other."""
+        """A sum of all that a group returns, in its order: numpy adds rows in sequence."""
         if op.opdef not in rules.algebra.sums or len(op.inputs) < _GROUP or math.prod(op.outputs[0].static_dims) < 2:
             return False
         names = [self.names.get(id(t), "") for t in op.inputs]
@@ -210,7 +210,7 @@ class _Function:
 def _array(value: torch.Tensor) -> np.ndarray:
     try:
         return value.numpy()
-    except RuntimeError:                             # a view that stands for its negative
+    except RuntimeError:                             # a view that represents its negative
         return value.resolve_neg().numpy()
 
 

@@ -1,7 +1,7 @@
 """Programs of one step for the shapes that it is fed again and again.
 
 The first program of a step serves feeds of all shapes that the graph allows. Shapes that come back get their own program,
-in which everything that follows from them is worked out beforehand; so a training loop pays nothing for shapes left open. Only
+in which everything that follows from them is computed beforehand; so a training loop pays nothing for shapes left open. Only
 a few such programs are kept, and compiled only when they are likely to be used.
 """
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops that span devices: each device that receives a value inside of a loop goes round with it.
 
 A receive has no inputs, so nothing would say in which iteration it is, and how often to run it. So a device that receives
-something inside of a frame gets its own small loop in that frame, which does nothing but go round:
+something inside of a frame gets its own small loop in that frame, which only goes round:
 
     start ─► Enter ─► Merge ─► Switch ─► NextIteration ─► (Merge)
                         │        ▲

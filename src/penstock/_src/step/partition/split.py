@@ -1,7 +1,7 @@
 """The cut: one plain graph per device, with a send and a receive for each tensor that crosses.
 
 A tensor goes to each device once, however many ops there use it. A control edge that crosses becomes an empty tensor. Ops
-keep their names, so that resources are found, and each knows which op of the user's graph it stands for.
+keep their names, so that resources are found, and each knows which op of the user's graph it represents.
 
 All partitions are cut from one order of the whole step, in which a send stands behind its producer and a receive before its
 first consumer. An executor that runs the ops of a partition (or of several) in that order cannot deadlock: of
@@ -83,7 +83,7 @@ class _Cut:
         self.anywhere = {op for op in used if op.opdef.constant and not op.control_inputs}
         self.parts: dict[Device, Partition] = {}
         self.made: dict[Node, Operation] = {}                           # node -> its op in the graph of a device
-        self.local: dict[tuple[int, Device], Tensor] = {}               # (value, device) -> what stands for it there
+        self.local: dict[tuple[int, Device], Tensor] = {}               # (value, device) -> what represents it there
         self.waits: dict[tuple[Node, Device], Operation] = {}           # (node, device) -> the receive that says it has run
         self.fed = {id(t): i for i, t in enumerate(feeds)}
         self.edges = 0
@@ -168,7 +168,7 @@ class _Cut:
 
     # -- tensors ------------------------------------------------------------------------------------------------------------
     def _input(self, t: Value, device: Device, position: int) -> Tensor:
-        """What stands for a tensor on a device."""
+        """What represents a tensor on a device."""
         found = self.local.get((id(t), device)) if id(t) not in self.fed else self.local.get((-1 - self.fed[id(t)], device))
         if found is not None:
             return found
@@ -231,12 +231,12 @@ class _Cut:
 
     # -- for control loops -----------------------------------------------------------------------------------------------
     def local_tensor(self, t: Value, device: Device) -> Tensor:
-        """What stands for a tensor of the step on a device."""
+        """What represents a tensor of the step on a device."""
         return self._input(t, device, len(self.ops))
 
     def add_op(self, device: Device, opdef: Any, name: str, inputs: list[Tensor], attrs: dict[str, Any], types: list,
                counts: tuple = ()) -> Operation:
-        """An op that stands for none of the step."""
+        """An op that represents none of the step."""
         return self._add(self.part(device), opdef, name, inputs, attrs, (len(self.ops), 0), types, counts)
 
     def _name(self, part: Partition, base: str) -> str:
@@ -247,5 +247,5 @@ class _Cut:
 
 
 def _control(op: Operation, before: Operation) -> None:
-    """Lets an op wait for another."""
+    """Adds a control dependency."""
     op._add_control_input(before)

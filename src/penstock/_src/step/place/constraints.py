@@ -1,7 +1,7 @@
 """Constraints: which ops must share a device, and which devices a group of them may be on.
 
 Ops are grouped by reference edges, by resource handles (a variable with all that touch it), and by `_class: loc:@name`. A
-group may be on the devices that fit everything its members ask for and that have kernels for all of them. Where an op requests
+group may be on the devices that fit everything its members request and that have kernels for all of them. Where an op requests
 another device than the resource that it uses, the resource decides; other contradictions are refused, with both names.
 """
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Constraints:
                     op.node_def, op, f"Cannot colocate nodes {op.name} and {other.name} ({because}): {a.askers[i].name} asks "
                     f"for '{a.askers[i].device}', {b.askers[i].name} for '{b.askers[i].device}'. Give both the same device, "
                     "or set allow_soft_placement in the session's ConfigProto.")
-            else:                                   # soft: two that disagree ask for neither
+            else:                                   # soft: two that disagree request neither
                 parts[i] = askers[i] = None
                 if i == _TYPE:
                     parts[_INDEX] = askers[_INDEX] = None

@@ -30,7 +30,7 @@ class CostPlacer(Placer):
         super().__init__(devices, soft, log)
         self.costs = costs or CostModel()
 
-    def anew(self) -> CostPlacer:
+    def fresh(self) -> CostPlacer:
         """A placer with the same costs that has placed nothing yet."""
         return CostPlacer(self.devices, self.soft, costs=self.costs)
 

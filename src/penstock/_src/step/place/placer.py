@@ -1,7 +1,7 @@
 """The simple placer: every group of ops goes to the best device that its constraints allow.
 
 Best is a GPU before a CPU, and the first of its type. Two kinds of free ops follow their neighbours, as copies would cost more
-than they compute: what makes values from nothing goes to its consumers, what looks only at shapes to its input.
+than they compute: what makes values from nothing goes to its consumers, what inspects only shapes to its input.
 
 Each decision is kept with its reason, for `session.explain_placement()`.
 """
@@ -34,7 +34,7 @@ class Placer:
         self.constraints = Constraints(devices.types, soft)
         self._log, self._logged = log, set()       # type: tuple[Any, set[str]]
 
-    def anew(self) -> Placer:
+    def fresh(self) -> Placer:
         """A placer of the same kind that has placed nothing yet."""
         return Placer(self.devices, self.soft)
 
@@ -42,7 +42,7 @@ class Placer:
         """Takes notice of measured costs (CostGraphDef): for placers that go by them."""
 
     def extend(self, ops: list[Any]) -> None:
-        """Takes in ops of the graph, whether they are run or not: they bind others. What they ask for must be there."""
+        """Takes in ops of the graph, whether they are run or not: they bind others. What they request must exist."""
         if len(self.devices) == 1:                  # whatever requests this device may share it: no groups are needed
             ops = [op for op in ops if op.device and not self.devices.fitting(parts_of(op.device))]
         self.constraints.extend(ops)

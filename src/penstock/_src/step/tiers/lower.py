@@ -139,7 +139,7 @@ def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: li
 
 
 def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, device: torch.device) -> list:
-    """Runs the program on the values that stand for variables and feeds, and the updates at its end."""
+    """Runs the program on the values that represent variables and feeds, and the updates at its end."""
     count = len(found.variables)
     shadows = [v.shadow(value) for v, value in zip(found.variables, values, strict=False)]
     by = {id(v): s for v, s in zip(found.variables, shadows, strict=True)}

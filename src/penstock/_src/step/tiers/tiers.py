@@ -6,7 +6,7 @@ compiled version runs once beside the present one, on copies of the variables; i
 
 What a tier refuses stays as it was. The reason is logged once, counted in `refused`, and not tried again for the same shapes.
 PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True` does. On
-the host, where compiling takes long, steps are compiled only where one of these asks for it.
+the host, where compiling takes long, steps are compiled only where one of these requests it.
 """
 from __future__ import annotations
 

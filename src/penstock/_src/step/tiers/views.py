@@ -97,7 +97,7 @@ def is_view(node: Any) -> bool:
 
 
 def is_cast(node: Any) -> bool:
-    """Whether a node gives its input in another type."""
+    """Whether a node returns its input in another type."""
     return isinstance(node, torch.fx.Node) and node.target is aten._to_copy.default and set(node.kwargs) == {"dtype"}
 
 

@@ -155,7 +155,7 @@ class _Coordinated(_Wrapped):
 
 
 class _HookedSession(_Wrapped):
-    """Calls hooks around each step; what they ask for is fetched in the same step."""
+    """Calls hooks around each step; what they request is fetched in the same step."""
 
     def __init__(self, sess: Any, hooks: list):
         super().__init__(sess)

@@ -321,7 +321,7 @@ class Optimizer(Trackable):
             position.restore(slot_variable)
 
     def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
-        """Restores a slot. In eager mode it is made for that; in graphs it waits until it is made."""
+        """Restores a slot. In eager mode it is created for that; in graphs the value waits until the slot exists."""
         slot = self._slot_dict(slot_name).get(_var_key(variable))
         if slot is None and context.executing_eagerly() and slot_variable_position.is_simple_variable():
             value = slot_variable_position.value_tensors()[VARIABLE_VALUE_KEY]

@@ -1,7 +1,7 @@
 """Asynchronous training with old gradients dropped or scaled down.
 
 A worker reads the variables, computes, and applies its gradients to variables that others have changed in the meantime. How
-many steps were made in between is the age of its gradients.
+many steps were taken in between is the age of its gradients.
 """
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class SyncReplicasHook(SessionRunHook):
         session.run([self._local_init_op, opt._begin_op])
         if self._is_chief:
             # After a restart, workers may have lost gradients to accumulators that were not at the restored step yet, or wait
-            # for the step after one that is undone: every worker may start the restored step once more.
+            # for the step after one that is undone: every worker may start the restored step again.
             begins = step == 0 and not counts[:, :2].any()
             session.run(self._init_tokens_op if begins else self._new_tokens_op)
             opt.get_chief_queue_runner().create_threads(session, coord=coord, daemon=True, start=True)
@@ -263,7 +263,7 @@ class SyncReplicasHook(SessionRunHook):
                 self._wait_for_others(session)
 
     def _wait_for_others(self, session: Any) -> None:
-        """Until all others have ended, or no step was made for a while."""
+        """Until all others have ended, or no step was taken for a while."""
         opt = self._sync_optimizer
         patience, last, since = max(PATIENCE, 5 * self._longest), None, time.monotonic()
         while time.monotonic() - since < patience:

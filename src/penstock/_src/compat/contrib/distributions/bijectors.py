@@ -349,7 +349,7 @@ class Invert(Bijector):
 
 @_export
 class Chain(Bijector):
-    """Several, one after another; the last in the list comes first."""
+    """Several, in sequence; the last in the list comes first."""
 
     def __init__(self, bijectors: Any = None, validate_args: bool = False, name: str | None = None):
         bijectors = list(bijectors or ())

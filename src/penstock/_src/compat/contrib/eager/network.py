@@ -34,7 +34,7 @@ class Network(tf.keras.Model):
 
 @_export("Sequential")
 class Sequential(Network):
-    """Layers and functions, one after the other.
+    """Layers and functions, in sequence.
 
     >>> tfe.Sequential([tf.layers.Dense(4), tf.nn.relu])
     """

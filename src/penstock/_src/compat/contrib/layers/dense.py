@@ -28,7 +28,7 @@ def fully_connected(inputs: Any, num_outputs: int, activation_fn: Any = tf.nn.re
                     biases_initializer: Any = _ZEROS, biases_regularizer: Any = None, reuse: Any = None,
                     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
                     scope: Any = None) -> Tensor:
-    """`activation_fn(inputs * weights + biases)` along the last axis; with a normalizer in place of the biases, if there is
+    """`activation_fn(inputs * weights + biases)` along the last axis; with a normalizer instead of the biases, if there is
     one.
 
     >>> tf.contrib.layers.fully_connected(tf.ones([2, 3]), 4)

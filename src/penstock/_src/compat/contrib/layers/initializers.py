@@ -1,4 +1,4 @@
-"""Initializers that look at the number of inputs and outputs of a weight."""
+"""Initializers that inspect the number of inputs and outputs of a weight."""
 from __future__ import annotations
 
 import math

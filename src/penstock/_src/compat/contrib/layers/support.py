@@ -130,7 +130,7 @@ def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int:
 
 @utility("last_dimension")
 def last_dimension(shape: Any, min_rank: int = 1) -> int:
-    """The last dimension, which has to be known."""
+    """The last dimension, which must be known."""
     return _dimension(shape, -1, min_rank)
 
 

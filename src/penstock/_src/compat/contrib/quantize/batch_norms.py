@@ -149,7 +149,7 @@ def _as_output(vector: Any, layer: Any) -> Any:
 
 
 def _again(norm: Norm, weights: Any) -> Any:
-    """The layer once more, with other weights."""
+    """The layer again, with other weights."""
     layer = norm.layer
     made = tf.get_default_graph().create_op(layer.type, [layer.inputs[0], weights], [o.dtype for o in layer.outputs],
                                             name=layer.name.rpartition("/")[2] + "_Fold", attrs=layer.node_def.attr)

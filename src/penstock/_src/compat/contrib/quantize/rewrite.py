@@ -63,7 +63,7 @@ def _biased(output: Any) -> Any:
 
 
 def _activation_of(op: Any) -> tuple[Any, Any]:
-    """The activation that reads an op's output, and the addition between them, if there is one."""
+    """The activation that reads an op's output, and the addition between them, if any."""
     found = _first([a for a in readers(op.outputs[0], *_ACTIVATIONS) if not _before_norm(a)])
     if found is not None and found.type == "Identity":              # perhaps a name for the output of a normalization
         further = _activation_of(found)

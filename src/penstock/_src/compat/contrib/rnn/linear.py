@@ -33,7 +33,7 @@ def linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None
 
 
 def depth_of(inputs: Tensor) -> int:
-    """The size of inputs, which has to be known."""
+    """The size of inputs, which must be known."""
     depth = inputs.shape.with_rank(2).dims[1].value
     if depth is None:
         raise ValueError("Could not infer input size from inputs.get_shape()[-1]")

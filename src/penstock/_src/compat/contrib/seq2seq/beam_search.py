@@ -78,7 +78,7 @@ def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_t
 
 @export(v1=["contrib.seq2seq.BeamSearchDecoder"])
 class BeamSearchDecoder(Decoder):
-    """Follows the `beam_width` best sequences. States and memories have to be tiled with `tile_batch` before.
+    """Follows the `beam_width` best sequences. States and memories must be tiled with `tile_batch` before.
 
     >>> decoder = tf.contrib.seq2seq.BeamSearchDecoder(cell, embedding, start_tokens, end_token, state, beam_width=5)
     >>> outputs, _, _ = tf.contrib.seq2seq.dynamic_decode(decoder, maximum_iterations=20)

@@ -35,7 +35,7 @@ class Helper(metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        """The numbers that outputs stand for."""
+        """The numbers that outputs represent."""
 
     @abc.abstractmethod
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
@@ -69,7 +69,7 @@ class CustomHelper(Helper):
         return finished, inputs
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        """The numbers that outputs stand for."""
+        """The numbers that outputs represent."""
         return self._sample_fn(time=time, outputs=outputs, state=state)
 
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
@@ -79,7 +79,7 @@ class CustomHelper(Helper):
 
 @_export
 class TrainingHelper(Helper):
-    """Gives the inputs of a sequence, [batch, time, ...], one after another.
+    """Gives the inputs of a sequence, [batch, time, ...], in sequence.
 
     >>> helper = tf.contrib.seq2seq.TrainingHelper(inputs, lengths)
     """

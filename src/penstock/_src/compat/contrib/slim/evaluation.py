@@ -62,7 +62,7 @@ def evaluation_loop(master: str, checkpoint_dir: str, logdir: str | None, num_ev
 def evaluation_(sess: Any, num_evals: int = 1, init_op: Any = None, init_op_feed_dict: Any = None, eval_op: Any = None,
                 eval_op_feed_dict: Any = None, final_op: Any = None, final_op_feed_dict: Any = None, summary_op: Any = None,
                 summary_op_feed_dict: Any = None, summary_writer: Any = None, global_step: Any = None) -> Any:
-    """Evaluates in a session that is there already."""
+    """Evaluates in an existing session."""
     if init_op is not None:
         sess.run(init_op, init_op_feed_dict)
     for _ in range(num_evals if eval_op is not None else 0):

@@ -20,7 +20,7 @@ def _export(thing: Any) -> Any:
 
 @_export
 class ForestHParams:
-    """What a forest is like: `num_classes` and `num_features` (and `regression`) must be given; `fill` works out the rest.
+    """What a forest is like: `num_classes` and `num_features` (and `regression`) must be given; `fill` computes the rest.
 
     >>> ForestHParams(num_classes=3, num_features=4, num_trees=10, max_nodes=100).fill()
     """
@@ -105,7 +105,7 @@ class _TreeGraphs:
         return tf.size(self.variables.feature)
 
     def feature_usage_counts(self) -> Any:
-        """How many tests look at each feature."""
+        """How many tests inspect each feature."""
         used = tf.boolean_mask(tf.identity(self.variables.feature), self.variables.feature >= 0)
         return tf.bincount(used, minlength=self.params.num_features, maxlength=self.params.num_features)
 
@@ -160,7 +160,7 @@ class RandomForestGraphs:
     validation_loss = training_loss
 
     def feature_importances(self) -> Any:
-        """The part of all tests that look at each feature."""
+        """The part of all tests that inspect each feature."""
         counts = tf.cast(tf.add_n([tree.feature_usage_counts() for tree in self.trees]), tf.float32)
         return counts / tf.maximum(tf.reduce_sum(counts), 1)
 

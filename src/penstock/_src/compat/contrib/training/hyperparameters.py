@@ -124,7 +124,7 @@ class HParams:
             setattr(self, name, _cast(name, kind, value))
 
     def del_hparam(self, name: str) -> None:
-        """Removes one, if it is there."""
+        """Removes one, if it exists."""
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
@@ -162,7 +162,7 @@ class HParams:
         return {n: getattr(self, n) for n in self._hparam_types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """One, or the default, which has to be of its type."""
+        """One, or the default, which must be of its type."""
         if key not in self._hparam_types:
             return default
         if default is not None:

@@ -56,7 +56,7 @@ def clip_gradient_norms_fn(max_norm: float) -> Callable:
 
 @_export("multiply_gradients")
 def multiply_gradients(grads_and_vars: Any, gradient_multipliers: Any) -> list:
-    """Multiplies the gradients of some variables, given by themselves or by name."""
+    """Multiplies the gradients of some variables, given on their own or by name."""
     if not isinstance(grads_and_vars, list):
         raise ValueError("`grads_and_vars` must be a list.")
     if not gradient_multipliers:
@@ -79,7 +79,7 @@ def create_train_op(total_loss: Any, optimizer: Any, global_step: Any = _USE_GLO
                     variables_to_train: Any = None, transform_grads_fn: Callable | None = None,
                     summarize_gradients: bool = False, gate_gradients: int = 1, aggregation_method: Any = None,
                     colocate_gradients_with_ops: bool = False, check_numerics: bool = True) -> Tensor:
-    """A tensor of the loss whose evaluation is a training step, with the updates that layers asked for.
+    """A tensor of the loss whose evaluation is a training step, with the updates that layers requested.
 
     >>> train_op = tf.contrib.training.create_train_op(loss, tf.train.AdamOptimizer())
     """

@@ -1,4 +1,4 @@
-"""Of `ops.rnn_cell_impl` and `ops.rnn`: what programs' own cells and loops are made with."""
+"""Of `ops.rnn_cell_impl` and `ops.rnn`: what programs' own cells and loops are built from."""
 from __future__ import annotations
 
 from typing import Any

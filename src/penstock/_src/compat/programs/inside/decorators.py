@@ -198,7 +198,7 @@ def unwrap(maybe_decorated: Callable) -> tuple[list, Callable]:
 
 
 def _ours(function: Callable) -> bool:
-    """Whether a wrapper is made by penstock: those of libraries are not looked through, as by TensorFlow."""
+    """Whether a wrapper comes from penstock: those of libraries are not looked through, as by TensorFlow."""
     return str(getattr(function, "__globals__", {}).get("__name__", "")).startswith("penstock.")
 
 

@@ -18,7 +18,7 @@ def do_not_generate_docs(obj: T) -> T:
 
 
 def doc_private(obj: T) -> T:
-    """Leaves an object out unless private ones are asked for."""
+    """Leaves an object out unless private ones are requested."""
     return _marked(obj, "_tf_docs_doc_private")
 
 

@@ -63,7 +63,7 @@ def load_source(source: str, delete_on_exit: bool = True) -> tuple[types.ModuleT
 
 
 def load_ast(nodes: Any, indentation: str = "  ", include_source_map: bool = False, delete_on_exit: bool = True) -> tuple:
-    """A module made of syntax trees, with its source and, if asked for, an empty map of lines."""
+    """A module made of syntax trees, with its source and, if requested, an empty map of lines."""
     body = list(nodes) if isinstance(nodes, (list, tuple)) else [nodes]
     source = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
     module, _ = load_source(source)

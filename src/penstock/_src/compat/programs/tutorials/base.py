@@ -76,7 +76,7 @@ def urlretrieve_with_retry(url: str, filename: str | None = None) -> tuple[str, 
 
 
 def maybe_download(filename: str, work_directory: str, source_url: str) -> str:
-    """The path of a file in a folder; it is fetched from `source_url` if it is not there.
+    """The path of a file in a folder; it is fetched from `source_url` if it does not exist.
 
     >>> maybe_download("train-images-idx3-ubyte.gz", "MNIST_data", "https://storage.googleapis.com/cvdf-datasets/mnist/")
     """

@@ -61,7 +61,7 @@ def dense_to_one_hot(labels_dense: np.ndarray, num_classes: int) -> np.ndarray:
 
 
 class DataSet:
-    """Images and labels, handed out in batches, in another order each epoch."""
+    """Images and labels, returned in batches, in another order each epoch."""
 
     def __init__(self, images: Any, labels: Any, fake_data: bool = False, one_hot: bool = False, dtype: Any = tf.float32,
                  reshape: bool = True, seed: int | None = None):

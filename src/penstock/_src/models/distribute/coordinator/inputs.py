@@ -134,7 +134,7 @@ class _Slot:
             self._round += 1
 
     def on(self, channel: Channel, index: int) -> Any:
-        """The iterator of one worker, which is made if it is not there."""
+        """The iterator of one worker, which is made if it does not exist."""
         with self._lock:
             known = self._handles.get(index)
             if known is None or known[0] is not channel:

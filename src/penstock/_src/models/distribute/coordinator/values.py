@@ -81,7 +81,7 @@ class PerWorkerValues:
         return self._values[index]
 
     def _argument(self) -> Any:
-        """What stands for it where a function is traced: tensors that have another value on each worker."""
+        """What represents it where a function is traced: tensors that have another value on each worker."""
         def one(*leaves: Any) -> Any:
             tensors = [v if isinstance(v, Tensor) else convert(v) for v in leaves]
             if len({(t.dtype, tuple(t.shape.as_list())) for t in tensors}) > 1:

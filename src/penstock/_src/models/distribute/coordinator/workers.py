@@ -2,7 +2,7 @@
 
 When the worker is lost, its function goes back to the queue, and the thread waits until the worker answers again: then there
 is a new channel to it, and what it has for itself (datasets) is rebuilt when it is next used. When a parameter server is lost,
-or comes back without its variables, nothing can continue: the error says so, for good.
+or comes back without its variables, nothing can continue, and every later call raises that error.
 """
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def family(module: str, mode: str, *builders: Callable) -> None:
 
 
 def warn_size(name: str, rows: Any, sizes: tuple) -> int:
-    """The image size whose weights are loaded: that of the input if there are any, else 224."""
+    """The image size whose weights are loaded: that of the input if any, else 224."""
     if rows in sizes:
         return rows
     logging.warning("`input_shape` of %s is undefined or not in %s. Weights for input shape (224, 224) will be loaded as the "

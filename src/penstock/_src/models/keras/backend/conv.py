@@ -136,7 +136,7 @@ def separable_conv2d(x: Any, depthwise_kernel: Any, pointwise_kernel: Any, strid
 @export("keras.backend.depthwise_conv2d")
 def depthwise_conv2d(x: Any, depthwise_kernel: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
                      dilation_rate: Any = (1, 1)) -> Any:
-    """A convolution of each channel by itself."""
+    """A convolution of each channel separately."""
     form = layout(2, data_format)
     return tf.nn.depthwise_conv2d(x, depthwise_kernel, strides=_around(form, strides), padding=padding_word(padding),
                                   rate=tuple(dilation_rate), data_format=form)

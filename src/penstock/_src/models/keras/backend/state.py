@@ -28,7 +28,7 @@ class _State:
         self.uids: Any = weakref.WeakKeyDictionary()                # graph -> prefix -> how many
         self.phases: Any = weakref.WeakKeyDictionary()              # graph -> placeholder or 0 or 1
         self.eager_phase: int | None = None
-        self.variables: Any = weakref.WeakKeyDictionary()           # graph -> variables that were made in it, by id
+        self.variables: Any = weakref.WeakKeyDictionary()           # graph -> variables that were created in it, by id
         self.optimizers: Any = weakref.WeakKeyDictionary()          # graph -> optimizers of tf.train in use
 
 
@@ -274,7 +274,7 @@ def _default_config() -> Any:
 
 @export(v1=["keras.backend.get_session"])
 def get_session(op_input_list: Any = ()) -> Any:
-    """The session that Keras runs in: the default one if there is one, else its own; variables are initialized in it."""
+    """The session that Keras runs in: the default one if any, else its own; variables are initialized in it."""
     session = _get_session(op_input_list)
     if not _flags["manual_init"]:
         with session.graph.as_default():

@@ -165,7 +165,7 @@ def gather(reference: Any, indices: Any) -> Any:
 # -- moving elements ------------------------------------------------------------------------------------------------------
 @export("keras.backend.concatenate")
 def concatenate(tensors: Any, axis: int = -1) -> Any:
-    """Tensors one after the other along `axis`."""
+    """Tensors concatenated along `axis`."""
     if axis < 0:
         axis = axis % ndim(tensors[0]) if ndim(tensors[0]) else 0
     if all(is_sparse(x) for x in tensors):

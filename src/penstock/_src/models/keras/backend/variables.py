@@ -50,7 +50,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
 @export("keras.backend.is_keras_tensor")
 def is_keras_tensor(x: Any) -> bool:
-    """Whether a tensor was made by a layer of Keras (or is an Input)."""
+    """Whether a tensor was created by a layer of Keras (or is an Input)."""
     if not (isinstance(x, (Tensor, tf.SparseTensor, tf.RaggedTensor)) or is_variable(x)):
         raise ValueError(f"Unexpectedly found an instance of type `{type(x)}`. Expected a symbolic tensor instance.")
     return hasattr(x, "_keras_history")

@@ -95,7 +95,7 @@ def has_batch_hooks(callback: Any, mode: str) -> bool:
 
 @export("keras.callbacks.CallbackList")
 class CallbackList:
-    """Callbacks that are told one after the other. Loops ask `_should_call_…_batch_hooks` before they tell of batches."""
+    """Callbacks that are told in sequence. Loops ask `_should_call_…_batch_hooks` before they tell of batches."""
 
     def __init__(self, callbacks: Any = None, queue_length: int = 10, add_history: bool = False, add_progbar: bool = False,
                  model: Any = None, **params: Any):

@@ -1,4 +1,4 @@
-"""Callbacks that look at a metric after each epoch: early stopping, and learning rates that change."""
+"""Callbacks that inspect a metric after each epoch: early stopping, and learning rates that change."""
 from __future__ import annotations
 
 from collections.abc import Callable

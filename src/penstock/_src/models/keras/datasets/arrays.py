@@ -43,7 +43,7 @@ def mnist(path: str = "mnist.npz") -> Split:
     """Handwritten digits: 60000 images of 28 x 28 for training, 10000 for tests.
 
     Args:
-        path: Name of the file in `~/.keras/datasets`; it is downloaded when it is not there.
+        path: Name of the file in `~/.keras/datasets`; it is downloaded when it does not exist.
 
     Returns:
         `(x_train, y_train), (x_test, y_test)`: uint8 arrays.

@@ -48,7 +48,7 @@ backend = LazyModule("penstock._src.models.keras.backend")
 _KEYWORDS = frozenset(("input_dim", "input_shape", "batch_input_shape", "batch_size", "weights", "activity_regularizer",
                        "autocast", "implementation"))
 
-_BY_KEYWORD: Any = object()               # stands for the first argument of a call that has it as a keyword
+_BY_KEYWORD: Any = object()               # represents the first argument of a call that has it as a keyword
 
 
 def to_snake_case(name: str) -> str:
@@ -364,7 +364,7 @@ class Layer(Connected, Losing, Weighted):
         for x, mask in zip(flat, flat_masks):
             try:
                 x._keras_mask = mask
-            except AttributeError:            # a variable or another thing that the layer handed out
+            except AttributeError:            # a variable or another thing that the layer returned
                 continue
             if mask is not None:
                 try:

@@ -1,6 +1,6 @@
 """What is known while layers are called: which layer, for which inputs, training or not, and into which graph.
 
-A layer that is called inside another asks here what its caller was told. Functional models are built from symbolic tensors:
+A layer that is called inside another reads here what its caller was given. Functional models are built from symbolic tensors:
 those of the default graph where graphs are built, and those of one graph of Keras's own, named `keras_graph`, in eager mode.
 """
 from __future__ import annotations
@@ -62,7 +62,7 @@ current = CallContext()
 
 
 def in_keras_graph() -> bool:
-    """Whether ops are added to the graph of Keras, which stands for symbolic tensors in eager mode."""
+    """Whether ops are added to the graph of Keras, which represents symbolic tensors in eager mode."""
     if context.executing_eagerly():
         return False
     return current.building or getattr(context.current_graph(), "name", None) == KERAS_GRAPH
@@ -98,7 +98,7 @@ def is_registered(x: Any) -> bool:
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether x stands for a value that only a run will know."""
+    """Whether x represents a value that only a run will know."""
     if isinstance(x, Tensor):
         return not hasattr(x, "_value")
     if isinstance(x, Variable):

@@ -1,4 +1,4 @@
-"""What `compile` was told, made concrete when the outputs of a model are known: losses, weights, metrics per output."""
+"""What `compile` was given, made concrete when the outputs of a model are known: losses, weights, metrics per output."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
 
 @export("keras.utils.unpack_x_y_sample_weight")
 def unpack_x_y_sample_weight(data: Any) -> tuple:
-    """Inputs, targets and weights of what a `train_step` gets; None for what is not there."""
+    """Inputs, targets and weights of what a `train_step` gets; None for what does not exist."""
     if isinstance(data, list):
         data = tuple(data)
     if not isinstance(data, tuple):

@@ -200,7 +200,7 @@ class Network(Layer):
     @no_automatic_dependency_tracking
     def _set_inputs(self, inputs: Any, outputs: Any = None, training: Any = None) -> None:
         """Remembers the tensors of the first symbolic call of a subclassed network; of calls that run, what they look like."""
-        if outputs is None and not self.built:                # asked for by hand: call it, which comes back here
+        if outputs is None and not self.built:                # requested by hand: call it, which comes back here
             self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
             return
         if in_eager_or_function():

@@ -163,7 +163,7 @@ class _Builder:
         return True
 
     def _with_tensors(self, kwargs: dict[str, Any]) -> dict[str, Any] | None:
-        """Arguments with tensors in place of their names; None if one of them is not there yet."""
+        """Arguments with tensors in place of their names; None if one of them does not exist yet."""
         missing = []
 
         def found(x: Any) -> Any:
@@ -179,7 +179,7 @@ class _Builder:
         return None if missing else made
 
     def _made_from_arguments(self, layer: Any, call: dict[str, Any]) -> bool:
-        """A call as Keras 3 writes it: arguments in which `__keras_tensor__` stands for a tensor."""
+        """A call as Keras 3 writes it: arguments in which `__keras_tensor__` represents a tensor."""
         missing = []
 
         def found(x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Training and testing under ParameterServerStrategy: each step is a function that a ClusterCoordinator runs on some worker.
 
 Batches that this program makes (arrays, generators, datasets without a number of steps) travel to the worker that takes the
-step. A DatasetCreator, or a dataset with a number of steps, is made on every worker, and steps take the next batch there. Steps
+step. A DatasetCreator, or a dataset with a number of steps, is created on every worker, and steps take its next batch. Steps
 are waited for at the end of an epoch; metrics are variables of the parameter servers like any other.
 """
 from __future__ import annotations

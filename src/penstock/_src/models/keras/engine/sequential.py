@@ -140,7 +140,7 @@ class Sequential(Model):
         self.built = True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        """Calls the layers one after the other."""
+        """Calls the layers in sequence."""
         if self._is_graph_network:
             return super().call(inputs, training=training, mask=mask)
         if isinstance(inputs, dict) and not _takes_dict(self.layers):
@@ -220,7 +220,7 @@ def _takes_dict(layers: list) -> bool:
 
 
 def _input_of(layer: Any) -> tuple[Any, Any]:
-    """Shape and dtype of the input that a first layer (or the first layer of a first model) was told."""
+    """Shape and dtype of the input that a first layer (or the first layer of a first model) was given."""
     while True:
         if hasattr(layer, "_batch_input_shape"):
             return layer._batch_input_shape, layer.dtype

@@ -73,7 +73,7 @@ class FunctionStep:
         return self._function.get_concrete_function(*[_spec(x, whole) for x in flat])        # type: ignore[union-attr]
 
     def _prepare(self) -> None:
-        """Lets the optimizer make its variables now: a trace in which variables are made has to be traced again."""
+        """Creates the optimizer's variables now: a trace in which variables are made must be traced again."""
         optimizer = getattr(self._model, "optimizer", None)
         if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
             optimizer.build(self._model.trainable_variables)

@@ -1,7 +1,7 @@
 """Model: a network that can be trained. `compile` says how; `fit`, `evaluate` and `predict` go over data in batches.
 
 The loops are in `epochs.py`, what a batch is in `data_adapter.py`, how a step is compiled in `steps.py`, and what compile
-was told in `compiled.py`. In eager mode a step is `train_step`, which users may replace; in graphs it is built from the
+was given in `compiled.py`. In eager mode a step is `train_step`, which users may replace; in graphs it is built from the
 model's tensors.
 """
 from __future__ import annotations
@@ -359,7 +359,7 @@ class Model(Saved, Network):
 
     @property
     def distribute_strategy(self) -> Any:
-        """The strategy that the model was made under; the default one, if it was made under none."""
+        """The strategy that the model was created under; the default one, if it was created under none."""
         return self._distribution_strategy or default_frame().strategy
 
     def make_train_function(self, force: bool = False) -> Any:
@@ -528,7 +528,7 @@ class Model(Saved, Network):
 
 
 def _need_steps(data: Any, steps: int | None, name: str) -> None:
-    """Generators of 1.x continue forever: nothing but a number of steps ends them."""
+    """Generators of 1.x continue forever: only a number of steps ends them."""
     if steps is None and is_generator(data):
         raise ValueError(f"`{name}=None` is only valid for a generator based on the `keras.utils.Sequence` class. Please "
                          f"specify `{name}` or use the `keras.utils.Sequence` class.")

@@ -193,7 +193,7 @@ class EinsumDense(Layer):
             raise ValueError(f"Invalid einsum equation '{self.equation}'. Equations must be in the form '[X],[Y]->[Z]', "
                              "'...[X],[Y]->...[Z]', or '[X]...,[Y]->[Z]...'.")
         ins, kernel, outs = found["ins"], found["kernel"], found["outs"]
-        others = len(dims) - len(ins)                                       # axes that `...` stands for
+        others = len(dims) - len(ins)                                       # axes that `...` represents
         sizes = dict(zip(ins, dims[others:] if found["left"] else dims))
         given = list(self.partial_output_shape)
         given = given[max(0, len(given) - len(outs)):] if found["left"] or not others else given[:len(outs)]

@@ -1,4 +1,4 @@
-"""Convolutions of each channel by itself: depthwise, and separable ones, which mix the channels afterwards."""
+"""Convolutions of each channel separately: depthwise, and separable ones, which mix the channels afterwards."""
 from __future__ import annotations
 
 from typing import Any
@@ -151,7 +151,7 @@ class DepthwiseConv2D(_Depthwise, Conv2D):
 
 @export(v2=["keras.layers.DepthwiseConv1D"])
 class DepthwiseConv1D(_Depthwise):
-    """A convolution of each channel by itself, over time."""
+    """A convolution of each channel separately, over time."""
 
     def __init__(self, kernel_size: Any, strides: Any = 1, padding: str = "valid", depth_multiplier: int = 1,
                  data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,

@@ -1,4 +1,4 @@
-"""Normalization of each example by itself: LayerNormalization, GroupNormalization, UnitNormalization."""
+"""Normalization of each example separately: LayerNormalization, GroupNormalization, UnitNormalization."""
 from __future__ import annotations
 
 from typing import Any

@@ -179,7 +179,7 @@ class Minimum(_Merge):
 
 @export("keras.layers.Concatenate")
 class Concatenate(_Merge):
-    """The inputs one after the other along `axis`.
+    """The inputs concatenated along `axis`.
 
     Args:
         axis: Axis to join along.
@@ -347,7 +347,7 @@ def minimum(inputs: Any, **kwargs: Any) -> Any:
 
 @export("keras.layers.concatenate")
 def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
-    """Tensors one after the other along `axis`."""
+    """Tensors concatenated along `axis`."""
     return Concatenate(axis=axis, **kwargs)(inputs)
 
 

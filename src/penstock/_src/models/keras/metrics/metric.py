@@ -114,7 +114,7 @@ def _updating(cls: type) -> Any:
             update = method(self, *args, **kwargs)
         else:
             update = _traced(self, method, args, kwargs)
-        if graph.building_function:       # functions keep the order of updates by themselves, and return no operations
+        if graph.building_function:       # functions keep the order of updates on their own, and return no operations
             return None if isinstance(update, Operation) else update
         if update is not None:
             self.add_update(update)

@@ -13,7 +13,7 @@ class MovingAverages:
     """Averages of the variables that an optimizer trains, and which variables its weight decay leaves alone.
 
     With `use_ema`, each variable has a slot `average` that follows it; `finalize_variable_values` puts the averages in the
-    variables' place, and every `ema_overwrite_frequency` steps the optimizer does it by itself.
+    variables' place, and every `ema_overwrite_frequency` steps the optimizer does so automatically.
     """
 
     _averaging_options = ("use_ema", "ema_momentum", "ema_overwrite_frequency")
@@ -56,7 +56,7 @@ class MovingAverages:
         return [] if done is None else [done]
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Puts the averages in place of the variables, as at the end of training."""
+        """Assigns the averages to the variables, as at the end of training."""
         if self.use_ema:
             for v in var_list:
                 v.assign(self.get_slot(v, "average").value())  # type: ignore[attr-defined]

@@ -532,7 +532,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         return self._slots[_var_key(var)][slot_name]
 
     def get_slot_names(self) -> list[str]:
-        """The names of the slots, in the order in which they were made."""
+        """The names of the slots, in the order in which they were created."""
         return self._slot_names
 
     variables = property(lambda self: CallableList(self._weights), doc="The optimizer's variables, in the order of making.")
@@ -613,7 +613,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             position.restore(slot_variable)
 
     def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
-        """Restores a slot. In eager mode it is made for that; in graphs it waits until it is made."""
+        """Restores a slot. In eager mode it is created for that; in graphs the value waits until the slot exists."""
         if hasattr(variable, "is_sharded_variable"):
             for v in variable.variables:
                 self.add_slot(v, slot_name)

@@ -50,7 +50,7 @@ class SGDV1(Optimizer):
         if self._momentum:
             return super()._resource_apply_sparse_duplicate_indices(grad, var, indices, **kwargs)
         rate = self._coefficients(var, kwargs.get("apply_state"))["lr_t"]
-        return get("ResourceScatterAdd")(var.handle, indices, -grad * rate)      # repeated rows add up by themselves
+        return get("ResourceScatterAdd")(var.handle, indices, -grad * rate)      # repeated rows add up on their own
 
     def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
         return self._rule("_KerasRowsMomentum", var, ["momentum"], c, grad, indices, use_nesterov=self.nesterov)

@@ -11,7 +11,7 @@ from penstock.keras import backend
 
 
 class TFOptimizer(Trackable):
-    """Wraps an optimizer of tf.train. Its steps are counted in `iterations`, or in the graph's global step if there is one."""
+    """Wraps an optimizer of tf.train. Its steps are counted in `iterations`, or in the graph's global step if any."""
 
     def __init__(self, optimizer: Any, iterations: Any = None):
         self.optimizer = optimizer

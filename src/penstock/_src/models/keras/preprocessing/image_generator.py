@@ -24,7 +24,7 @@ from penstock._src.models.keras.utils.data_utils import Sequence
 
 @export("keras.preprocessing.image.Iterator")
 class Iterator(Sequence):
-    """Batches of `n` samples in order or shuffled, by number or one after the other, without end."""
+    """Batches of `n` samples in order or shuffled, by number or in sequence, without end."""
 
     white_list_formats = ("png", "jpg", "jpeg", "bmp", "ppm", "tif", "tiff")
 

@@ -99,7 +99,7 @@ class Tokenizer:
         return list(self.texts_to_sequences_generator(texts))
 
     def texts_to_sequences_generator(self, texts: Any) -> Any:
-        """The sequence of each text, one after the other."""
+        """The sequence of each text, one by one."""
         unknown = self.word_index.get(self.oov_token) if self.oov_token is not None else None
         for text in texts:
             made = []
@@ -116,7 +116,7 @@ class Tokenizer:
         return list(self.sequences_to_texts_generator(sequences))
 
     def sequences_to_texts_generator(self, sequences: Any) -> Any:
-        """The text of each sequence, one after the other."""
+        """The text of each sequence, one by one."""
         unknown = None if self.oov_token is None else self.oov_token
         for seq in sequences:
             words = []

@@ -22,7 +22,7 @@ _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
 
 def plain_json(x: Any) -> Any:
-    """What json cannot write by itself, as something that it can."""
+    """Converts values that json cannot serialize."""
     if hasattr(x, "get_config"):
         return {"class_name": type(x).__name__, "config": x.get_config()}
     if hasattr(x, "tolist"):

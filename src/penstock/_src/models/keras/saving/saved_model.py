@@ -86,7 +86,7 @@ def _output_names(model: Any, n: int) -> list[str]:
 
 def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
     """What a SavedModel has and a checkpoint has not: lists of the variables, which programs look for in what they load."""
-    if not model.built:                      # its weights are made when it is first called
+    if not model.built:                      # its weights are created when it is first called
         return {}
     return {name: wrap(list(getattr(model, name))) for name in ("variables", "trainable_variables", "non_trainable_variables")}
 

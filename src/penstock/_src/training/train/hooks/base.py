@@ -1,7 +1,7 @@
 """Hooks: what happens around the steps of a monitored session.
 
 A hook is told when the graph is about to be built (`begin`), when there is a session (`after_create_session`), before and
-after each step, and at the end. Before a step it may ask for values and feed some; after it, it gets them, and may ask
+after each step, and at the end. Before a step it may request values and feed some; after it, it gets them, and may ask
 to stop.
 """
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SessionRunArgs(NamedTuple):
 
 @export(v1=["train.SessionRunValues", "estimator.SessionRunValues"], v2=["estimator.SessionRunValues"])
 class SessionRunValues(NamedTuple):
-    """What a hook gets of a step: the values it asked for."""
+    """What a hook gets of a step: the values it requested."""
     results: Any
     options: Any
     run_metadata: Any
@@ -29,7 +29,7 @@ class SessionRunValues(NamedTuple):
 
 @export(v1=["train.SessionRunContext", "estimator.SessionRunContext"], v2=["estimator.SessionRunContext"])
 class SessionRunContext:
-    """The step a hook is called for: what the caller asked for, and a way to make it the last one."""
+    """The step a hook is called for: what the caller requested, and a way to make it the last one."""
 
     def __init__(self, original_args: Any, session: Any):
         self._original_args, self._session = original_args, session
@@ -70,14 +70,14 @@ class SessionRunHook:
         """Called once, before the session is made: the graph can still grow."""
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Called whenever a session was made, also after a failure: the graph is final."""
+        """Called whenever a session was created, also after a failure: the graph is final."""
 
     def before_run(self, run_context: Any) -> Any:
         """Called before each step; returns a SessionRunArgs, or None."""
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Called after each step, with what before_run asked for."""
+        """Called after each step, with what before_run requested."""
 
     def end(self, session: Any) -> None:
         """Called at the end, unless it is an error."""

@@ -82,7 +82,7 @@ class LoggingTensorHook(SessionRunHook):
         self._iter_count += 1
 
     def end(self, session: Any) -> None:
-        """Logs them once more, if asked to."""
+        """Logs them again, if asked to."""
         if self._at_end:
             self._log_tensors(session.run(self._current_tensors))
 

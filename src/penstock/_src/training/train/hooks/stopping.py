@@ -94,7 +94,7 @@ class NanTensorHook(SessionRunHook):
 
 @export(v1=["train.GlobalStepWaiterHook", "estimator.GlobalStepWaiterHook"], v2=["estimator.GlobalStepWaiterHook"])
 class GlobalStepWaiterHook(SessionRunHook):
-    """Delays the first step until the global step has come so far: workers join one after the other."""
+    """Delays the first step until the global step has come so far: workers join in sequence."""
 
     def __init__(self, wait_until_step: int):
         self._wait_until_step, self._worker_is_started = wait_until_step, False

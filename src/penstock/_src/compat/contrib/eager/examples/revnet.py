@@ -1,4 +1,4 @@
-"""RevNet (https://arxiv.org/abs/1707.04585): blocks whose inputs follow from their outputs, so that none has to be kept.
+"""RevNet (https://arxiv.org/abs/1707.04585): blocks whose inputs follow from their outputs, so that none must be kept.
 
 Channels are in two halves: y1 = x1 + f(x2), y2 = x2 + g(y1). Going back, x2 = y2 - g(y1), x1 = y1 - f(x2); `backward_grads`
 does that and returns the gradients on the way.
@@ -13,7 +13,7 @@ _layers = tf.keras.layers
 
 
 def downsample(x: Any, filters: int, strides: tuple, axis: int = 1) -> Any:
-    """A shortcut: pixels averaged by `strides`, and zeros for channels that are not there (`axis` is that of the channels)."""
+    """A shortcut: pixels averaged by `strides`, and zeros for channels that do not exist (`axis` is that of the channels)."""
     if len(x.shape) != 4 or axis not in (1, 3):
         raise ValueError(f"x must have four dimensions, and axis be 1 or 3: {x.shape}, {axis}")
     if strides[0] > 1:

@@ -177,7 +177,7 @@ class Image(ItemHandler):
 
 @_export("TFExampleDecoder")
 class TFExampleDecoder(DataDecoder):
-    """Parses a tf.Example and hands its features to the handlers of items.
+    """Parses a tf.Example and passes its features to the handlers of items.
 
     >>> slim.tfexample_decoder.TFExampleDecoder({"x": tf.FixedLenFeature([], tf.int64)},
                                                 {"x": slim.tfexample_decoder.Tensor("x")})

@@ -1,6 +1,6 @@
 """What the Inception networks share: blocks from tables of their branches, and the default arguments of their layers.
 
-A branch is a list of layers: `conv(...)` or a pooling; a tuple of two layers in it stands for both, joined.
+A branch is a list of layers: `conv(...)` or a pooling; a tuple of two layers in it represents both, joined.
 """
 from __future__ import annotations
 

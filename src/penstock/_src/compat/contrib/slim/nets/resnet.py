@@ -45,7 +45,7 @@ def conv2d_same(inputs: Tensor, num_outputs: int, kernel_size: int, stride: int,
 @net("resnet_utils")
 @add_arg_scope
 def stack_blocks_dense(net: Tensor, blocks: Any, output_stride: int | None = None, outputs_collections: Any = None) -> Tensor:
-    """The blocks one after another; after `output_stride` is reached, dilation takes the place of strides."""
+    """The blocks in sequence; after `output_stride` is reached, dilation replaces strides."""
     current, rate = 1, 1
     for block in blocks:
         with tf.variable_scope(block.scope, "block", [net]) as sc:

@@ -1,6 +1,6 @@
 """Vocabularies: StringLookup and IntegerLookup, tokens as indices and back.
 
-The indices begin with the mask token, if there is one; then those of tokens that are not in the vocabulary; then the
+The indices begin with the mask token, if any; then those of tokens that are not in the vocabulary; then the
 vocabulary, from the most frequent token on.
 """
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Discretization(PreprocessingLayer):
 
     def reset_state(self) -> None:
         """Forgets the data."""
-        self._summary = np.zeros((2, 0))                # values, and how many elements each stands for
+        self._summary = np.zeros((2, 0))                # values, and how many elements each represents
 
     def update_state(self, data: Any) -> None:
         """Takes a batch into the summary of quantiles."""
