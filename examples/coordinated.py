@@ -6,24 +6,26 @@ A worker may be killed at any time: its step is run by another one, and when it 
 server or the chief is lost, the chief is started again and continues from the last checkpoint.
 """
 import argparse
+from typing import Any
 
 import penstock as tf
 from penstock import digits
 
 
-def batches(size=32):
+def batches(size: int = 32) -> tf.data.Dataset:
     """The training digits again and again; every worker shuffles them in its own way."""
     (x, y), _ = digits.load()
     data = tf.data.Dataset.from_tensor_slices((x.reshape(-1, 64).astype("float32"), y.astype("int64")))
     return data.shuffle(len(y)).repeat().batch(size)
 
 
-def network():
+def network() -> tf.keras.Model:
     """A network with one hidden layer."""
     return tf.keras.Sequential([tf.keras.layers.Dense(32, activation="relu", input_shape=[64]), tf.keras.layers.Dense(10)])
 
 
-def train(strategy, steps=400, folder=None, save_steps=100):
+def train(strategy: tf.distribute.Strategy, steps: int = 400, folder: str | None = None,
+          save_steps: int = 100) -> tuple[float, int]:
     """Trains up to a number of steps; returns the accuracy on the test digits, and the step at which training began."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
@@ -32,8 +34,8 @@ def train(strategy, steps=400, folder=None, save_steps=100):
     losses = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     @tf.function
-    def step(iterator):
-        def replica(batch):
+    def step(iterator: Any) -> Any:
+        def replica(batch: Any) -> Any:
             x, y = batch
             with tf.GradientTape() as tape:
                 loss = losses(y, model(x, training=True))
@@ -47,7 +49,7 @@ def train(strategy, steps=400, folder=None, save_steps=100):
         saved = tf.train.CheckpointManager(checkpoint, folder, max_to_keep=2)
         checkpoint.restore(saved.latest_checkpoint)
     began = int(optimizer.iterations.numpy())
-    iterator = iter(coordinator.create_per_worker_dataset(batches))
+    iterator: Any = iter(coordinator.create_per_worker_dataset(batches))       # type: ignore[call-overload]
     for first in range(began, steps, save_steps):
         for _ in range(min(save_steps, steps - first)):
             loss = coordinator.schedule(step, args=(iterator,))
@@ -60,9 +62,9 @@ def train(strategy, steps=400, folder=None, save_steps=100):
     return float((guesses == y).mean()), began
 
 
-def main():
+def main() -> None:
     """The part of this process, as TF_CONFIG says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", help="where checkpoints go; none are written without it")
     parser.add_argument("--steps", type=int, default=400, help="steps that all workers take together")
     options = parser.parse_args()

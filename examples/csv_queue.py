@@ -12,13 +12,14 @@ import csv
 import pathlib
 import random
 import tempfile
+from typing import Any
 
 import penstock.compat.v1 as tf
 
 FEATURES = 3
 
 
-def write_files(folder, count=4, rows=200, seed=0):
+def write_files(folder: str, count: int = 4, rows: int = 200, seed: int = 0) -> list[str]:
     """CSV files of y = 2 x1 - x2 + 3 + noise, with gaps: missing values of x3 (which does not matter)."""
     rng = random.Random(seed)
     names = []
@@ -34,13 +35,13 @@ def write_files(folder, count=4, rows=200, seed=0):
     return names
 
 
-def input_pipeline(filenames, readers, epochs, batch_size):
+def input_pipeline(filenames: list[str], readers: int, epochs: int, batch_size: int) -> Any:
     """A batch of (features, target) for each step, from `readers` threads."""
     filename_queue = tf.train.string_input_producer(filenames, num_epochs=epochs, shuffle=True)
     instance_queue = tf.RandomShuffleQueue(capacity=500, min_after_dequeue=50, dtypes=[tf.float32, tf.float32],
                                            shapes=[[FEATURES], []], name="instance_q", shared_name="shared_instance_q")
 
-    def read_and_push():
+    def read_and_push() -> Any:
         _, line = tf.TextLineReader(skip_header_lines=1).read(filename_queue)
         *x, y = tf.decode_csv(line, record_defaults=[[0.0]] * FEATURES + [[]])
         return instance_queue.enqueue([tf.stack(x), y])
@@ -49,7 +50,7 @@ def input_pipeline(filenames, readers, epochs, batch_size):
     return instance_queue.dequeue_up_to(batch_size)
 
 
-def train(filenames, readers=4, epochs=5, batch_size=20, rate=0.1):
+def train(filenames: list[str], readers: int = 4, epochs: int = 5, batch_size: int = 20, rate: float = 0.1) -> Any:
     """Fits a linear model; returns its weights, its bias, and the number of examples that it was trained on."""
     with tf.Graph().as_default():
         x, y = input_pipeline(filenames, readers, epochs, batch_size)
@@ -76,8 +77,8 @@ def train(filenames, readers=4, epochs=5, batch_size=20, rate=0.1):
             return w.tolist(), float(b), seen
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--readers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=5)

@@ -9,6 +9,7 @@ or whose session was, continues from there.
 """
 import os
 import time
+from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock import digits
@@ -32,7 +33,7 @@ flags.DEFINE_integer("report_steps", 0, "steps after which the chief says what t
 FLAGS = flags.FLAGS
 
 
-def batches(task, size):
+def batches(task: int, size: int) -> Any:
     """The training digits again and again, shuffled differently by each worker, with a position that can be kept."""
     (x, y), _ = digits.load()
     data = tf.data.Dataset.from_tensor_slices((x.reshape(-1, 64), y)).shuffle(len(y), seed=task).repeat().batch(size)
@@ -42,7 +43,7 @@ def batches(task, size):
     return iterator.get_next()
 
 
-def logits_of(x):
+def logits_of(x: tf.Tensor) -> tf.Tensor:
     """A network with one hidden layer."""
     w1 = tf.get_variable("w1", [64, 32], initializer=tf.glorot_uniform_initializer(seed=1))
     b1 = tf.get_variable("b1", [32], initializer=tf.zeros_initializer())
@@ -51,7 +52,7 @@ def logits_of(x):
     return tf.matmul(tf.nn.relu(tf.matmul(x, w1) + b1), w2) + b2
 
 
-def build(cluster, task):
+def build(cluster: tf.train.ClusterSpec, task: int) -> tuple[Any, list[Any], tuple[Any, ...]]:
     """The worker's graph: (op that trains, hooks, loss and accuracy on the test digits)."""
     with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{task}", cluster=cluster)):
         step = tf.train.get_or_create_global_step()
@@ -61,7 +62,8 @@ def build(cluster, task):
             model.reuse_variables()
             (_, _), (x_test, y_test) = digits.load()
             test = logits_of(tf.constant(x_test.reshape(-1, 64)))
-        opt, hooks = tf.train.GradientDescentOptimizer(FLAGS.rate), []
+        opt: Any = tf.train.GradientDescentOptimizer(FLAGS.rate)
+        hooks: list[Any] = []
         if FLAGS.sync:
             workers = cluster.num_tasks("worker")
             opt = tf.train.SyncReplicasOptimizer(opt, FLAGS.aggregate or workers, workers)
@@ -74,7 +76,7 @@ def build(cluster, task):
     return train, hooks, (step, test_loss, right)
 
 
-def work(cluster, server, task):
+def work(cluster: tf.train.ClusterSpec, server: tf.train.Server, task: int) -> None:
     """Trains to the last step, and says what the model is worth then."""
     train, hooks, report = build(cluster, task)
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{task}"])     # workers do not need each other
@@ -99,13 +101,13 @@ def work(cluster, server, task):
         say(sess, report, f"own steps {steps} steps/s {rate:.2f}")
 
 
-def say(sess, report, more):
+def say(sess: Any, report: Any, more: Any) -> Any:
     """Prints what the model is worth on the test digits."""
     step, loss, accuracy = sess._tf_sess().run(report)
     print(f"worker {FLAGS.task_index}: step {step} loss {loss:.4f} accuracy {accuracy:.4f} {more}", flush=True)
 
 
-def main(_):
+def main(_: Any) -> None:
     cluster = tf.train.ClusterSpec({"ps": list(filter(None, FLAGS.ps_hosts.split(","))),
                                     "worker": FLAGS.worker_hosts.split(",")})
     server = tf.train.Server(cluster, job_name=FLAGS.job_name, task_index=FLAGS.task_index)

@@ -9,6 +9,7 @@ the parameter servers hold the variables, the chief and the workers train, each 
 evaluator measures each checkpoint. A worker that was lost joins again when it is started again.
 """
 import time
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ FLAGS = flags.FLAGS
 SCHOOLS, TOWNS = ["school", "college", "university"], ["Aberdeen", "Bergen", "Cork", "Delft", "Esbjerg"]
 
 
-def table(rows, seed):
+def table(rows: int, seed: int) -> Any:
     """Columns of a table, and its labels."""
     draw = np.random.RandomState(seed)
     age, hours = draw.uniform(18, 70, rows).astype(np.float32), draw.uniform(5, 60, rows).astype(np.float32)
@@ -34,7 +35,7 @@ def table(rows, seed):
             "town": np.array(TOWNS, object)[town]}, (score > 0).astype(np.int64)
 
 
-def columns():
+def columns() -> Any:
     """The columns of the wide part, and those of the deep part."""
     fc = tf.feature_column
     age, hours = (fc.numeric_column(name, normalizer_fn=lambda x, m=m, s=s: (x - m) / s)
@@ -49,20 +50,20 @@ def columns():
 class Pace(tf.train.SessionRunHook):
     """Logs when the first step ran, and makes steps longer."""
 
-    def __init__(self, name, delay):
+    def __init__(self, name: str, delay: float):
         self._name, self._delay, self._steps = name, delay, 0
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         self._steps += 1
         if self._steps == 1:
             print(f"{self._name} trains", flush=True)
         time.sleep(self._delay)
 
-    def end(self, session):
+    def end(self, session: Any) -> None:
         print(f"{self._name} made {self._steps} steps", flush=True)
 
 
-def main(_):
+def main(_: Any) -> None:
     config = tf.estimator.RunConfig(FLAGS.folder, save_checkpoints_steps=FLAGS.save_steps, save_summary_steps=100,
                                     experimental_max_worker_delay_secs=0.5)
     name = f"{config.task_type} {config.task_id}"

@@ -8,12 +8,13 @@ comes from there.)
 import json
 import os
 import time
+from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock import digits
 
 
-def build(workers):
+def build(workers: int) -> Any:
     """An op that applies the mean of the gradients of all copies; the accuracy on the test digits."""
     (x, y), (x_test, y_test) = digits.load()
     with tf.device("/job:ps/task:0"):
@@ -34,7 +35,7 @@ def build(workers):
         return train, tf.reduce_mean(tf.cast(tf.equal(tf.argmax(test, 1), y_test), tf.float32))
 
 
-def main():
+def main() -> None:
     place = json.loads(os.environ["TF_CONFIG"])
     job, index, cluster = place["task"]["type"], place["task"]["index"], place["cluster"]
     server = tf.train.Server(cluster, job_name=job, task_index=index)
@@ -54,7 +55,7 @@ def main():
     wait(server)
 
 
-def wait(server):
+def wait(server: tf.train.Server) -> None:
     """Until the client says, in a variable, that it is done."""
     with tf.device("/job:ps/task:0"):
         done = tf.Variable(False, name="done", trainable=False)

@@ -6,6 +6,9 @@
 
 In a cluster every task runs this program; see examples/estimator_table.py for who does what.
 """
+from collections.abc import Callable
+from typing import Any
+
 from estimator_table import FLAGS, Pace
 
 import penstock.compat.v1 as tf
@@ -16,7 +19,7 @@ from penstock.keras.models import Sequential
 tf.app.flags.DEFINE_integer("epochs", 3, "epochs of fit")
 
 
-def network():
+def network() -> Any:
     """The model, compiled."""
     model = Sequential()
     model.add(Conv2D(32, kernel_size=(3, 3), activation="relu", input_shape=(8, 8, 1), name="image"))
@@ -30,14 +33,14 @@ def network():
     return model
 
 
-def inputs(split, **how):
+def inputs(split: Any, **how: Any) -> Callable[[], Any]:
     """Batches of images and labels, for an estimator."""
     x, y = split
     labels = tf.keras.utils.to_categorical(y, 10)
     return lambda: tf.estimator.inputs.numpy_input_fn({"image_input": x}, labels, FLAGS.batch, **how)()
 
 
-def in_tasks(train, test):
+def in_tasks(train: Any, test: Any) -> None:
     """Trains an estimator made of the model."""
     config = tf.estimator.RunConfig(FLAGS.folder, save_checkpoints_steps=FLAGS.save_steps,
                                     experimental_max_worker_delay_secs=0.5)
@@ -51,7 +54,7 @@ def in_tasks(train, test):
         print(f"{name}: step {found[0]['global_step']} accuracy {found[0]['acc']:.3f}")
 
 
-def main(_):
+def main(_: Any) -> None:
     train, test = digits.load()
     if FLAGS.folder:
         return in_tasks(train, test)

@@ -9,6 +9,7 @@ one parameter server, those of the second on the other. Worker 0 is also the cli
 import json
 import os
 import time
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from penstock import digits
 STAGES, HIDDEN = 2, 64
 
 
-def variables(places):
+def variables(places: Any) -> Any:
     """Weights and biases of each stage, each pair in its place."""
     made = []
     for stage, (rows, columns) in enumerate([(64, HIDDEN), (HIDDEN, 10)]):
@@ -28,12 +29,12 @@ def variables(places):
     return made
 
 
-def build(images, labels, replicas, places, micro_batches=4):
+def build(images: Any, labels: Any, replicas: list[list[str]], places: Any, micro_batches: int = 4) -> Any:
     """A training op and its loss. `replicas` has the devices of the stages of each; `places` those of the variables."""
     (w0, b0), (w1, b1) = own = variables(places)
     stages = [lambda x: tf.nn.relu(tf.matmul(x, w0) + b0), lambda h: tf.matmul(h, w1) + b1]
 
-    def loss(logits, y):
+    def loss(logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
     parts = list(zip(tf.split(images, len(replicas)), tf.split(labels, len(replicas)), strict=True))
     found = [tf.distribute.experimental.pipelined_gradients(stages, loss, x, y, micro_batches, devices, variables=own)
@@ -46,7 +47,7 @@ def build(images, labels, replicas, places, micro_batches=4):
     return train, tf.add_n([value for _, value in found]) / len(replicas), own
 
 
-def main():
+def main() -> None:
     place = json.loads(os.environ["TF_CONFIG"])
     job, index, cluster = place["task"]["type"], place["task"]["index"], place["cluster"]
     server = tf.train.Server(cluster, job_name=job, task_index=index)
@@ -60,7 +61,7 @@ def main():
         train_and_test(cluster, server, done)
 
 
-def wait(server, done):
+def wait(server: tf.train.Server, done: Any) -> None:
     """Until the client says, in a variable, that it is done."""
     ready = tf.is_variable_initialized(done)
     with tf.Session(server.target) as sess:
@@ -68,7 +69,7 @@ def wait(server, done):
             time.sleep(0.2)
 
 
-def train_and_test(cluster, server, done):
+def train_and_test(cluster: dict[str, Any], server: tf.train.Server, done: Any) -> Any:
     (x, y), (x_test, y_test) = digits.load()
     workers = [f"/job:worker/task:{i}" for i in range(len(cluster["worker"]))]
     replicas = [workers[i:i + STAGES] for i in range(0, len(workers), STAGES)]

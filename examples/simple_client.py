@@ -13,7 +13,7 @@ import argparse
 import penstock.compat.v1 as tf
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
     parser.add_argument("--init", action="store_true", help="initialize the variable first")
