@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock._src.base import dtypes
@@ -276,7 +276,7 @@ class _Walk:
             return t._consumers
         return [*t._consumers, *(c for inner in self.placeholders[id(t)] for c in self._consumers(inner))]
 
-    def _inputs(self, op: Operation) -> list[Tensor]:
+    def _inputs(self, op: Operation) -> Sequence[Tensor]:
         """The inputs of an op, captures as the tensors outside that they represent."""
         return [self._outside(t) for t in op.inputs] if self.captured else op.inputs
 

@@ -64,7 +64,8 @@ def register(kind: type[Device]) -> None:
 def local_devices(config: Any = None, task: str = PREFIX) -> list[Device]:
     """The logical devices that a ConfigProto requests; one CPU and all others without one. `task` is what they belong to."""
     counts = dict(config.device_count) if config is not None else {}
-    return [_device(kind, i, physical, memory, task) for name, kind in KINDS.items()
+    return [_device(kind, i, physical, memory, task)  # type: ignore[arg-type]
+            for name, kind in KINDS.items()
             for i, (physical, memory) in enumerate(kind.configured(config, counts.get(name)))]
 
 
