@@ -292,7 +292,7 @@ def test_sparse_updates_of_keras_are_compiled(graphs, optimizer):
     """Rows of repeated indices included; the kernel reads no index on the host."""
     def trained(compiled):
         table, opt = tf2.Variable(np.arange(24, dtype=np.float32).reshape(8, 3)), getattr(tf2.keras.optimizers, optimizer)(0.1)
-        ids = tf2.constant([[5, 1, 5, 7, 1], [5, 0, 2, 2, 6]], tf2.int64)
+        ids = tf2.constant([5, 1, 5, 7, 1, 5, 0, 2, 2, 6], tf2.int64)
 
         @tf2.function(jit_compile=compiled)
         def step(ids):

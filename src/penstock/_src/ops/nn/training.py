@@ -65,7 +65,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         f"{'_' if all_rows else ''}{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
         f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
         f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
-        stateful=not is_ref, foldable=False, host="indices" if is_sparse else "").no_gradient()
+        stateful=not is_ref, foldable=False, host="indices" if is_sparse and not all_rows else "").no_gradient()
     made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled))
     if compiled is not None:
         rules.updates.compiled.add(made)
