@@ -316,27 +316,27 @@ static int free_place(Shard *s, uint32_t place)
     return 1;
 }
 
-static inline int sooner(const Table *t, const Row *a, const Row *b)
+typedef struct { int64_t first, second; int32_t row; } Leaving;        /* what decides when a row leaves, in order */
+
+static inline int sooner(const Leaving *a, const Leaving *b)
 {
-    if (t->policy == LEAST_FREQUENT && a->frequency != b->frequency)
-        return a->frequency < b->frequency;
-    return a->used < b->used;
+    return a->first != b->first ? a->first < b->first : a->second < b->second;
 }
 
 /* Puts the `count` rows that leave first to the front of `order`. */
-static void select_first(const Table *t, const Shard *s, int32_t *order, int64_t size, int64_t count)
+static void select_first(Leaving *order, int64_t size, int64_t count)
 {
     int64_t low = 0, high = size - 1;
     while (low < high) {
-        const Row pivot = *row_of(t, s, order[(low + high) / 2]);
+        const Leaving pivot = order[(low + high) / 2];
         int64_t i = low, j = high;
         while (i <= j) {
-            while (sooner(t, row_of(t, s, order[i]), &pivot))
+            while (sooner(&order[i], &pivot))
                 i++;
-            while (sooner(t, &pivot, row_of(t, s, order[j])))
+            while (sooner(&pivot, &order[j]))
                 j--;
             if (i <= j) {
-                const int32_t other = order[i];
+                const Leaving other = order[i];
                 order[i++] = order[j];
                 order[j--] = other;
             }
@@ -355,25 +355,27 @@ static int64_t shard_capacity(const Table *t) { return t->capacity / t->shard_co
 /* Evicts `count` rows; 0 without memory, -1 if the file cannot be written. */
 static int evict_some(Table *t, Shard *s, int64_t count)
 {
-    int32_t *order = malloc((size_t)(s->live + 1) * sizeof *order);
+    Leaving *order = malloc((size_t)(s->live + 1) * sizeof *order);
     int64_t size = 0;
     if (order == NULL)
         return 0;
-    for (int64_t i = 0; i < s->row_count; i++)
-        if (row_of(t, s, i)->number != FREE)
-            order[size++] = (int32_t)i;
+    for (int64_t i = 0; i < s->row_count; i++) {
+        const Row *row = row_of(t, s, i);
+        if (row->number != FREE)
+            order[size++] = (Leaving){t->policy == LEAST_FREQUENT ? row->frequency : 0, row->used, (int32_t)i};
+    }
     count = count < size ? count : size;
-    select_first(t, s, order, size, count);
+    select_first(order, size, count);
     int done = 1;
     for (int64_t i = 0; i < count && done == 1; i++) {
-        const Row *row = row_of(t, s, order[i]);
+        const Row *row = row_of(t, s, order[i].row);
         const Key key = {row->key, row->text, row->length, hash_of(t, row->key)};
         Entry *e = find(t, s, &key);
         if (t->file >= 0)
             done = spill(t, s, e) ? 1 : -1;
         else {
             note_gone(t, s, row);
-            release_row(t, s, order[i]);
+            release_row(t, s, order[i].row);
             drop(t, s, e);
         }
     }
