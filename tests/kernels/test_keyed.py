@@ -126,6 +126,7 @@ def test_memory_is_bounded_by_the_capacity():
         table.lookup(torch.arange(i * 8192, (i + 1) * 8192))
         most = max(most, table.core.sizes()[3])
     assert table.size() <= 1 << 14
+    assert not len(table.export().gone)            # keys that left before a save are not kept
     assert most < 4 * (1 << 14) * (8 * 4 + 64 + 16)
 
 

@@ -238,6 +238,7 @@ class KeyedTable:
 
     def export(self, since: int = 0) -> Export:
         """The rows that changed after an epoch, by groups of columns: "" names the values."""
+        self.ready().track_gone()           # the next export may be an incremental one
         epoch, keys, versions, frequencies, rows, gone = self._call(self.ready().export, since)
         columns = {"": 0, **{name: c.offset for name, c in self.slots.items()}}
         parts = {name: rows[:, at:at + self.config.dim] for name, at in columns.items()}
@@ -256,6 +257,7 @@ class KeyedTable:
 
     def mark_saved(self) -> None:
         """All rows are safe as they are now, because they were restored."""
+        self.ready().track_gone()
         self.saved = self.saving = self._call(self.ready().export, 1 << 62)[0]
 
     def clear(self) -> None:
@@ -301,7 +303,6 @@ class _Compiled:
         self._table = self._c.new(numbers, config.start_a, config.start_b, config.probability, config.refused, _at(pool), path)
         if path is not None:
             os.unlink(path)
-        self._c.track_gone(self._table)
         self._rules = {name: i for i, name in enumerate(self._c.RULES)}
 
     def _given(self, keys: Any) -> Any:
@@ -341,6 +342,10 @@ class _Compiled:
 
     def sizes(self) -> tuple[int, int, int, int]:
         return self._c.sizes(self._table)
+
+    def track_gone(self) -> None:
+        """Keeps the keys that leave, from now on, for incremental exports."""
+        self._c.track_gone(self._table)
 
     def evict(self, oldest: int, norm: float) -> int:
         return self._c.evict(self._table, oldest, norm)
@@ -433,6 +438,16 @@ def begin(config: KeyedConfig, keys: list[int], pool: Tensor | None = None) -> n
     return config.start_a + config.start_b * x
 
 
+class _Gone(dict):
+    """The keys that have left, with the epochs in which they did; nothing is kept before `tracks` is set."""
+
+    tracks = False
+
+    def __setitem__(self, key: Any, epoch: int) -> None:
+        if self.tracks:
+            super().__setitem__(key, epoch)
+
+
 class _Record:
     """What `_Plain` keeps of a key."""
 
@@ -457,10 +472,14 @@ class _Plain:
         self._waiting: list[dict] = [{} for _ in range(n)]
         self._counters = [np.zeros(self._config.bloom()[0], np.int64) for _ in range(n)]
         self._random = [_mix(self._config.seed & _MASK ^ i) for i in range(n)]
-        self._clock, self._gone = [0] * n, {}       # type: ignore[var-annotated]
+        self._clock = [0] * n
+        self._gone = _Gone()
 
     def has_rule(self, rule: str) -> bool:
         return False
+
+    def track_gone(self) -> None:
+        self._gone.tracks = True
 
     def _listed(self, keys: Any) -> list:
         return keys if self._is_text else keys.tolist()
@@ -633,7 +652,8 @@ class _Plain:
         with self._lock:
             epoch, self._epoch = self._epoch, self._epoch + 1
             rows = [(k, r) for shard in self._shards for k, r in shard.items() if r.changed > since]
-            self._gone = {k: e for k, e in self._gone.items() if e > since}
+            for key in [k for k, e in self._gone.items() if e <= since]:
+                del self._gone[key]
             return (epoch, self._packed([k for k, _ in rows]), torch.tensor([r.version for _, r in rows], dtype=torch.int64),
                     torch.tensor([r.frequency for _, r in rows], dtype=torch.int64),
                     torch.stack([r.row for _, r in rows]) if rows else torch.empty(0, len(self._start), dtype=self._dtype),
