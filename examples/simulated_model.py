@@ -3,10 +3,12 @@
     penstock simulate run examples/simulated_model.py --workers 20 --servers 4
     penstock simulate servers examples/simulated_model.py --workers 20
 """
+from typing import Any
+
 import penstock.compat.v1 as tf
 
 
-def model(case):
+def model(case: Any) -> Any:
     """The graph of one worker: a network on generated digits. Returns the op that a step runs."""
     size = case.batch or 64
     images = tf.random_normal([size, 784])

@@ -303,7 +303,10 @@ class Stub:
             return [f"{name}: {self.declared(obj)}"]
         place = self.public.places[id(obj)]
         if place.module != self.module:
-            return [f"from {place.module} import {place.name} as {name}"]
+            if place.name == name:
+                return [f"from {place.module} import {name} as {name}"]
+            self.imports.add(f"from {place.module} import {place.name} as _{name}")    # such an `as` does not export
+            return [f"{name} = _{name}"]
         if place.name != name:
             return [f"{name} = {place.name}"]
         if isinstance(obj, type):

@@ -23,7 +23,9 @@ from penstock import Graph as _Graph
 from penstock import Operation as _Operation
 from penstock import Tensor as _Tensor
 from penstock import TensorShape as _TensorShape
+from penstock import get_current_name_scope as _get_name_scope
 from penstock.__internal__.types import Tensor as __Tensor
+from penstock.types.experimental import GenericFunction as _Function
 from typing import Any
 import numpy as _np
 
@@ -99,10 +101,10 @@ class FuncGraph(_Graph):
     @property
     def variables(self) -> tuple[Any, ...]: ...
     watched_variables: dict[int, Any]
-from penstock.types.experimental import GenericFunction as Function
+Function = _Function
 class SymbolicTensor(__Tensor): ...
 def execute_fn_for_device(device_branches: dict[str, Callable[..., Any]], default_fn: Callable[..., Any], name: str = "execute_fn") -> Any: ...
-from penstock import get_current_name_scope as get_name_scope
+get_name_scope = _get_name_scope
 def register_call_context_function(func: Callable[..., Any]) -> None: ...
 def register_clear_session_function(func: Callable[..., Any]) -> None: ...
 def register_get_session_function(func: Callable[..., Any]) -> None: ...

@@ -69,8 +69,53 @@ from penstock import Operation as _Operation
 from penstock import SparseTensor as _SparseTensor
 from penstock import Tensor as _Tensor
 from penstock import Variable as _Variable
+from penstock import linspace as _lin_space
+from penstock import no_gradient as _NoGradient
+from penstock import no_gradient as _NotDifferentiable
+from penstock import reverse as _reverse_v2
+from penstock import tensor_scatter_nd_add as _tensor_scatter_add
+from penstock import tensor_scatter_nd_max as _tensor_scatter_max
+from penstock import tensor_scatter_nd_min as _tensor_scatter_min
+from penstock import tensor_scatter_nd_sub as _tensor_scatter_sub
+from penstock import tensor_scatter_nd_update as _tensor_scatter_update
+from penstock import where as _where_v2
 from penstock._typing import Message as _Message
 from penstock.compat.v1.keras.initializers import Initializer as _Initializer
+from penstock.linalg import band_part as _matrix_band_part
+from penstock.linalg import det as _matrix_determinant
+from penstock.linalg import eigh as _self_adjoint_eig
+from penstock.linalg import eigvalsh as _self_adjoint_eigvals
+from penstock.linalg import inv as _matrix_inverse
+from penstock.linalg import lstsq as _matrix_solve_ls
+from penstock.linalg import solve as _matrix_solve
+from penstock.linalg import tensor_diag as _diag
+from penstock.linalg import tensor_diag_part as _diag_part
+from penstock.linalg import triangular_solve as _matrix_triangular_solve
+from penstock.math import divide_no_nan as _div_no_nan
+from penstock.math import floormod as _mod
+from penstock.random import gamma as _random_gamma
+from penstock.random import normal as _random_normal
+from penstock.random import set_seed as _set_random_seed
+from penstock.random import shuffle as _random_shuffle
+from penstock.random import uniform as _random_uniform
+from penstock.sparse import fill_empty_rows as _sparse_fill_empty_rows
+from penstock.sparse import mask as _sparse_mask
+from penstock.sparse import maximum as _sparse_maximum
+from penstock.sparse import minimum as _sparse_minimum
+from penstock.sparse import reorder as _sparse_reorder
+from penstock.sparse import reset_shape as _sparse_reset_shape
+from penstock.sparse import reshape as _sparse_reshape
+from penstock.sparse import retain as _sparse_retain
+from penstock.sparse import slice as _sparse_slice
+from penstock.sparse import softmax as _sparse_softmax
+from penstock.sparse import sparse_dense_matmul as _sparse_tensor_dense_matmul
+from penstock.sparse import to_dense as _sparse_tensor_to_dense
+from penstock.sparse import to_indicator as _sparse_to_indicator
+from penstock.sparse import transpose as _sparse_transpose
+from penstock.strings import join as _string_join
+from penstock.strings import strip as _string_strip
+from penstock.strings import to_hash_bucket_fast as _string_to_hash_bucket_fast
+from penstock.strings import to_hash_bucket_strong as _string_to_hash_bucket_strong
 from penstock.types.experimental import ConcreteFunction as _ConcreteFunction
 from typing import Any
 from typing import NamedTuple as _NamedTuple
@@ -379,7 +424,7 @@ class NameAttrList(_Message):
     name: str
     attr: Any
     AttrEntry: Any
-from penstock import no_gradient as NoGradient
+NoGradient = _NoGradient
 class NodeDef(_Message):
     name: str
     op: str
@@ -390,7 +435,7 @@ class NodeDef(_Message):
     experimental_type: Any
     AttrEntry: Any
     ExperimentalDebugInfo: Any
-from penstock import no_gradient as NotDifferentiable
+NotDifferentiable = _NotDifferentiable
 from penstock.errors import OpError as OpError
 from penstock import Operation as Operation
 class OptimizerOptions(_Message):
@@ -705,8 +750,8 @@ def depth_to_space(input: Any, block_size: int, name: str | None = None, data_fo
 from penstock.quantization import dequantize as dequantize
 from penstock.io import deserialize_many_sparse as deserialize_many_sparse
 def device(device_name_or_function: Any) -> Any: ...
-from penstock.linalg import tensor_diag as diag
-from penstock.linalg import tensor_diag_part as diag_part
+diag = _diag
+diag_part = _diag_part
 from penstock.math import digamma as digamma
 from penstock.compat import dimension_at_index as dimension_at_index
 from penstock.compat import dimension_value as dimension_value
@@ -717,7 +762,7 @@ def disable_tensor_equality() -> None: ...
 def disable_v2_behavior() -> None: ...
 def disable_v2_tensorshape() -> None: ...
 def div(x: Any, y: Any, name: str | None = None) -> _Tensor: ...
-from penstock.math import divide_no_nan as div_no_nan
+div_no_nan = _div_no_nan
 from penstock import divide as divide
 double: _DType
 from penstock import dynamic_partition as dynamic_partition
@@ -833,7 +878,7 @@ from penstock.math import lbeta as lbeta
 from penstock import less as less
 from penstock import less_equal as less_equal
 from penstock.math import lgamma as lgamma
-from penstock import linspace as lin_space
+lin_space = _lin_space
 from penstock import linspace as linspace
 def listdiff(x: Any, y: Any, index_dtype: Any = ..., name: str | None = None) -> Any: ...
 def load_file_system_library(library_filename: str) -> Any: ...
@@ -854,22 +899,22 @@ from penstock import make_tensor_proto as make_tensor_proto
 def map_fn(fn: Callable[..., Any], elems: Any, dtype: Any = None, parallel_iterations: int | None = None, back_prop: _builtins.bool = True, swap_memory: _builtins.bool = False, infer_shape: _builtins.bool = True, name: str | None = None, fn_output_signature: Any = None) -> Any: ...
 from penstock import matching_files as matching_files
 from penstock import matmul as matmul
-from penstock.linalg import band_part as matrix_band_part
-from penstock.linalg import det as matrix_determinant
+matrix_band_part = _matrix_band_part
+matrix_determinant = _matrix_determinant
 def matrix_diag(diagonal: Any, name: str | None = "diag", k: Any = 0, num_rows: Any = -1, num_cols: Any = -1, padding_value: Any = 0, align: str = "LEFT_LEFT") -> _Tensor: ...
 def matrix_diag_part(input: Any, name: str | None = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "LEFT_LEFT") -> _Tensor: ...
-from penstock.linalg import inv as matrix_inverse
+matrix_inverse = _matrix_inverse
 def matrix_set_diag(input: Any, diagonal: Any, name: str | None = "set_diag", k: Any = 0, align: str = "LEFT_LEFT") -> _Tensor: ...
-from penstock.linalg import solve as matrix_solve
-from penstock.linalg import lstsq as matrix_solve_ls
+matrix_solve = _matrix_solve
+matrix_solve_ls = _matrix_solve_ls
 from penstock import matrix_square_root as matrix_square_root
 def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: _builtins.bool = False) -> _Tensor: ...
-from penstock.linalg import triangular_solve as matrix_triangular_solve
+matrix_triangular_solve = _matrix_triangular_solve
 from penstock import maximum as maximum
 from penstock import meshgrid as meshgrid
 def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0, min_slice_size: int = 262144, bytes_per_string_element: int = 16) -> Callable[..., Any]: ...
 from penstock import minimum as minimum
-from penstock.math import floormod as mod
+mod = _mod
 def model_variables(scope: str | None = None) -> list[Any]: ...
 def moving_average_variables(scope: str | None = None) -> list[Any]: ...
 def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None) -> _Tensor: ...
@@ -923,16 +968,16 @@ quint8: _DType
 from penstock import ragged_fill_empty_rows as ragged_fill_empty_rows
 from penstock import ragged_fill_empty_rows_grad as ragged_fill_empty_rows_grad
 from penstock.image import random_crop as random_crop
-from penstock.random import gamma as random_gamma
+random_gamma = _random_gamma
 from penstock import random_index_shuffle as random_index_shuffle
-from penstock.random import normal as random_normal
+random_normal = _random_normal
 class random_normal_initializer(_Initializer):
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = ...) -> None: ...
     mean: Any
     stddev: Any
 def random_poisson(lam: Any, shape: Any, dtype: Any = ..., seed: int | None = None, name: str | None = None) -> _Tensor: ...
-from penstock.random import shuffle as random_shuffle
-from penstock.random import uniform as random_uniform
+random_shuffle = _random_shuffle
+random_uniform = _random_uniform
 class random_uniform_initializer(_Initializer):
     def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = ...) -> None: ...
     maxval: Any
@@ -965,7 +1010,7 @@ resource: _DType
 def resource_variables_enabled() -> _builtins.bool: ...
 from penstock import reverse as reverse
 def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None, batch_axis: int | None = None, name: str | None = None, seq_dim: int | None = None, batch_dim: int | None = None) -> _Tensor: ...
-from penstock import reverse as reverse_v2
+reverse_v2 = _reverse_v2
 from penstock.math import rint as rint
 from penstock import roll as roll
 from penstock import round as round
@@ -990,13 +1035,13 @@ from penstock.math import segment_mean as segment_mean
 from penstock.math import segment_min as segment_min
 from penstock.math import segment_prod as segment_prod
 from penstock.math import segment_sum as segment_sum
-from penstock.linalg import eigh as self_adjoint_eig
-from penstock.linalg import eigvalsh as self_adjoint_eigvals
+self_adjoint_eig = _self_adjoint_eig
+self_adjoint_eigvals = _self_adjoint_eigvals
 from penstock import sequence_mask as sequence_mask
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = ...) -> _Tensor: ...
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = ...) -> _Tensor: ...
 from penstock.io import serialize_tensor as serialize_tensor
-from penstock.random import set_seed as set_random_seed
+set_random_seed = _set_random_seed
 setdiff1d = listdiff
 def shape(input: Any, name: str | None = None, out_type: Any = ...) -> _Tensor: ...
 from penstock import shape_n as shape_n
@@ -1012,32 +1057,32 @@ from penstock import space_to_batch_nd as space_to_batch_nd
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> _Tensor: ...
 def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any: ...
 def sparse_concat(axis: Any, sp_inputs: Any, name: str | None = None, expand_nonconcat_dim: _builtins.bool = False, concat_dim: Any = None, expand_nonconcat_dims: _builtins.bool | None = None) -> _SparseTensor: ...
-from penstock.sparse import fill_empty_rows as sparse_fill_empty_rows
-from penstock.sparse import mask as sparse_mask
+sparse_fill_empty_rows = _sparse_fill_empty_rows
+sparse_mask = _sparse_mask
 def sparse_matmul(a: Any, b: Any, transpose_a: _builtins.bool = False, transpose_b: _builtins.bool = False, a_is_sparse: _builtins.bool = False, b_is_sparse: _builtins.bool = False, name: str | None = None) -> _Tensor: ...
-from penstock.sparse import maximum as sparse_maximum
+sparse_maximum = _sparse_maximum
 def sparse_merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: _builtins.bool = False) -> _SparseTensor: ...
-from penstock.sparse import minimum as sparse_minimum
+sparse_minimum = _sparse_minimum
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> _SparseTensor: ...
 def sparse_reduce_max(sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None) -> Any: ...
 def sparse_reduce_max_sparse(sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None) -> _SparseTensor: ...
 def sparse_reduce_sum(sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None) -> Any: ...
 def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None) -> _SparseTensor: ...
-from penstock.sparse import reorder as sparse_reorder
-from penstock.sparse import reset_shape as sparse_reset_shape
-from penstock.sparse import reshape as sparse_reshape
-from penstock.sparse import retain as sparse_retain
+sparse_reorder = _sparse_reorder
+sparse_reset_shape = _sparse_reset_shape
+sparse_reshape = _sparse_reshape
+sparse_retain = _sparse_retain
 def sparse_segment_mean(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> _Tensor: ...
 def sparse_segment_sqrt_n(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> _Tensor: ...
 def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> _Tensor: ...
-from penstock.sparse import slice as sparse_slice
-from penstock.sparse import softmax as sparse_softmax
+sparse_slice = _sparse_slice
+sparse_softmax = _sparse_softmax
 def sparse_split(keyword_required: Any = ..., sp_input: Any = None, num_split: int | None = None, axis: Any = None, name: str | None = None, split_dim: Any = None) -> list[_SparseTensor]: ...
-from penstock.sparse import sparse_dense_matmul as sparse_tensor_dense_matmul
-from penstock.sparse import to_dense as sparse_tensor_to_dense
+sparse_tensor_dense_matmul = _sparse_tensor_dense_matmul
+sparse_tensor_to_dense = _sparse_tensor_to_dense
 def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0, validate_indices: _builtins.bool = True, name: str | None = None) -> _Tensor: ...
-from penstock.sparse import to_indicator as sparse_to_indicator
-from penstock.sparse import transpose as sparse_transpose
+sparse_to_indicator = _sparse_to_indicator
+sparse_transpose = _sparse_transpose
 from penstock import split as split
 from penstock import sqrt as sqrt
 from penstock import square as square
@@ -1047,12 +1092,12 @@ from penstock import stack as stack
 from penstock import stop_gradient as stop_gradient
 from penstock import strided_slice as strided_slice
 string: _DType
-from penstock.strings import join as string_join
+string_join = _string_join
 def string_split(source: Any, sep: Any = None, skip_empty: _builtins.bool = True, delimiter: Any = None, result_type: str = "SparseTensor", name: str | None = None) -> Any: ...
-from penstock.strings import strip as string_strip
+string_strip = _string_strip
 def string_to_hash_bucket(string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None) -> _Tensor: ...
-from penstock.strings import to_hash_bucket_fast as string_to_hash_bucket_fast
-from penstock.strings import to_hash_bucket_strong as string_to_hash_bucket_strong
+string_to_hash_bucket_fast = _string_to_hash_bucket_fast
+string_to_hash_bucket_strong = _string_to_hash_bucket_strong
 def string_to_number(string_tensor: Any = None, out_type: Any = ..., name: str | None = None, input: Any = None) -> _Tensor: ...
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> _Tensor: ...
 from penstock import subtract as subtract
@@ -1061,16 +1106,16 @@ from penstock import switch_case as switch_case
 def tables_initializer(name: str = "init_all_tables") -> Any: ...
 from penstock import tan as tan
 from penstock import tanh as tanh
-from penstock import tensor_scatter_nd_add as tensor_scatter_add
-from penstock import tensor_scatter_nd_max as tensor_scatter_max
-from penstock import tensor_scatter_nd_min as tensor_scatter_min
+tensor_scatter_add = _tensor_scatter_add
+tensor_scatter_max = _tensor_scatter_max
+tensor_scatter_min = _tensor_scatter_min
 from penstock import tensor_scatter_nd_add as tensor_scatter_nd_add
 from penstock import tensor_scatter_nd_max as tensor_scatter_nd_max
 from penstock import tensor_scatter_nd_min as tensor_scatter_nd_min
 from penstock import tensor_scatter_nd_sub as tensor_scatter_nd_sub
 from penstock import tensor_scatter_nd_update as tensor_scatter_nd_update
-from penstock import tensor_scatter_nd_sub as tensor_scatter_sub
-from penstock import tensor_scatter_nd_update as tensor_scatter_update
+tensor_scatter_sub = _tensor_scatter_sub
+tensor_scatter_update = _tensor_scatter_update
 from penstock import tensordot as tensordot
 from penstock import tile as tile
 from penstock import timestamp as timestamp
@@ -1128,7 +1173,7 @@ variant: _DType
 from penstock import vectorized_map as vectorized_map
 def verify_tensor_all_finite(t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None) -> _Tensor: ...
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> _Tensor: ...
-from penstock import where as where_v2
+where_v2 = _where_v2
 def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: _builtins.bool = True, swap_memory: _builtins.bool = False, name: str | None = None, maximum_iterations: Any = None, return_same_structure: _builtins.bool = False) -> Any: ...
 def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = None) -> _ConcreteFunction: ...
 from penstock import write_file as write_file

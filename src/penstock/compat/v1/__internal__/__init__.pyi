@@ -17,14 +17,16 @@ from penstock.compat.v1.__internal__ import tf2 as tf2
 from penstock.compat.v1.__internal__ import tracking as tracking
 from penstock.compat.v1.__internal__ import train as train
 from penstock.compat.v1.__internal__ import types as types
+from penstock import get_current_name_scope as _get_name_scope
+from penstock.types.experimental import GenericFunction as _Function
 
 from penstock.__internal__ import CompositeTensor as CompositeTensor
 from penstock.types.experimental import ConcreteFunction as ConcreteFunction
 from penstock.__internal__ import EagerTensor as EagerTensor
-from penstock.types.experimental import GenericFunction as Function
+Function = _Function
 from penstock.__internal__ import SymbolicTensor as SymbolicTensor
 from penstock.__internal__ import execute_fn_for_device as execute_fn_for_device
-from penstock import get_current_name_scope as get_name_scope
+get_name_scope = _get_name_scope
 from penstock.__internal__ import register_call_context_function as register_call_context_function
 from penstock.__internal__ import register_clear_session_function as register_clear_session_function
 from penstock.__internal__ import register_get_session_function as register_get_session_function

@@ -2,11 +2,15 @@
 from penstock.compat.v1.distribute import MirroredStrategy as _MirroredStrategy
 from penstock.compat.v1.distribute import OneDeviceStrategy as _OneDeviceStrategy
 from penstock.compat.v1.distribute.experimental import MultiWorkerMirroredStrategy as _MultiWorkerMirroredStrategy
+from penstock.distribute import HierarchicalCopyAllReduce as _AllReduceCrossDeviceOps
+from penstock.distribute import ReductionToOneDevice as _ReductionToOneDeviceCrossDeviceOps
+from penstock.distribute import get_strategy as _get_distribution_strategy
+from penstock.distribute import has_strategy as _has_distribution_strategy
 from typing import Any
 from typing import NamedTuple as _NamedTuple
 from typing import Self
 
-from penstock.distribute import HierarchicalCopyAllReduce as AllReduceCrossDeviceOps
+AllReduceCrossDeviceOps = _AllReduceCrossDeviceOps
 class CollectiveAllReduceStrategy(_MultiWorkerMirroredStrategy):
     def __init__(self, num_gpus_per_worker: int = 0, communication: Any = None) -> None: ...
 from penstock.distribute import CrossDeviceOps as CrossDeviceOps
@@ -19,12 +23,12 @@ class MirroredStrategy(_MirroredStrategy):
     def __init__(self, devices: Any = None, num_gpus: int | None = None, num_gpus_per_worker: int | None = None, cross_device_ops: Any = None, auto_shard_dataset: bool = False, cross_tower_ops: Any = None) -> None: ...
 class OneDeviceStrategy(_OneDeviceStrategy):
     def __init__(self, device: str) -> None: ...
-from penstock.distribute import ReductionToOneDevice as ReductionToOneDeviceCrossDeviceOps
+ReductionToOneDeviceCrossDeviceOps = _ReductionToOneDeviceCrossDeviceOps
 from penstock.compat.v1.distribute import get_cross_replica_context as get_cross_replica_context
-from penstock.distribute import get_strategy as get_distribution_strategy
+get_distribution_strategy = _get_distribution_strategy
 from penstock.compat.v1.distribute import get_loss_reduction as get_loss_reduction
 from penstock.distribute import get_replica_context as get_replica_context
 from penstock.distribute import get_strategy as get_strategy
-from penstock.distribute import has_strategy as has_distribution_strategy
+has_distribution_strategy = _has_distribution_strategy
 from penstock.distribute import has_strategy as has_strategy
 from penstock.distribute import in_cross_replica_context as in_cross_replica_context

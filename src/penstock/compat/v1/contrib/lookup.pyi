@@ -3,6 +3,7 @@ from penstock import Tensor as _Tensor
 from penstock.__internal__.tracking import Trackable as _Trackable
 from penstock.compat.v1.lookup import StaticHashTable as _StaticHashTable
 from penstock.lookup import TextFileInitializer as _TextFileInitializer
+from penstock.lookup.experimental import DenseHashTable as _MutableDenseHashTable
 from typing import Any
 from typing import NamedTuple as _NamedTuple
 from typing import Self
@@ -32,7 +33,7 @@ class IdTableWithHashBuckets(_Trackable):
     @property
     def value_dtype(self) -> Any: ...
 from penstock.lookup import KeyValueTensorInitializer as KeyValueTensorInitializer
-from penstock.lookup.experimental import DenseHashTable as MutableDenseHashTable
+MutableDenseHashTable = _MutableDenseHashTable
 from penstock.lookup.experimental import MutableHashTable as MutableHashTable
 class StrongHashSpec(HasherSpec):
     hasher: Any

@@ -4,6 +4,14 @@ from penstock.compat.v1.nn import rnn_cell as rnn_cell
 from penstock.compat.v1.nn import seq2seq as seq2seq
 from collections.abc import Sequence
 from penstock import Tensor as _Tensor
+from penstock.nn import avg_pool as _avg_pool_v2
+from penstock.nn import ctc_beam_search_decoder as _ctc_beam_search_decoder_v2
+from penstock.nn import ctc_loss as _ctc_loss_v2
+from penstock.nn import depthwise_conv2d_backprop_filter as _depthwise_conv2d_native_backprop_filter
+from penstock.nn import depthwise_conv2d_backprop_input as _depthwise_conv2d_native_backprop_input
+from penstock.nn import local_response_normalization as _lrn
+from penstock.nn import max_pool as _max_pool_v2
+from penstock.nn import silu as _swish
 from typing import Any
 
 from penstock.nn import all_candidate_sampler as all_candidate_sampler
@@ -15,7 +23,7 @@ def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
 from penstock.nn import avg_pool1d as avg_pool1d
 avg_pool2d = avg_pool
 from penstock.nn import avg_pool3d as avg_pool3d
-from penstock.nn import avg_pool as avg_pool_v2
+avg_pool_v2 = _avg_pool_v2
 def batch_norm_with_global_normalization(t: Any = None, m: Any = None, v: Any = None, beta: Any = None, gamma: Any = None, variance_epsilon: Any = None, scale_after_normalization: Any = None, name: str | None = None, input: Any = None, mean: Any = None, variance: Any = None) -> _Tensor: ...
 from penstock.nn import batch_normalization as batch_normalization
 from penstock.nn import bias_add as bias_add
@@ -37,18 +45,18 @@ from penstock.nn import conv_transpose as conv_transpose
 def convolution(input: Any, filter: Any, padding: str, strides: Any = None, dilation_rate: Any = None, name: str | None = None, data_format: str | None = None, filters: Any = None, dilations: Any = None) -> _Tensor: ...
 def crelu(features: Any, name: str | None = None, axis: Any = -1) -> _Tensor: ...
 def ctc_beam_search_decoder(inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1, merge_repeated: bool = True) -> tuple[Any, ...]: ...
-from penstock.nn import ctc_beam_search_decoder as ctc_beam_search_decoder_v2
+ctc_beam_search_decoder_v2 = _ctc_beam_search_decoder_v2
 from penstock.nn import ctc_greedy_decoder as ctc_greedy_decoder
 def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None, preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True, ignore_longer_outputs_than_inputs: bool = False, time_major: bool = True, logits: Any = None) -> _Tensor: ...
-from penstock.nn import ctc_loss as ctc_loss_v2
+ctc_loss_v2 = _ctc_loss_v2
 from penstock.nn import ctc_unique_labels as ctc_unique_labels
 from penstock.compat.v1 import depth_to_space as depth_to_space
 def depthwise_conv2d(input: Any, filter: Any, strides: Any, padding: str, rate: Any = None, name: str | None = None, data_format: str | None = None, dilations: Any = None) -> _Tensor: ...
 from penstock.nn import depthwise_conv2d_backprop_filter as depthwise_conv2d_backprop_filter
 from penstock.nn import depthwise_conv2d_backprop_input as depthwise_conv2d_backprop_input
 def depthwise_conv2d_native(input: Any, filter: Any, strides: Any, padding: Any, data_format: Any = "NHWC", dilations: Any = ..., name: Any = None) -> _Tensor: ...
-from penstock.nn import depthwise_conv2d_backprop_filter as depthwise_conv2d_native_backprop_filter
-from penstock.nn import depthwise_conv2d_backprop_input as depthwise_conv2d_native_backprop_input
+depthwise_conv2d_native_backprop_filter = _depthwise_conv2d_native_backprop_filter
+depthwise_conv2d_native_backprop_input = _depthwise_conv2d_native_backprop_input
 def dilation2d(input: Any, filter: Any = None, strides: Any = None, rates: Any = None, padding: Any = None, name: str | None = None, filters: Any = None, dilations: Any = None) -> _Tensor: ...
 def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: str | None = None, rate: Any = None) -> _Tensor: ...
 def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_state: Any = None, dtype: Any = None, parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False, scope: Any = None) -> tuple[Any, Any]: ...
@@ -70,12 +78,12 @@ from penstock.nn import local_response_normalization as local_response_normaliza
 from penstock.nn import log_poisson_loss as log_poisson_loss
 from penstock.compat.v1.math import log_softmax as log_softmax
 from penstock.random import log_uniform_candidate_sampler as log_uniform_candidate_sampler
-from penstock.nn import local_response_normalization as lrn
+lrn = _lrn
 def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", name: str | None = None, input: Any = None) -> _Tensor: ...
 from penstock.nn import max_pool1d as max_pool1d
 from penstock.nn import max_pool2d as max_pool2d
 from penstock.nn import max_pool3d as max_pool3d
-from penstock.nn import max_pool as max_pool_v2
+max_pool_v2 = _max_pool_v2
 def max_pool_with_argmax(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC", Targmax: Any = None, name: str | None = None, output_dtype: Any = None, include_batch_in_index: bool = False) -> Any: ...
 def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_dims: bool | None = None, keepdims: bool | None = None) -> tuple[Any, ...]: ...
 def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int, num_classes: int, num_true: int = 1, sampled_values: Any = None, remove_accidental_hits: bool = False, partition_strategy: str = "mod", name: str | None = "nce_loss") -> _Tensor: ...
@@ -109,7 +117,7 @@ def static_bidirectional_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, initial_st
 def static_rnn(cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None, scope: Any = None) -> tuple[list[Any], Any]: ...
 def static_state_saving_rnn(cell: Any, inputs: Any, state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None) -> tuple[list[Any], Any]: ...
 def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool | None = None, name: str | None = None, keepdims: bool | None = None) -> tuple[Any, ...]: ...
-from penstock.nn import silu as swish
+swish = _swish
 from penstock import tanh as tanh
 from penstock.math import top_k as top_k
 from penstock.random import uniform_candidate_sampler as uniform_candidate_sampler

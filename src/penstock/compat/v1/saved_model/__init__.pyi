@@ -8,6 +8,8 @@ from penstock.compat.v1.saved_model import signature_constants as signature_cons
 from penstock.compat.v1.saved_model import signature_def_utils as signature_def_utils
 from penstock.compat.v1.saved_model import tag_constants as tag_constants
 from penstock.compat.v1.saved_model import utils as utils
+from penstock.saved_model import contains_saved_model as _maybe_saved_model_directory
+from penstock.saved_model import load as _load_v2
 from typing import Any
 
 ASSETS_DIRECTORY: str
@@ -51,9 +53,9 @@ from penstock.saved_model import contains_saved_model as contains_saved_model
 def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scope: str | None = None) -> Any: ...
 def is_valid_signature(signature_def: Any) -> bool: ...
 def load(sess: Any, tags: Any, export_dir: Any, import_scope: str | None = None, *, restricted: bool = False, **saver_kwargs: Any) -> Any: ...
-from penstock.saved_model import load as load_v2
+load_v2 = _load_v2
 def main_op_with_restore(restore_op_name: Any) -> Any: ...
-from penstock.saved_model import contains_saved_model as maybe_saved_model_directory
+maybe_saved_model_directory = _maybe_saved_model_directory
 def predict_signature_def(inputs: dict[Any, Any], outputs: dict[Any, Any]) -> Any: ...
 def regression_signature_def(examples: Any, predictions: Any) -> Any: ...
 from penstock.saved_model import save as save

@@ -7,6 +7,15 @@ from penstock.compat.v1.contrib.layers.python.layers import optimizers as optimi
 from penstock.compat.v1.contrib.layers.python.layers import regularizers as regularizers
 from penstock.compat.v1.contrib.layers.python.layers import summaries as summaries
 from penstock.compat.v1.contrib.layers.python.layers import utils as utils
+from penstock.compat.v1.contrib.layers import conv1d as _convolution1d
+from penstock.compat.v1.contrib.layers import conv2d as _convolution2d
+from penstock.compat.v1.contrib.layers import conv2d_in_plane as _convolution2d_in_plane
+from penstock.compat.v1.contrib.layers import conv2d_transpose as _convolution2d_transpose
+from penstock.compat.v1.contrib.layers import conv3d as _convolution3d
+from penstock.compat.v1.contrib.layers import conv3d_transpose as _convolution3d_transpose
+from penstock.compat.v1.contrib.layers import fully_connected as _legacy_fully_connected
+from penstock.compat.v1.contrib.layers import separable_conv2d as _separable_convolution2d
+from penstock.compat.v1.contrib.layers import xavier_initializer as _xavier_initializer_conv2d
 from typing import Any
 
 OPTIMIZER_CLS_NAMES: dict[Any, Any]
@@ -26,12 +35,12 @@ from penstock.compat.v1.contrib.layers import conv2d_transpose as conv2d_transpo
 from penstock.compat.v1.contrib.layers import conv3d as conv3d
 from penstock.compat.v1.contrib.layers import conv3d_transpose as conv3d_transpose
 from penstock.compat.v1.contrib.layers import convolution as convolution
-from penstock.compat.v1.contrib.layers import conv1d as convolution1d
-from penstock.compat.v1.contrib.layers import conv2d as convolution2d
-from penstock.compat.v1.contrib.layers import conv2d_in_plane as convolution2d_in_plane
-from penstock.compat.v1.contrib.layers import conv2d_transpose as convolution2d_transpose
-from penstock.compat.v1.contrib.layers import conv3d as convolution3d
-from penstock.compat.v1.contrib.layers import conv3d_transpose as convolution3d_transpose
+convolution1d = _convolution1d
+convolution2d = _convolution2d
+convolution2d_in_plane = _convolution2d_in_plane
+convolution2d_transpose = _convolution2d_transpose
+convolution3d = _convolution3d
+convolution3d_transpose = _convolution3d_transpose
 from penstock.compat.v1.contrib.layers import create_feature_spec_for_parsing as create_feature_spec_for_parsing
 from penstock.compat.v1.contrib.layers import crossed_column as crossed_column
 from penstock.compat.v1.contrib.layers import dense_to_sparse as dense_to_sparse
@@ -50,7 +59,7 @@ from penstock.compat.v1.contrib.layers import l1_l2_regularizer as l1_l2_regular
 from penstock.compat.v1.contrib.layers import l1_regularizer as l1_regularizer
 from penstock.compat.v1.contrib.layers import l2_regularizer as l2_regularizer
 from penstock.compat.v1.contrib.layers import layer_norm as layer_norm
-from penstock.compat.v1.contrib.layers import fully_connected as legacy_fully_connected
+legacy_fully_connected = _legacy_fully_connected
 from penstock.compat.v1.contrib.layers import legacy_linear as legacy_linear
 from penstock.compat.v1.contrib.layers import legacy_relu as legacy_relu
 from penstock.compat.v1.contrib.layers import linear as linear
@@ -69,7 +78,7 @@ from penstock.compat.v1.contrib.layers import repeat as repeat
 from penstock.compat.v1.contrib.layers import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
 from penstock.compat.v1.contrib.layers import scale_gradient as scale_gradient
 from penstock.compat.v1.contrib.layers import separable_conv2d as separable_conv2d
-from penstock.compat.v1.contrib.layers import separable_conv2d as separable_convolution2d
+separable_convolution2d = _separable_convolution2d
 from penstock.compat.v1.contrib.layers import sequence_to_images as sequence_to_images
 from penstock.compat.v1.contrib.layers import shared_embedding_columns as shared_embedding_columns
 from penstock.compat.v1.contrib.layers import softmax as softmax
@@ -93,4 +102,4 @@ from penstock.compat.v1.contrib.layers import variance_scaling_initializer as va
 from penstock.compat.v1.contrib.layers import weighted_sparse_column as weighted_sparse_column
 from penstock.compat.v1.contrib.layers import weighted_sum_from_feature_columns as weighted_sum_from_feature_columns
 from penstock.compat.v1.contrib.layers import xavier_initializer as xavier_initializer
-from penstock.compat.v1.contrib.layers import xavier_initializer as xavier_initializer_conv2d
+xavier_initializer_conv2d = _xavier_initializer_conv2d

@@ -18,6 +18,15 @@ from penstock.compat.v1.contrib.slim.python.slim import regularizers as regulari
 from penstock.compat.v1.contrib.slim.python.slim import summaries as summaries
 from penstock.compat.v1.contrib.slim.python.slim import tfexample_decoder as tfexample_decoder
 from penstock.compat.v1.contrib.slim.python.slim import utils as utils
+from penstock.compat.v1.contrib.layers import conv1d as _convolution1d
+from penstock.compat.v1.contrib.layers import conv2d as _convolution2d
+from penstock.compat.v1.contrib.layers import conv2d_in_plane as _convolution2d_in_plane
+from penstock.compat.v1.contrib.layers import conv2d_transpose as _convolution2d_transpose
+from penstock.compat.v1.contrib.layers import conv3d as _convolution3d
+from penstock.compat.v1.contrib.layers import conv3d_transpose as _convolution3d_transpose
+from penstock.compat.v1.contrib.layers import fully_connected as _legacy_fully_connected
+from penstock.compat.v1.contrib.layers import separable_conv2d as _separable_convolution2d
+from penstock.compat.v1.contrib.layers import xavier_initializer as _xavier_initializer_conv2d
 
 from penstock.compat.v1.contrib.framework import VariableDeviceChooser as VariableDeviceChooser
 from penstock.compat.v1.contrib.framework import add_arg_scope as add_arg_scope
@@ -44,12 +53,12 @@ from penstock.compat.v1.contrib.layers import conv2d_transpose as conv2d_transpo
 from penstock.compat.v1.contrib.layers import conv3d as conv3d
 from penstock.compat.v1.contrib.layers import conv3d_transpose as conv3d_transpose
 from penstock.compat.v1.contrib.layers import convolution as convolution
-from penstock.compat.v1.contrib.layers import conv1d as convolution1d
-from penstock.compat.v1.contrib.layers import conv2d as convolution2d
-from penstock.compat.v1.contrib.layers import conv2d_in_plane as convolution2d_in_plane
-from penstock.compat.v1.contrib.layers import conv2d_transpose as convolution2d_transpose
-from penstock.compat.v1.contrib.layers import conv3d as convolution3d
-from penstock.compat.v1.contrib.layers import conv3d_transpose as convolution3d_transpose
+convolution1d = _convolution1d
+convolution2d = _convolution2d
+convolution2d_in_plane = _convolution2d_in_plane
+convolution2d_transpose = _convolution2d_transpose
+convolution3d = _convolution3d
+convolution3d_transpose = _convolution3d_transpose
 from penstock.compat.v1.train import create_global_step as create_global_step
 from penstock.compat.v1.contrib.layers import dense_to_sparse as dense_to_sparse
 from penstock.compat.v1.contrib.layers import dropout as dropout
@@ -79,7 +88,7 @@ from penstock.compat.v1.contrib.layers import l1_l2_regularizer as l1_l2_regular
 from penstock.compat.v1.contrib.layers import l1_regularizer as l1_regularizer
 from penstock.compat.v1.contrib.layers import l2_regularizer as l2_regularizer
 from penstock.compat.v1.contrib.layers import layer_norm as layer_norm
-from penstock.compat.v1.contrib.layers import fully_connected as legacy_fully_connected
+legacy_fully_connected = _legacy_fully_connected
 from penstock.compat.v1.contrib.layers import legacy_linear as legacy_linear
 from penstock.compat.v1.contrib.layers import legacy_relu as legacy_relu
 from penstock.compat.v1.contrib.layers import linear as linear
@@ -97,7 +106,7 @@ from penstock.compat.v1.contrib.layers import repeat as repeat
 from penstock.compat.v1.contrib.layers import safe_embedding_lookup_sparse as safe_embedding_lookup_sparse
 from penstock.compat.v1.contrib.layers import scale_gradient as scale_gradient
 from penstock.compat.v1.contrib.layers import separable_conv2d as separable_conv2d
-from penstock.compat.v1.contrib.layers import separable_conv2d as separable_convolution2d
+separable_convolution2d = _separable_convolution2d
 from penstock.compat.v1.contrib.layers import sequence_to_images as sequence_to_images
 from penstock.compat.v1.contrib.layers import softmax as softmax
 from penstock.compat.v1.contrib.layers import spatial_softmax as spatial_softmax
@@ -107,4 +116,4 @@ from penstock.compat.v1.contrib.layers import unit_norm as unit_norm
 from penstock.compat.v1.contrib.framework import variable as variable
 from penstock.compat.v1.contrib.layers import variance_scaling_initializer as variance_scaling_initializer
 from penstock.compat.v1.contrib.layers import xavier_initializer as xavier_initializer
-from penstock.compat.v1.contrib.layers import xavier_initializer as xavier_initializer_conv2d
+xavier_initializer_conv2d = _xavier_initializer_conv2d
