@@ -151,6 +151,7 @@ class _Background:
 
 
 _in_background = _Background()
+_tracing = threading.Lock()             # torch.fx patches modules while it traces: one trace at a time
 
 
 class Slot:
@@ -251,7 +252,7 @@ class Slot:
     def _compile(self, ctx: Any, feeds: tuple) -> None:
         try:
             began = time.perf_counter()
-            with _in_background if not self.step.wait else contextlib.nullcontext():
+            with _tracing, _in_background if not self.step.wait else contextlib.nullcontext():
                 self._ready = Compiled(lower.trace(self.step.unfused(), ctx, feeds, self.step.device), self.step.device)
             _log.info("A step was compiled in %.1f s.", time.perf_counter() - began)
         except Exception as e:
