@@ -56,8 +56,8 @@ class TensorList:
         if not self.size:
             raise errors.invalid("Trying to pop from an empty list.")
         if alone and len(self.store) == self.size:
-            item = self.store.pop()
-            return TensorList(self.store, self.size - 1, self.dtype, self.dims, self.limit), item
+            self.size, self.only = self.size - 1, None
+            return self, self.store.pop()
         return TensorList(self.store, self.size - 1, self.dtype, self.dims, self.limit), self.store[self.size - 1]
 
     def zeros_like(self) -> TensorList:
@@ -474,8 +474,7 @@ def _pop_back_kernel(input_handle, element_shape, *, element_dtype):
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
     if alone and _is_plain(input_handle, element_dtype) and len(input_handle.store) == input_handle.size and \
             input_handle.size and input_handle.store[-1] is not None:
-        input_handle.size -= 1
-        return input_handle, input_handle.store.pop()
+        return input_handle.pop(True)
     rest, item = _typed(_list(input_handle), element_dtype).pop(alone)
     if item is None:
         item = _blank(element_dtype, _element_dims(input_handle, _dims(element_shape)))
