@@ -143,6 +143,17 @@ def test_removed_names_are_supplied_and_said(tmp_path):
         assert len([line for line in said if name in line]) == 1, name
 
 
+def test_names_that_a_library_has_renamed(tmp_path):
+    pytest.importorskip("PIL")
+    done = penstock("run", program(tmp_path, """
+        import tensorflow as tf
+        from PIL import Image
+        print(Image.new("L", (4, 4), 7).resize((2, 2), Image.ANTIALIAS).getpixel((0, 0)), hasattr(Image, "nothing"))
+        """))
+    assert done.stdout == "7 False\n", done.stderr
+    assert "PIL.Image.ANTIALIAS was removed since" in done.stderr
+
+
 def test_numpy_takes_calls_that_it_refuses_since(tmp_path):
     done = penstock("run", program(tmp_path, """
         import numpy as np

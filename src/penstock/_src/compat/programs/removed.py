@@ -83,6 +83,7 @@ MOVED = {"cPickle": "pickle", "Queue": "queue", "ConfigParser": "configparser", 
          "urlparse": "urllib.parse", "__builtin__": "builtins", "copy_reg": "copyreg", "Tkinter": "tkinter",
          "SocketServer": "socketserver", "HTMLParser": "html.parser", "commands": "subprocess", "thread": "_thread",
          "urllib2": "urllib.request", "imp": "importlib", "distutils": "setuptools._distutils"}
+RENAMED = {"PIL.Image": {"ANTIALIAS": "LANCZOS", "LINEAR": "BILINEAR", "CUBIC": "BICUBIC"}}     # of libraries, by new name
 LIBRARY = pathlib.Path(__file__).parents[3]
 _said: set[str] = set()
 
@@ -136,6 +137,23 @@ class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Nothing to do: the names are there."""
+
+
+class _Renamed(importlib.abc.MetaPathFinder):
+    """Supplies what modules of other libraries have renamed, once such a module is imported."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname not in RENAMED:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module: types.ModuleType) -> None:
+                run(module)
+                _supply(module, {old: getattr(module, new) for old, new in RENAMED[fullname].items()}, fullname)
+            spec.loader.exec_module = exec_module              # type: ignore[method-assign]
+        return spec
 
 
 def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType:
@@ -248,7 +266,7 @@ def install(names: frozenset[str] | set[str] = frozenset()) -> None:
                          ("sum", _sum)):
         _call_as_before(name, change)
     if not any(isinstance(f, _Moved) for f in sys.meta_path):
-        sys.meta_path.append(_Moved())
+        sys.meta_path[:] = [_Renamed(), *sys.meta_path, _Moved()]
     for name in sorted(names & BUILTINS.keys()):
         if not hasattr(builtins, name):
             say(name, _shown(BUILTINS[name]))
