@@ -45,7 +45,7 @@ def test_a_program_of_2x(tmp_path):
         print(float(tf.constant([1., 2.])[1]), tf.__version__, v1.__version__)
         print(hasattr(tf, "placeholder"), v1.placeholder.__name__)
         """))
-    assert out.stdout == "2.0 2.21.0 1.15.5\nFalse placeholder\n", out.stderr
+    assert out.stdout == "2.0 2.21.0 2.21.0\nFalse placeholder\n", out.stderr
     assert "TensorFlow 2.x (nothing of 1.x)" not in out.stderr      # compat.v1 is named
 
 

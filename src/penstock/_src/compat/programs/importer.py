@@ -52,7 +52,8 @@ class PublicModule(types.ModuleType):
         """The attribute, or NOTHING."""
         full = self._prefix + name
         if full in ("__version__", "VERSION", "version.VERSION"):
-            return VERSIONS[self._api]
+            finder = installed()                        # tf.compat.v1 of a program for 2.x is a part of 2.x
+            return VERSIONS[self._api if finder is None else finder.api]
         if full == "keras.__version__":
             return KERAS_VERSIONS[self._api]
         if full == "enable_v2_behavior" and self.__name__.endswith("compat.v2"):
