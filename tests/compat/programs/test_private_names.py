@@ -164,3 +164,14 @@ def test_classes_of_distributed_variables():
         v = tf.Variable(1.0)
     assert isinstance(v, _module("distribute.values").DistributedVariable)
     assert issubclass(_module("distribute.ps_values").AggregatingVariable, tf.Variable)
+
+
+def test_slices_at_positions_that_are_tensors():
+    xla = importlib.import_module("tensorflow.compiler.tf2xla.python.xla")
+    x = np.arange(12).reshape(3, 4)
+    start = tf.constant([1, 3])                       # moved to [1, 2]: a part of two columns begins there at the latest
+    assert xla.dynamic_slice(x, start, [2, 2]).numpy().tolist() == x[1:3, 2:4].tolist()
+    expected = x.copy()
+    expected[1:3, 2:4] = -1
+    update = tf.function(lambda s: xla.dynamic_update_slice(x, -tf.ones([2, 2], tf.int64), s))
+    np.testing.assert_array_equal(update(start), expected)

@@ -40,6 +40,7 @@ OWN_MODULES = {       # modules of ours that represent one of TensorFlow's as a 
     "examples.saved_model.integration_tests.mnist_util": "penstock._src.compat.programs.tutorials.mnist_util",
     "examples.speech_commands.models": "penstock._src.compat.programs.tutorials.speech_models",
     "tools.docs.doc_controls": "penstock._src.compat.programs.inside.doc_controls",
+    "compiler.tf2xla.python.xla": "penstock._src.compat.programs.inside.xla_ops",
     "python.debug": "penstock._src.compat.programs.inside.debugger",
     "python.debug.wrappers.local_cli_wrapper": "penstock._src.compat.programs.inside.debugger",
 }
