@@ -31,6 +31,11 @@ def test_a_schedule_gives_the_same_run_every_time(name):
 TWICE = [[1, 1, 0, 5, 5, 3, 0, 3, 3, 1], [1, 1, 0, 0, 5, 5, 3, 3, 0, 1], [1, 1, 0, 5, 5, 0, 0, 5, 2, 2, 6, 3]]
 
 
+def test_a_dead_master_begins_no_step():
+    """The master dies between the request for a step and its begin."""
+    assert violation(WORLDS["steps"], [2, 2, 0, 6, 0, 3, 0, 1]) is None
+
+
 @pytest.mark.parametrize("schedule", TWICE)
 def test_no_worker_counts_twice_in_a_mean(schedule):
     assert violation(synchrony.world, schedule) is None

@@ -301,6 +301,8 @@ class MasterRun:
         self.task.cluster.clock.after(seconds, self._go)
 
     def _go(self) -> None:
+        if self not in self.task.masters:                # the task has died before it could begin
+            return
         tasks = self.task.cluster.tasks
         begun = self.state.start()
         self.unsent = {task for task, in begun}
