@@ -411,7 +411,7 @@ static int bloom_admits(const Table *t, Shard *s, const Key *k)
 /* Whether a key that has no row gets one now; -1 without memory. The entry may be that of a waiting key. */
 static int admits(const Table *t, Shard *s, const Key *k, Entry **e)
 {
-    if (t->admission == ADMIT_ALL || t->admission == ADMIT_COUNTED && t->threshold <= 1)
+    if (t->admission == ADMIT_ALL || (t->admission == ADMIT_COUNTED && t->threshold <= 1))
         return 1;
     if (t->admission == ADMIT_BLOOM)
         return bloom_admits(t, s, k);
@@ -821,7 +821,7 @@ static PyObject *new_table(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "(LLLLLLLLLLLL)ddddLz", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10,
                           n + 11, &a, &b, &probability, &refused, &pool, &path))
         return NULL;
-    if (n[0] < 1 || n[1] < 1 || n[1] & (n[1] - 1) || n[8] > MOST_HASHES || n[2] && n[2] < n[1])
+    if (n[0] < 1 || n[1] < 1 || n[1] & (n[1] - 1) || n[8] > MOST_HASHES || (n[2] && n[2] < n[1]))
         return PyErr_Format(PyExc_ValueError, "a table needs a dimension and a number of shards that is a power of two");
     Table *t = calloc(1, sizeof *t);
     if (t == NULL)

@@ -35,7 +35,7 @@ static void share(Item item, const void *job, int64_t count, int64_t numbers)
 
 #if defined(__x86_64__)
 /* Whether to use vectors of 512 bits: the processor has them, and torch's kernels, of which this variable is, use them, too. */
-static int has_wide_vectors(void)
+static inline int has_wide_vectors(void)
 {
     const char *limit = getenv("ATEN_CPU_CAPABILITY");
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
