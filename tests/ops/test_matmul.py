@@ -30,6 +30,14 @@ def test_errors():
             sess.run(tf.matmul(a, tf.zeros([3, 3])), {a: np.zeros((2, 2))})
 
 
+@pytest.mark.parametrize("a, b", [((2, 3, 0, 0), (2, 3, 0, 0)), ((2, 3, 0, 4), (2, 3, 4, 5)), ((2, 0, 3, 4), (2, 0, 4, 5)),
+                                  ((2, 3, 4, 0), (2, 3, 0, 5)), ((2, 0, 0), (2, 0, 0))])
+def test_empty_batches_and_matrices(a, b):
+    np.testing.assert_array_equal(tf2.matmul(np.ones(a), np.ones(b)), np.matmul(np.ones(a), np.ones(b)))
+    np.testing.assert_array_equal(tf2.matmul(np.swapaxes(np.ones(a), -1, -2), np.ones(b), transpose_a=True),
+                                  np.matmul(np.ones(a), np.ones(b)))
+
+
 def test_adjoint():
     z = R.rand(2, 3) + 1j * R.rand(2, 3)
     np.testing.assert_allclose(tf2.matmul(z, z, adjoint_b=True).numpy(), z @ z.conj().T)

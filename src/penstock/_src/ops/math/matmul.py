@@ -113,7 +113,7 @@ def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.
     if x.ndim < 2 or y.ndim < 2:
         raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
     if x.ndim > 3 and x.shape[:-2] == y.shape[:-2]:       # copies keep the order of the last axes: turning them takes long
-        batch, x, y = x.shape[:-2], x.reshape(-1, *x.shape[-2:]), y.reshape(-1, *y.shape[-2:])
+        batch, x, y = x.shape[:-2], x.flatten(0, -3), y.flatten(0, -3)
     else:
         batch = None
     x, y = x.mH if adj_x else x, y.mH if adj_y else y
