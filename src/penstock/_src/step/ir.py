@@ -212,13 +212,26 @@ class StepGraph:
             op.substitute(by)
         self.fetches = [by.get(id(t), t) for t in self.fetches]
 
+    def sort(self) -> None:
+        """Puts ops behind what they need, and drops those that nothing needs.
+
+        Sends and receives keep their order: a part that receives before it has sent what the others wait for never ends.
+        """
+        kept = needed(self.fetches, self.targets, self.fed)
+        transfers = [op for op in self.ops if op.opdef.transfer in ("send", "recv")]
+        if transfers:
+            left = set(kept)
+            roots = [*transfers, *(t.op for t in self.fetches if id(t) not in self.fed), *self.targets]
+            kept = needed((), [op for op in roots if op in left], self.fed)
+        self.ops = kept
+
     def prune(self) -> None:
         """Dead-code elimination."""
         live = {*self.targets, *(t.op for t in self.fetches if id(t) not in self.fed)}
         fed, out = self.fed, []
         for op in reversed(self.ops):
             if op.opdef.back_edge:                    # needed by ops that come before it
-                self.ops = needed(self.fetches, self.targets, fed)
+                self.sort()
                 return
             if op in live:
                 out.append(op)

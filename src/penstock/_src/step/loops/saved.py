@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.frames import Frames
-from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, StepGraph, Value
@@ -42,7 +41,7 @@ def save_together(step: StepGraph) -> None:
     if instead:
         for op in step.ops:
             op.control_inputs = list(dict.fromkeys(instead.get(c, c) for c in op.control_inputs))
-        step.ops = needed(step.fetches, step.targets, step.fed)
+        step.sort()
 
 
 def take_constants(step: StepGraph) -> set[int]:
@@ -76,7 +75,7 @@ def take_constants(step: StepGraph) -> set[int]:
         for op in step.ops:
             while any(c in instead for c in op.control_inputs):
                 op.control_inputs = list(dict.fromkeys(b for c in op.control_inputs for b in instead.get(c, (c,))))
-        step.ops = needed(step.fetches, step.targets, step.fed)
+        step.sort()
     return {id(t) for t in by.values()}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, StepGraph, Value, is_const
@@ -145,6 +144,6 @@ def fuse(step: StepGraph) -> None:
     for op in changed:
         rules.fusion.absorb[op.opdef](op, fusing)
     if fusing.added:
-        step.ops = needed(step.fetches, step.targets, step.fed)
+        step.sort()
     elif fusing.instead or changed:
         step.prune()

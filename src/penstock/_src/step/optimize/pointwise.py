@@ -29,12 +29,12 @@ from typing import Any
 
 from penstock._src.base import dtypes, switches
 from penstock._src.graph.frames import Frames
-from penstock._src.graph.prune import needed
 from penstock._src.kernels import pointwise
 from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops.improve import chooses
+from penstock._src.step.optimize.transfers import Transfers
 
 _LEAST = 2                   # ops that are worth it
 _SHORTEST = 8                # columns of rows that are reduced here
@@ -117,7 +117,7 @@ def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> N
             step.ops += _made(group, by, step, users, waited, home, order, again)
     if by:
         step.substitute(by)
-        step.ops = needed(step.fetches, step.targets, step.fed)
+        step.sort()
 
 
 def _made(group: list[Node], by: dict[int, Value], step: StepGraph, *known: Any) -> list[Node]:
@@ -205,6 +205,7 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
     put beside it."""
     level: dict[Node, int] = {}
     group: dict[Node, list[Node]] = {}
+    transfers = Transfers(step)
     for op in step.ops:
         sources = [t.op for t in op.inputs if id(t) not in step.fed and t.op in level
                    and not (op in able and _number(t, step) is not None)]
@@ -217,8 +218,8 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
                 if level[s] < level[op] and _only_for(op, group[s], users):
                     level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
-            if sum(len(group[s]) for s in near.values()) < _MOST and \
-                    len(_widths([op, *(o for s in near.values() for o in group[s])])) <= 1:
+            members = [op, *(o for s in near.values() for o in group[s])]
+            if len(members) <= _MOST and len(_widths(members)) <= 1 and transfers.may_be_one(members):
                 for s in near.values():
                     _merge(group, op, s)
             else:
@@ -226,7 +227,8 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
         elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
                 if level[a] == level[b] and a.outputs[0].static_dims == b.outputs[0].static_dims and \
-                        len(group[a]) + len(group[b]) <= _MOST and len(_widths([*group[a], *group[b]])) <= 1:
+                        len(group[a]) + len(group[b]) <= _MOST and len(_widths([*group[a], *group[b]])) <= 1 and \
+                        transfers.may_be_one([*group[a], *group[b]]):
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
     found = [sorted(g, key=order.__getitem__) for g in {id(g): g for g in group.values()}.values()]

@@ -24,6 +24,8 @@ def join_updates(step: StepGraph) -> None:
     of_rows = [op for op in step.ops if op.opdef in rules.updates.compiled and op.opdef not in rules.updates.several]
     _loosen(step, [*found, *of_rows])
     late = _behind(step, set(found))
+    if any(op.opdef.transfer == "send" for op in late):     # another part may wait for one update before it sends a gradient
+        return
     groups: dict[Any, list[Node]] = {}
     for op in found:
         if op not in late:
