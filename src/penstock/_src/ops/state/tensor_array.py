@@ -558,6 +558,8 @@ class TensorArraySpec(TypeSpec):
         self._element_shape, self._dtype = TensorShape(element_shape), dtypes.as_dtype(dtype)
         self._dynamic_size, self._infer_shape = dynamic_size, infer_shape
 
+    dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
+
     def is_compatible_with(self, other: Any) -> bool:
         """Whether dtype, shape and the right to grow agree."""
         if not isinstance(other, TypeSpec):
