@@ -117,9 +117,9 @@ def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(x, RaggedTensor) and isinstance(y, RaggedTensor) and x.ragged_rank == y.ragged_rank:
         return functional.map_flat_values(fn, x, y, *args, **kwargs)
     ragged, dense = (x, y) if isinstance(x, RaggedTensor) else (y, x)
-    if dense.shape.ndims is None or ragged.shape.ndims is None:
+    if dense.shape.ndims is None or dense.shape.ndims and ragged.shape.ndims is None:
         raise ValueError(f"Unable to broadcast: unknown rank, of shapes {x.shape} and {y.shape}")
-    if isinstance(dense, RaggedTensor) or dense.shape.ndims > ragged.shape.ndims:
+    if isinstance(dense, RaggedTensor) or dense.shape.ndims and dense.shape.ndims > ragged.shape.ndims:
         partitions, flats = aligned(x, y)
         return with_partitions(fn(*flats, *args, **kwargs), partitions)
     inner = ragged.flat_values.shape.ndims

@@ -22,6 +22,7 @@ FILES = frozenset("""
     MatchingFilesDataset ExperimentalMatchingFilesDataset CacheDataset CacheDatasetV2 SqlDataset ExperimentalSqlDataset
     CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord
     CreateSummaryFileWriter GenerateVocabRemapping LoadAndRemapMatrix InitializeTableFromTextFile InitializeTableFromTextFileV2
+    KvResourceRestore
 """.split())
 OUTSIDE = frozenset("Abort RemoteCall _Send _Recv _HostSend _HostRecv".split())
 _RESTORES = {"RestoreV2", "Restore", "RestoreSlice"}
