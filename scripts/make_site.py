@@ -1,6 +1,6 @@
 """Builds the documentation site in build/site: the pages of docs/, and one API page per public module.
 
-    make site                           # in an environment of its own: mkdocs-material
+    make site                           # builds with mkdocs-material, installed in .site
     python scripts/make_site.py pages   # only writes build/pages, what mkdocs builds from
     python scripts/make_site.py check   # opens every page of build/site in headless Chromium
 

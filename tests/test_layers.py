@@ -283,6 +283,6 @@ def private_reads(tree):
 
 def test_objects_of_a_graph_are_read_by_their_public_names():
     found = {name: reads for name, file in FILES.items() if (reads := private_reads(ast.parse(file.read_text())))}
-    assert found.pop("models.distribute.strategy") == ["_device", "_device"]            # of its own scope object
+    assert found.pop("models.distribute.strategy") == ["_device", "_device"]            # the scope object that it defines
     assert not found, f"use {PRIVATE}"
     assert private_reads(ast.parse("t._dims; self._op; x._inputs()")) == ["_dims"]

@@ -1,4 +1,4 @@
-"""Steps that Inductor compiles for the host give the numbers of the plain program, also from its cache."""
+"""Steps that Inductor compiles for the host return what the interpreter returns, also when loaded from the cache."""
 import shutil
 
 import numpy as np

@@ -52,7 +52,7 @@ class KeyedConfig:
     bloom_items: int = 0
     bloom_error: float = 0.01
     refused: float = 0.0              # the value of keys that are not admitted yet
-    steps_to_live: int = 0            # 0: for ever
+    steps_to_live: int = 0            # 0: rows are never evicted by age
     l2_threshold: float = -1.0        # rows with a smaller norm are evicted; below 0: none
     storage: str = ""                 # the folder that evicted rows are written to; "": they are dropped
     part: int = 0

@@ -1,4 +1,4 @@
-"""Structured tensors: tensors of records, each field of which is a tensor of its own.
+"""Structured tensors: tensors of records. Each field of a record is a separate tensor.
 
 A StructuredTensor has a shape, which may be ragged, and fields. The first dimensions of every field are that shape; a field may
 have more dimensions, and may be structured itself.

@@ -35,7 +35,7 @@ class _Loop:
         self.wanted = {id(t) for t in step.fetches}
 
     def move(self, by: dict[int, Value]) -> None:
-        """Notes in `by` what the loop gets instead of its own results."""
+        """Records in `by` the values that replace results of the loop."""
         moved = []
         for op in self.step.ops:
             if op in self.ops and self._stays(op):
