@@ -36,6 +36,11 @@ def test_a_dead_master_begins_no_step():
     assert violation(WORLDS["steps"], [2, 2, 0, 6, 0, 3, 0, 1]) is None
 
 
+def test_a_dead_master_sends_nothing():
+    """The master dies while its own part computes, before it has told the others to begin."""
+    assert violation(WORLDS["steps"], [2, 1, 1, 6, 0, 1]) is None
+
+
 @pytest.mark.parametrize("schedule", TWICE)
 def test_no_worker_counts_twice_in_a_mean(schedule):
     assert violation(synchrony.world, schedule) is None

@@ -98,6 +98,17 @@ def test_the_command_runs_and_sweeps_programs(tmp_path, capsys):
     assert main.main(["simulate", "run", str(tmp_path / "none.py")]) == 1
 
 
+def test_a_campaign_goes_on_where_it_stopped(tmp_path, capsys):
+    record = str(tmp_path / "campaign.json")
+    chaos = ["simulate", "chaos", "--world", "membership", "--record", record]
+    assert main.main([*chaos, "--schedules", "5"]) == 0
+    assert main.main([*chaos, "--schedules", "12"]) == 0
+    assert "| membership | 12 | 0 |" in capsys.readouterr().out
+    assert main.main([*chaos, "--schedules", "20", "--minutes", "0"]) == 0
+    assert json.loads((tmp_path / "campaign.json").read_text())["worlds"]["membership"]["schedules"] == 12
+    assert main.main([*chaos, "--seed", "3"]) == 1
+
+
 def test_one_op_more_costs_more(tmp_path):
     """Batch sizes reach the program."""
     file = tmp_path / "program.py"

@@ -108,6 +108,8 @@ class StepServer:
         step = f"{self._steps}{header['number']}"
         exchange = self._exchange = worker.begin(step, ctx, self._master)
         try:
+            if self._link.error is not None:             # it ended before `_ended` could know of this step
+                raise self._link.error
             exchange.links[self._link.peer] = self._link
             exchange.format = session.format
             if "keys" in header:                         # values that came along

@@ -142,6 +142,8 @@ class Task:
         own, self.masters = self.masters, set()
         self.alive = False
         self.life += 1
+        for part in self.runs.values():
+            part.die()
         for run in own:
             run.die()
         self._empty()
@@ -279,6 +281,10 @@ class PartRun:
 
     cancel = fail
 
+    def die(self) -> None:
+        """The process dies: the part goes no further, and reports nothing."""
+        self.over = True
+
 
 class MasterRun:
     """One run of a step, at its master. `ended(error)` is called when it is over."""
@@ -372,6 +378,8 @@ class MasterRun:
 
     def die(self) -> None:
         """This task dies, and the step with it: tasks that have a part of it notice."""
+        if self.own is not None:
+            self.own.die()
         for name in self.code.others:
             self.task.cluster.tasks[name].master_lost(self.task.name, self.task.life - 1)
 

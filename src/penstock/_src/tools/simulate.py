@@ -20,6 +20,8 @@ import argparse
 import collections
 import importlib.util
 import inspect
+import json
+import math
 import os
 import pathlib
 import sys
@@ -28,6 +30,7 @@ from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
+from penstock._src.io.paths import write_atomically
 from penstock._src.simulate import beyond, calibrate, figures, machines, plots, programs, recorded, sweep
 from penstock._src.simulate.chaos import worlds
 from penstock._src.simulate.job import FREE, LOCKSTEP, Job, Program
@@ -48,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chaos = kinds.add_parser("chaos", help="run schedules of faults")
     chaos.add_argument("--schedules", type=int, default=1000, metavar="N", help="how many (default: 1000)")
     chaos.add_argument("--seed", type=int, default=0, help="of the first schedule (default: 0)")
+    chaos.add_argument("--record", metavar="FILE", help="keep the counts, and go on with a campaign that was interrupted")
+    chaos.add_argument("--minutes", type=float, default=math.inf, help="of processor time, after which to stop")
     chaos.add_argument("--world", choices=sorted(worlds.WORLDS), help="only this one")
 
 
@@ -237,12 +242,26 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _chaos(args: argparse.Namespace) -> int:
-    failures = 0
-    for found in worlds.campaign(args.schedules, args.seed, args.world):
+    record = json.loads(pathlib.Path(args.record).read_text()) if args.record and os.path.exists(args.record) else {}
+    tallies: dict[str, dict[str, float]] = record.setdefault("worlds", {})
+    if record.setdefault("seed", args.seed) != args.seed:
+        raise ValueError(f"{args.record} is a campaign from seed {record['seed']}, not {args.seed}.")
+    done = {name: int(tally["schedules"]) for name, tally in tallies.items()}
+    failures = record.setdefault("failures", [])
+    for found in worlds.campaign(args.schedules, args.seed, args.world, done, args.minutes * 60):
+        tally = tallies.setdefault(found.world, {"schedules": 0, "violations": 0, "seconds": 0.0})
         if isinstance(found, worlds.Failure):
-            failures += 1
+            tally["violations"] += 1
+            failures.append(found._asdict())
             print(f"{found.world}, seed {found.seed}: {found.what}\n  schedule: {found.schedule}", flush=True)
         else:
-            print(f"{found[0]}: {found[1]} schedules", flush=True)
-    print(f"{failures} of them break an invariant")
+            tally["schedules"] += found.schedules
+            tally["seconds"] += found.seconds
+    if args.record:
+        write_atomically(args.record, json.dumps(record, indent=1).encode())
+    print("| World | Schedules | Violations | Schedules/s of one core |\n|---|---|---|---|")
+    for name, tally in tallies.items():
+        rate = tally["schedules"] / tally["seconds"] if tally["seconds"] else 0
+        print(f"| {name} | {tally['schedules']:,} | {tally['violations']} | {rate:,.0f} |")
+    print(f"| all | {sum(t['schedules'] for t in tallies.values()):,} | {len(failures)} | |")
     return 1 if failures else 0

@@ -1,7 +1,9 @@
 """The worlds, and campaigns over them."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from penstock._src.simulate.chaos import checkpoints, collectives, membership, steps, synchrony
@@ -21,18 +23,36 @@ class Failure(NamedTuple):
     schedule: list[int]
 
 
-def campaign(schedules: int, seed: int = 0, only: str | None = None) -> Iterator[Failure | tuple[str, int]]:
-    """Runs schedules of all worlds, or of one: yields failures with their shortest schedules, and at the end of each world its
-    name and the number of its schedules."""
+class Ran(NamedTuple):
+    """Schedules of one world that were run in one go."""
+    world: str
+    schedules: int
+    seconds: float
+
+
+def share(schedules: int, name: str) -> int:
+    """How many of so many schedules are of one world."""
+    return max(1, schedules * _SHARES[name] // 1000)
+
+
+def campaign(schedules: int, seed: int = 0, only: str | None = None, done: Mapping[str, int] | None = None,
+             seconds: float = math.inf) -> Iterator[Failure | Ran]:
+    """Runs schedules of all worlds, or of one: yields failures with their shortest schedules, and at the end of each world how
+    many were run. `done` has the number of those that an earlier call has run; after some seconds no further one begins."""
+    start = time.process_time()
     for name, world in WORLDS.items():
         if only is not None and name != only:
             continue
-        count = schedules if only else max(1, schedules * _SHARES[name] // 1000)
-        for number in range(seed, seed + count):
+        count, began, number = schedules if only else share(schedules, name), time.process_time(), 0
+        for number in range(first := seed + (done or {}).get(name, 0), seed + count):
+            if time.process_time() - start > seconds:
+                break
             choices = Choices(number)
             try:
                 world(choices)
             except Violation:
                 short = shrink(world, choices.taken)
                 yield Failure(name, number, violation(world, short) or "", short)
-        yield name, count
+        else:
+            number = seed + count
+        yield Ran(name, max(0, number - first), time.process_time() - began)
