@@ -154,6 +154,42 @@ def test_names_that_a_library_has_renamed(tmp_path):
     assert "PIL.Image.ANTIALIAS was removed since" in done.stderr
 
 
+def test_names_that_scipy_has_removed(tmp_path):
+    pytest.importorskip("PIL")
+    pytest.importorskip("scipy")
+    done = penstock("run", program(tmp_path, """
+        import numpy as np
+        import scipy.misc
+        import tensorflow as tf
+        from scipy.misc import imread, imresize, imsave, logsumexp, toimage
+        ramp = np.linspace(0, 1, 16).reshape(4, 4)
+        imsave("ramp.png", ramp)
+        print(imread("ramp.png")[0].tolist(), *(imresize(ramp, size).shape for size in (0.5, (6, 8), 200)))
+        print(toimage(np.zeros((3, 5, 7))).size, scipy.misc.imread("ramp.png", mode="RGB").shape)
+        print(scipy.misc.bytescale(np.array([0., 5., 10.])).tolist(), round(float(logsumexp([0., 0.])), 4))
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        "[0, 17, 34, 51] (2, 2) (6, 8) (8, 8)", "(7, 5) (4, 4, 3)", "[0, 128, 255] 0.6931"], done.stderr
+    assert done.stderr.count("scipy.misc.imsave was removed since") == 1, done.stderr
+
+
+def test_names_that_pandas_and_scikit_learn_have_removed(tmp_path):
+    pytest.importorskip("pandas")
+    pytest.importorskip("sklearn")
+    done = penstock("run", program(tmp_path, """
+        import numpy as np
+        import pandas as pd
+        import tensorflow as tf
+        from sklearn.cross_validation import train_test_split
+        frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+        print(frame.as_matrix().tolist(), frame.append({"a": 5, "b": 6}, ignore_index=True).shape, frame.ix[1, "b"])
+        print([name for name, _ in frame.iteritems()], pd.np is np, len(train_test_split(np.arange(8))[0]))
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[[1, 3], [2, 4]] (3, 2) 4", "['a', 'b'] True 6"], done.stderr
+    for name in ("sklearn.cross_validation", "pandas DataFrame.as_matrix", "pandas DataFrame.ix"):
+        assert done.stderr.count(f"{name} was removed since") == 1, done.stderr
+
+
 def test_numpy_takes_calls_that_it_refuses_since(tmp_path):
     done = penstock("run", program(tmp_path, """
         import numpy as np

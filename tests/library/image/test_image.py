@@ -153,3 +153,12 @@ PIXELS = np.array([[[.2, .5, .9], [.7, .7, .7], [-.2, .4, .1], [-.5, -.1, -.3]]]
 def test_colours_outside_of_the_range(change, expected):
     """Recorded from TensorFlow, which changes saturation and hue of negative numbers differently."""
     np.testing.assert_allclose(change(PIXELS), [expected], atol=2e-6)
+
+
+@pytest.mark.parametrize("adjust", [tf.image.adjust_contrast, tf.image.adjust_hue, tf.image.adjust_saturation])
+def test_adjustments_have_no_gradient(adjust):
+    image = tf.Variable(IMAGE)
+    with tf.GradientTape() as tape:
+        adjusted = adjust(image, 0.5)
+    with pytest.raises(LookupError, match="Adjust"):
+        tape.gradient(adjusted, image)

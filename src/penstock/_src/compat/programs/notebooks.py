@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import json
+import linecache
 import pathlib
 import re
 import sys
@@ -41,24 +42,30 @@ def plain(source: str) -> str:
     return "\n".join(lines)
 
 
-def run(path: pathlib.Path, scope: dict[str, Any]) -> None:
-    """Runs the cells in sequence; what the last expression of a cell returns is shown, as a notebook does."""
-    import linecache
-    flags = 0
-    for number, code in enumerate(read(path)):
-        name = f"{path}[{number}]"
+class Cells:
+    """Runs cells in one scope; what the last expression of a cell returns is shown, as a notebook does."""
+
+    def __init__(self, path: str | pathlib.Path, scope: dict[str, Any]) -> None:
+        self._path, self._scope = path, scope
+        self._flags = 0                                                # of `from __future__`, which holds for later cells, too
+
+    def run(self, number: int, code: str) -> None:
+        """Runs one cell; its lines are shown in tracebacks, and found by `inspect.getsource`."""
+        name = f"{self._path}[{number}]"
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
         tree = ast.parse(code, name)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        compiled = compile(tree, name, "exec", flags=flags, dont_inherit=True)
-        flags |= compiled.co_flags & 0x1FF0000                         # `from __future__` holds for later cells, too
-        exec(compiled, scope)
+        compiled = compile(tree, name, "exec", flags=self._flags, dont_inherit=True)
+        self._flags |= compiled.co_flags & 0x1FF0000
+        exec(compiled, self._scope)
         if isinstance(last, ast.Expr):
-            shown = _ends_with_semicolon(code)
-            value = eval(compile(ast.Expression(last.value), name, "eval", flags=flags, dont_inherit=True), scope)
-            if not shown:
+            value = eval(compile(ast.Expression(last.value), name, "eval", flags=self._flags, dont_inherit=True), self._scope)
+            if not code.rstrip().endswith(";"):
                 sys.displayhook(value)
 
 
-def _ends_with_semicolon(code: str) -> bool:
-    return code.rstrip().endswith(";")
+def run(path: pathlib.Path, scope: dict[str, Any]) -> None:
+    """Runs the cells in sequence."""
+    cells = Cells(path, scope)
+    for number, code in enumerate(read(path)):
+        cells.run(number, code)

@@ -33,6 +33,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock._src.compat.programs import removed_libraries
+from penstock._src.compat.programs.supplied import say, shown, supply
+
 
 def _asscalar(a: Any) -> Any:
     return a.item()
@@ -83,37 +86,7 @@ MOVED = {"cPickle": "pickle", "Queue": "queue", "ConfigParser": "configparser", 
          "urlparse": "urllib.parse", "__builtin__": "builtins", "copy_reg": "copyreg", "Tkinter": "tkinter",
          "SocketServer": "socketserver", "HTMLParser": "html.parser", "commands": "subprocess", "thread": "_thread",
          "urllib2": "urllib.request", "imp": "importlib", "distutils": "setuptools._distutils"}
-RENAMED = {"PIL.Image": {"ANTIALIAS": "LANCZOS", "LINEAR": "BILINEAR", "CUBIC": "BICUBIC"}}     # of libraries, by new name
 LIBRARY = pathlib.Path(__file__).parents[3]
-_said: set[str] = set()
-
-
-def say(old: str, new: str) -> None:
-    """Says once, on stderr, that something that is gone was supplied."""
-    if old not in _said:
-        _said.add(old)
-        print(f"penstock run: {old} was removed since; using {new}", file=sys.stderr)
-
-
-def _shown(value: Any) -> str:
-    return getattr(value, "__name__", None) or repr(value)
-
-
-def _supply(module: types.ModuleType, values: dict[str, Any], short: str) -> None:
-    """Lets a module answer for names that it no longer has."""
-    before = module.__dict__.get("__getattr__")
-    if getattr(before, "supplies", False):
-        return
-
-    def find(name: str) -> Any:
-        if name in values:
-            say(f"{short}.{name}", _shown(values[name]))
-            return values[name]
-        if before is not None:
-            return before(name)
-        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    find.supplies = True                                               # type: ignore[attr-defined]
-    module.__dict__["__getattr__"] = find
 
 
 class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -137,23 +110,6 @@ class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Nothing to do: the names are there."""
-
-
-class _Renamed(importlib.abc.MetaPathFinder):
-    """Supplies what modules of other libraries have renamed, once such a module is imported."""
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname not in RENAMED:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is not None and spec.loader is not None:
-            run = spec.loader.exec_module
-
-            def exec_module(module: types.ModuleType) -> None:
-                run(module)
-                _supply(module, {old: getattr(module, new) for old, new in RENAMED[fullname].items()}, fullname)
-            spec.loader.exec_module = exec_module              # type: ignore[method-assign]
-        return spec
 
 
 def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType:
@@ -255,9 +211,9 @@ def _assertion(old: str, new: str) -> Any:
 
 def install(names: frozenset[str] | set[str] = frozenset()) -> None:
     """Supplies what is gone; of Python 2's functions, those in `names`, which the program uses and does not define."""
-    _supply(np, NUMPY, "np")
+    supply(np, NUMPY, "np")
     for module, values in MODULES.items():
-        _supply(module, values, module.__name__)
+        supply(module, values, module.__name__)
     for old, new in ASSERTIONS.items():
         if not hasattr(unittest.TestCase, old):
             setattr(unittest.TestCase, old, _assertion(old, new))
@@ -266,8 +222,9 @@ def install(names: frozenset[str] | set[str] = frozenset()) -> None:
                          ("sum", _sum)):
         _call_as_before(name, change)
     if not any(isinstance(f, _Moved) for f in sys.meta_path):
-        sys.meta_path[:] = [_Renamed(), *sys.meta_path, _Moved()]
+        sys.meta_path.append(_Moved())
+    removed_libraries.install()
     for name in sorted(names & BUILTINS.keys()):
         if not hasattr(builtins, name):
-            say(name, _shown(BUILTINS[name]))
+            say(name, shown(BUILTINS[name]))
             setattr(builtins, name, BUILTINS[name])

@@ -116,15 +116,16 @@ def _rgb_to_hsv_gradient(op, grad):
     return tf.stack(out, axis=-1)
 
 
+# TensorFlow registers no gradient for the adjustments: asking for one raises LookupError.
 adjust_contrast = op("AdjustContrastv2", "images: T, contrast_factor: float32 -> output: T",
-                     "T: type in {half float32} = float32").no_gradient()
-adjust_hue = op("AdjustHue", "images: T, delta: float32 -> output: T", "T: type in {half float32} = float32").no_gradient()
+                     "T: type in {half float32} = float32")
+adjust_hue = op("AdjustHue", "images: T, delta: float32 -> output: T", "T: type in {half float32} = float32")
 adjust_saturation = op("AdjustSaturation", "images: T, scale: float32 -> output: T",
-                       "T: type in {half float32} = float32").no_gradient()
+                       "T: type in {half float32} = float32")
 
 
 old_adjust_contrast = op("AdjustContrast", "images: T, contrast_factor: float32, min_value: float32, max_value: float32 -> "
-                         "output: float32", "T: type in {uint8 int8 int16 int32 int64 float32 float64}").no_gradient()
+                         "output: float32", "T: type in {uint8 int8 int16 int32 int64 float32 float64}")
 
 
 def _image_and_scalar(images, factor):
