@@ -41,7 +41,7 @@ def test_csv_values():
         tf.io.decode_csv(["1", "x"], [[0]])
     with pytest.raises(Invalid, match="Field 0 is required but missing in record 0"):
         tf.io.decode_csv([",1"], [tf.constant([], tf.int32), [0]])
-    with pytest.raises(TypeError, match="not in list of allowed"):
+    with pytest.raises(Invalid, match="not in the list of allowed"):
         tf.io.decode_csv(["1"], [tf.constant([1], tf.int8)])
     a, b = tf.io.decode_csv(['1,"x ""y"", z"', "2,-"], [[0.], ["q"]], na_value="-")
     assert a.numpy().tolist() == [1., 2.] and b.numpy().tolist() == [b'x "y", z', b"q"]

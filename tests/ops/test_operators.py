@@ -25,8 +25,10 @@ def test_python_numbers_take_the_tensors_type():
     assert (x + 1).dtype == (1 + x).dtype == tf.int64
     assert (tf2.constant([1.5]) * 2).dtype == tf.float32
     assert (x / 2).dtype == tf.float64
-    with pytest.raises(TypeError, match="float32 that does not match type int64"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected to be a int64 tensor but is a float tensor"):
         x + 1.5
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="float32 that does not match type int64"):
+        tf.constant([1, 2], tf.int64) + 1.5
 
 
 def test_names_in_graphs():

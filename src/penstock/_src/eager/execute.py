@@ -7,7 +7,7 @@ from penstock._src.base import errors
 from penstock._src.eager import placement
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
-from penstock._src.graph.build import ShapeContext, apply, group_inputs, output_types, resolve, structure
+from penstock._src.graph.build import InputTypeError, ShapeContext, apply, group_inputs, output_types, resolve, structure
 from penstock._src.graph.convert import convert
 from penstock._src.graph.eager_op import EagerOp
 from penstock._src.graph.eager_tensor import EagerTensor
@@ -29,7 +29,10 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     if opdef.has_refs:
         raise RuntimeError(f"{opdef.name} op does not support eager execution. Arg "
                            f"'{next(a.name for a in (*opdef.inputs, *opdef.outputs) if a.is_ref)}' is a ref.")
-    inputs, attrs, counts = resolve(opdef, args, given, _to_tensor)
+    try:
+        inputs, attrs, counts = resolve(opdef, args, given, _to_tensor)
+    except InputTypeError as e:
+        raise _with_name(errors.InvalidArgumentError(None, None, e.eager), opdef, name) from None
     kernel = opdef.kernel_for("cpu")
     if kernel is None:
         raise errors.UnimplementedError(None, None, f"op {opdef.name} has no kernel")
@@ -107,8 +110,7 @@ def _flat(opdef: OpDef, out: Any) -> list:
 def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpError:
     if "[Op:" in str(e):
         return e
-    scope = context.state.scope_name
-    label = f" name: {scope}{name}" if name else ""
+    label = f" name: {name if name[-1] == '/' else context.state.scope_name + name}" if name else ""
     return type(e)(None, None, f"{e.message} [Op:{opdef.name}]{label}")
 
 

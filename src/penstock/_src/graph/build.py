@@ -163,6 +163,42 @@ def arg_count(arg: Arg, attrs: dict[str, Any]) -> int | None:
 
 
 # -- inputs and attributes ------------------------------------------------------------------------------------------
+class InputTypeError(TypeError):
+    """A tensor whose type the op does not accept.
+
+    Graph construction raises it as a TypeError. Eager execution raises InvalidArgumentError with the message `eager`,
+    as in TensorFlow, where Python checks graphs and the runtime checks eager calls.
+    """
+
+    def __init__(self, message: str, eager: str):
+        super().__init__(message)
+        self.eager = eager
+
+
+class AttrValueError(InputTypeError, ValueError):
+    """The same for the value of an attribute, which graph construction reports as ValueError."""
+
+
+def _mismatch(message: str, opdef: OpDef, arg: Arg, wanted: Any, found: Any, place: int | None = None) -> InputTypeError:
+    if place is None:
+        place = [a.name for a in opdef.inputs].index(arg.name)
+    return InputTypeError(message, f"cannot compute {opdef.name} as input #{place}(zero-based) was expected to be a "
+                          f"{_runtime_name(wanted)} tensor but is a {_runtime_name(found)} tensor (argument '{arg.name}')")
+
+
+def _not_allowed(message: str, name: str, found: Any, allowed: Any) -> InputTypeError:
+    return InputTypeError(message, f"Value for attr '{name}' of {_runtime_name(found)} is not in the list of allowed "
+                          f"values: {', '.join(_runtime_name(t) for t in allowed)}")
+
+
+_RUNTIME_NAMES = {"float16": "half", "float32": "float", "float64": "double"}
+
+
+def _runtime_name(dtype: Any) -> str:
+    name = dtypes.as_dtype(dtype).base_dtype.name
+    return _RUNTIME_NAMES.get(name, name)
+
+
 def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any) -> tuple[list, dict[str, Any], tuple]:
     """Flat input tensors, all attributes, and the group sizes (empty when every argument is one tensor)."""
     attrs: dict[str, Any] = {}
@@ -201,8 +237,8 @@ def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any],
     if n is None:
         t = _converted(opdef, arg, value, arg.type, None, to_tensor)
         if t.dtype.base_dtype != arg.type:
-            raise TypeError(f"Input '{arg.name}' of '{opdef.name}' Op has type {t.dtype.base_dtype.name} that does not "
-                            f"match expected type of {arg.type.name}.")
+            raise _mismatch(f"Input '{arg.name}' of '{opdef.name}' Op has type {t.dtype.base_dtype.name} that does not "
+                            f"match expected type of {arg.type.name}.", opdef, arg, arg.type, t.dtype)
         return t
     wanted = attrs.get(n)
     preferred = None
@@ -271,15 +307,15 @@ def _many(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any]
     if wanted is None and n is not None:
         wanted = next((dtypes.as_dtype(v.dtype).base_dtype for v in value if hasattr(v, "dtype")), None) \
             or _typed_peer(opdef, n, args, value)
-    out = []
+    out: list = []
     for v in value:
         t = _converted(opdef, arg, v, wanted, None, to_tensor)
         if wanted is None:
             wanted = t.dtype.base_dtype
         elif t.dtype.base_dtype != wanted:
-            raise TypeError(f"Tensors in list passed to '{arg.name}' of '{opdef.name}' Op have types "
-                            f"[{', '.join(_type_name(x) for x in value)}] that don't all match"
-                            f"{'' if n is None else ''}.")
+            raise _mismatch(f"Tensors in list passed to '{arg.name}' of '{opdef.name}' Op have types "
+                            f"[{', '.join(_type_name(x) for x in value)}] that don't all match.",
+                            opdef, arg, wanted, t.dtype, place=len(out))
         out.append(t)
     if n is not None:
         if wanted is None:
@@ -327,8 +363,9 @@ def _typed_list(opdef: OpDef, arg: Arg, value: Any, attrs: dict[str, Any], to_te
                          f"length {attr.minimum}.")
     for t in out:
         if attr.allowed is not None and t.dtype.base_dtype not in attr.allowed:
-            raise TypeError(f"Value passed to parameter '{arg.name}' has DataType {t.dtype.base_dtype.name} not in list "
-                            f"of allowed values: {', '.join(a.name for a in attr.allowed)}")
+            raise _not_allowed(f"Value passed to parameter '{arg.name}' has DataType {t.dtype.base_dtype.name} not in "
+                               f"list of allowed values: {', '.join(a.name for a in attr.allowed)}", attr.name, t.dtype,
+                               attr.allowed)
     attrs[attr.name] = [t.dtype.base_dtype for t in out]
     return out
 
@@ -339,16 +376,16 @@ def _set_type(opdef: OpDef, arg: Arg, name: str, found: Any, attrs: dict[str, An
         allowed = opdef.attrs[name].allowed
         if allowed is not None and found not in allowed:
             names = ", ".join(t.name for t in allowed)
-            raise TypeError(f"Value passed to parameter '{arg.name}' has DataType {found.name} not in list of allowed "
-                            f"values: {names}")
+            raise _not_allowed(f"Value passed to parameter '{arg.name}' has DataType {found.name} not in list of allowed "
+                               f"values: {names}", name, found, allowed)
         attrs[name] = found
     elif known is not found and known != found:
         first = next((a.name for a in opdef.inputs if a.type_attr == name), arg.name)
         if first == arg.name:
-            raise TypeError(f"Input '{arg.name}' of '{opdef.name}' Op has type {found.name} that does not match "
-                            f"attr '{name}' of type {known.name}.")
-        raise TypeError(f"Input '{arg.name}' of '{opdef.name}' Op has type {found.name} that does not match type "
-                        f"{known.name} of argument '{first}'.")
+            raise _mismatch(f"Input '{arg.name}' of '{opdef.name}' Op has type {found.name} that does not match "
+                            f"attr '{name}' of type {known.name}.", opdef, arg, known, found)
+        raise _mismatch(f"Input '{arg.name}' of '{opdef.name}' Op has type {found.name} that does not match type "
+                        f"{known.name} of argument '{first}'.", opdef, arg, known, found)
 
 
 _NUMBERS = {"int": (int, np.integer), "float": (int, float, np.integer, np.floating), "bool": (bool, np.bool_)}
@@ -373,8 +410,8 @@ def _normalize_one(opdef: OpDef, attr: Attr, kind: str, value: Any) -> Any:
     if kind == "type":
         value = dtypes.as_dtype(value).base_dtype
         if attr.allowed is not None and value not in attr.allowed:
-            raise TypeError(f"Value passed to parameter '{attr.name}' has DataType {value.name} not in list of allowed "
-                            f"values: {', '.join(t.name for t in attr.allowed)}")
+            raise _not_allowed(f"Value passed to parameter '{attr.name}' has DataType {value.name} not in list of allowed "
+                               f"values: {', '.join(t.name for t in attr.allowed)}", attr.name, value, attr.allowed)
         return value
     if kind in _NUMBERS:
         return _number(attr, kind, value)
@@ -385,7 +422,9 @@ def _normalize_one(opdef: OpDef, attr: Attr, kind: str, value: Any) -> Any:
             value = _text(value)
         if attr.allowed is not None and value not in attr.allowed:
             names = '", "'.join(attr.allowed)
-            raise ValueError(f"Attr '{attr.name}' of '{opdef.name}' Op passed string '{value}' not in: \"{names}\".")
+            raise AttrValueError(f"Attr '{attr.name}' of '{opdef.name}' Op passed string '{value}' not in: \"{names}\".",
+                                 f"Value for attr '{attr.name}' of \"{value}\" is not in the list of allowed values: "
+                                 f'"{names}"')
         return value
     if kind == "shape":
         if isinstance(value, TensorShape):

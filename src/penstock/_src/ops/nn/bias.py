@@ -8,6 +8,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -171,6 +172,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
             if not data_format.startswith("NC") and not (data_format.startswith("N") and data_format.endswith("C")):
                 raise ValueError(f"data_format must be of the form `N...C` or `NC...`, got {data_format!r}")
             data_format = "NCHW" if data_format.startswith("NC") else "NHWC"
-        value = convert(value, name="input")
-        bias = convert(bias, value.dtype, name="bias")
+        if not context.executing_eagerly():
+            value = convert(value, name="input")
+            bias = convert(bias, value.dtype, name="bias")
         return bias_add_op(value, bias, data_format=data_format, name=scope)
