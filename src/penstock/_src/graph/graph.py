@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock._src.base import html
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.build import create_from_parts
@@ -291,6 +292,10 @@ class Graph:
         """Adds an operation from its parts; ops are usually made by calling their functions."""
         self._check_not_finalized()
         return create_from_parts(self, op_type, list(inputs), dtypes, name, dict(attrs or {}))
+
+    def _repr_html_(self) -> str:
+        rows = [[op.name, op.type, op.device, ", ".join(f"{t.dtype.name}{t.shape}" for t in op.outputs)] for op in self._ops]
+        return html.table(f"Graph of {len(rows)} operations", ["name", "type", "device", "outputs"], rows)
 
     def get_operations(self) -> list[Operation]:
         """All operations, in the order in which they were created."""

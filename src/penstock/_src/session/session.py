@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, html
 from penstock._src.base.api import export
 from penstock._src.base.tracebacks import shorten
 from penstock._src.execute.context import ResourceManager
@@ -168,6 +168,14 @@ class BaseSession:
         """
         self._check_open()
         return self._engine.explain_placement()
+
+    def _repr_html_(self) -> str:
+        if self._closed:
+            return html.table("Session, closed", [], [])
+        devices = html.table(f"Session {self._target.decode()}: devices", ["device", "kind"],
+                             [[d.name, d.device_type] for d in self.list_devices()])
+        lines = [line.split(": ", 2) for line in self.explain_placement().splitlines()]
+        return devices + html.table("Placement", ["operation", "device"], [[p[0], p[-1]] for p in lines if len(p) == 3])
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:
         """The program that runs `fetches` with the keys of `feed_dict` fed, as text; nothing is run.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, html, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape, as_dimension
 from penstock._src.data.datasets import structure
@@ -156,6 +156,11 @@ class DatasetV2(Trackable):
         if n == UNKNOWN:
             raise TypeError("The dataset length is unknown.")
         return n
+
+    def _repr_html_(self) -> str:
+        rows = [[type(spec).__name__, getattr(spec, "shape", ""), getattr(getattr(spec, "dtype", None), "name", "")]
+                for spec in nest.flatten(self.element_spec)]
+        return html.table(f"{type(self).__name__}: components of an element", ["kind", "shape", "type"], rows)
 
     def __bool__(self) -> bool:
         return True

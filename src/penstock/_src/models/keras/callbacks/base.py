@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock._src.base import html
 from penstock._src.base.api import export
 
 _BATCH_HOOKS = {"train": ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end"),
@@ -227,6 +228,12 @@ class History(Callback):
         for k, v in (logs or {}).items():
             self.history.setdefault(k, []).append(v)
         self.model.history = self
+
+    def _repr_html_(self) -> str:
+        names = [k for k, v in self.history.items() if all(isinstance(x, (int, float, np.number)) for x in v)]
+        rows = [[e + 1, *(f"{self.history[k][i]:.4g}" for k in names if i < len(self.history[k]))]
+                for i, e in enumerate(self.epoch)]
+        return "".join(html.curve(k, self.history[k]) for k in names) + html.table("Epochs", ["epoch", *names], rows)
 
 
 @export("keras.callbacks.BaseLogger")

@@ -22,7 +22,7 @@ from penstock._src.models.keras.engine.call_context import in_eager_or_function
 from penstock._src.models.keras.engine.layer_weights import has_weights, nested_layers, unique
 from penstock._src.models.keras.engine.node import Node
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, create_keras_history
-from penstock._src.models.keras.engine.summary import print_summary
+from penstock._src.models.keras.engine.summary import html_summary, print_summary
 from penstock._src.models.keras.engine.topology import map_network, node_key
 from penstock._src.models.keras.saving.saved_model import save_spec
 from penstock._src.state.containers import TrackableDataStructure
@@ -423,6 +423,9 @@ class Network(Layer):
             raise ValueError("This model has not yet been built. Build the model first by calling `build()` or calling `fit()` "
                              "with some data, or specify an `input_shape` argument in the first layer(s) for automatic build.")
         print_summary(self, line_length, positions, print_fn, expand_nested, show_trainable, layer_range)
+
+    def _repr_html_(self) -> str:
+        return html_summary(self)
 
     _object_identifier = property(lambda self: "_tf_keras_network")
 

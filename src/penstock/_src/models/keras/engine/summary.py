@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from penstock._src.base import nest
+from penstock._src.base import html, nest
 
 
 def _parameters(weights: Any) -> int:
@@ -22,6 +22,28 @@ def _is_sequential(model: Any) -> bool:
         return False
     outside = [n for layer in model.layers for n in layer._inbound_nodes if n in nodes]
     return len(outside) == len({id(n.outbound_layer) for n in outside})
+
+
+def _fields(layer: Any, depth: int = 0) -> list:
+    """Name and type, shape of the output, number of parameters."""
+    try:
+        shape = layer.output_shape
+    except AttributeError:
+        shape = "multiple"
+    except RuntimeError:
+        shape = "?"
+    unused = not layer.built and not getattr(layer, "_is_graph_network", False)
+    return ["  " * depth + f"{layer.name} ({type(layer).__name__})", shape, "0 (unused)" if unused else layer.count_params()]
+
+
+def html_summary(model: Any) -> str:
+    """The same table for a notebook."""
+    if not model.built:
+        return html.table(f"{model.name}: {type(model).__name__}, not built yet", ["Layer (type)"],
+                          [[f"{v.name} ({type(v).__name__})"] for v in model.layers])
+    trained, fixed = _parameters(model.trainable_weights), _parameters(model.non_trainable_weights)
+    return html.table(f"{model.name}: {trained + fixed:,} parameters, {trained:,} trainable",
+                      ["Layer (type)", "Output shape", "Parameters"], [_fields(v) for v in model.layers])
 
 
 def print_summary(model: Any, line_length: int | None = None, positions: Any = None, print_fn: Any = None,
@@ -48,17 +70,7 @@ def print_summary(model: Any, line_length: int | None = None, positions: Any = N
         say(line)
 
     def fields(layer: Any, depth: int) -> tuple[list, list[str]]:
-        try:
-            shape = layer.output_shape
-        except AttributeError:
-            shape = "multiple"
-        except RuntimeError:
-            shape = "?"
-        if not layer.built and not getattr(layer, "_is_graph_network", False):
-            count: Any = "0 (unused)"
-        else:
-            count = layer.count_params()
-        found = ["  " * depth + f"{layer.name} ({type(layer).__name__})", shape, count]
+        found = _fields(layer, depth)
         calls = [] if sequential else [n for n in layer._inbound_nodes if not nodes or id(n) in nodes]
         connections = [f"{source.name}[{i}][{j}]" for n in calls for source, i, j, _ in n.iterate_inbound()]
         if not sequential:
