@@ -346,3 +346,121 @@ class _WindowCursor(Cursor):
         buffer, self._skip, self._ended, position = state
         self._buffer = collections.deque(tuple(e) for e in buffer)
         self._source.restore(position, ctx)
+
+
+class SlidingBatch(Stage):
+    """The elements of windows, each window stacked into one element."""
+
+    def __init__(self, source: Stage, size: int, shift: int, stride: int, drop: bool):
+        self.windows = Window(source, size, shift, stride, drop)
+        self.inputs = (source,)
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _SlidingCursor(_WindowCursor(self.windows, self.inputs[0].iterate(ctx)))
+
+    def cardinality(self) -> int:
+        return self.windows.cardinality()
+
+
+class _SlidingCursor(Cursor):
+    def __init__(self, windows: _WindowCursor):
+        self.inputs, self._windows = (windows,), windows
+
+    def next(self, ctx: Any) -> tuple | None:
+        window = self._windows.next(ctx)
+        if window is None:
+            return None
+        return tuple(column for part in window for column in values.batch(part.elements))
+
+    def save(self) -> Any:
+        return self._windows.save()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._windows.restore(state, ctx)
+
+
+class Rebatch(Stage):
+    """The rows of batches in batches of other sizes, which repeat."""
+
+    def __init__(self, source: Stage, sizes: list[int], drop: bool):
+        if not sizes or any(size < 0 for size in sizes) or not sizes[0]:
+            raise errors.invalid(f"`batch_sizes` must not be negative, and the first must be greater than zero, got {sizes}")
+        self.inputs, self.sizes, self.drop = (source,), sizes, drop
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _RebatchCursor(self, self.inputs[0].iterate(ctx))
+
+
+class _RebatchCursor(Cursor):
+    def __init__(self, stage: Rebatch, source: Cursor):
+        self._rows = _UnbatchCursor(source)
+        self.inputs, self._stage, self._turn, self._ended = (self._rows,), stage, 0, False
+        self._empty: tuple | None = None             # a batch of no rows, once one batch was there
+
+    def next(self, ctx: Any) -> tuple | None:
+        size, parts, have = self._stage.sizes[self._turn % len(self._stage.sizes)], [], 0
+        while have < size and not self._ended:
+            columns = self._rows.block(ctx, size - have)
+            if columns is None:
+                self._ended = True
+            else:
+                parts.append(columns)
+                have += len(columns[0])
+        if self._ended and (self._stage.drop or not have):
+            return None
+        self._turn += 1
+        if not parts:
+            return self._empty
+        batch = values.join(parts)
+        self._empty = tuple(c[:0] for c in batch)
+        return batch
+
+    def save(self) -> Any:
+        return self._turn, self._ended, self._empty, self._rows.save()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._turn, self._ended, empty, rows = state
+        self._empty = None if empty is None else tuple(empty)
+        self._rows.restore(rows, ctx)
+
+
+class SplitBatches(Stage):
+    """Every batch in `count` parts of one size; the last ones have fewer rows, or none, where it does not come out even."""
+
+    def __init__(self, source: Stage, count: int):
+        self.inputs, self.count = (source,), positive(count, "num_replicas")
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _SplitCursor(self.inputs[0].iterate(ctx), self.count)
+
+    def cardinality(self) -> int:
+        n = self.cardinality_of_input()
+        return n if n < 0 else n * self.count
+
+
+class _SplitCursor(Cursor):
+    def __init__(self, source: Cursor, count: int):
+        self.inputs, self._source, self._count = (source,), source, count
+        self._batch: tuple | None = None
+        self._part = 0
+
+    def next(self, ctx: Any) -> tuple | None:
+        if self._part % self._count == 0:
+            self._batch, self._part = self._source.next(ctx), 0
+            if self._batch is None:
+                return None
+            if any(not values.shape_of(c) for c in self._batch):
+                raise errors.invalid("Cannot split a batch that has a scalar component")
+        batch: tuple = self._batch                   # type: ignore[assignment]
+        rows = -(-len(batch[0]) // self._count)
+        start = self._part * rows
+        self._part += 1
+        return tuple(c[start:start + rows] for c in batch)
+
+    def save(self) -> Any:
+        return self._batch, self._part, self._source.save()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        batch, self._part, position = state
+        self._batch = None if batch is None else tuple(batch)
+        self._source.restore(position, ctx)

@@ -14,19 +14,30 @@ from penstock._src.io import paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
 
 
-class MemoryCache(Stage):
-    """The elements of a dataset, kept once an iteration has seen all of them."""
+class Store:
+    """The elements of a complete iteration. Several caches may share it."""
 
-    def __init__(self, source: Stage):
-        self.inputs = (source,)
+    def __init__(self) -> None:
         self.kept: Any = None                      # a list of elements, or columns
         self.lock = threading.Lock()
 
+
+class MemoryCache(Stage):
+    """The elements of a dataset, kept once an iteration has seen all of them."""
+
+    def __init__(self, source: Stage, store: Store | None = None):
+        self.inputs, self.store = (source,), store or Store()
+
+    @property
+    def kept(self) -> Any:
+        """What the store has; None before the end of an iteration."""
+        return self.store.kept
+
     def keep(self, parts: list, as_blocks: bool) -> None:
         """Keeps what the first complete iteration gave."""
-        with self.lock:
-            if self.kept is None:
-                self.kept = values.join(parts) if as_blocks and parts else list(parts)
+        with self.store.lock:
+            if self.store.kept is None:
+                self.store.kept = values.join(parts) if as_blocks and parts else list(parts)
 
     def iterate(self, ctx: Any) -> Cursor:
         return _KeepingCursor(self, ctx)
@@ -100,7 +111,7 @@ class _KeepingCursor(Cursor):
         self._parts = [tuple(p) for p in state["parts"]]
         kept = state["kept"]
         if kept is not None:
-            self._stage.kept = kept if isinstance(kept, tuple) else [tuple(e) for e in kept]
+            self._stage.store.kept = kept if isinstance(kept, tuple) else [tuple(e) for e in kept]
         if state["replaying"]:
             self._source = self._replay = self._stage.replay()
             self.inputs = (self._source,)

@@ -27,14 +27,20 @@ class Csv(Files):
             raise errors.invalid("buffer_size should be positive")
         if len(delimiter) != 1:
             raise errors.invalid("field_delim should be only 1 char")
-        if any(a >= b for a, b in zip(columns, columns[1:], strict=False)) or columns and columns[0] < 0:
-            raise errors.invalid("select_cols should be strictly increasing indices, none of them negative")
+        _check_increasing(columns, "select_cols")
         if columns and len(columns) != len(types):
             raise errors.invalid("select_cols should match output size")
         super().__init__(files, compression, max(buffer_size, _LEAST_PIECE))
         self.header, self.delimiter, self.quotes, self.missing, self.selected = header, delimiter, quotes, missing, columns
         self.kinds, self.defaults = types, defaults
         self.parsers = [_parser(t) for t in types]
+
+    def exclude(self, columns: list[int]) -> None:
+        """Selects all columns but these."""
+        _check_increasing(columns, "exclude_cols")
+        self.left_out = frozenset(columns)
+
+    left_out: frozenset = frozenset()
 
     def open(self, path: bytes) -> Any:
         return _Records(self, open_stream(path, self.compression, self.piece), path)
@@ -56,6 +62,8 @@ class Csv(Files):
         count = len(self.kinds)
         if chosen:
             fields = [fields[i] for i in chosen if i < len(fields)]
+        elif self.left_out:
+            fields = [field for i, field in enumerate(fields) if i not in self.left_out]
         if len(fields) > count:
             raise errors.invalid(f"Expect {count} fields but have more in record")
         if len(fields) < count:
@@ -73,6 +81,11 @@ class Csv(Files):
                 raise errors.invalid(f"Field {i} in record is not a valid {self.kinds[i].name}: "
                                      f"{field.decode(errors='replace')}") from None
         return tuple(out)
+
+
+def _check_increasing(columns: list[int], name: str) -> None:
+    if any(a >= b for a, b in zip(columns, columns[1:], strict=False)) or columns and columns[0] < 0:
+        raise errors.invalid(f"{name} should be strictly increasing indices, none of them negative")
 
 
 def _parser(dtype: Any) -> Any:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import numpy as np
@@ -348,3 +349,74 @@ class _DeviceCursor(Cursor):
 
     def restore(self, state: Any, ctx: Any) -> None:
         self._source.restore(state, ctx)
+
+
+class Slow(Stage):
+    """The same elements, each after a pause."""
+
+    def __init__(self, source: Stage, seconds: float):
+        self.inputs, self.seconds = (source,), seconds
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _SlowCursor(self.inputs[0].iterate(ctx), self.seconds)
+
+    def cardinality(self) -> int:
+        return self.cardinality_of_input()
+
+
+class _SlowCursor(Cursor):
+    quick = False
+
+    def __init__(self, source: Cursor, seconds: float):
+        self.inputs, self._source, self._seconds = (source,), source, seconds
+
+    def next(self, ctx: Any) -> tuple | None:
+        until = time.monotonic() + self._seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+            ctx.remaining()                            # ends with the step's cancellation or deadline
+        return self._source.next(ctx)
+
+    def save(self) -> Any:
+        return self._source.save()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._source.restore(state, ctx)
+
+
+class Fastest(Stage):
+    """The elements of whichever of several equal datasets is the fastest, found out in the first elements."""
+
+    def __init__(self, sources: list[Stage], trials: int):
+        self.inputs, self.trials = tuple(sources), trials
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _FastestCursor([s.iterate(ctx) for s in self.inputs], self.trials)
+
+    def cardinality(self) -> int:
+        counts = {s.cardinality() for s in self.inputs}
+        return counts.pop() if len(counts) == 1 else UNKNOWN
+
+
+class _FastestCursor(Cursor):
+    quick = False
+
+    def __init__(self, sources: list, trials: int):
+        self.inputs, self._seconds, self._trials = tuple(sources), [0.0] * len(sources), trials
+
+    def next(self, ctx: Any) -> tuple | None:
+        element = None
+        for i, source in enumerate(self.inputs):
+            start = time.perf_counter()
+            element = source.next(ctx)
+            self._seconds[i] += time.perf_counter() - start
+        self._trials -= 1
+        if self._trials <= 0 and len(self.inputs) > 1:
+            self._choose(self._seconds.index(min(self._seconds)))
+        return element
+
+    def _choose(self, fastest: int) -> None:
+        for i, source in enumerate(self.inputs):
+            if i != fastest:
+                source.close()
+        self.inputs, self._seconds = (self.inputs[fastest],), [0.0]

@@ -9,6 +9,7 @@ from penstock._src.data.pipelines import values
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.shuffle import ShuffleCursor
 from penstock._src.data.pipelines.sources import generator_seeds
+from penstock._src.kernels import philox
 
 _CHUNK = 1024                        # how many places a shuffle draws at a time
 
@@ -385,17 +386,11 @@ def _exactly(source: Cursor, ctx: Any, rows: int) -> tuple | None:
     return values.join(parts) if parts else None
 
 
-class Shuffle(Stage):
-    """Elements in random order: each is drawn from a buffer, and the next of the input takes its place.
+class SeedGenerator:
+    """Seeds of the iterations of random stages. Stages that share a generator continue one sequence."""
 
-    Iterations of one stage are shuffled differently if `reshuffle`, by seeds that follow from the first ones.
-    """
-
-    def __init__(self, source: Stage, buffer_size: int, seed: int, seed2: int, reshuffle: bool, count: int = 1):
-        if buffer_size < 1 and buffer_size != UNKNOWN:
-            raise errors.invalid(f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY, got {buffer_size}")
-        self.inputs, self.buffer_size, self.reshuffle, self.count = (source,), buffer_size, reshuffle, count
-        self.seeds, self.rounds = generator_seeds(seed, seed2), 0
+    def __init__(self, seed: int, seed2: int, reshuffle: bool):
+        self.seeds, self.rounds, self.reshuffle = generator_seeds(seed, seed2), 0, reshuffle
         self._lock = threading.Lock()
 
     def next_round(self) -> int:
@@ -404,9 +399,69 @@ class Shuffle(Stage):
             self.rounds += self.reshuffle
             return self.rounds
 
+    def next_seeds(self) -> tuple[int, int]:
+        """The seeds of the next iteration: TensorFlow's numbers, two for each."""
+        if not self.reshuffle:
+            return self.seeds
+        at = 2 * (self.next_round() - 1)
+        words = philox.Philox.seeded(*self.seeds).skip(at // 4).words(1).reshape(-1)
+        return int(words[at % 4]), int(words[at % 4 + 1])
+
+
+class Shuffle(Stage):
+    """Elements in random order: each is drawn from a buffer, and the next of the input takes its place.
+
+    Iterations of one stage are shuffled differently if its generator says so, by seeds that follow from the first ones.
+    """
+
+    def __init__(self, source: Stage, buffer_size: int, generator: SeedGenerator, count: int = 1):
+        if buffer_size < 1 and buffer_size != UNKNOWN:
+            raise errors.invalid(f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY, got {buffer_size}")
+        self.inputs, self.buffer_size, self.generator, self.count = (source,), buffer_size, generator, count
+
     def iterate(self, ctx: Any) -> Cursor:
         return ShuffleCursor(self, ctx)
 
     def cardinality(self) -> int:
         n = self.cardinality_of_input()
         return n if self.count == 1 else INFINITE if self.count < 0 and n else max(n, n * self.count)
+
+
+class Sample(Stage):
+    """Each element with a probability: that of a number of TensorFlow's generator being less than `rate`."""
+
+    def __init__(self, source: Stage, rate: float, seeds: tuple[int, int]):
+        self.inputs, self.rate, self.seeds = (source,), rate, seeds
+
+    def iterate(self, ctx: Any) -> Cursor:
+        return _SampleCursor(self.inputs[0].iterate(ctx), self.rate, self.seeds)
+
+
+class _SampleCursor(Cursor):
+    def __init__(self, source: Cursor, rate: float, seeds: tuple[int, int]):
+        self.inputs, self._source, self._seeds = (source,), source, seeds
+        self._least = rate * (1 << 23)
+        self._seen = 0
+        self._chunk: tuple[int, list] = (-1, [])
+
+    def _kept(self) -> bool:
+        """Whether the next element is drawn."""
+        chunk, at = divmod(self._seen, _CHUNK)
+        if self._chunk[0] != chunk:
+            words = philox.Philox.seeded(*self._seeds).skip(chunk * _CHUNK // 4).words(_CHUNK // 4).reshape(-1)
+            self._chunk = (chunk, ((words & 0x7fffff) < self._least).tolist())
+        self._seen += 1
+        return self._chunk[1][at]
+
+    def next(self, ctx: Any) -> tuple | None:
+        while (element := self._source.next(ctx)) is not None:
+            if self._kept():
+                return element
+        return None
+
+    def save(self) -> Any:
+        return self._seen, list(self._seeds), self._source.save()
+
+    def restore(self, state: Any, ctx: Any) -> None:
+        self._seen, self._seeds, self._chunk = state[0], tuple(state[1]), (-1, [])
+        self._source.restore(state[2], ctx)

@@ -35,6 +35,10 @@ class Files(Stage):
         """A reader of one file: `read_into(found, limit)` and `seek(offset)`, `offset` and `close()`."""
         raise NotImplementedError
 
+    def open_file(self, number: int) -> Any:
+        """A reader of the file with that number."""
+        return self.open(self.files[number])
+
     goes_on = False                 # whether a file is read on behind an error
 
     def columns(self, found: list) -> tuple:
@@ -77,7 +81,7 @@ class _FilesCursor(BlockCursor):
 
     def _open(self) -> None:
         try:
-            self._reader = self._stage.open(self._stage.files[self._at_file])
+            self._reader = self._stage.open_file(self._at_file)
         except errors.OpError:
             self._at_file += 1
             raise
@@ -117,10 +121,20 @@ class _FilesCursor(BlockCursor):
 
 
 class Records(Files):
-    """The records of TFRecord files."""
+    """The records of TFRecord files, each from an offset on."""
+
+    def __init__(self, files: list[bytes], compression: str = "", buffer_size: int = 0, offsets: list[int] | None = None):
+        super().__init__(files, compression, buffer_size)
+        self.offsets = offsets
 
     def open(self, path: bytes) -> Any:
         return RecordReader(path, self.compression, self.piece)
+
+    def open_file(self, number: int) -> Any:
+        reader = super().open_file(number)
+        if self.offsets and self.offsets[number]:
+            reader.seek(self.offsets[number])
+        return reader
 
 
 class Lines(Files):

@@ -29,8 +29,8 @@ class ShuffleCursor(BlockCursor):
     def _start(self, ctx: Any) -> None:
         self._source = self._stage.inputs[0].iterate(ctx) if self._left else None
         self.inputs = () if self._source is None else (self._source,)
-        self._round = self._stage.next_round()
-        self._rng = np.random.Generator(np.random.PCG64([*self._stage.seeds, self._round]))
+        self._round = self._stage.generator.next_round()
+        self._rng = np.random.Generator(np.random.PCG64([*self._stage.generator.seeds, self._round]))
         self._draws = np.empty(0, np.int64)
         self._drawn = 0
         self._filled: list = []                      # elements, or one block: `_kept` says which
@@ -148,9 +148,9 @@ class ShuffleCursor(BlockCursor):
 
     # -- positions -------------------------------------------------------------------------------------------------------
     def position(self) -> Any:
-        return {"left": self._left, "rounds": self._stage.rounds, "round": self._round, "ended": self._ended,
+        return {"left": self._left, "rounds": self._stage.generator.rounds, "round": self._round, "ended": self._ended,
                 "full": self._full, "permuted": self._permuted, "drawn": self._drawn, "gave": self._gave,
-                "draws": [int(i) for i in self._draws], "seeds": list(self._stage.seeds),
+                "draws": [int(i) for i in self._draws], "seeds": list(self._stage.generator.seeds),
                 "generator": self._generator(), "kept": self._kept, "filled": self._filled,
                 "input": None if self._source is None else self._source.save()}
 
@@ -160,9 +160,9 @@ class ShuffleCursor(BlockCursor):
 
     def go_to(self, position: Any, ctx: Any) -> None:
         self._left = position["left"]
-        self._stage.seeds = tuple(position["seeds"])
+        self._stage.generator.seeds = tuple(position["seeds"])
         self._start(ctx)
-        self._stage.rounds, self._round = position["rounds"], position["round"]
+        self._stage.generator.rounds, self._round = position["rounds"], position["round"]
         state, inc, has, number = position["generator"]
         self._rng = np.random.Generator(np.random.PCG64())
         self._rng.bit_generator.state = {"bit_generator": "PCG64", "state": {"state": int(state), "inc": int(inc)},

@@ -169,13 +169,13 @@ class _SparseCursor(Cursor):
 
 
 class Random(Stage):
-    """Pseudo-random 32-bit numbers, without end."""
+    """Pseudo-random 32-bit numbers, without end. `next_seeds` returns the two seeds of an iteration."""
 
-    def __init__(self, seed: int, seed2: int):
-        self.seeds = (seed, seed2)
+    def __init__(self, next_seeds: Callable[[], tuple[int, int]]):
+        self.next_seeds = next_seeds
 
     def iterate(self, ctx: Any) -> Cursor:
-        return _RandomCursor(self.seeds)
+        return _RandomCursor(self.next_seeds())
 
     def cardinality(self) -> int:
         return INFINITE

@@ -10,7 +10,7 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.data.pipelines import caching, csv_records, readers, sources
 from penstock._src.io import paths
 from penstock._src.ops.data.dataset_base import dataset, integer, number, stage_of, text
-from penstock._src.ops.registry import get
+from penstock._src.ops.registry import get, op
 
 
 def _names(filenames: Any) -> list[bytes]:
@@ -38,6 +38,16 @@ def _text_line_dataset(filenames, compression_type, buffer_size):
 def _tf_record_dataset(filenames, compression_type, buffer_size):
     return _strings(readers.Records(_names(filenames), text(compression_type, "compression_type"),
                                     integer(buffer_size, "buffer_size")))
+
+
+@dataset("TFRecordDatasetV2", inputs=f"{_FILES}, byte_offsets: int64", attrs="metadata: string = ''", outputs="", stateful=True)
+def _tf_record_dataset_v2_dataset(filenames, compression_type, buffer_size, byte_offsets):
+    names, offsets = _names(filenames), byte_offsets.reshape(-1).tolist()
+    if offsets and len(offsets) != len(names):
+        raise errors.invalid(f"`byte_offsets` must be empty or have as many elements as `filenames`, got {len(offsets)} for "
+                             f"{len(names)}")
+    return _strings(readers.Records(names, text(compression_type, "compression_type"), integer(buffer_size, "buffer_size"),
+                                    offsets))
 
 
 _FIXED = "filenames: string, header_bytes: int64, record_bytes: int64, footer_bytes: int64, buffer_size: int64"
@@ -76,10 +86,10 @@ def _matching_files_dataset(patterns):
     return _strings(sources.Slices([column]))
 
 
-def _cache(input_dataset: Any, filename: Any) -> Any:
+def _cache(input_dataset: Any, filename: Any, store: Any = None) -> Any:
     name = text(filename, "filename")
     source = stage_of(input_dataset)
-    return caching.FileCache(source, name) if name else caching.MemoryCache(source)
+    return caching.FileCache(source, name) if name else caching.MemoryCache(source, store)
 
 
 @dataset("CacheDataset", inputs="input_dataset: variant, filename: string")
@@ -89,7 +99,24 @@ def _cache_dataset(input_dataset, filename):
 
 @dataset("CacheDatasetV2", inputs="input_dataset: variant, filename: string, cache: resource", stateful=True)
 def _cache_dataset_v2_dataset(input_dataset, filename, cache):
-    return _cache(input_dataset, filename)
+    return _cache(input_dataset, filename, cache if isinstance(cache, caching.Store) else None)
+
+
+# The memory of caches. That of the dummy is not shared: each dataset that gets it has its own.
+anonymous_memory_cache = op("AnonymousMemoryCache", "-> handle: resource, deleter: variant", stateful=True).no_gradient()
+anonymous_memory_cache.shape(lambda: [(), ()])
+anonymous_memory_cache.kernel(lambda: (caching.Store(),) * 2, device="cpu")
+dummy_memory_cache = op("DummyMemoryCache", "-> handle: resource", stateful=True).no_gradient()
+dummy_memory_cache.shape(lambda: ())
+dummy_memory_cache.kernel(lambda: object(), device="cpu")
+delete_memory_cache = op("DeleteMemoryCache", "handle: resource, deleter: variant ->", stateful=True).no_gradient()
+delete_memory_cache.shape(lambda handle, deleter: [])
+
+
+@delete_memory_cache.kernel(device="cpu")
+def _delete_memory_cache_kernel(handle, deleter):
+    if isinstance(handle, caching.Store):
+        handle.kept = None
 
 
 @dataset("SqlDataset", "ExperimentalSqlDataset", inputs="driver_name: string, data_source_name: string, query: string",
@@ -104,30 +131,44 @@ def _sql_dataset(driver_name, data_source_name, query):
 _CSV = "output_types: list(type) in {float32 float64 int32 int64 string} >= 1, output_shapes: list(shape) >= 1"
 
 
-@dataset("CSVDataset", "ExperimentalCSVDataset", stateful=True, outputs=_CSV,
-         inputs="filenames: string, compression_type: string, buffer_size: int64, header: bool, field_delim: string, "
-                "use_quote_delim: bool, na_value: string, select_cols: int64, record_defaults: output_types")
+_CSV_INPUTS = ("filenames: string, compression_type: string, buffer_size: int64, header: bool, field_delim: string, "
+               "use_quote_delim: bool, na_value: string, select_cols: int64, record_defaults: output_types")
+
+
+@dataset("CSVDataset", "ExperimentalCSVDataset", stateful=True, outputs=_CSV, inputs=_CSV_INPUTS)
 def _csv_dataset(filenames, compression_type, buffer_size, header, field_delim, use_quote_delim, na_value, select_cols,
                  record_defaults, *, output_types):
-    defaults = []
-    for d in record_defaults:
-        if d.ndim > 1:
-            raise errors.invalid("Each record default should be at most rank 1")
-        size = d.size if isinstance(d, np.ndarray) else d.numel()
-        if size > 1:
-            raise errors.invalid("There should only be 1 default per field")
-        defaults.append(None if not size else d.reshape(-1)[0] if isinstance(d, np.ndarray) else d.reshape(-1)[0].item())
     return csv_records.Csv(_names(filenames), text(compression_type, "compression_type"), integer(buffer_size, "buffer_size"),
                            bool(number(header, "header")), text(field_delim, "field_delim").encode(),
                            bool(number(use_quote_delim, "use_quote_delim")), text(na_value, "na_value").encode(),
-                           select_cols.tolist(), output_types, defaults)
+                           select_cols.tolist(), output_types, [_default(d) for d in record_defaults])
+
+
+def _default(value: Any) -> Any:
+    """The value of a field that is empty; None if it must not be."""
+    if value.ndim > 1:
+        raise errors.invalid("Each record default should be at most rank 1")
+    size = value.size if isinstance(value, np.ndarray) else value.numel()
+    if size > 1:
+        raise errors.invalid("There should only be 1 default per field")
+    return None if not size else value.reshape(-1)[0] if isinstance(value, np.ndarray) else value.reshape(-1)[0].item()
+
+
+@dataset("CSVDatasetV2", stateful=True, outputs=_CSV, inputs=f"{_CSV_INPUTS}, exclude_cols: int64")
+def _csv_dataset_v2(*values, output_types):
+    *values, exclude_cols = values
+    made, left_out = _csv_dataset(*values, output_types=output_types), exclude_cols.tolist()
+    if left_out and made.selected:
+        raise errors.invalid("Either select_cols or exclude_cols should be empty")
+    made.exclude(left_out)
+    return made
 
 
 def _csv_shape(*inputs):
-    for dims in inputs[-1]:
+    for dims in inputs[8]:
         shapes.rank_at_most(dims, 1)
     return ()
 
 
-for _name in ("CSVDataset", "ExperimentalCSVDataset"):
+for _name in ("CSVDataset", "ExperimentalCSVDataset", "CSVDatasetV2"):
     get(_name).shape(_csv_shape)

@@ -10,17 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
+from penstock._src.base.api import LazyModule
 from penstock._src.data.pipelines.base import Stage
 from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph import context
 from penstock._src.graph.build import build, group_inputs
 from penstock._src.graph.convert import constant
-from penstock._src.graph.functions import as_function
+from penstock._src.graph.func_graph import FuncGraph
+from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.graph import Graph
-from penstock._src.kernels.bridge import to_numpy
+from penstock._src.kernels import hashing, strings
+from penstock._src.kernels.bridge import to_numpy, to_torch
 from penstock._src.ops.control.functional import add_calling_op
-from penstock._src.ops.registry import op
+from penstock._src.ops.registry import get, op
+
+importer, messages = LazyModule("penstock._src.graph.importer"), LazyModule("penstock._src.graph.messages")
 
 
 class Recipe(NamedTuple):
@@ -82,13 +87,52 @@ def _input(given: Any, stateful: bool, source: Any) -> Any:
     raise errors.FailedPreconditionError(None, None, f"A dataset that depends on {value!r} cannot be written as a graph")
 
 
+_FAIL = 2                               # of external_state_policy; others write the graph all the same
 dataset_to_graph = op("DatasetToGraph", "input_dataset: variant -> graph: string", "stateful_whitelist: list(string) = []",
                       foldable=False).no_gradient()
-dataset_to_graph.shape(lambda input_dataset: ())
+dataset_to_graph_v2 = op("DatasetToGraphV2", "input_dataset: variant -> graph: string",
+                         "external_state_policy: int = 0, strip_device_assignment: bool = False", foldable=False).no_gradient()
+dataset_from_graph = op("DatasetFromGraph", "graph_def: string -> handle: variant", foldable=False).no_gradient()
+fingerprint = op("DatasetFingerprint", "input_dataset: variant -> fingerprint: uint64", foldable=False).no_gradient()
+for _op in (dataset_to_graph, dataset_to_graph_v2, fingerprint):
+    _op.shape(lambda input_dataset: ())
+dataset_from_graph.shape(lambda graph_def: ())
+
+
+def _serialized(stage: Stage, stateful: bool) -> bytes:
+    """The GraphDef of a dataset. It ends in `_Retval`, whose input is the dataset."""
+    with Graph().as_default() as graph:
+        build(graph, get("_Retval"), (rebuilt(stage, stateful),), {"index": 0}, "dataset")
+        return graph.as_graph_def().SerializeToString(deterministic=True)
 
 
 @dataset_to_graph.kernel(device="cpu")
 def _dataset_to_graph_kernel(input_dataset):
-    with Graph().as_default() as graph:
-        rebuilt(stage_of(input_dataset), stateful=False)
-        return np.array(graph.as_graph_def().SerializeToString(), dtype=object)
+    return np.array(_serialized(stage_of(input_dataset), False), dtype=object)
+
+
+@dataset_to_graph_v2.kernel(device="cpu")
+def _dataset_to_graph_v2_kernel(input_dataset, *, external_state_policy):
+    return np.array(_serialized(stage_of(input_dataset), external_state_policy != _FAIL), dtype=object)
+
+
+@fingerprint.kernel(device="cpu")
+def _fingerprint_kernel(input_dataset):
+    found = hashing.fingerprint64([_serialized(stage_of(input_dataset), True)])
+    return to_torch(found.astype(np.uint64).reshape(()), dtypes.uint64)
+
+
+@dataset_from_graph.kernel(device="cpu")
+def _dataset_from_graph_kernel(graph_def, *, ctx):
+    try:
+        found = messages.GraphDef.FromString(strings.scalar(graph_def, "graph_def"))
+    except messages.DecodeError as e:
+        raise errors.invalid(f"graph_def is not a GraphDef: {e}") from None
+    results = [node for node in found.node if node.op == "_Retval"]
+    if len(results) != 1:
+        raise errors.invalid(f"The graph of a dataset has one _Retval, this one has {len(results)}")
+    source = results[0].input[0]
+    found.node.remove(results[0])
+    with FuncGraph("dataset").as_default() as graph:
+        made, = importer.import_graph_def(found, return_elements=[source if ":" in source else source + ":0"], name="")
+    return stage_of(GraphFunction(graph, None, [], [made]).run(ctx, ())[0])

@@ -1,8 +1,9 @@
-"""Datasets from tensors, ranges, sparse tensors, random numbers and generators."""
+"""Datasets from tensors, ranges, sparse tensors, lists and generators."""
 from __future__ import annotations
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import sources
+from penstock._src.data.pipelines.batching import Elements
 from penstock._src.ops.data.dataset_base import body, dataset, integer
 
 _TYPED = "Toutput_types: list(type) >= 1, output_shapes: list(shape) >= 1"
@@ -34,11 +35,6 @@ def _sparse_tensor_slice_dataset(indices, values, dense_shape, *, Tvalues):
     return made
 
 
-@dataset("RandomDataset", "ExperimentalRandomDataset", inputs="seed: int64, seed2: int64", stateful=True)
-def _random_dataset(seed, seed2):
-    return sources.Random(integer(seed, "seed"), integer(seed2, "seed2"))
-
-
 @dataset("GeneratorDataset", stateful=True,
          inputs="init_func_other_args: Tinit_func_args, next_func_other_args: Tnext_func_args, "
                 "finalize_func_other_args: Tfinalize_func_args",
@@ -46,3 +42,14 @@ def _random_dataset(seed, seed2):
                "Tnext_func_args: list(type) >= 0, Tfinalize_func_args: list(type) >= 0")
 def _generator_dataset(first, following, last, *, init_func, next_func, finalize_func, node):
     return sources.Generator(body(init_func, node, first), body(next_func, node, following), body(finalize_func, node, last))
+
+
+@dataset("ListDataset", inputs="tensors: Tinput_types", attrs="Tinput_types: list(type) >= 1, metadata: string = ''",
+         stateful=True)
+@dataset("WindowOp", inputs="inputs: Tinputs", attrs="Tinputs: list(type) >= 1")
+def _list_dataset(tensors, *, output_types, output_shapes):
+    size = len(output_types)
+    if len(tensors) % size:
+        raise errors.invalid(f"The number of tensors, {len(tensors)}, is not a multiple of the number of components, {size}")
+    return Elements([tuple(tensors[i:i + size]) for i in range(0, len(tensors), size)], tuple(output_types),
+                    tuple(s.static_dims for s in output_shapes))

@@ -49,6 +49,19 @@ def _filter_dataset(input_dataset, other_arguments, *, predicate, node):
     return mapping.Filter(stage_of(input_dataset), body(predicate, node, other_arguments))
 
 
+@dataset("ParallelFilterDataset", inputs=f"{_CALL}, num_parallel_calls: int64",
+         attrs=f"predicate: func, {_DETERMINISTIC}, {ARGUMENTS}, metadata: string = ''")
+def _parallel_filter_dataset(input_dataset, other_arguments, num_parallel_calls, *, predicate, node):
+    _check_calls(num_parallel_calls)
+    return mapping.Filter(stage_of(input_dataset), body(predicate, node, other_arguments))
+
+
+def _check_calls(num_parallel_calls):
+    calls = integer(num_parallel_calls, "num_parallel_calls")
+    if calls != AUTOTUNE and calls < 1:
+        raise errors.invalid("num_parallel_calls must be greater than zero.")
+
+
 @dataset("FlatMapDataset", inputs=_CALL, attrs=_MAP)
 def _flat_map_dataset(input_dataset, other_arguments, *, f, node):
     return mapping.FlatMap(stage_of(input_dataset), body(f, node, other_arguments))
@@ -64,12 +77,45 @@ def _interleave_dataset(input_dataset, other_arguments, cycle_length, block_leng
          attrs=f"{_MAP}, sloppy: bool = False")
 def _parallel_interleave_dataset_v2_dataset(input_dataset, other_arguments, cycle_length, block_length, num_parallel_calls, *,
                                             f, sloppy, node):
-    mapped = body(f, node, other_arguments)
-    cycle, calls = integer(cycle_length, "cycle_length"), integer(num_parallel_calls, "num_parallel_calls")
-    if calls != AUTOTUNE and calls < 1:
-        raise errors.invalid("num_parallel_calls must be greater than zero.")
-    return background.ParallelInterleave(stage_of(input_dataset), mapped, parallelism(cycle),
+    _check_calls(num_parallel_calls)
+    return background.ParallelInterleave(stage_of(input_dataset), body(f, node, other_arguments),
+                                         parallelism(integer(cycle_length, "cycle_length")),
                                          integer(block_length, "block_length"), sloppy or None, 2)
+
+
+_SLOPPY = {"true": False, "false": True}
+_INTERLEAVED = f"{_CALL}, cycle_length: int64, block_length: int64"
+_AHEAD = "buffer_output_elements: int64, prefetch_input_elements: int64"
+_NEWER = f"f: func, {_DETERMINISTIC}, {ARGUMENTS}, metadata: string = ''"
+
+
+@dataset("ParallelInterleaveDatasetV3", inputs=f"{_INTERLEAVED}, num_parallel_calls: int64", attrs=_NEWER)
+def _parallel_interleave_dataset_v3(input_dataset, other_arguments, cycle_length, block_length, num_parallel_calls, *,
+                                    f, deterministic, node):
+    _check_calls(num_parallel_calls)
+    return background.ParallelInterleave(stage_of(input_dataset), body(f, node, other_arguments),
+                                         parallelism(integer(cycle_length, "cycle_length")),
+                                         integer(block_length, "block_length"), _SLOPPY.get(deterministic), 2)
+
+
+@dataset("ParallelInterleaveDatasetV4", inputs=f"{_INTERLEAVED}, {_AHEAD}, num_parallel_calls: int64", attrs=_NEWER)
+def _parallel_interleave_dataset_v4(input_dataset, other_arguments, cycle_length, block_length, buffer_output_elements,
+                                    prefetch_input_elements, num_parallel_calls, *, f, deterministic, node):
+    _check_calls(num_parallel_calls)
+    ahead = integer(buffer_output_elements, "buffer_output_elements")
+    return background.ParallelInterleave(stage_of(input_dataset), body(f, node, other_arguments),
+                                         parallelism(integer(cycle_length, "cycle_length")),
+                                         integer(block_length, "block_length"), _SLOPPY.get(deterministic),
+                                         2 if ahead == AUTOTUNE else ahead)
+
+
+@dataset("LegacyParallelInterleaveDatasetV2", inputs=f"{_INTERLEAVED}, {_AHEAD}", attrs=_NEWER)
+def _legacy_parallel_interleave_dataset_v2(input_dataset, other_arguments, cycle_length, block_length, buffer_output_elements,
+                                           prefetch_input_elements, *, f, deterministic, node):
+    return background.ParallelInterleave(
+        stage_of(input_dataset), body(f, node, other_arguments), integer(cycle_length, "cycle_length"),
+        integer(block_length, "block_length"), _SLOPPY.get(deterministic),
+        integer(buffer_output_elements, "buffer_output_elements"))
 
 
 @dataset("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset",
@@ -93,6 +139,13 @@ def _batch_dataset(input_dataset, batch_size):
 def _batch_dataset_v2_dataset(input_dataset, batch_size, drop_remainder):
     return batching.Batch(stage_of(input_dataset), integer(batch_size, "batch_size"),
                           bool(number(drop_remainder, "drop_remainder")))
+
+
+@dataset("ParallelBatchDataset", inputs=f"{_IN}, batch_size: int64, num_parallel_calls: int64, drop_remainder: bool",
+         attrs=f"parallel_copy: bool = False, {_DETERMINISTIC}, metadata: string = ''")
+def _parallel_batch_dataset(input_dataset, batch_size, num_parallel_calls, drop_remainder):
+    _check_calls(num_parallel_calls)
+    return _batch_dataset_v2_dataset(input_dataset, batch_size, drop_remainder)
 
 
 _PADDED = f"{_IN}, batch_size: int64, padded_shapes: N * int64, padding_values: Toutput_types"
@@ -155,20 +208,6 @@ def _concatenate_dataset(input_dataset, another_dataset):
 @dataset("ZipDataset", inputs="input_datasets: N * variant", attrs="N: int >= 1")
 def _zip_dataset(input_datasets):
     return ordering.Zip([stage_of(d) for d in input_datasets])
-
-
-@dataset("ShuffleDataset", inputs=f"{_IN}, buffer_size: int64, seed: int64, seed2: int64",
-         attrs="reshuffle_each_iteration: bool = True")
-def _shuffle_dataset(input_dataset, buffer_size, seed, seed2, *, reshuffle_each_iteration):
-    return ordering.Shuffle(stage_of(input_dataset), integer(buffer_size, "buffer_size"), integer(seed, "seed"),
-                            integer(seed2, "seed2"), reshuffle_each_iteration)
-
-
-@dataset("ShuffleAndRepeatDataset", inputs=f"{_IN}, buffer_size: int64, seed: int64, seed2: int64, count: int64",
-         attrs="reshuffle_each_iteration: bool = True")
-def _shuffle_and_repeat_dataset(input_dataset, buffer_size, seed, seed2, count, *, reshuffle_each_iteration):
-    return ordering.Shuffle(stage_of(input_dataset), integer(buffer_size, "buffer_size"), integer(seed, "seed"),
-                            integer(seed2, "seed2"), reshuffle_each_iteration, integer(count, "count"))
 
 
 @dataset("PrefetchDataset", inputs=f"{_IN}, buffer_size: int64",

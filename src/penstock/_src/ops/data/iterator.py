@@ -44,10 +44,13 @@ for _name in ("Iterator", "IteratorV2"):
 
 anonymous = op("AnonymousIterator", "-> handle: resource", OUTPUTS, stateful=True).no_gradient()
 anonymous_v2 = op("AnonymousIteratorV2", "-> handle: resource, deleter: variant", OUTPUTS, stateful=True).no_gradient()
+anonymous_v3 = op("AnonymousIteratorV3", "-> handle: resource", OUTPUTS, stateful=True).no_gradient()
 anonymous.shape(lambda: ())
+anonymous_v3.shape(lambda: ())
 anonymous_v2.shape(lambda: [(), ()])
 
 
+@anonymous_v3.kernel(device="cpu")
 @anonymous.kernel(device="cpu")
 def _anonymous_kernel(*, output_types, output_shapes):
     return _new(output_types, output_shapes)
@@ -209,3 +212,13 @@ for _name in ("WrapDatasetVariant", "UnwrapDatasetVariant"):      # which let da
     _made = op(_name, "input_handle: variant -> output_handle: variant", foldable=False).no_gradient()
     _made.shape(lambda input_handle: ())
     _made.kernel(lambda input_handle: stage_of(input_handle), device="cpu")
+
+# -- where an iterator is -----------------------------------------------------------------------------------------------------
+for _name in ("IteratorGetDevice", "ExperimentalIteratorGetDevice"):
+    _made = op(_name, "resource: resource -> device: string", stateful=True).no_gradient()
+    _made.shape(lambda resource: ())
+
+    @_made.kernel(device="cpu")
+    def _get_device_kernel(resource, *, node):
+        iterator_of(resource)
+        return np.array((node.device or "/job:localhost/replica:0/task:0/device:CPU:0").encode(), dtype=object)

@@ -244,11 +244,12 @@ initialize_table_v2.shape(_vectors)
 
 @_kernel(initialize_table, initialize_table_v2)
 def _initialize_table_kernel(table_handle, keys, values, *, Tkey, Tval):
-    _initializable(table_handle).check_types(Tkey, Tval)
+    initializable(table_handle).check_types(Tkey, Tval)
     table_handle.initialize(keys, values)
 
 
-def _initializable(table: Any) -> Any:
+def initializable(table: Any) -> Any:
+    """The table, which must be one that is filled once."""
     if not isinstance(table, StaticTable):
         raise errors.invalid(f"Table {table.container} {table.name} is not initializable")
     return table
@@ -271,7 +272,7 @@ initialize_from_text_v2.shape(_file_shape)
 @_kernel(initialize_from_text, initialize_from_text_v2)
 def _initialize_from_text_kernel(table_handle, filename, *, key_index, value_index, vocab_size,
                                  delimiter):
-    table, path = _initializable(table_handle), strings.scalar(filename, "filename").decode()
+    table, path = initializable(table_handle), strings.scalar(filename, "filename").decode()
     if not path:
         raise errors.invalid("filename cannot be empty.")
     if len(delimiter) != 1:

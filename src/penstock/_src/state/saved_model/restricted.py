@@ -18,13 +18,14 @@ FILES = frozenset("""
     ReadFile WriteFile MatchingFiles Save SaveV2 SaveSlices Restore RestoreV2 RestoreSlice MergeV2Checkpoints
     WholeFileReader WholeFileReaderV2 TextLineReader TextLineReaderV2 FixedLengthRecordReader FixedLengthRecordReaderV2
     TFRecordReader TFRecordReaderV2 LMDBReader RecordInput Skipgram FixedUnigramCandidateSampler
-    TextLineDataset TFRecordDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 LMDBDataset ExperimentalLMDBDataset
+    TextLineDataset TFRecordDataset TFRecordDatasetV2 CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2
+    LMDBDataset ExperimentalLMDBDataset
     MatchingFilesDataset ExperimentalMatchingFilesDataset CacheDataset CacheDatasetV2 SqlDataset ExperimentalSqlDataset
     CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord
     CreateSummaryFileWriter GenerateVocabRemapping LoadAndRemapMatrix InitializeTableFromTextFile InitializeTableFromTextFileV2
     KvResourceRestore
 """.split())
-OUTSIDE = frozenset("Abort RemoteCall _Send _Recv _HostSend _HostRecv".split())
+OUTSIDE = frozenset("Abort RemoteCall DatasetFromGraph _Send _Recv _HostSend _HostRecv".split())
 _RESTORES = {"RestoreV2", "Restore", "RestoreSlice"}
 
 
