@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors
-from penstock._src.base.api import LazyModule
 from penstock._src.data.pipelines.base import Stage
 from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph import context
@@ -24,8 +23,8 @@ from penstock._src.kernels import hashing, strings
 from penstock._src.kernels.bridge import to_numpy, to_torch
 from penstock._src.ops.control.functional import add_calling_op
 from penstock._src.ops.registry import get, op
-
-importer, messages = LazyModule("penstock._src.graph.importer"), LazyModule("penstock._src.graph.messages")
+from penstock._src.ops.strings.parse_sequence import messages
+from penstock.compat import v1 as tf
 
 
 class Recipe(NamedTuple):
@@ -134,5 +133,5 @@ def _dataset_from_graph_kernel(graph_def, *, ctx):
     source = results[0].input[0]
     found.node.remove(results[0])
     with FuncGraph("dataset").as_default() as graph:
-        made, = importer.import_graph_def(found, return_elements=[source if ":" in source else source + ":0"], name="")
+        made, = tf.import_graph_def(found, return_elements=[source if ":" in source else source + ":0"], name="")
     return stage_of(GraphFunction(graph, None, [], [made]).run(ctx, ())[0])
