@@ -41,6 +41,11 @@ def test_a_dead_master_sends_nothing():
     assert violation(WORLDS["steps"], [2, 1, 1, 6, 0, 1]) is None
 
 
+def test_a_message_to_a_dead_task_does_not_reach_the_next_one():
+    """A task dies before its part is sent, and is restarted before the message would arrive."""
+    assert violation(WORLDS["steps"], [3, 337, 336, 14, 4, 0, 0, 6, 0, 0, 4, 0, 0, 4, 0, 1, 1, 0, 0, 4, 4]) is None
+
+
 @pytest.mark.parametrize("schedule", TWICE)
 def test_no_worker_counts_twice_in_a_mean(schedule):
     assert violation(synchrony.world, schedule) is None

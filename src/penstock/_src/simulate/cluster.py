@@ -337,6 +337,9 @@ class MasterRun:
         if self.state.begins(name):
             cluster = self.task.cluster
             target = cluster.tasks[name]
+            if not target.alive:
+                self.lose(name, "the connection was closed")
+                return
             receive = target.begin if cluster.trace is None else \
                 cluster.traced(target.begin, self.task.name, name, "begin", self.step, size)
             cluster.wire.send(self.task.host, target.host, size, receive, self.step, self.code.others[name], self, keys, values)

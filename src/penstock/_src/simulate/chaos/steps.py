@@ -31,7 +31,9 @@ class ChaosWire:
         self.dials: dict[frozenset, int] = {}        # connections so far between two hosts
 
     def send(self, source: Any, target: Any, size: int, receive: Any, *args: Any) -> None:
-        """Delivers a message, maybe."""
+        """Delivers a message, maybe: one to a task that is dead goes over a connection that has ended."""
+        if not self.tasks[target].alive:
+            return
         if source is target:
             self.clock.after(0.0, receive, *args)
             return
