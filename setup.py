@@ -34,10 +34,10 @@ EXTENSIONS = [
               depends=[f"{KERNELS}/{name}.h" for name in ("_recurrent_lanes", "_lanes", "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
     Extension("penstock._src.kernels._updates", [f"{KERNELS}/_updates.c"],
-              depends=[f"{KERNELS}/{name}.h" for name in ("_updates_lanes", "_threads")],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_lanes", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
     Extension("penstock._src.kernels._keyed", [f"{KERNELS}/_keyed.c"],
-              depends=[f"{KERNELS}/{name}.h" for name in ("_keyed_rules", "_threads")],
+              depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_lanes", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
 ]
 setup(ext_modules=EXTENSIONS if has_compiler() and os.environ.get("PENSTOCK_PURE") != "1" else [])

@@ -111,7 +111,7 @@ def bounded(total: float, capacity: int, dim: int, batch: int) -> None:
     while done < total:
         keys = torch.from_numpy(_skewed(rng, batch, 50 * capacity) + done // (20 * capacity) * capacity)     # the keys move on
         table.lookup(keys)
-        table.apply("Adagrad", keys, grad, [slot], (0.1,), True)
+        table.apply(("ADAGRAD", (0.1,)), keys, grad, [slot])
         done += batch
         if done >= next_report:
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock._src.base import dtypes, errors
 from penstock._src.kernels import keyed, strings
 from penstock._src.kernels.keyed import KeyedConfig, KeyedTable
-from penstock._src.ops.registry import get
+from penstock._src.ops import rules
 from penstock._src.ops.state import keyed as ops
 
 NEEDED = pytest.mark.skipif(keyed._kernels() is None, reason="needs the compiled kernels")
@@ -73,12 +73,15 @@ def test_both_cores_agree(config, calls, text, disk, tmp_path_factory):
         _same(found.columns[name][order], other.columns[name][other_order], name)
 
 
+RULES = sorted(d.name.replace("ResourceApply", "") for d in rules.updates.chosen if "ResourceApply" in d.name)
+
+
 @NEEDED
-@settings(max_examples=40, deadline=None)
-@given(rule=st.sampled_from(keyed._kernels().RULES if keyed._kernels() else ["none"]), option=st.booleans(),
+@settings(max_examples=60, deadline=None)
+@given(rule=st.sampled_from(RULES), option=st.booleans(),
        numbers=st.lists(st.integers(0, 6), min_size=1, max_size=12), seed=st.integers(0, 99))
 def test_fused_rules_compute_what_the_training_ops_do(rule, option, numbers, seed):
-    update = get(f"ResourceApply{rule}")
+    update = ops.training_op(rule)
     slots = next(i for i, a in enumerate(update.input_names) if a in NUMBERS or a in ("grad", "delta")) - 1
     config = KeyedConfig(dim=5, start=keyed.NORMAL, start_b=1.0)
     draw = torch.Generator().manual_seed(seed)
@@ -95,7 +98,8 @@ def test_fused_rules_compute_what_the_training_ops_do(rule, option, numbers, see
 
 NUMBERS = {"alpha": 0.1, "lr": 0.1, "l1": 0.01, "l2": 0.02, "momentum": 0.9, "beta1_power": 0.9, "beta2_power": 0.999,
            "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3, "rho": 0.9, "global_step": 3.0, "lr_power": -0.4, "l2_shrinkage": 0.1,
-           "sign_decay": 0.5, "beta": 0.9, "logbase": 1.0}
+           "sign_decay": 0.5, "beta": 0.9, "logbase": 1.0, "beta_1": 0.9, "beta_2": 0.99, "now": 0.8, "then": 0.9,
+           "product": 0.7, "next_product": 0.6}
 
 
 @NEEDED
@@ -107,7 +111,7 @@ def test_threads_update_disjoint_and_shared_keys_without_losing_any():
         for i in range(batches):
             keys = torch.cat([torch.arange(100), torch.arange(100) + 10000 * (number + 1) + 100 * i])
             table.lookup(keys)
-            table.apply("GradientDescent", keys, -torch.ones(200, 4), [], (1.0,), False)
+            table.apply(("DESCEND", (1.0,)), keys, -torch.ones(200, 4), [])
     running = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
     for t in running:
         t.start()

@@ -17,10 +17,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "_keyed_rules.h"
-#include "_threads.h"
+#include "_rules.h"
 
-enum { CHUNK = 256, AHEAD = 64, AT_ONCE = 16, MOST_HASHES = 8, MOST_SLOTS = 3 };
+enum { CHUNK = 256, AHEAD = 64, AT_ONCE = 16, MOST_HASHES = 8 };
 enum { EMPTY = -1, WAITING = -2, ON_DISK = -3 };           /* what an index entry has in place of a row */
 enum { CONSTANT, UNIFORM, NORMAL, TRUNCATED, POOL };       /* how rows begin */
 enum { ADMIT_ALL, ADMIT_COUNTED, ADMIT_BLOOM, ADMIT_PROBABLY };
@@ -64,6 +63,8 @@ typedef struct {
 
 typedef struct { int64_t key; const char *text; uint32_t length; uint64_t hash; } Key;
 enum { FREE = -1, HEAD = sizeof(Row) / sizeof(float), HUGE_PAGE = 1 << 21 };
+
+static Processor here;
 
 static inline uint64_t mix(uint64_t x)
 {
@@ -522,8 +523,8 @@ typedef struct {
     uint8_t *found;
     Rule rule;
     int64_t slots[MOST_SLOTS];
-    float numbers[MOST_NUMBERS];
-    int option, counts;
+    float numbers[NUMBERS];
+    int counts;
     int64_t done, failed;
 } Batch;
 
@@ -637,7 +638,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
     else
         for (int64_t i = 0; i < distinct; i++) {
             float *row = rows[i];
-            b->rule(row, row + b->slots[0], row + b->slots[1], row + b->slots[2], grads[i], n, b->numbers, b->option);
+            b->rule(n, b->numbers, row, row + b->slots[0], row + b->slots[1], row + b->slots[2], grads[i], NULL);
         }
     free(rows);
     free(grads);
@@ -908,28 +909,25 @@ static PyObject *lookup(PyObject *self, PyObject *args)
     return finish(&b, keys, count, NULL);
 }
 
-/* apply(table, keys, count, grad address, step, rule, (slot offsets), (numbers), option) */
+/* apply(table, keys, count, grad address, step, rule, (slot offsets), (numbers)) */
 static PyObject *apply(PyObject *self, PyObject *args)
 {
     PyObject *capsule, *keys, *slots, *numbers;
     long long count, grad, step;
-    int rule, option;
-    if (!PyArg_ParseTuple(args, "OOLLLiO!O!i", &capsule, &keys, &count, &grad, &step, &rule, &PyTuple_Type, &slots, &PyTuple_Type,
-                          &numbers, &option))
+    int rule;
+    if (!PyArg_ParseTuple(args, "OOLLLiO!O!", &capsule, &keys, &count, &grad, &step, &rule, &PyTuple_Type, &slots, &PyTuple_Type,
+                          &numbers))
         return NULL;
-    if (rule < 0 || rule >= RULE_COUNT || PyTuple_GET_SIZE(slots) != RULES[rule].slots ||
-        PyTuple_GET_SIZE(numbers) != RULES[rule].numbers)
-        return PyErr_Format(PyExc_ValueError, "a rule was given slots or numbers that it does not take");
+    if (rule < 0 || rule >= KINDS || PyTuple_GET_SIZE(slots) != slots_of[rule])
+        return PyErr_Format(PyExc_ValueError, "a rule was given slots that it does not take");
     Batch b = {.table = table_of(capsule), .work = APPLY, .in = (const float *)(uintptr_t)grad, .step = step,
-               .rule = RULES[rule].run, .option = option};
-    for (int i = 0; i < RULES[rule].slots; i++) {
+               .rule = here.rules[rule]};
+    for (int i = 0; i < slots_of[rule]; i++) {
         b.slots[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(slots, i));
         if (b.slots[i] < 0 || b.slots[i] + b.table->dim > b.table->stride)
             return PyErr_Format(PyExc_ValueError, "a slot lies outside of the row");
     }
-    for (int i = 0; i < RULES[rule].numbers; i++)
-        b.numbers[i] = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
-    return finish(&b, keys, count, NULL);
+    return numbers_of_rule(numbers, b.numbers) ? finish(&b, keys, count, NULL) : NULL;
 }
 
 /* move(table, keys, count, writes, address, offset, width, step, creates, versions address, frequencies address, found address) */
@@ -1158,7 +1156,7 @@ static int put_key(Buffer *keys, const Table *t, int64_t key, const char *text, 
     return t->is_text ? put(keys, &length, sizeof length) && put(keys, text, length) : put(keys, &key, sizeof key);
 }
 
-enum { KEYS, VERSIONS, FREQUENCIES, NUMBERS, GONE, PARTS };
+enum { KEYS, VERSIONS, FREQUENCIES, ROWS, GONE, PARTS };
 
 static int export_shard(Table *t, Shard *s, int64_t since, Buffer *to)
 {
@@ -1167,7 +1165,7 @@ static int export_shard(Table *t, Shard *s, int64_t since, Buffer *to)
         if (row->number != FREE && row->changed > since &&
             !(put_key(&to[KEYS], t, row->key, row->text, row->length) && put(&to[VERSIONS], &row->version, 8) &&
               put(&to[FREQUENCIES], &row->frequency, 8) &&
-              put(&to[NUMBERS], numbers_of(row), (size_t)t->stride * sizeof(float))))
+              put(&to[ROWS], numbers_of(row), (size_t)t->stride * sizeof(float))))
             return 0;
     }
     for (int64_t at = 0; s->on_disk && at <= s->mask; at++) {
@@ -1179,7 +1177,7 @@ static int export_shard(Table *t, Shard *s, int64_t since, Buffer *to)
         if (kept.changed > since &&
             !(put(&to[KEYS], &s->entries[at].key, 8) && put(&to[VERSIONS], &kept.version, 8) &&
               put(&to[FREQUENCIES], &kept.frequency, 8) &&
-              put(&to[NUMBERS], s->room + sizeof kept, (size_t)t->stride * sizeof(float))))
+              put(&to[ROWS], s->room + sizeof kept, (size_t)t->stride * sizeof(float))))
             return 0;
     }
     int64_t kept = 0;
@@ -1287,9 +1285,10 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_keyed", "Embeddings
 
 PyMODINIT_FUNC PyInit__keyed(void)
 {
-    PyObject *made = PyModule_Create(&module), *names = PyTuple_New(RULE_COUNT);
-    for (int i = 0; names != NULL && i < RULE_COUNT; i++)
-        PyTuple_SET_ITEM(names, i, PyUnicode_FromString(RULES[i].name));
+    here = choose_rules();
+    PyObject *made = PyModule_Create(&module), *names = PyTuple_New(KINDS);
+    for (int i = 0; names != NULL && i < KINDS; i++)
+        PyTuple_SET_ITEM(names, i, PyUnicode_FromString(rule_names[i]));
     if (made != NULL && names != NULL)
         PyModule_AddObject(made, "RULES", names);
     return made;

@@ -1,84 +1,20 @@
 /* Updates of variables by optimizers on the CPU (float32): many variables in one call, or rows of one.
 
-   This is an accelerator: `updates.py` says which tensors it takes, and the rules in ops/nn/training.py are the definition, which
-   torch computes everywhere else. A rule changes the elements of a variable and of its slots by a gradient; it reads and writes
-   each of them once.
+   This is an accelerator: `updates.py` says which tensors it takes; torch computes the rules everywhere else. A rule (_rules.h)
+   reads and writes each element of a variable and of its slots once.
 
    Rows: `indices` names the rows to which gradients belong, some of them several times. They are found by a table of the first
    place of each row and a chain of the others, so nothing is sorted, and no gradient of the whole variable is made. */
-#include "_threads.h"
-#include <math.h>
+#include "_rules.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef void (*Rule)(int64_t count, const float *n, float *restrict var, float *restrict s0, float *restrict s1,
-                     float *restrict s2, const float *restrict grad, const float *restrict squares);
-
-#define TOWARDS(average, value, share) average += ((value) - average) * (share)
-#define SIGN(x) ((x) > 0.f ? 1.f : (x) < 0.f ? -1.f : (x))
-#define NOT_LESS(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
-#define LEADER()                                                                                                          \
-    do {                                                                                                                  \
-        const float sum = a + q, now = sqrtf(sum), before = sqrtf(a);                                                     \
-        b += g + 2.f * n3 * v - (now - before) / n0 * v;                                                                  \
-        const float sign = b > 0.f ? n1 : -n1, size = b > 0.f ? b : -b;                                                   \
-        v = size > n1 || b != b ? (sign - b) / (now / n0 + 2.f * n2) : 0.f;                                               \
-        a = sum;                                                                                                          \
-    } while (0)
-
-/* Rules: the number of slots, whether rows without a gradient stay as they are, and what becomes of an element v of the variable
-   and a, b, c of its slots, with a gradient g, its square q, and numbers n0 to n6. */
-#define RULES(EACH)                                                                                                       \
-    EACH(DESCEND, 0, 1, v -= n0 * g)                                                                                      \
-    EACH(MOMENTUM, 1, 0, a = a * n1 + g; v -= n0 * a)                                                                     \
-    EACH(MOMENTUM_NESTEROV, 1, 0, a = a * n1 + g; v = v - n0 * g - n1 * n0 * a)                                           \
-    EACH(KERAS_MOMENTUM, 1, 0, a = a * n1 - n0 * g; v += a)                                                               \
-    EACH(KERAS_MOMENTUM_NESTEROV, 1, 0, a = a * n1 - n0 * g; v = v + n1 * a - n0 * g)                                     \
-    EACH(ADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * a / (sqrtf(b) + n4))                               \
-    EACH(ADAM_NESTEROV, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (a * (1.f - n1) + g * n1) / (sqrtf(b) + n4)) \
-    EACH(ADAM_AMSGRAD, 3, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; c = NOT_LESS(b, c); v -= n0 * a / (sqrtf(c) + n4))    \
-    EACH(ADAMAX, 2, 0, TOWARDS(a, g, n1); b = NOT_LESS(fabsf(g), b * n2); v -= n0 * a / (b + n4))                         \
-    EACH(NADAM, 2, 0, TOWARDS(a, g, n1); b = b * n2 + q * n3; v -= n0 * (n5 * g + n6 * a) / (sqrtf(b * n[7]) + n4))       \
-    EACH(ADAGRAD, 1, 1, a += q; v -= n0 * (g / sqrtf(a)))                                                                 \
-    EACH(ADAGRAD_KEPT, 1, 1, v -= n0 * (g / sqrtf(a)))                                                                    \
-    EACH(ADAGRAD_V2, 1, 1, a += q; v -= n0 * g / (sqrtf(a) + n1))                                                         \
-    EACH(ADAGRAD_V2_KEPT, 1, 1, v -= n0 * g / (sqrtf(a) + n1))                                                            \
-    EACH(KERAS_ADAGRAD, 1, 1, a += q; v -= n0 * g / sqrtf(a + n1))                                                        \
-    EACH(ADADELTA, 2, 0, a = a * n1 + q * (1.f - n1); const float ratio = sqrtf((b + n2) / (a + n2));                     \
-         v -= n0 * ratio * g; b = b * n1 + ratio * ratio * q * (1.f - n1))                                                \
-    EACH(RMSPROP, 2, 0, a = a * n1 + q * (1.f - n1); b = b * n2 + n0 * g / sqrtf(a + n3); v -= b)                         \
-    EACH(CENTERED_RMSPROP, 3, 0, TOWARDS(a, g, 1.f - n1); b = b * n1 + q * (1.f - n1);                                    \
-         c = c * n2 + n0 * g / sqrtf(b - a * a + n3); v -= c)                                                             \
-    EACH(KERAS_RMSPROP, 1, 0, a = a * n1 + q * (1.f - n1); v -= n0 * g / sqrtf(a + n3))                                   \
-    EACH(KERAS_CENTERED_RMSPROP, 2, 0, TOWARDS(a, g, 1.f - n1); b = b * n1 + q * (1.f - n1);                              \
-         v -= n0 * g / sqrtf(b - a * a + n3))                                                                             \
-    EACH(FTRL, 2, 0, LEADER())                                                                                            \
-    EACH(LION, 1, 0, const float way = a * n1 + g * (1.f - n1); v -= n0 * SIGN(way); a = a * n2 + g * (1.f - n2))
-
-#define NUMBER(rule, slots, still, ...) rule,
-enum { RULES(NUMBER) KINDS };
-#undef NUMBER
-#define SLOTS_OF(rule, slots, still, ...) slots,
-static const int slots_of[] = {RULES(SLOTS_OF)};
 #define STILL(rule, slots, still, ...) still,
 static const int stays[] = {RULES(STILL)};
 
-#if defined(__x86_64__)
-#define NAME(name) name##_512
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma,prefer-vector-width=512")))
-#include "_updates_lanes.h"
-#define NAME(name) name##_256
-#define TARGET __attribute__((target("avx2,fma")))
-#include "_updates_lanes.h"
-#else
-#define NAME(name) name##_any
-#define TARGET
-#include "_updates_lanes.h"
-#endif
-static const Rule *rules_here;
-static void (*add_row_here)(int64_t, float *restrict, float *restrict, const float *restrict);
+static Processor here;
 
-enum { NUMBERS = 8, BLOCK = 1 << 14, MOST_SLOTS = 3 };      /* numbers of a rule; elements that a thread takes at a time */
+enum { BLOCK = 1 << 14 };                                   /* elements that a thread takes at a time */
 enum { ROOM = 256 };                                        /* columns of which sums are made at a time */
 enum { IN_TURN, SUMMED, ALL };                              /* how rows are updated: see rows() */
 typedef struct { float *state[1 + MOST_SLOTS], *grad; int64_t count, first; } Part;
@@ -110,15 +46,12 @@ static void *address(PyObject *tensor, PyObject *type, int64_t *elements)
 static int rule_and_numbers(PyObject *kind, PyObject *numbers, long *rule, float *n)
 {
     *rule = PyLong_AsLong(kind);
-    if (*rule < 0 || *rule >= KINDS || !PyTuple_CheckExact(numbers) || PyTuple_GET_SIZE(numbers) > NUMBERS) {
+    if (*rule < 0 || *rule >= KINDS) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "no such rule, or too many numbers");
+            PyErr_SetString(PyExc_TypeError, "no such rule");
         return 0;
     }
-    memset(n, 0, NUMBERS * sizeof *n);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++)
-        n[i] = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
-    return !PyErr_Occurred();
+    return numbers_of_rule(numbers, n);
 }
 
 static void do_part(const void *given, int64_t number)
@@ -153,7 +86,7 @@ static PyObject *dense(PyObject *self, PyObject *const *args, Py_ssize_t given)
     if (!rule_and_numbers(args[0], args[1], &rule, job.n))
         return NULL;
     const Py_ssize_t states = PyList_GET_SIZE(args[2]);
-    job.rule = rules_here[rule];
+    job.rule = here.rules[rule];
     job.count = PyList_GET_SIZE(args[3]);
     if (states != 1 + slots_of[rule] || job.count == 0)
         Py_RETURN_FALSE;
@@ -226,7 +159,7 @@ static void on_chain(const Rows *job, int64_t row, int32_t first)
             const int64_t count = width - column < ROOM ? width - column : ROOM;
             float sum[ROOM] = {0}, squares[ROOM] = {0};
             for (int64_t place = first; place >= 0; place = job->next[place])
-                add_row_here(count, sum, squares, job->grad + place * width + column);
+                here.add_row(count, sum, squares, job->grad + place * width + column);
             on_some(job, at + column, count, sum, job->how == ALL ? squares : NULL);
         }
 }
@@ -298,7 +231,7 @@ static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
     if (!rule_and_numbers(args[0], args[1], &rule, job.n))
         return NULL;
     const Py_ssize_t states = PyList_GET_SIZE(args[2]);
-    job.rule = rules_here[rule];
+    job.rule = here.rules[rule];
     job.still = stays[rule];
     job.rows = PyLong_AsLongLong(args[5]);
     job.how = (int)PyLong_AsLong(args[6]);
@@ -362,10 +295,8 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_updates", "Updates 
 
 static int add_names(PyObject *made)
 {
-#define TEXT(rule, slots, still, ...) #rule,
-    static const char *const names[KINDS] = {RULES(TEXT)};
     for (int kind = 0; kind < KINDS; kind++)
-        if (PyModule_AddIntConstant(made, names[kind], kind) < 0)
+        if (PyModule_AddIntConstant(made, rule_names[kind], kind) < 0)
             return 0;
     return PyModule_AddIntConstant(made, "IN_TURN", IN_TURN) == 0 && PyModule_AddIntConstant(made, "SUMMED", SUMMED) == 0 &&
            PyModule_AddIntConstant(made, "ALL", ALL) == 0;
@@ -373,19 +304,7 @@ static int add_names(PyObject *made)
 
 PyMODINIT_FUNC PyInit__updates(void)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
-        rules_here = rules_512, add_row_here = add_row_512;
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        rules_here = rules_256, add_row_here = add_row_256;
-    else {
-        PyErr_SetString(PyExc_ImportError, "the update kernels need a processor with AVX2 and FMA");
-        return NULL;
-    }
-#else
-    rules_here = rules_any, add_row_here = add_row_any;
-#endif
+    here = choose_rules();
     PyObject *torch = PyImport_ImportModule("torch");
     if (torch == NULL)
         return NULL;

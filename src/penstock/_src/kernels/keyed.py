@@ -24,6 +24,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.kernels import hashing, strings
 from penstock._src.kernels.host_threads import compiled
+from penstock._src.kernels.updates import Chosen
 
 CONSTANT, UNIFORM, NORMAL, TRUNCATED, POOL = range(5)              # how rows begin
 ADMIT_ALL, ADMIT_COUNTED, ADMIT_BLOOM, ADMIT_PROBABLY = range(4)
@@ -172,16 +173,15 @@ class KeyedTable:
         self._call(self.ready().lookup, flat, n, out, step, insert, count)
         return out.reshape(*keys.shape, self.config.dim)
 
-    def apply(self, rule: str, keys: Any, grad: Tensor, slots: Iterable[Columns], numbers: tuple, option: bool,
-              step: int = _NO_STEP) -> bool:
-        """Updates rows by a rule, with the sum of the gradients of equal keys; False if the core has no such rule."""
+    def apply(self, chosen: Chosen, keys: Any, grad: Tensor, slots: Iterable[Columns], step: int = _NO_STEP) -> bool:
+        """Updates rows by a rule, with the sum of the gradients of equal keys; False if the core has no rules."""
         core = self.ready()
-        if not core.has_rule(rule):
+        if not core.has_rules:
             return False
         flat, n = self._keys(keys)
         self._check_rows(n, grad)
         self.step = max(self.step, step)
-        self._call(core.apply, rule, flat, n, grad.contiguous(), tuple(s.offset for s in slots), numbers, option, step)
+        self._call(core.apply, chosen, flat, n, grad.contiguous(), tuple(s.offset for s in slots), step)
         return True
 
     def _check_rows(self, n: int, rows: Tensor) -> None:
@@ -294,6 +294,8 @@ def _record_file(config: KeyedConfig) -> str | None:
 class _Compiled:
     """Rows in C."""
 
+    has_rules = True
+
     def __init__(self, config: KeyedConfig, is_text: bool, dtype: torch.dtype, pool: Tensor | None):
         self._c, self._config, self._is_text = _kernels(), config, is_text
         pool = None if pool is None or config.start != POOL else pool.float().contiguous()
@@ -308,19 +310,15 @@ class _Compiled:
     def _given(self, keys: Any) -> Any:
         return keys if self._is_text else keys.data_ptr()
 
-    def has_rule(self, rule: str) -> bool:
-        return rule in self._rules
-
     def lookup(self, keys: Any, n: int, out: Tensor, step: int, insert: bool, count: bool) -> None:
         self._c.lookup(self._table, self._given(keys), n, out.data_ptr(), step, insert, count, 0)
 
     def prefetch(self, keys: Any, n: int) -> None:
         self._c.lookup(self._table, self._given(keys), n, 0, _NO_STEP, False, False, 0)
 
-    def apply(self, rule: str, keys: Any, n: int, grad: Tensor, offsets: tuple, numbers: tuple, option: bool,
-              step: int) -> None:
-        self._c.apply(self._table, self._given(keys), n, grad.data_ptr(), step, self._rules[rule], offsets, numbers,
-                      int(option))
+    def apply(self, chosen: Chosen, keys: Any, n: int, grad: Tensor, offsets: tuple, step: int) -> None:
+        rule, numbers = chosen
+        self._c.apply(self._table, self._given(keys), n, grad.data_ptr(), step, self._rules[rule], offsets, numbers)
 
     def read(self, keys: Any, n: int, out: Tensor, offset: int, found: Tensor) -> None:
         self._c.move(self._table, self._given(keys), n, False, out.data_ptr(), offset, self._config.dim, _NO_STEP, False, 0, 0,
@@ -460,6 +458,8 @@ class _Record:
 class _Plain:
     """Rows in a dictionary, by shard. Rows that would be on disk stay in memory, but count as being there."""
 
+    has_rules = False
+
     def __init__(self, config: KeyedConfig, is_text: bool, dtype: torch.dtype, pool: Tensor | None):
         self._config, self._is_text, self._dtype, self._pool = config, is_text, dtype, pool
         self._lock, self._epoch = threading.RLock(), 1
@@ -474,9 +474,6 @@ class _Plain:
         self._random = [_mix(self._config.seed & _MASK ^ i) for i in range(n)]
         self._clock = [0] * n
         self._gone = _Gone()
-
-    def has_rule(self, rule: str) -> bool:
-        return False
 
     def track_gone(self) -> None:
         self._gone.tracks = True

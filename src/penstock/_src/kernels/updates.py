@@ -13,7 +13,7 @@ import torch
 from penstock._src.base import tracing
 from penstock._src.kernels.host_threads import compiled
 
-Chosen = tuple[str, tuple[float, ...]]       # a rule of `_updates.c`, and its numbers
+Chosen = tuple[str, tuple[float, ...]]       # a rule of `_rules.h`, and its numbers
 _kernels = functools.partial(compiled, "_updates")
 
 

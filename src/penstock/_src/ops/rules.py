@@ -105,6 +105,8 @@ class updates:
 
     # the op that does the same for several, and which of its inputs are lists then; the others are the same for all
     several: RuleTable[tuple[str, frozenset[int]]] = RuleTable()
+    # (*numbers, **attributes) -> the rule of kernels/_rules.h that does the same to float32, and its numbers; or None
+    chosen: RuleTable[Callable] = RuleTable()
     compiled: set[OpDef] = set()          # changes variables, and nothing else, and has a compiled kernel on the host
 
 

@@ -69,6 +69,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
     made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled))
     if compiled is not None:
         rules.updates.compiled.add(made)
+        rules.updates.chosen[made] = compiled
     if not is_sparse and len(states) < 3:
         at = len(states) + next(i for i, n in enumerate(inputs) if n in _GRADIENTS)
         rules.fusion.absorb[made] = functools.partial(_take_short_gradient, at)
@@ -97,7 +98,7 @@ def _declare_several(name: str, states: list[str], inputs: list[str], attrs: str
 
 def _summing(made: Any, states: list[str], inputs: list[str], rule: Callable, is_ref: bool, compiled: Callable) -> Callable:
     """The rule by which the compiled kernel adds up rows of repeated indices, instead of ops in front of the update."""
-    args = [f"{a.name}: {'Ref(T)' if a.is_ref else 'resource' if a.type is not None else a.type_attr}" for a in made.inputs]
+    args = [f"{a.name}: {'Ref(T)' if a.is_ref else a.type_attr if a.type is None else a.type.name}" for a in made.inputs]
     attrs = ["T: type in {float32 float64}, Tindices: type in {index}, use_locking: bool = False",
              *[f"{n}: bool = False" for n in keyword_names(rule)]]
     fused = internal(f"_{made.name}Summed", f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}", ", ".join(attrs),
@@ -540,9 +541,11 @@ def _fuse_product(op: Any, f: Any, *, into: str) -> Any:
 
 
 _add_product_fusion()
+rules.updates.chosen[get("ResourceApplyGradientDescent")] = lambda alpha: ("DESCEND", (alpha,))
 
 
-@_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True)
+@_family("ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse=True,
+         compiled=lambda alpha, l1, l2: ("PROXIMAL_DESCEND", (alpha, alpha * l1, 1 + l2 * alpha)))
 def _proximal_gradient_descent_update(var, alpha, l1, l2, grad):
     moved = _less(var.clone(), grad, alpha)
     if _used(l1):
@@ -667,7 +670,8 @@ def _adagrad_v2_update(var, accum, lr, epsilon, grad, *, update_slots):
     _less_ratio(var, grad, accum.sqrt().add_(epsilon), lr)
 
 
-@_family("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse=True)
+@_family("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse=True,
+         compiled=lambda *numbers: ("PROXIMAL_ADAGRAD", numbers))
 def _proximal_adagrad_update(var, accum, lr, l1, l2, grad):
     accum.addcmul_(grad, grad)
     rate = accum.rsqrt().mul_(lr)
@@ -677,7 +681,8 @@ def _proximal_adagrad_update(var, accum, lr, l1, l2, grad):
     var.copy_(moved.div_(rate.mul_(l2).add_(1)))
 
 
-@_family("AdagradDA", "var gradient_accumulator gradient_squared_accumulator", "grad lr l1 l2 global_step", sparse=True)
+@_family("AdagradDA", "var gradient_accumulator gradient_squared_accumulator", "grad lr l1 l2 global_step", sparse=True,
+         compiled=lambda lr, l1, l2, step: ("ADAGRAD_DA", (lr, l1 * step, l2 * step * lr)))
 def _adagrad_da_update(var, total, squares, grad, lr, l1, l2, global_step):
     total.add_(grad)
     squares.addcmul_(grad, grad)
@@ -712,9 +717,8 @@ def _centered_rms_prop_update(var, mg, ms, mom, lr, rho, momentum, epsilon, grad
 
 
 def _ftrl_numbers(lr, l1, l2, *more):
-    """For the square root, which is what is used."""
     shrinkage, lr_power = (0.0, *more) if len(more) == 1 else more
-    return ("FTRL", (lr, l1, l2, shrinkage)) if lr_power == -0.5 else None
+    return "FTRL" if lr_power == -0.5 else "FTRL_POWER", (lr, l1, l2, shrinkage, -lr_power)
 
 
 def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
@@ -737,14 +741,16 @@ def _ftrl_update(var, accum, linear, grad, lr, l1, l2, lr_power):
 _family("FtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True, compiled=_ftrl_numbers)(_ftrl)
 
 
-@_family("AddSign", "var m", "lr alpha sign_decay beta grad")
+@_family("AddSign", "var m", "lr alpha sign_decay beta grad",
+         compiled=lambda lr, alpha, decay, beta: ("ADD_SIGN", (lr, alpha, decay, 1 - beta)))
 def _add_sign_update(var, m, lr, alpha, sign_decay, beta, grad):
     _towards(m, grad, beta)
     agreement = grad.sign() * m.sign()
     _less(var, agreement.mul_(sign_decay).add_(alpha).mul_(grad), lr)
 
 
-@_family("PowerSign", "var m", "lr logbase sign_decay beta grad")
+@_family("PowerSign", "var m", "lr logbase sign_decay beta grad",
+         compiled=lambda lr, logbase, decay, beta: ("POWER_SIGN", (lr, logbase * decay, 1 - beta)))
 def _power_sign_update(var, m, lr, logbase, sign_decay, beta, grad):
     _towards(m, grad, beta)
     agreement = grad.sign() * m.sign()

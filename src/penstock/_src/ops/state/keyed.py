@@ -20,6 +20,7 @@ from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.kernels import strings
 from penstock._src.kernels.keyed import ADMIT_ALL, KeyedConfig, KeyedTable, key_parts
+from penstock._src.ops import rules
 from penstock._src.ops.io import save_restore
 from penstock._src.ops.registry import get, internal
 from penstock._src.ops.state.state import VariableResource
@@ -117,9 +118,12 @@ kv_apply.shape(lambda resource, grad, indices, global_step, numbers: [])
 def _kv_apply_kernel(resource, grad, indices, global_step, numbers, *, rule, slots, initial, option, ctx):
     table = _table(resource)
     columns = [table.add_slot(_text(s), x) for s, x in zip(slots, initial, strict=True)]
-    given = tuple(float(n) for n in numbers)
-    if not table.apply(rule, indices, grad, columns, given, option, int(global_step)):
-        _apply_to_rows(table, rule, indices, grad, [_text(s) for s in slots], numbers, option, ctx)
+    update = training_op(rule)
+    attrs = {n: option for n, a in update.attrs.items() if a.kind == "bool" and n != "use_locking"}
+    choose = rules.updates.chosen.get(update)
+    chosen = choose(*(float(n) for n in numbers), **attrs) if choose is not None else None
+    if chosen is None or not table.apply(chosen, indices, grad, columns, int(global_step)):
+        _apply_to_rows(table, update, indices, grad, [_text(s) for s in slots], numbers, attrs, ctx)
 
 
 def _text(name: Any) -> str:
@@ -131,12 +135,11 @@ def training_op(rule: str) -> Any:
     return get(f"_ResourceApply{rule[1:]}" if rule[0] == "_" else f"ResourceApply{rule}")
 
 
-def _apply_to_rows(table: KeyedTable, rule: str, keys: Any, grad: Any, slots: list[str], numbers: list, option: bool,
+def _apply_to_rows(table: KeyedTable, update: Any, keys: Any, grad: Any, slots: list[str], numbers: list, attrs: dict,
                    ctx: Any) -> None:
     """Runs the rule of a training op on a copy of the rows, where the table does not have the rule itself."""
     distinct, sums = summed(keys, grad)
-    update = training_op(rule)
-    attrs = {n: option if a.kind == "bool" and n != "use_locking" else a.default for n, a in update.attrs.items() if n != "T"}
+    attrs = {n: attrs.get(n, a.default) for n, a in update.attrs.items() if n != "T"}
     kernel = update.kernels["cpu"] if "cpu" in update.kernels else next(iter(update.kernels.values()))
     given = iter(numbers)
     with table.lock:

@@ -1,4 +1,4 @@
-/* The rules of _updates.c, for one kind of processor: TARGET says what it can do, NAME what its functions are called. The
+/* The rules of _rules.h, for one kind of processor: TARGET says what it can do, NAME what its functions are called. The
    compiler makes vectors of the loops. Each rule has three forms: for a gradient g, whose square is q; for sums of gradients and
    sums of their squares; and for rows that have none, where both are 0. */
 #define LOOP(rule, slots, G, Q, ...)                                                                           \
