@@ -40,8 +40,8 @@ def compiled(fetches, feeds, options=ALL, devices=1, **env):
     config = tf.ConfigProto(device_count={"CPU": devices})
     ctx = StepContext(ResourceManager(), devices=DeviceSet(local_devices(config)))
     ops = needed(fetches, [], {id(t) for t in feeds})
-    placed = Placer(ctx.devices, False, None).place(ops) if devices > 1 else None
-    return compile_step(StepSpec(ops, fetches, [], feeds, placed), StepEnv(ctx, options, **env)), ctx
+    place = Placer(ctx.devices).place if devices > 1 else None
+    return compile_step(StepSpec(ops, fetches, [], feeds, place), StepEnv(ctx, options, **env)), ctx
 
 
 def chain(x, n=10):

@@ -38,8 +38,9 @@ def run(threads, fetches, feeds, times=1, timeout=10):
     resources = ResourceManager()
     tensors, values = list(feeds), list(feeds.values())
     ops = needed(fetches, [], {id(t) for t in tensors})
-    imported = StepGraph(ops, fetches, [], tensors, Placer(devices).place(ops))
-    parts = partition(imported.ops, imported.placed, imported.fetches, imported.feeds)
+    imported = StepGraph(ops, fetches, [], tensors)
+    Placer(devices).place(imported)
+    parts = partition(imported)
     verify.partitioned(parts)
     assert len(parts) > 1
     step = compile_lanes(lanes(parts, devices.host), StepContext(resources, devices=devices), threads)

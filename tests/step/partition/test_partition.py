@@ -18,7 +18,7 @@ from penstock._src.graph.prune import needed
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
 from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.schedule import lanes, ordered
-from penstock._src.step.partition.split import partition, received
+from penstock._src.step.partition.split import Partition, partition
 from penstock._src.step.place.placer import Placer
 
 CPUS = ["/cpu:0", "/cpu:1", "/cpu:2"]
@@ -47,9 +47,10 @@ def cut(graph, fetches, feeds=(), targets=()):
     devices = DeviceSet(local_devices(config()))
     fed = {id(t) for t in feeds}
     ops = needed(fetches, targets, fed)
-    placer = Placer(devices)
-    step = StepGraph(ops, list(fetches), list(targets), list(feeds), placer.place(ops))
-    parts = partition(ordered(step.ops, step.placed, step.fed), step.placed, step.fetches, step.feeds)
+    step = StepGraph(ops, list(fetches), list(targets), list(feeds))
+    Placer(devices).place(step)
+    step.ops = ordered(step.ops, step.fed)
+    parts = partition(step)
     verify.partitioned(parts)
     return {p.device.name[-5:]: p for p in parts}
 
@@ -104,6 +105,16 @@ def test_partitions_are_plain_graphs(graph):
     assert {n.device for n in second.node} == {"/job:localhost/replica:0/task:0/device:CPU:1"}
 
 
+def received(graph, device, fetches):
+    """A partition from the graph that was imported from its message."""
+    step = StepGraph(graph.get_operations(), [graph.get_tensor_by_name(name) for _, name in fetches], [], [])
+    for op in step.ops:
+        op.place = device
+    feeds = [(op.attrs["index"], op.outputs[0]) for op in step.ops if op.opdef.transfer == "arg"]
+    return Partition(device, {op: (i, 0) for i, op in enumerate(step.ops)}, feeds,
+                     [(i, t) for (i, _), t in zip(fetches, step.fetches, strict=True)])
+
+
 def test_partitions_travel_as_messages(graph):
     """Two tasks: each gets its partitions as GraphDefs, and nothing else."""
     tasks = [f"/job:worker/replica:0/task:{i}" for i in range(2)]
@@ -118,9 +129,11 @@ def test_partitions_travel_as_messages(graph):
     with tf.device("/job:worker/task:0/cpu:1"):
         c = b * a
     ops = needed([c, b], [], {id(x)})
-    step = StepGraph(ops, [c, b], [], [x], Placer(devices).place(ops))
+    step = StepGraph(ops, [c, b], [], [x])
+    Placer(devices).place(step)
+    step.ops = ordered(step.ops, step.fed)
     found = {}
-    for part in partition(ordered(step.ops, step.placed, step.fed), step.placed, step.fetches, step.feeds):
+    for part in partition(step):
         found.setdefault(part.device.task, []).append(part)
     assert sorted(found) == tasks
     threads, meet, results = Threads(), LocalRendezvous(), {}
@@ -128,12 +141,11 @@ def test_partitions_travel_as_messages(graph):
     def work(task):
         parts = []
         for part in found[task]:
-            message = part.graph.as_graph_def()
+            message = part.as_graph_def()
             with tf.Graph().as_default() as fresh:
                 tf.import_graph_def(message, name="")
             assert [op.name for op in fresh.get_operations()] == [op.name for op in part.ops]
             parts.append(received(fresh, devices.by_name[part.device.name], [(i, t.name) for i, t in part.fetches]))
-            assert len(parts[-1].ends("recv")) == len(part.recvs)
         mine = DeviceSet([d for d in devices.all if d.task == task])
         run = compile_lanes(lanes(parts, mine.host), StepContext(ResourceManager(), devices=mine), threads)
         ctx = StepContext(ResourceManager(), None, 10, devices=mine)

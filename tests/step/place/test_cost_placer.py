@@ -13,6 +13,7 @@ from penstock._src.graph.prune import needed
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
 from penstock._src.ops.registry import OPS, op
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.place.cost_placer import CostPlacer
 from penstock._src.step.place.costs import CostModel, simulate
 from penstock._src.step.place.placer import Placer
@@ -29,6 +30,13 @@ def graph():
 
 def devices(cpus=2):
     return DeviceSet(local_devices(tf.ConfigProto(device_count={"CPU": cpus, "GPU": 0})))
+
+
+def places(placer, ops, feeds=()):
+    """The devices that a placer chooses for the operations of a step."""
+    step = StepGraph(ops, [], [], list(feeds))
+    placer.place(step)
+    return {op.origin: op.place for op in step.ops}
 
 
 def towers(sizes, depth=6):
@@ -49,9 +57,9 @@ def test_two_towers_on_devices_of_different_speed(graph):
     found = devices()
     costs = CostModel({NAME + "CPU:1": 4.0})                  # CPU:1 is four times as fast
     ops = needed([total], [], {id(x)})
-    simple = Placer(found).place(ops)
+    simple = places(Placer(found), ops, [x])
     placer = CostPlacer(found, costs=costs)
-    placed = placer.place(ops)
+    placed = places(placer, ops, [x])
     heavy, light = (placed[graph.get_operation_by_name(f"tower{i}/layer3")].name for i in (0, 1))
     assert heavy.endswith("CPU:1")
     assert light.endswith("CPU:0")
@@ -67,7 +75,7 @@ def test_small_work_is_not_spread(graph):
     """A transfer costs more than what it would save."""
     x = tf.placeholder(tf.float32, [4])
     tf.add_n([tf.negative(x), tf.exp(x), tf.square(x)])
-    placed = CostPlacer(devices(4)).place(graph.get_operations())
+    placed = places(CostPlacer(devices(4)), graph.get_operations())
     assert len(set(placed.values())) == 1
 
 
@@ -85,7 +93,7 @@ def test_measured_costs_count(graph):
     assert costs.size(slow.outputs[0]) == 1 << 20
     message.node.add(name="slow", device=second.name, compute_time=100)
     costs.learn(message, found)
-    assert CostPlacer(found, costs=costs).place(graph.get_operations())[slow] is second
+    assert places(CostPlacer(found, costs=costs), graph.get_operations())[slow] is second
 
 
 def test_a_session_measures_and_places_anew(graph):
@@ -147,7 +155,7 @@ def test_constraints_come_first(graph):
     with tf.device("/cpu:7"):
         tf.constant(1.0, name="far")
     with pytest.raises(errors.InvalidArgumentError, match="far"):
-        CostPlacer(devices()).place(graph.get_operations())
+        places(CostPlacer(devices()), graph.get_operations())
 
 
 @st.composite
@@ -179,7 +187,7 @@ def test_no_constraint_is_ever_broken(nodes):
         found = devices(3)
         ops = g.get_operations()
         placer = CostPlacer(found)
-        placed = placer.place(ops)
+        placed = places(placer, ops)
         for node in ops:
             group = placer.constraints.group(node)
             assert placed[node] in found.fitting(group.parts)
@@ -187,12 +195,12 @@ def test_no_constraint_is_ever_broken(nodes):
             assert {placed[o] for o in group.members} == {placed[node]}
             if node.device:
                 assert placed[node] in found.fitting(parts_of(node.device))
-        assert placed == placer.place(ops)                    # a second look changes nothing
+        assert placed == places(placer, ops)                    # a second look changes nothing
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_gpu_gets_the_heavy_work(graph):
     towers([2048, 2048])
-    placed = CostPlacer(DeviceSet(local_devices())).place(graph.get_operations())
+    placed = places(CostPlacer(DeviceSet(local_devices())), graph.get_operations())
     assert placed[graph.get_operation_by_name("tower0/layer3")].device_type == "GPU"

@@ -6,8 +6,11 @@ import torch
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
+from penstock._src.graph import verify
 from penstock._src.kernels.devices.cuda import Cuda
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
+from penstock._src.step import ir
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.place.placer import Placer
 
 NAME = "/job:localhost/replica:0/task:0/device:"
@@ -29,8 +32,11 @@ def place(graph, cpus=2, soft=False):
     placer = Placer(DeviceSet(local_devices(tf.ConfigProto(device_count={"CPU": cpus}))), soft)
     ops = graph.get_operations()
     placer.extend(ops)
-    placed = placer.place(ops)
-    return {op.name: d.name.removeprefix(NAME) for op, d in placed.items()}, placer
+    step = StepGraph(ops, [], [], [])
+    placer.place(step)
+    ir.verify(step, "place")
+    verify.placed(step.ops)
+    return {op.name: op.place.name.removeprefix(NAME) for op in step.ops}, placer
 
 
 def test_requests_are_met(graph):
@@ -156,13 +162,16 @@ def test_followers(graph, gpu):
 def test_a_resource_stays_where_it_was_first_put(graph, gpu):
     v = tf.get_variable("v", [2], use_resource=False)
     placer = Placer(DeviceSet(local_devices()))
-    ops = graph.get_operations()
-    placer.extend(ops)
-    assert placer.place(ops)[v.op].device_type == "GPU"
+
+    def places():
+        step = StepGraph(graph.get_operations(), [], [], [])
+        placer.extend(graph.get_operations())
+        placer.place(step)
+        return {op.origin: op.place for op in step.ops}
+    assert places()[v.op].device_type == "GPU"
     with tf.device("/gpu:1"):
         add = tf.assign_add(v, [1.0, 1.0]).op
-    placer.extend([add])
-    assert placer.place([v.op, add])[add].name == NAME + "GPU:0"
+    assert places()[add].name == NAME + "GPU:0"
 
 
 def test_the_log_has_tensorflows_format(graph, capfd):

@@ -205,7 +205,7 @@ class TensorShape:
     """
 
     __slots__ = ("static_dims", "__weakref__")
-    _dims = property(lambda self: self.static_dims)
+    _dims = property(lambda self: self.static_dims)             # Keras 3 reads it
 
     def __init__(self, dims):
         self.static_dims = as_dims(dims)

@@ -23,6 +23,7 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.session.local import LocalEngine, Step
 from penstock._src.step.compile.program import wait_for_each_other
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.partition.tasks import by_task
 
@@ -47,20 +48,20 @@ class ClusterEngine(LocalEngine):
         ops = needed(fetched, targets, ids)
         if not self._trusted:
             refuse_client_code(op.node_def for op in ops if op.opdef.client_code)
-        placed = self.place(ops)
-        if {d.task for d in placed.values()} <= {self.tasks.own}:
+        step = StepGraph(ops, fetched, targets, feeds)
+        self.place(step)
+        if {op.place.task for op in step.ops} <= {self.tasks.own}:
             return super()._compiled(elements, feeds)
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
-        return Step(self.task_step(ops, fetched, targets, feeds), elements, feeds, slots, placed)
+        return Step(self.task_step(step), elements, feeds, slots, ops)
 
-    def task_step(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor]) -> TaskStep:
-        """What runs ops on the tasks that they are placed on."""
-        placed = self.place(ops)
-        verify.placed(ops, placed)
-        parts = by_task(ops, placed, self.tasks.hosts, fetches, feeds)
-        several_block, branches = wait_for_each_other(ops), any(op.opdef.control_flow for op in ops)
-        own, others = self._give_out(parts, {op.name for op in targets}, several_block, branches)
-        return TaskStep(self.tasks, self._here, own, others, len(fetches))
+    def task_step(self, step: StepGraph) -> TaskStep:
+        """What runs a placed step on the tasks that its nodes are placed on."""
+        verify.placed(step.ops)
+        parts = by_task(step, self.tasks.hosts)
+        several_block, branches = wait_for_each_other(step.ops), step.has_control_flow
+        own, others = self._give_out(parts, {op.name for op in step.targets}, several_block, branches)
+        return TaskStep(self.tasks, self._here, own, others, len(step.fetches))
 
     def _watch_growth(self) -> None:
         """A session of eager ops (models/distribute/channel.py) grows with each new kind of call; others are told of."""
@@ -68,9 +69,10 @@ class ClusterEngine(LocalEngine):
             super()._watch_growth()
 
     def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:
-        ops = needed([e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)],
-                     {id(t) for t in feeds})
-        if {d.task for d in self.place(ops).values()} <= {self.tasks.own}:
+        fetched, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
+        step = StepGraph(needed(fetched, targets, {id(t) for t in feeds}), fetched, targets, feeds)
+        self.place(step)
+        if {op.place.task for op in step.ops} <= {self.tasks.own}:
             return super()._new_partial(elements, feeds)
         return TaskPartialRun(elements, feeds, self)
 
@@ -82,7 +84,7 @@ class ClusterEngine(LocalEngine):
         answers: queue.SimpleQueue = queue.SimpleQueue()
         for part in parts:
             task = part.device.task
-            message = part.graph.as_graph_def(add_shapes=True)
+            message = part.as_graph_def(add_shapes=True)
             keep_called(message)
             for node in message.node:
                 node.attr.pop("_class", None)               # it has a device by now

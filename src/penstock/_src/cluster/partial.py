@@ -10,6 +10,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.execute.partial import PartialRun
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
+from penstock._src.step.ir import StepGraph
 
 
 class TaskPartialRun(PartialRun):
@@ -32,8 +33,9 @@ class TaskPartialRun(PartialRun):
         used = {id(t): t for op in ops for t in op.inputs if id(t) in self._values}
         fetches, feeds = list(wanted.values()), list(used.values())
         targets = [op for op in ops if op in elements]
-        step = self._engine.task_step(ops, fetches, targets, feeds)
-        results = step.run(self.ctx, *[self._values[id(t)] for t in feeds])
+        step = StepGraph(ops, fetches, targets, feeds)
+        self._engine.place(step)
+        results = self._engine.task_step(step).run(self.ctx, *[self._values[id(t)] for t in feeds])
         self._values.update(zip(wanted, results, strict=True))
         self._done.update(op for op in ops if not any(_is_handle(t) for t in op.outputs))
 

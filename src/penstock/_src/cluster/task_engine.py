@@ -17,9 +17,9 @@ from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OPS
 from penstock._src.step.compiler import compile_step
+from penstock._src.step.ir import StepGraph
 from penstock._src.step.optimize.options import options_of
 from penstock._src.step.optimize.pipeline import paused_collector
-from penstock._src.step.partition.split import Partition, received
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
 
@@ -62,8 +62,9 @@ class Part:
 
     def run_traced(self, ctx: StepContext, values: Any, metadata: Any) -> tuple:
         """One step op by op, with times and costs for RunMetadata."""
-        by_name = self._engine.devices.by_name
-        run = TracedRun(self._ops, self._fetches, self._feeds, ctx, {op: by_name[op.device] for op in self._ops})
+        step = StepGraph(self._ops, self._fetches, [], self._feeds)
+        self._engine.place(step)
+        run = TracedRun(step, ctx)
         results = run.run(ctx, list(values))
         run.step_stats(metadata.step_stats)
         run.cost_graph(metadata.cost_graph)
@@ -116,29 +117,27 @@ class TaskEngine:
             graph = Graph()
             with graph.as_default():
                 import_graph_def(message, name="", validate_colocation_constraints=False)
-            part = received(graph, self.devices.host, [(int(i), str(name)) for i, name in fetches])
-            return self.compile_part(part, [graph.get_operation_by_name(n) for n in targets], by_tokens)
+            fetched = [graph.get_tensor_by_name(str(name)) for _, name in sorted(fetches, key=lambda f: int(f[0]))]
+            return self._compile_part(graph, fetched, [graph.get_operation_by_name(n) for n in targets], by_tokens)
 
-    def compile_part(self, part: Partition, targets: list[Operation], by_tokens: bool) -> Part:
+    def _compile_part(self, graph: Graph, fetches: list[Tensor], targets: list[Operation], by_tokens: bool) -> Part:
         """A runnable for a part: optimized and, if this task has several devices, cut again. What other tasks wait for keeps
         its place before what this one waits for."""
-        feeds = [t for _, t in sorted(part.feeds, key=lambda f: f[0])]
-        fetches = [t for _, t in sorted(part.fetches, key=lambda f: f[0])]
-        ops = [op for op in part.ops if op.opdef.transfer != "arg"]
+        feeds = [op.outputs[0] for op in sorted((op for op in graph._ops if op.opdef.transfer == "arg"),
+                                                key=lambda op: op.attrs["index"])]
+        ops = [op for op in graph._ops if op.opdef.transfer != "arg"]
         keep = [*targets, *(op for op in ops if op.opdef.transfer == "send")]
-        if len(self.devices) > 1:
-            placed = {op: self._device_named(op) for op in ops}
-        else:
-            placed = None
         env = StepEnv(self.step_context(None), self._passes, self._threads, self._inter_op, in_order=True, by_tokens=by_tokens)
-        run = compile_step(StepSpec(ops, fetches, keep, feeds, placed), env)
+        run = compile_step(StepSpec(ops, fetches, keep, feeds, self.place if len(self.devices) > 1 else None), env)
         return Part(run, ops, fetches, feeds, self)
 
-    def _device_named(self, op: Operation) -> Any:
-        found = self.devices.by_name.get(op.device)
-        if found is None:
-            raise errors.invalid(f"{op.name} was placed on {op.device}, which is not here. There are: {self.devices.names}.")
-        return found
+    def place(self, step: StepGraph) -> None:
+        """The pass that places a part: its master has chosen the devices, and names them."""
+        for op in step.ops:
+            op.place = self.devices.by_name.get(op.device)
+            if op.place is None:
+                raise errors.invalid(f"{op.name} was placed on {op.device}, which is not here. "
+                                     f"There are: {self.devices.names}.")
 
     def close(self) -> None:
         """Ends the threads of the parts; the resources belong to the task."""

@@ -167,13 +167,12 @@ def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_t
     compiler: Callable = Executor if by_tokens else compile_lane
     out = []
     for parts in lanes:
-        where = {op: (p.positions[op], p.device) for p in parts for op in p.positions}
+        where = {op: position for p in parts for op, position in p.positions.items()}
         feeds, fetches = [f for p in parts for f in p.feeds], [f for p in parts for f in p.fetches]
         given = {t.op for _, t in feeds}
-        ops = sorted((op for op in where if op not in given), key=lambda op: where[op][0])
-        step = StepGraph(ops, [t for _, t in fetches], [], [t for _, t in feeds])
-        placed = {node: where[op][1] for node, op in zip(step.ops, ops, strict=True)} if ctx.devices.mixed else None
-        runnable = compiler(step.ops, step.fetches, step.feeds, ctx, placed)
+        ops = sorted((op for op in where if op not in given), key=where.__getitem__)
+        step = StepGraph.of(ops, [t for _, t in fetches], [], [t for _, t in feeds])
+        runnable = compiler(step.ops, step.fetches, step.feeds, ctx, step.placed if ctx.devices.mixed else None)
         out.append(Lane(runnable, [i for i, _ in feeds], [i for i, _ in fetches]))
     return LanesRun(out, threads)
 

@@ -4,6 +4,7 @@ Keeps every value computed so far; each call computes what its fetches still nee
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors
@@ -17,9 +18,9 @@ from penstock._src.step.compile.program import kernel_of
 class PartialRun:
     """One partial step: what may be fetched and fed, and the values known."""
 
-    def __init__(self, elements: list, feeds: list[Tensor], ctx: Any, place: Any = None):
+    def __init__(self, elements: list, feeds: list[Tensor], ctx: Any, device_of: Callable[[Operation], Any] | None = None):
         self.ctx = ctx
-        self._place = place                            # returns devices for a list of ops; None where all is on the host
+        self._device_of = device_of                    # the device of an op; None where all is on the host
         self._fetchable = {id(e): e for e in elements}
         self._feedable = {id(t): t for t in feeds}
         self._fetched: set[int] = set()
@@ -88,8 +89,8 @@ class PartialRun:
             i += 1 if n is None else n
         args = group_inputs(op.opdef, values, op.counts)
         bound = kernel.bind(op.attrs, op)
-        if self._place is not None:
-            bound = loosely(bound, op.opdef, self._place([op])[op], [t.dtype for t in op.inputs], op.counts,
+        if self._device_of is not None:
+            bound = loosely(bound, op.opdef, self._device_of(op), [t.dtype for t in op.inputs], op.counts,
                             [t.dtype for t in op.outputs])
         try:
             out = bound(*args, **({"ctx": self.ctx} if kernel.wants_ctx else {}))

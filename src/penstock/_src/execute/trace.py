@@ -14,7 +14,6 @@ import torch
 
 from penstock._src.execute.dataflow import CONSTANT, NORMAL, Executor
 from penstock._src.graph.failure import typed
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.step.ir import Node, StepGraph
 from penstock._src.step.runnable import Runnable
 
@@ -22,10 +21,8 @@ from penstock._src.step.runnable import Runnable
 class TracedRun:
     """Runs a step on the dataflow executor, and remembers of each op when it ran, how long, and the sizes of its outputs."""
 
-    def __init__(self, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor], ctx: Any,
-                 placed: dict[Operation, Any]):
-        step = StepGraph(ops, fetches, [], feeds)
-        self._placed = {node: placed[op] for node, op in zip(step.ops, ops, strict=True)}
+    def __init__(self, step: StepGraph, ctx: Any):
+        self._placed = step.placed or dict.fromkeys(step.ops, ctx.devices.host)
         self._executor = Executor(step.ops, step.fetches, step.feeds, ctx, self._placed if ctx.devices.mixed else None)
         self.times: list[tuple[Node, int, int, list[int]]] = []       # op, start and duration in ns, bytes
         for op, node in self._executor.nodes.items():
@@ -84,8 +81,8 @@ class TracedRun:
                 if t.op in number:
                     node.input_info.add(preceding_node=number[t.op], preceding_port=t.value_index)
             node.control_input.extend(number[c] for c in op.control_inputs if c in number)
-            for size in sizes[op]:
-                node.output_info.add(size=size, alias_input_port=-1)
+            for n in sizes[op]:
+                node.output_info.add(size=n, alias_input_port=-1)
 
 
 def _sizes(out: Any) -> list[int]:

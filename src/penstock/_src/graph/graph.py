@@ -326,9 +326,9 @@ class Graph:
             return self._element_by_name(obj, allow_tensor, allow_operation)
         if isinstance(obj, Tensor) and allow_tensor or isinstance(obj, Operation) and allow_operation:
             if getattr(obj, "graph", None) is not self:
-                made = getattr(getattr(obj, "_op", obj), "made_note", "")
-                raise ValueError(f"{type(obj).__name__} {obj} is not an element of this graph. It was made in another one"
-                                 f"{made}; a session runs the graph that was current, or given to it, when it was made.")
+                made = getattr(getattr(obj, "op", obj), "made_note", "")
+                raise ValueError(f"{type(obj).__name__} {obj} is not an element of this graph. It was created in another graph"
+                                 f"{made}; a session runs the graph that was current, or passed to it, when it was created.")
             return obj
         raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
 

@@ -149,7 +149,7 @@ def node_def(op: Any) -> NodeDef:
 
 def _write_node(node: NodeDef, op: Any) -> None:
     node.name, node.op, node.device = op.name, op.type, op.device
-    node.input.extend([t._as_node_def_input() for t in op.inputs])
+    node.input.extend([t.op.name if t.value_index == 0 else f"{t.op.name}:{t.value_index}" for t in op.inputs])
     node.input.extend(sorted("^" + c.name for c in op.control_inputs))
     if is_written_as_call(op):
         node.op = "PartitionedCall"
@@ -176,15 +176,28 @@ def graph_def(graph: Any, from_version: int | None = None, add_shapes: bool = Fa
     from tensorboard.compat.proto.graph_pb2 import GraphDef
     out = GraphDef(versions=graph.graph_def_versions)
     with graph._lock:                     # no op may be added meanwhile: edges would name nodes that do not exist
-        for op in graph._ops:
-            if from_version is not None and op.number <= from_version:
-                continue
-            node = out.node.add()
-            _write_node(node, op)
-            if add_shapes and op.outputs:
-                shapes = [t.shape.as_proto() for t in op.outputs]
-                node.attr["_output_shapes"].list.shape.extend(shapes)
+        _write_nodes(out, [op for op in graph._ops if from_version is None or op.number > from_version], add_shapes)
         functions = list(graph._functions.values())
+    return _with_library(out, functions)
+
+
+def nodes_def(ops: list[Any], graph: Any, add_shapes: bool = False) -> GraphDef:
+    """The GraphDef of some nodes of a step, with the functions of its graph."""
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+    out = GraphDef(versions=graph.graph_def_versions)
+    _write_nodes(out, ops, add_shapes)
+    return _with_library(out, list(graph._functions.values()))
+
+
+def _write_nodes(out: GraphDef, ops: list[Any], add_shapes: bool) -> None:
+    for op in ops:
+        node = out.node.add()
+        _write_node(node, op)
+        if add_shapes and op.outputs:
+            node.attr["_output_shapes"].list.shape.extend([t.shape.as_proto() for t in op.outputs])
+
+
+def _with_library(out: GraphDef, functions: list[Any]) -> GraphDef:
     for f in functions:
         out.library.function.add().CopyFrom(f.definition())
         gradient = getattr(f, "grad_func_name", None)

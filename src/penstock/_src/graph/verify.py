@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock._src.base import errors
-from penstock._src.graph.node import AnyOp, Operation
+from penstock._src.graph.node import AnyOp
 
 
 def _broken(stage: str, what: str) -> errors.OpError:
@@ -27,16 +27,16 @@ def runnable_order(ops: Iterable[AnyOp], fed: set[int], stage: str) -> None:
         done.add(op)
 
 
-def placed(ops: list[Operation], placement: dict[Operation, Any], stage: str = "place") -> None:
-    """Every op has a device, and references are used where they are."""
+def placed(ops: list[AnyOp], stage: str = "place") -> None:
+    """Every node of a step has a device, and references are used where they are."""
     for op in ops:
-        if op not in placement:
+        if op.place is None:
             raise _broken(stage, f"{op.name} has no device")
         if op.opdef.has_ref_inputs and not op.opdef.control_flow:
             for t in op.inputs:
-                if t.dtype._is_ref_dtype and t.op in placement and t.op.opdef.stateful and op.opdef.inputs[0].is_ref \
-                        and t is op.inputs[0] and placement[t.op] is not placement[op]:
-                    raise _broken(stage, f"{op.name} is on {placement[op].name}, its variable {t.op.name} elsewhere")
+                if t.dtype._is_ref_dtype and t.op.place is not None and t.op.opdef.stateful and op.opdef.inputs[0].is_ref \
+                        and t is op.inputs[0] and t.op.place is not op.place:
+                    raise _broken(stage, f"{op.name} is on {op.place.name}, its variable {t.op.name} elsewhere")
 
 
 def partitioned(partitions: list[Any], stage: str = "partition") -> None:
@@ -47,10 +47,10 @@ def partitioned(partitions: list[Any], stage: str = "partition") -> None:
         inside = set(part.positions)
         runnable_order(part.ops, {id(t) for _, t in part.feeds}, stage)
         for op in inside:
-            if op.graph is not part.graph or op.device != part.device.name:
+            if op.place is not part.device:
                 raise _broken(stage, f"{op.name} is in the wrong partition")
             for source in (*(t.op for t in op.inputs), *op.control_inputs):
-                if source.graph is not part.graph:
+                if source not in inside:
                     raise _broken(stage, f"{op.name} uses {source.name} of another partition")
         for count, transfers in ((sent, part.sends), (received, part.recvs)):
             for t in transfers:

@@ -17,22 +17,22 @@ from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.partial import PartialRun
 from penstock._src.execute.trace import Measured, TracedRun
-from penstock._src.graph import verify
 from penstock._src.graph.failure import typed
 from penstock._src.graph.node import AnyOp, Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.kernels import bridge, sharing
+from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
 from penstock._src.ops import rules
 from penstock._src.session.engine import closed
 from penstock._src.step.compiler import compile_step
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Node, Place, StepGraph
 from penstock._src.step.optimize.options import options_of
 from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.partition.split import partition
 from penstock._src.step.place.cost_placer import CostPlacer
-from penstock._src.step.place.placer import Placement, Placer, to_stderr
+from penstock._src.step.place.placer import Placer, to_stderr
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
 
@@ -43,11 +43,11 @@ _steps = itertools.count(1)
 class Step:
     """A compiled (fetches, feeds) pair; keeps what its key names alive."""
 
-    __slots__ = ("runnable", "elements", "feeds", "slots", "placed", "wraps", "waits")
+    __slots__ = ("runnable", "elements", "feeds", "slots", "ops", "wraps", "waits")
 
-    def __init__(self, runnable: Runnable, elements: list, feeds: list[Tensor], slots: list[int], placed: Placement):
-        self.runnable, self.elements, self.feeds, self.slots, self.placed = runnable, elements, feeds, slots, placed
-        self.waits = any(op.opdef.blocking for op in placed)
+    def __init__(self, runnable: Runnable, elements: list, feeds: list[Tensor], slots: list[int], ops: list[Operation]):
+        self.runnable, self.elements, self.feeds, self.slots, self.ops = runnable, elements, feeds, slots, ops
+        self.waits = any(op.opdef.blocking for op in ops)
         self.wraps = [(i, rules.fetches.fetched_as[e.op.opdef]) for i, e in enumerate(elements)
                       if isinstance(e, Tensor) and e.op.opdef in rules.fetches.fetched_as]
 
@@ -176,12 +176,10 @@ class LocalEngine:
         slots = [next(i for i, t in enumerate(fetched) if t is e) if isinstance(e, Tensor) else -1 for e in elements]
         targets = [e for e in elements if isinstance(e, Operation)]
         ops = needed(fetched, targets, ids)
-        placed = self.place(ops)
-        verify.placed(ops, placed)
         ctx = StepContext(self.resources, self, devices=self.devices)
-        runnable = compile_step(StepSpec(ops, fetched, targets, feeds, placed if len(self.devices) > 1 else None),
+        runnable = compile_step(StepSpec(ops, fetched, targets, feeds, self._place_pass(ops)),
                                 StepEnv(ctx, self._passes, self._threads, self._inter_op, whole=True))
-        step = Step(runnable, elements, feeds, slots, placed)
+        step = Step(runnable, elements, feeds, slots, ops)
         if isinstance(self._placer, CostPlacer) and self._placer.is_cold(ops):
             step.runnable = Measured(runnable, self._period, lambda ctx, values: self._measure(step, ctx, values))
         return step
@@ -197,13 +195,34 @@ class LocalEngine:
             self._programs.clear()
         return raw
 
-    def place(self, ops: list[Operation]) -> Placement:
-        """Devices for the ops of a step. Constraints come from the whole graph, or with place_pruned_graph from the step."""
-        new = self._graph._ops[self._known:] if self._whole else ops
+    def _place_pass(self, ops: list[Operation]) -> Place | None:
+        """The pass that places a step of these ops; with one device, their requests are only checked and logged."""
+        if len(self.devices) > 1:
+            return self.place
+        self._extend_placer(ops)
         with self._lock:
+            if self._placer.logs:
+                self._placer.chosen(StepGraph(ops, [], [], []))
+        return None
+
+    def _extend_placer(self, ops: list[Operation]) -> None:
+        """Constraints come from the whole graph, or with place_pruned_graph from the ops of a step."""
+        with self._lock:
+            new = self._graph._ops[self._known:] if self._whole else ops
             self._placer.extend(new)
             self._known += len(new) if self._whole else 0
-            return self._placer.place(ops)
+
+    def place(self, step: StepGraph) -> None:
+        """The pass that assigns a device to each node of a step."""
+        self._extend_placer([op.origin for op in step.ops])
+        with self._lock:
+            self._placer.place(step)
+
+    def device_of(self, op: Operation) -> Device:
+        """The device of a single op of the graph."""
+        self._extend_placer([op])
+        with self._lock:
+            return self._placer.device_of(op)
 
     def _failure(self, error: BaseException, step: Step, runnable: Any) -> BaseException:
         op = runnable.failing_op(error.__traceback__) or self._unread(error, step)
@@ -218,11 +237,10 @@ class LocalEngine:
 
     def _device_of(self, op: AnyOp) -> str:
         """Where an op of a step is, for reports."""
-        op = op.origin or op
-        if op.graph is not self._graph:
-            return op.device
-        with self._lock:
-            return self._placer.place([op])[op].name
+        origin = op.origin or op
+        if origin.graph is not self._graph:
+            return origin.device
+        return op.place.name if isinstance(op, Node) and op.place is not None else self.device_of(origin).name
 
     def _run_described(self, step: Step, ctx: StepContext, values: list, options: Any, metadata: Any) -> tuple:
         """Runs a step and fills RunMetadata with what was requested: partitions, times, costs."""
@@ -243,15 +261,19 @@ class LocalEngine:
         return raw
 
     def _traced(self, step: Step, ctx: StepContext, values: list) -> tuple[TracedRun, tuple]:
-        fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        run = TracedRun(list(step.placed), fetched, step.feeds, ctx, step.placed)
+        run = TracedRun(self._imported(step), ctx)
         return run, run.run(ctx, values)
 
-    def _describe_partitions(self, step: Step, metadata: Any) -> None:
+    def _imported(self, step: Step) -> StepGraph:
+        """The ops of a step as the user made them, placed."""
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
-        made = StepGraph(list(step.placed), fetched, [], step.feeds, step.placed)
-        for part in partition(made.ops, made.placed or {}, made.fetches, made.feeds):
-            metadata.partition_graphs.add().CopyFrom(part.graph.as_graph_def())
+        made = StepGraph(step.ops, fetched, [], step.feeds)
+        self.place(made)
+        return made
+
+    def _describe_partitions(self, step: Step, metadata: Any) -> None:
+        for part in partition(self._imported(step)):
+            metadata.partition_graphs.add().CopyFrom(part.as_graph_def())
 
     # -- steps in pieces ----------------------------------------------------------------------------------------------
     def partial_run_setup(self, elements: list, feeds: list[Tensor]) -> str:
@@ -261,7 +283,7 @@ class LocalEngine:
         return handle
 
     def _new_partial(self, elements: list, feeds: list[Tensor]) -> PartialRun:
-        return PartialRun(elements, feeds, self.context(None), self.place if self.devices.mixed else None)
+        return PartialRun(elements, feeds, self.context(None), self.device_of if self.devices.mixed else None)
 
     def continue_partial(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
         """Runs the next piece of a step; returns its values as they are inside of it."""

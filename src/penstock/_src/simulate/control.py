@@ -18,8 +18,8 @@ from penstock._src.base import errors
 from penstock._src.data.queues.attempts import Attempt, Lines
 from penstock._src.data.queues.shared import Shared
 from penstock._src.execute.context import ResourceManager, StepContext
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.state.accumulator import WORKER
+from penstock._src.step.ir import Node, Value
 
 KNOWN = 64                          # elements of the largest tensor whose value is computed
 
@@ -69,7 +69,7 @@ class Control:
 
     __slots__ = ("op", "_kernel", "_bound", "_ctx", "_reads", "_once")
 
-    def __init__(self, op: Operation):
+    def __init__(self, op: Node):
         kernel = op.opdef.kernel_for("cpu")
         self.op, self._kernel, self._ctx = op, kernel, kernel.wants_ctx
         self._bound: dict[str, Callable] = {}        # by the worker whose step it is; one for all, if that makes no difference
@@ -84,7 +84,7 @@ class Control:
             self._bound[worker] = self._kernel.bind(self.op.attrs, node)
         return self._bound[worker]
 
-    def __call__(self, values: dict[int, Any], ctx: StepContext, kept: dict[Operation, Any], worker: str = "") -> None:
+    def __call__(self, values: dict[int, Any], ctx: StepContext, kept: dict[Node, Any], worker: str = "") -> None:
         """Calls the kernel, and puts its results among the values; `kept` has those of handles."""
         op = self.op
         if self._once and op in kept:
@@ -104,14 +104,14 @@ class Control:
 class _Renamed:
     """An op as it would be in the graph of another worker."""
 
-    def __init__(self, op: Operation, worker: str):
+    def __init__(self, op: Node, worker: str):
         self._op, self._extra = op, {**op._extra, WORKER: worker}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._op, name)
 
 
-def _value(t: Tensor, values: dict[int, Any], reads: bool) -> Any:
+def _value(t: Value, values: dict[int, Any], reads: bool) -> Any:
     if id(t) not in values:
         values[id(t)] = torch.empty(t.static_dims, dtype=t.dtype.base_dtype.torch, device="meta")
     value = values[id(t)]
@@ -121,20 +121,20 @@ def _value(t: Tensor, values: dict[int, Any], reads: bool) -> Any:
 class Controls:
     """The ops of a part whose kernels are called, and the tensors that they use."""
 
-    def __init__(self, ops: set[Operation]):
+    def __init__(self, ops: set[Node]):
         self._ops = ops
         self._used = {id(t) for op in ops for t in (*op.inputs, *op.outputs)}
 
-    def uses(self, t: Tensor) -> bool:
+    def uses(self, t: Value) -> bool:
         """Whether a kernel that is called uses a tensor, or makes it."""
         return id(t) in self._used
 
-    def call(self, op: Operation) -> Control | None:
+    def call(self, op: Node) -> Control | None:
         """The call for an op, if any."""
         return Control(op) if op in self._ops else None
 
 
-def controls(ops: list[Operation]) -> Controls:
+def controls(ops: list[Node]) -> Controls:
     """Finds the ops of a part whose kernels are called."""
     known: set[int] = set()                        # ids of tensors
     shared: set[int] = set()                       # handles of queues and accumulators
@@ -155,12 +155,12 @@ def controls(ops: list[Operation]) -> Controls:
     return Controls(_feeding(acting, kernels))
 
 
-def _callable(op: Operation) -> bool:
+def _callable(op: Node) -> bool:
     opdef = op.opdef
     return not (op.counts or opdef.control_flow or opdef.calls or opdef.random) and opdef.kernel_for("cpu") is not None
 
 
-def _small(t: Tensor) -> bool:
+def _small(t: Value) -> bool:
     """Whether a tensor can be known: a few integers, booleans or strings. Other numbers decide nothing."""
     dims = t.static_dims
     if t.dtype.base_dtype.is_floating or t.dtype.base_dtype.is_complex:
@@ -168,7 +168,7 @@ def _small(t: Tensor) -> bool:
     return dims is not None and None not in dims and torch.Size(dims).numel() <= KNOWN
 
 
-def _look_at_handle(op: Operation, known: set[int], shared: set[int]) -> None:
+def _look_at_handle(op: Node, known: set[int], shared: set[int]) -> None:
     """A variable is known if it is small; a queue or an accumulator, which its kernel tells, is shared."""
     handle = op.outputs[0]
     scratch = StepContext(ResourceManager())
@@ -181,7 +181,7 @@ def _look_at_handle(op: Operation, known: set[int], shared: set[int]) -> None:
         known.add(id(handle))
 
 
-def _small_variable(op: Operation) -> bool:
+def _small_variable(op: Node) -> bool:
     if op.attrs["dtype"].base_dtype.is_floating:
         return False
     shape = op.attrs.get("shape")
@@ -189,9 +189,9 @@ def _small_variable(op: Operation) -> bool:
     return dims is not None and None not in dims and torch.Size(dims).numel() <= KNOWN
 
 
-def _feeding(acting: list[Operation], kernels: set[Operation]) -> set[Operation]:
+def _feeding(acting: list[Node], kernels: set[Node]) -> set[Node]:
     """The ops that act, and those that their inputs come from."""
-    found: set[Operation] = set()
+    found: set[Node] = set()
     left = list(acting)
     while left:
         op = left.pop()

@@ -88,7 +88,7 @@ def load(path: str | pathlib.Path) -> Machines:
     try:
         found = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as e:
-        raise errors.invalid(f"{path} is no YAML: {e}") from None
+        raise errors.invalid(f"{path} is not YAML: {e}") from None
     return parse(found, str(path))
 
 

@@ -23,6 +23,7 @@ from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.simulate.control import Control, controls
 from penstock._src.simulate.machines import Machine
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.partition.tasks import by_task
 from penstock._src.step.place.costs import CostModel
@@ -40,7 +41,7 @@ class Run(NamedTuple):
 class Wait(NamedTuple):
     """A value of another task is needed."""
     key: str
-    into: Tensor | None             # what it is to the calls of the part, if they use it
+    into: Value | None             # what it is to the calls of the part, if they use it
 
 
 class Send(NamedTuple):
@@ -48,7 +49,7 @@ class Send(NamedTuple):
     task: str
     keys: tuple[str, ...]
     size: int
-    values: tuple[Tensor | None, ...]
+    values: tuple[Value | None, ...]
 
 
 class Call(NamedTuple):
@@ -105,12 +106,12 @@ class Costs(CostModel):
 def compile_step(elements: Iterable[Any], feeds: list[Tensor], devices: DeviceSet, own: str, costs: CostModel) -> StepCode:
     """The step of the task `own` that fetches tensors and runs operations."""
     elements = list(elements)
-    fetched = [e for e in elements if isinstance(e, Tensor)]
-    ops = needed(fetched, [e for e in elements if isinstance(e, Operation)], {id(t) for t in feeds})
-    placed = Placer(devices, soft=True).place(ops)
-    verify.placed(ops, placed)
+    fetched, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
+    step = StepGraph(needed(fetched, targets, {id(t) for t in feeds}), fetched, targets, feeds)
+    Placer(devices, soft=True).place(step)
+    verify.placed(step.ops)
     hosts = {d.task: d for d in reversed(devices.all)}
-    parts = by_task(ops, placed, hosts, fetched, feeds)
+    parts = by_task(step, hosts)
     codes, positions = {}, {}
     for part in parts:
         task = MASTER if part.device.task == own else part.device.task
@@ -146,9 +147,9 @@ class _Writer:
         self.own, self.costs, self.is_own = own, costs, is_own
         self.code: list[Instruction] = []
         self.seconds, self.longest = 0.0, (0.0, "")
-        self.held: dict[str, list[tuple[str, int, Tensor | None]]] = {}
+        self.held: dict[str, list[tuple[str, int, Value | None]]] = {}
 
-    def run(self, op: Operation, device: Device) -> None:
+    def run(self, op: Node, device: Device) -> None:
         seconds = self.costs.compute(op, device)
         self.seconds += seconds
         self.longest = max(self.longest, (seconds, op.name))
@@ -158,13 +159,13 @@ class _Writer:
             self.code.append(Run(self.seconds, self.longest[1]))
             self.seconds, self.longest = 0.0, (0.0, "")
 
-    def wait(self, op: Operation, used: bool) -> None:
+    def wait(self, op: Node, used: bool) -> None:
         self._run()
         for task in list(self.held):
             self._flush(task)
         self.code.append(Wait(op.attrs["tensor_name"], op.outputs[0] if used else None))
 
-    def send(self, op: Operation, task: str, joins: bool, used: bool) -> None:
+    def send(self, op: Node, task: str, joins: bool, used: bool) -> None:
         t = op.inputs[0]
         size = self.costs.size(t)
         task = MASTER if task == self.own else task

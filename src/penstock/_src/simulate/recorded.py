@@ -25,7 +25,7 @@ def load(path: str) -> Any:
     try:
         found = RunMetadata.FromString(pathlib.Path(path).read_bytes()).cost_graph
     except Exception as e:
-        raise errors.DataLossError(None, None, f"{path} is no RunMetadata: {e}") from None
+        raise errors.DataLossError(None, None, f"{path} is not a RunMetadata message: {e}") from None
     if not found.node:
         raise errors.invalid(f"{path} has no cost_graph: set build_cost_model in the GraphOptions of the session.")
     return found

@@ -1,4 +1,4 @@
-"""The way from what is asked to what runs: optimize, cut, compile.
+"""The way from what is asked to what runs: place, optimize, partition, compile.
 
     StepSpec, StepEnv ──► optimized ──► StepGraph ──► runnable_of ──► Runnable
 
@@ -18,9 +18,8 @@ from penstock._src.kernels.host_memory import keep_freed
 from penstock._src.step.compile.hoisted import Hoisted, Split, split
 from penstock._src.step.compile.program import Program, after_the_rest, compile_lane, wait_for_each_other, write_program
 from penstock._src.step.compile.recorded import recordable
-from penstock._src.step.ir import StepGraph
+from penstock._src.step.ir import Place, StepGraph
 from penstock._src.step.loops.structured import write_structured
-from penstock._src.step.optimize.inlining import Place
 from penstock._src.step.optimize.options import UNFUSED
 from penstock._src.step.optimize.pipeline import optimize
 from penstock._src.step.optimize.variants import Variants
@@ -52,17 +51,18 @@ def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
 
 
 def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGraph:
-    """A copy of the ops after the passes of the optimizer; for feeds of shapes `dims`, if given."""
-    step = StepGraph(spec.ops, spec.fetches, spec.targets, spec.feeds, spec.placed, spec.held)
+    """The ops as nodes, placed, after the passes of the optimizer; for feeds of shapes `dims`, if given."""
+    step = StepGraph(spec.ops, spec.fetches, spec.targets, spec.feeds, spec.held)
+    if spec.place is not None:
+        spec.place(step)
+        verify.placed(step.ops)
     return optimize(step, env.options, dims, spec.in_loop, _placing(spec, env))
 
 
 def _placing(spec: StepSpec, env: StepEnv) -> Place | None:
     """What places the ops of called functions; None where there is one device, or a call may go to another thread."""
     devices = env.ctx.devices
-    if spec.placed is None or sum(d.host for d in devices.all) > 1:
-        return None
-    return lambda ops: inside(ops, devices) or {}
+    return None if spec.place is None or sum(d.host for d in devices.all) > 1 else inside(devices)
 
 
 def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | None = None) -> Runnable:
@@ -72,12 +72,14 @@ def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | N
     where, devices = made.placed, env.ctx.devices
     if env.threads is None:                           # inside of another step: kernels move what they need
         return _on_this_thread(made, where, env, plain)
-    if where is not None and is_cut(made.ops, where, devices.host, env.inter_op):
-        partitions = partition(ordered(made.ops, where, made.fed), where, made.fetches, made.feeds)
+    if where is not None and is_cut(made.ops, devices.host, env.inter_op):
+        made.ops = ordered(made.ops, made.fed)
+        partitions = partition(made)
         verify.partitioned(partitions)
         return compile_lanes(lanes(partitions, devices.host, env.inter_op), env.ctx, env.threads, by_tokens=env.in_order)
-    return _on_this_thread(made, join(made, where, devices.host) if where is not None and devices.mixed else None, env,
-                           plain)
+    if where is not None and devices.mixed:
+        join(made, devices.host)
+    return _on_this_thread(made, made.placed if devices.mixed else None, env, plain)
 
 
 def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plain: Callable[[], Runnable] | None) -> Runnable:

@@ -2,8 +2,8 @@
 
 A `Node` is an op of a step, a `Value` one of its results, a `StepGraph` the nodes in an order in which they can run, with what
 is fetched, run for its effect, and fed. The user's graph is imported, never touched: each node knows the operation that it
-represents (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin of the node
-that it replaces.
+represents (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin and
+the place of the node that it replaces.
 
 A value knows its users: the nodes of the step that take it, once for each input. `Node.set_inputs` and the setter of
 `StepGraph.ops` keep them current: a node becomes a user when it enters a step, not when it is made.
@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.graphdef import node_def
 from penstock._src.graph.node import Edge, Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import OpDef, get
@@ -52,7 +53,6 @@ class Value(Edge):
     graph = property(lambda self: self.op.graph, doc="The graph of its node.")
     name = property(lambda self: f"{self.op.name}:{self.value_index}", doc="The name of the node, and which result this is.")
     shape = property(lambda self: TensorShape.of(self.static_dims), doc="The static shape.")
-    dims = property(lambda self: self.static_dims, lambda self, dims: setattr(self, "static_dims", dims))
 
     def __repr__(self) -> str:
         dims = "?" if self.static_dims is None else ",".join("?" if d is None else str(d) for d in self.static_dims)
@@ -60,15 +60,17 @@ class Value(Edge):
 
 
 class Node:
-    """An op of a step. `counts` are the lengths of its list inputs, as in the user's Operation."""
+    """An op of a step. `counts` are the lengths of its list inputs, as in the user's Operation. `device` is the name of the
+    device that was requested, `place` the device that it runs on: None where there is only one."""
 
-    __slots__ = ("opdef", "name", "inputs", "attrs", "counts", "control_inputs", "device", "graph", "outputs", "origin",
-                 "number", "live")
+    __slots__ = ("opdef", "name", "inputs", "attrs", "counts", "control_inputs", "device", "place", "graph", "outputs",
+                 "origin", "number", "live")
 
     def __init__(self, opdef: OpDef, name: str, attrs: dict[str, Any], counts: tuple, device: str, graph: Any,
-                 origin: Operation):
+                 origin: Operation | None, place: Any = None):
         self.opdef, self.name, self.attrs, self.counts, self.device = opdef, name, attrs, counts, device
-        self.graph, self.origin = graph, origin
+        self.graph, self.place = graph, place
+        self.origin: Any = origin                     # the operation that it represents; None where a pass has added it
         self.inputs: tuple[Value, ...] = ()
         self.live = False                             # whether it is in a step, and counts as a user of its inputs
         self.control_inputs: list[Node] = []
@@ -76,12 +78,16 @@ class Node:
         self.number = next(_numbers)
 
     type = property(lambda self: self.opdef.name, doc="The op type, such as \"MatMul\".")
-    frames = property(lambda self: self.origin.frames, doc="The user's frames where its origin was made.")
-    node_def = property(lambda self: self.origin.node_def, doc="The NodeDef message of its origin.")
-    made_note = property(lambda self: self.origin.made_note, doc="The user's line that made its origin, for messages.")
-    _extra = property(lambda self: self.origin._extra, doc="Attributes of its origin outside of the declaration.")
-    _control_flow_context = property(lambda self: self.origin._control_flow_context, doc="That of its origin.")
+    node_def = property(lambda self: node_def(self) if self.origin is None else self.origin.node_def,
+                        doc="The NodeDef message of its origin.")
+    made_note = property(lambda self: "" if self.origin is None else self.origin.made_note,
+                         doc="The user's line that made its origin, for messages.")
     get_attr = Operation.get_attr
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        """Attributes of its origin outside of the declaration; those of another op mean nothing here."""
+        return self.origin._extra if self.origin is not None and self.origin.opdef is self.opdef else {}
 
     def set_inputs(self, inputs: Iterable[Value]) -> None:
         """Replaces the inputs of the node."""
@@ -104,9 +110,6 @@ class Node:
                 self.set_inputs([by.get(id(t), t) for t in self.inputs])
                 return
 
-    def _get_control_flow_context(self) -> Any:
-        return self.origin._control_flow_context
-
     def __repr__(self) -> str:
         inputs = [t.name for t in self.inputs] + [f"^{c.name}" for c in self.control_inputs]
         made = ", ".join(map(repr, self.outputs)) or self.name
@@ -117,7 +120,7 @@ class StepGraph:
     """The nodes of a step with what is fetched from it, run for its effect, and fed to it."""
 
     def __init__(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor],
-                 placed: dict[Operation, Any] | None = None, held: dict[Operation, Any] | None = None):
+                 held: dict[Operation, Any] | None = None):
         made: dict[int, Value] = {}
         views: dict[int, GraphView] = {}
         nodes: dict[Operation, Node] = {}
@@ -136,16 +139,22 @@ class StepGraph:
             node.inputs = tuple([made[id(t)] for t in op.inputs])
             if op.control_inputs:
                 node.control_inputs = [nodes[c] for c in op.control_inputs if c in nodes]
+        self._set(imported, [made[id(t)] for t in fetches], [nodes[op] for op in targets], [made[id(t)] for t in feeds])
+
+    def _set(self, ops: list[Node], fetches: list[Value], targets: list[Node], feeds: list[Value]) -> None:
         self._ops: list[Node] = []
         self._live: set[Node] = set()
-        self.ops = imported
-        self.fetches = [made[id(t)] for t in fetches]
-        self.targets = [nodes[op] for op in targets]
-        self.feeds = [made[id(t)] for t in feeds]
-        self.fed = {id(t) for t in self.feeds}
+        self.ops, self.fetches, self.targets, self.feeds = ops, fetches, targets, feeds
+        self.fed = {id(t) for t in feeds}
         self.has_control_flow = any(op.opdef.control_flow for op in ops)
-        self._where = placed
         self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
+
+    @classmethod
+    def of(cls, ops: list[Node], fetches: list[Value], targets: list[Node], feeds: list[Value]) -> StepGraph:
+        """A step of nodes that are in no other."""
+        made = cls.__new__(cls)
+        made._set(ops, fetches, targets, feeds)
+        return made
 
     @property
     def ops(self) -> list[Node]:
@@ -167,26 +176,22 @@ class StepGraph:
         self._ops, self._live = ops, now
 
     @property
-    def places(self) -> dict[Operation, Any]:
-        """The devices of the origins."""
-        return self._where or {}
-
-    def place(self, more: dict[Operation, Any]) -> None:
-        """Adds devices for ops that are put into the step."""
-        self._where = {**self.places, **more}
+    def is_placed(self) -> bool:
+        """Whether the nodes have devices; they have none where there is only one."""
+        return bool(self._ops) and self._ops[0].place is not None
 
     @property
     def placed(self) -> dict[Node, Any] | None:
-        """The devices of the nodes: those of their origins; None where there is only one device."""
-        return None if self._where is None else {op: self._where[op.origin] for op in self.ops}
+        """The devices of the nodes; None where there is only one."""
+        return {op: op.place for op in self._ops} if self.is_placed else None
 
     def on_host(self, op: Node) -> bool:
         """Whether an op runs on the CPU."""
-        return self._where is None or self._where[op.origin].host
+        return op.place is None or op.place.host
 
     def together(self, a: Node, b: Node) -> bool:
         """Whether two ops run on the same device."""
-        return a.device == b.device if self._where is None else self._where[a.origin] is self._where[b.origin]
+        return a.device == b.device if a.place is None else a.place is b.place
 
     def users(self) -> dict[int, list[Node]]:
         """A snapshot of the users of each value, by its id and in the order of the step, for passes that change inputs while
@@ -248,7 +253,7 @@ class StepGraph:
         `dims` are the static shapes of its outputs, `dtypes` their types (of `like`'s outputs, unless given).
         """
         opdef = get(opdef) if isinstance(opdef, str) else opdef
-        node = Node(opdef, like.name, attrs, (), like.device, like.graph, like.origin)
+        node = Node(opdef, like.name, attrs, (), like.device, like.graph, like.origin, like.place)
         node.inputs = tuple(inputs)
         node.control_inputs = list(like.control_inputs if control is None else control)
         dtypes = [t.dtype for t in like.outputs] if dtypes is None else dtypes
@@ -258,6 +263,9 @@ class StepGraph:
     def __str__(self) -> str:
         lines = [f"feed {t!r}" for t in self.feeds] + list(map(repr, self.ops))
         return "\n".join([*lines, *(f"fetch {t.name}" for t in self.fetches), *(f"run {op.name}" for op in self.targets)])
+
+
+Place = Callable[[StepGraph], None]      # a pass that assigns a device to each node
 
 
 def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) -> Node:
@@ -294,6 +302,7 @@ def verify(step: StepGraph, after: str = "") -> None:
             raise AssertionError(f"After {after or 'this pass'}: {what}")
     for op in step.ops:
         require(op not in seen, f"{op.name} occurs twice")
+        require((op.place is None) is not step.is_placed, f"{op.name} is on {op.place}, unlike {step.ops[0].name}")
         for t in op.inputs:
             require(id(t) in step.fed or t.op in seen or t.op.opdef.back_edge, f"{op.name} runs before its input {t.name}")
             require(t.value_index < len(t.op.outputs) and t.op.outputs[t.value_index] is t,

@@ -11,8 +11,9 @@ from typing import Any
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
+from penstock._src.step.ir import Place
 from penstock._src.step.optimize.options import ALL, Options, jit_everywhere
-from penstock._src.step.place.placer import Placement, inside
+from penstock._src.step.place.placer import inside
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -22,7 +23,7 @@ class StepSpec:
     fetches: list[Tensor]                       # whose values are returned, in this order
     targets: list[Operation]                    # that run for their effect
     feeds: list[Tensor]                         # whose values are given, in this order
-    placed: Placement | None = None             # the devices of the ops; None where there is only one
+    place: Place | None = None                  # the pass that places them; None where there is only one device
     held: dict[Operation, Any] | None = None    # placeholders whose values are known beforehand, with these
     in_loop: bool = False                       # the test or the body of a loop
 
@@ -49,7 +50,7 @@ class StepEnv:
 def body_of(function: GraphFunction, ctx: Any, in_loop: bool = False) -> tuple[StepSpec, StepEnv]:
     """The body of a function that a step calls: it runs inside of that step, on its devices."""
     ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
-    spec = StepSpec(ops, function.outputs, function.graph.control_outputs, function.inputs, inside(ops, ctx.devices),
+    spec = StepSpec(ops, function.outputs, function.graph.control_outputs, function.inputs, inside(ctx.devices),
                     in_loop=in_loop)
     return spec, StepEnv(ctx, _options(function))
 
@@ -65,7 +66,5 @@ def step_of(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> tuple[St
     effects = function.graph.control_outputs
     ops = needed(function.outputs, effects, {id(t) for t in inputs})
     known = {function.inputs[i].op: value for i, value in held.items()}
-    placed = inside([op for op in ops if op not in known], ctx.devices)
-    if placed is not None:
-        placed |= {op: ctx.devices.host for op in known}
-    return StepSpec(ops, function.outputs, effects, inputs, placed, known), StepEnv(ctx, _options(function), whole=True)
+    return StepSpec(ops, function.outputs, effects, inputs, inside(ctx.devices), known), \
+        StepEnv(ctx, _options(function), whole=True)

@@ -27,7 +27,7 @@ class Scope:
     """`with strategy.scope()`: may be entered again inside of itself, not inside of another strategy's."""
 
     def __init__(self, strategy: Any, creator: Any, getter: Any, default_device: Any):
-        self._strategy, self._creator, self._getter, self._device = strategy, creator, getter, default_device
+        self._strategy, self._creator, self._getter, self._default_device = strategy, creator, getter, default_device
         self._entered: list[Any] = []
 
     def __enter__(self) -> Any:
@@ -39,7 +39,7 @@ class Scope:
         if found is not contexts.default_frame():
             raise RuntimeError("Mixing different tf.distribute.Strategy objects: "
                                f"{found.strategy} is not {self._strategy}")
-        self._entered.append(_Opened(self))
+        self._entered.append(_Opened(self._strategy, self._creator, self._getter, self._default_device))
         return self._strategy
 
     def _check_cross(self, found: Frame) -> None:
@@ -59,16 +59,16 @@ class Scope:
 class _Opened:
     """The scopes that one strategy scope has opened, and how they are closed again."""
 
-    def __init__(self, scope: Scope):
+    def __init__(self, strategy: Any, creator: Any, getter: Any, default_device: Any):
         self._graph_stacks = context.current_graph()._stacks
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
-            self._variables = variable_scope(get_variable_scope(), custom_getter=scope._getter, auxiliary_name_scope=False)
+            self._variables = variable_scope(get_variable_scope(), custom_getter=getter, auxiliary_name_scope=False)
             parts.enter_context(self._variables)
-            if scope._device is not None:
-                parts.enter_context(device(scope._device))
+            if default_device is not None:
+                parts.enter_context(device(default_device))
             self._creators, self._device_inside = self._graph_stacks.variable_creators, _device_scope()
-            self._frame = Frame(scope._strategy, creator=scope._creator)
+            self._frame = Frame(strategy, creator=creator)
             context.state.strategies = (*context.state.strategies, self._frame)
             self._parts = parts.pop_all()
 

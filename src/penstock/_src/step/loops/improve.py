@@ -30,7 +30,7 @@ from penstock._src.step.optimize.forwarding import forward_values
 
 def improve_loops(step: StepGraph) -> None:
     """Asks the rules of ops in loops, and takes out of gradients' loops what needs no loop."""
-    if not step.has_control_flow or step.placed is not None or not any(op.opdef.back_edge for op in step.ops):
+    if not step.has_control_flow or step.is_placed or not any(op.opdef.back_edge for op in step.ops):
         return
     frames = Frames(step.ops, step.fed)
     if move_invariants(step, frames):
@@ -131,7 +131,7 @@ class Looping:
 def improve_body(step: StepGraph) -> None:
     """Asks the rules of ops in the body of a functional loop. What stays the same is written before it
     (step/loops/functional.py)."""
-    if step.placed is not None or step.has_control_flow or len(step.feeds) != len(step.fetches):
+    if step.is_placed or step.has_control_flow or len(step.feeds) != len(step.fetches):
         return
     step.prune()
     body = _Body(step)
@@ -392,7 +392,7 @@ class Gradient:
         if not _known(dims) or not dims or not all(_known(t.static_dims) for t in op.inputs):
             return False
         ahead = [t for t in op.inputs if self._is_ahead(t)]
-        return bool(ahead) and all(len(t.static_dims) == len(dims) for t in ahead) and \
+        return bool(ahead) and all(len(t.static_dims or ()) == len(dims) for t in ahead) and \
             all(self._is_ahead(t) or self._is_outside(t) for t in op.inputs)
 
     def _move_factor(self, op: Node) -> None:
@@ -435,7 +435,8 @@ class Gradient:
             return
         joined = []
         for side in (0, 1):
-            made = self.step.make(op.opdef, [*(f[side] for f in found if f is not None), axis], op.attrs, op, [dims], None, [])
+            sides: list[Value] = [f[:2][side] for f in found if f is not None]
+            made = self.step.make(op.opdef, [*sides, axis], op.attrs, op, [dims], None, [])
             made.counts = op.counts
             joined.append(made)
         self.ahead[id(joined[1].outputs[0])] = joined[1]
@@ -476,16 +477,16 @@ class Gradient:
         """A tensor for all iterations, in front of the loop."""
         t = _behind(t)
         if id(t) not in self.outer:
-            op = t.op
+            op, dims = t.op, t.static_dims or ()
             if op in self.pushes:
                 made = self.step.make("_StackAll", [op.inputs[0].op.inputs[0], self.count],
-                                      {"T": t.dtype, "element_shape": TensorShape(t.static_dims)}, op, [(None, *t.static_dims)],
+                                      {"T": t.dtype, "element_shape": TensorShape(t.static_dims)}, op, [(None, *dims)],
                                       [t.dtype], [])
             elif id(t) in self.ahead:
                 inputs = [self._whole(s) for s in op.inputs]
                 if op.opdef in rules.algebra.joins:
                     inputs[-1] = self._next_axis(op.inputs[-1])
-                made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *t.static_dims)], None, [])
+                made = self.step.make(op.opdef, inputs, op.attrs, op, [(None, *dims)], None, [])
                 made.counts = op.counts
             elif op.opdef.constant:
                 made = self.step.make(op.opdef, [], op.attrs, op, [t.static_dims], None, [])

@@ -7,7 +7,6 @@ stays is made of it. Loops are inspected from the last to the first: what a grad
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.ops import rules
@@ -22,7 +21,7 @@ def narrow_loops(step: StepGraph) -> None:
         if op.opdef in rules.inlining.loop and len(op.outputs) > 1:
             used = {id(t) for t in op.outputs if t.users} | {id(t) for t in step.fetches} | step.fed
             test, body = (as_function(op.attrs[name], op.graph) for name in rules.inlining.loop[op.opdef])
-            keep = _needed_variables(_Sources(test, step.placed), _Sources(body, step.placed),
+            keep = _needed_variables(_Sources(test, step.is_placed), _Sources(body, step.is_placed),
                                      [i for i, t in enumerate(op.outputs) if id(t) in used])
             if keep and len(keep) < len(op.outputs):
                 _narrow(op, test, body, keep)
@@ -49,12 +48,12 @@ def _ones(mask: int) -> list[int]:
 class _Sources:
     """Which inputs the results of a function are made of: a bit for each."""
 
-    def __init__(self, function: GraphFunction, placed: Any):
+    def __init__(self, function: GraphFunction, placed: bool):
         step = function_body(function)
         self.unclear = step.has_control_flow                     # may go round
         if self.unclear:
             return
-        if placed is None:                                       # else calls stay, and take all that they are given
+        if not placed:                                           # else calls stay, and take all that they are given
             inline_calls(step)
         simplify_dependencies(step)                              # pure ops wait for each other here and there
         self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}

@@ -7,19 +7,15 @@ the same, and others wait for them.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
 
 from penstock._src.graph.functions import GraphFunction, as_function
-from penstock._src.graph.node import Operation
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
-from penstock._src.step.ir import Node, StepGraph, Value
+from penstock._src.step.ir import Node, Place, StepGraph, Value
 
 _SMALL = 400                 # ops of a function that is inlined wherever it is called
 _LARGE = 50_000              # ops of a function that is inlined if it is called once
 _DEEP = 12                   # calls inside of each other
-
-Place = Callable[[list[Operation]], dict]
 
 
 def function_body(function: GraphFunction) -> StepGraph:
@@ -34,7 +30,7 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
 
     Between Switch and Merge, calls stay: of a body, ops without inputs would not know that their branch is not taken.
     """
-    if step.has_control_flow or depth > _DEEP or place is None and step.placed is not None:
+    if step.has_control_flow or depth > _DEEP or place is None and step.is_placed:
         return
     calls = {op: _called(op) for op in step.ops if _is_call(op)}
     if not calls:
@@ -83,12 +79,10 @@ def _body(op: Node, function: GraphFunction, step: StepGraph, place: Place | Non
     if body.has_control_flow or len(body.feeds) != len(op.inputs) or len(body.fetches) != len(op.outputs):
         return None
     if place is not None:
-        body.place(place([o.origin for o in body.ops]))
+        place(body)
     inline_calls(body, place, depth + 1)
     if len(body.ops) > (_SMALL if again else _LARGE):
         return None
-    if place is not None:
-        step.place(body.places)
     return body
 
 

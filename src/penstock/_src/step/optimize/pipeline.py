@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 
 from penstock._src.base import switches
-from penstock._src.step.ir import StepGraph, verify
+from penstock._src.step.ir import Place, StepGraph, verify
 from penstock._src.step.loops.improve import improve_body, improve_loops
 from penstock._src.step.loops.saved import save_together
 from penstock._src.step.loops.variables import narrow_loops
@@ -19,7 +19,7 @@ from penstock._src.step.optimize.early import advance_early
 from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fuse
-from penstock._src.step.optimize.inlining import Place, inline_calls
+from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.shapes import specialize_shapes
@@ -51,6 +51,8 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
 
     `place` gives devices to the ops of functions that it calls.
     """
+    if _VERIFY:
+        verify(step, "import and placement")
     if options.function_optimization:
         inline_calls(step, place)
     if dims is not None:
@@ -63,6 +65,8 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
             if _VERIFY:
                 verify(step, run.__name__)
     advance_early(step)
+    if _VERIFY:
+        verify(step, "advance_early")
     return step
 
 

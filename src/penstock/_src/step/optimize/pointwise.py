@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock._src.base import dtypes, switches
@@ -70,13 +70,13 @@ def join_body(step: StepGraph) -> None:
 
 def may_join(step: StepGraph) -> bool:
     """Whether pointwise ops of a step's loops are joined, if the pass runs."""
-    return step.placed is None and not _EVERY_OP and pointwise.available()
+    return not step.is_placed and not _EVERY_OP and pointwise.available()
 
 
 def _is_large(op: Node) -> bool:
     t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0] if len(op.outputs) == 1 else None
     dims = None if t is None else t.static_dims
-    return dims is not None and None not in dims and math.prod(dims) >= _LARGE    # type: ignore[type-var,operator]
+    return dims is not None and None not in dims and math.prod(dims) >= _LARGE
 
 
 def _is_of_rows(op: Node) -> bool:
@@ -88,7 +88,7 @@ def _is_of_rows(op: Node) -> bool:
 def _shape(op: Node) -> tuple[tuple, int]:
     """The rows and columns of the array that an op works on."""
     t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0]
-    return t.static_dims[:-1], t.static_dims[-1]                                   # type: ignore[index,return-value]
+    return t.static_dims[:-1], t.static_dims[-1]                                   # type: ignore[index]
 
 
 def _in_bodies(ops: Iterable[Node]) -> set[Node]:
@@ -145,13 +145,13 @@ def _is_able(op: Node, step: StepGraph) -> bool:
         return False
     if out.dtype == dtypes.bool and rules.pointwise.instruction.get(op.opdef) == "COPY":
         return False
-    if op.opdef in rules.pointwise.over_rows and not _SHORTEST <= dims[-1] <= pointwise.WIDEST:     # type: ignore[operator]
+    if op.opdef in rules.pointwise.over_rows and not _SHORTEST <= dims[-1] <= pointwise.WIDEST:
         return False
     return all(t.dtype == dtypes.float32 and (_place(t, dims) is not None or _number(t, step) is not None)
                or t.dtype == dtypes.bool and (_place(t, dims) or (-1,))[0] >= 0 for t in _values(op))
 
 
-def _values(op: Node) -> list[Value]:
+def _values(op: Node) -> Sequence[Value]:
     """The inputs that an op computes with; others are axes and shapes."""
     only = 0 if op.opdef in rules.pointwise.reduces else rules.arithmetic.repeats.get(op.opdef)
     return op.inputs if only is None else [op.inputs[only]]
@@ -168,7 +168,7 @@ def _place(t: Value, dims: tuple) -> tuple[int, ...] | None:
     """How the rows of a tensor lie, from the stride on (see `Columns`), repeated over the shape `dims`; None if otherwise."""
     if t.static_dims is None or None in t.static_dims:
         return None
-    if math.prod(t.static_dims) == 1 and len(t.static_dims) <= len(dims):             # type: ignore[type-var]
+    if math.prod(t.static_dims) == 1 and len(t.static_dims) <= len(dims):
         return (pointwise.SAME,)
     own = (*(1,) * (len(dims) - len(t.static_dims)), *t.static_dims)
     if own == (*dims[:-1], 1):
@@ -396,7 +396,7 @@ class _Group:
         if t.static_dims != self.dims:
             return self._read(self._columns(t, 0, *_place(t, self.dims)))            # type: ignore[misc]
         whole, offset = (t.op.inputs[1], t.value_index * self.columns) if self._is_part(t) else (t, 0)
-        width: int = whole.static_dims[-1]                                 # type: ignore[index,assignment]
+        width: int = whole.static_dims[-1]                                 # type: ignore[index]
         bare = self._without_row(whole)
         if bare is None:
             return self._read(self._columns(whole, offset, width))

@@ -30,7 +30,7 @@ _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are in
 
 def join_small(step: StepGraph) -> None:
     """Puts regions of small ops into their own functions."""
-    if step.placed is not None or step.has_control_flow or _EVERY_OP or \
+    if step.is_placed or step.has_control_flow or _EVERY_OP or \
             sum(1 for op in step.ops if op.opdef in rules.small.text) < _LEAST:
         return
     waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
@@ -186,7 +186,7 @@ class _Function:
     def _write_group(self, ops: list[Node]) -> None:
         first = ops[0]
         at = 0 if not _constant(first.inputs[0], self.step) else 1
-        dims = first.outputs[0].static_dims
+        dims = first.outputs[0].static_dims or ()
         numbers = np.array([op.inputs[1 - at].op.attrs["value"] for op in ops]).reshape(-1, *[1] * len(dims))
         pair = [self._name(first.inputs[at]), self._keep(numbers)]
         name = f"g{len(self.lines)}"
@@ -196,7 +196,7 @@ class _Function:
 
     def _write_sum_of_rows(self, op: Node, name: str) -> bool:
         """A sum of all that a group returns, in its order: numpy adds rows in sequence."""
-        if op.opdef not in rules.algebra.sums or len(op.inputs) < _GROUP or math.prod(op.outputs[0].static_dims) < 2:
+        if op.opdef not in rules.algebra.sums or len(op.inputs) < _GROUP or math.prod(op.outputs[0].static_dims or ()) < 2:
             return False
         names = [self.names.get(id(t), "") for t in op.inputs]
         group, _, start = names[0].partition("[")

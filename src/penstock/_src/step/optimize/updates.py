@@ -89,8 +89,7 @@ def _kind(op: Node, step: StepGraph) -> tuple:
     listed = rules.updates.several[op.opdef][1]
     shared = [_value(t) for i, t in enumerate(op.inputs) if i not in listed]
     types = [t.dtype for i, t in enumerate(op.inputs) if i in listed]
-    where = id(step.places.get(op.origin))
-    return op.opdef.name, where, *shared, *types, *sorted((n, str(v)) for n, v in op.attrs.items())
+    return op.opdef.name, id(op.place), *shared, *types, *sorted((n, str(v)) for n, v in op.attrs.items())
 
 
 def _value(t: Value) -> tuple:

@@ -5,42 +5,37 @@ brings the value there (step/compile/adapt.py). Like a transfer, it happens once
 """
 from __future__ import annotations
 
-from typing import Any
-
 from penstock._src.base import dtypes
 from penstock._src.kernels.devices.device import Device
-from penstock._src.step.ir import Node, Value
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.partition.schedule import ordered
 
 _ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      # see step/compile/adapt.py
 
 
-def join(step: Any, placed: dict[Node, Device], host: Device) -> dict[Node, Device]:
-    """Adds copies to the ops of a step (step/ir.py), and returns devices for all of them. Control flow has none:
-    there kernels move what they need."""
+def join(step: StepGraph, host: Device) -> None:
+    """The pass: adds copies to a placed step. Control flow has none: there kernels move what they need."""
     if any(op.opdef.control_flow for op in step.ops):
-        return placed
+        return
     out: list[Node] = []
-    where = dict(placed)
     copies: dict[tuple[int, Device], Value] = {}
-    for op in ordered(step.ops, placed, step.fed):
-        device = placed[op]
+    for op in ordered(step.ops, step.fed):
+        device = op.place
         names = _names(op)
         for i, t in enumerate(op.inputs):
-            source = host if id(t) in step.fed else placed[t.op]
+            source = host if id(t) in step.fed else t.op.place
             if _stays(op, names[i], t, source, device):
                 continue
             copy = copies.get((id(t), device))
             if copy is None:
                 kind = t.dtype.base_dtype
                 made = step.make("Identity", [t], {"T": kind}, t.op, [t.static_dims], [kind], [])
-                where[made] = device
+                made.place = device
                 out.append(made)
                 copy = copies[(id(t), device)] = made.outputs[0]
             op.set_input(i, copy)
         out.append(op)
     step.ops = out
-    return where
 
 
 def _names(op: Node) -> list[str]:

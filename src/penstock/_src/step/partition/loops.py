@@ -21,9 +21,9 @@ import numpy as np
 
 from penstock._src.base import dtypes, errors
 from penstock._src.graph.frames import Frame, Frames
-from penstock._src.graph.node import Operation, Tensor
 from penstock._src.kernels.devices.device import Device
 from penstock._src.ops.registry import OPS, OpDef
+from penstock._src.step.ir import Node, Value
 
 
 @functools.cache
@@ -37,15 +37,15 @@ class ControlLoops:
 
     def __init__(self, cut: Any, frames: Frames):
         self.cut, self.frames = cut, frames
-        self._merges: dict[tuple[Frame, Device], Operation] = {}
-        self._switches: dict[tuple[Frame, Device], Operation] = {}
+        self._merges: dict[tuple[Frame, Device], Node] = {}
+        self._switches: dict[tuple[Frame, Device], Node] = {}
 
-    def frame_of(self, op: Operation) -> Frame | None:
+    def frame_of(self, op: Node) -> Frame | None:
         """The frame in which the outputs of an op are; None outside of loops."""
         frame = self.frames.below(op)
         return None if frame is None or frame.parent is None else frame
 
-    def trigger(self, frame: Frame, device: Device) -> Operation:
+    def trigger(self, frame: Frame, device: Device) -> Node:
         """The op that runs once per iteration of a frame on a device."""
         key = (frame, device)
         if key not in self._merges:
@@ -57,12 +57,12 @@ class ControlLoops:
         enter = self._add(device, "enter", frame, [self._start(frame, device)],
                           frame_name=frame.name, is_constant=False, parallel_iterations=frame.parallel)
         merge = self._merges[key] = self._add(device, "merge", frame, [enter.outputs[0]], N=2, counts=(2,))
-        condition = self.cut.local_tensor(self._condition(frame), device)
+        condition = self.cut.local_value(self._condition(frame), device)
         switch = self._switches[key] = self._add(device, "switch", frame, [merge.outputs[0], condition])
         again = self._add(device, "next", frame, [switch.outputs[1]])
-        merge._add_input(again.outputs[0])
+        merge.set_inputs((*merge.inputs, again.outputs[0]))
 
-    def _start(self, frame: Frame, device: Device) -> Tensor:
+    def _start(self, frame: Frame, device: Device) -> Value:
         outer = frame.parent
         if outer is None or outer.parent is None:
             return self.cut.add_op(device, OPS["Const"], f"{frame.name}/start", [],
@@ -70,15 +70,15 @@ class ControlLoops:
         self.trigger(outer, device)
         return self._switches[(outer, device)].outputs[1]
 
-    def _condition(self, frame: Frame) -> Tensor:
+    def _condition(self, frame: Frame) -> Value:
         found = [op for op in frame.ops if op.opdef.control_flow == "loop_cond"]
         if len(found) != 1:
             raise errors.InvalidArgumentError(
                 None, None, f"The loop {frame.name} spans devices and has {len(found)} LoopCond ops: it needs one.")
         return found[0].outputs[0]
 
-    def _add(self, device: Device, kind: str, frame: Frame, inputs: list[Tensor], counts: tuple = (),
-             **attrs: Any) -> Operation:
+    def _add(self, device: Device, kind: str, frame: Frame, inputs: list[Value], counts: tuple = (),
+             **attrs: Any) -> Node:
         opdef = _of_kind(kind)
         types = [dtypes.float32, dtypes.int32] if kind == "merge" else [dtypes.float32] * len(opdef.outputs)
         return self.cut.add_op(device, opdef, f"{frame.name}/{kind}", inputs, {"T": dtypes.float32, **attrs}, types, counts)

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from penstock._src.base import dtypes
 from penstock._src.kernels.devices.device import Device
-from penstock._src.step.ir import Node
+from penstock._src.step.ir import Node, Value
 from penstock._src.step.partition.split import Partition
 
 
-def ordered(ops: list[Node], placed: dict[Node, Device], fed: set[int]) -> list[Node]:
+def ordered(ops: list[Node], fed: set[int]) -> list[Node]:
     """The same ops in an order in which what waits comes late. Inputs stay before their consumers."""
     rank: dict[Node, tuple[int, int]] = {}     # (how many blocking ops, how many waits for a device) are on the way
     sent = (0, 0)                                   # of the sends to other tasks so far: no receive overtakes one
@@ -24,7 +24,7 @@ def ordered(ops: list[Node], placed: dict[Node, Device], fed: set[int]) -> list[
         for t in op.inputs:
             if id(t) not in fed and t.op in rank:
                 b, w = rank[t.op]
-                blocks, waits = max(blocks, b), max(waits, w + _waits(t, placed[t.op], placed[op]))
+                blocks, waits = max(blocks, b), max(waits, w + _waits(t, t.op.place, op.place))
         for c in op.control_inputs:
             if c in rank:
                 blocks, waits = max(blocks, rank[c][0]), max(waits, rank[c][1])
@@ -34,15 +34,15 @@ def ordered(ops: list[Node], placed: dict[Node, Device], fed: set[int]) -> list[
     return sorted(ops, key=rank.__getitem__)
 
 
-def is_cut(ops: list[Node], placed: dict[Node, Device], host: Device, threads: int = 0) -> bool:
+def is_cut(ops: list[Node], host: Device, threads: int = 0) -> bool:
     """Whether a step runs as partitions on several threads. What one thread can drive is one program over all its devices
     (`joined.py`), and so is control flow."""
-    driven = {d if d.host else host for d in placed.values()}
+    driven = {op.place if op.place.host else host for op in ops}
     return len(driven) > 1 and threads != 1 and not any(op.opdef.control_flow for op in ops)
 
 
-def _waits(t: object, source: Device, target: Device) -> bool:
-    return not source.host and target.host and t.dtype.base_dtype not in (dtypes.int32, dtypes.string)  # type: ignore[attr-defined]
+def _waits(t: Value, source: Device, target: Device) -> bool:
+    return not source.host and target.host and t.dtype.base_dtype not in (dtypes.int32, dtypes.string)
 
 
 def lanes(partitions: Iterable[Partition], host: Device, threads: int = 0) -> list[list[Partition]]:

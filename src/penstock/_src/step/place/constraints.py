@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock._src.base import dtypes, errors
+from penstock._src.graph.node import Operation
 from penstock._src.kernels.devices.device_spec import name_of, parts_of
 
 _NOTHING = (None,) * 5
@@ -21,12 +22,12 @@ class Group:
 
     __slots__ = ("members", "parts", "askers", "types", "limiters", "device", "reason", "stateful", "holds")
 
-    def __init__(self, op: Any, parts: tuple, types: tuple[str, ...]):
+    def __init__(self, op: Operation, parts: tuple, types: tuple[str, ...]):
         self.members = [op]
         self.parts = parts
-        self.askers = tuple(None if p is None else op for p in parts)
+        self.askers: tuple[Any, ...] = tuple(None if p is None else op for p in parts)
         self.types = frozenset(types)
-        self.limiters: dict[str, Any] = {}      # device type -> the op that has no kernel there
+        self.limiters: dict[str, Operation] = {}  # device type -> the op that has no kernel there
         self.device: Any = None                 # once it is decided
         self.reason: Any = None                 # why: see placer.py
         self.stateful = op.opdef.stateful
@@ -48,11 +49,11 @@ class Constraints:
 
     def __init__(self, device_types: Iterable[str], soft: bool):
         self._device_types, self._soft = tuple(device_types), soft
-        self._group: dict[Any, Group] = {}      # op -> group
-        self._named: dict[str, Any] = {}        # colocation class -> an op of it
+        self._group: dict[Operation, Group] = {}      # op -> group
+        self._named: dict[str, Operation] = {}  # colocation class -> an op of it
         self._types: dict[Any, tuple[str, ...]] = {}
 
-    def group(self, op: Any) -> Group:
+    def group(self, op: Operation) -> Group:
         """The group of an op; an op that is not known yet is added."""
         found = self._group.get(op)
         if found is None:
@@ -60,7 +61,7 @@ class Constraints:
             found = self._group[op]
         return found
 
-    def extend(self, ops: Iterable[Any]) -> None:
+    def extend(self, ops: Iterable[Operation]) -> None:
         """Adds ops, and joins them with those that they must be with."""
         new = [op for op in ops if op not in self._group]
         for op in new:
@@ -68,13 +69,13 @@ class Constraints:
         for op in new:
             self._join_all(op)
 
-    def _add(self, op: Any) -> None:
+    def _add(self, op: Operation) -> None:
         made = self._group[op] = Group(op, parts_of(op.device) if op.device else _NOTHING, self._types_of(op))
         for t in self._device_types:
             if t not in made.types:
                 made.limiters[t] = op
 
-    def _types_of(self, op: Any) -> tuple[str, ...]:
+    def _types_of(self, op: Operation) -> tuple[str, ...]:
         """The types of devices with a kernel for this op."""
         opdef, attrs = op.opdef, op.attrs
         try:
@@ -86,7 +87,7 @@ class Constraints:
             found = self._types[key] = opdef.device_types(attrs)
         return found
 
-    def _join_all(self, op: Any) -> None:
+    def _join_all(self, op: Operation) -> None:
         for name in op._extra.get("_class", ()) if op._extra else ():
             name = name.decode() if isinstance(name, bytes) else name
             if name.startswith("loc:@"):
@@ -94,14 +95,14 @@ class Constraints:
         if op.inputs:
             self._join_inputs(op)
 
-    def _join_class(self, op: Any, name: str) -> None:
+    def _join_class(self, op: Operation, name: str) -> None:
         other = self._named.get(name)
         if other is None:
             other = self._named[name] = op.graph._by_name.get(name[5:], op) if op.graph is not None else op
         if other is not op:
             self._join(op, other, "the colocation " + name, by_class=True)
 
-    def _join_inputs(self, op: Any) -> None:
+    def _join_inputs(self, op: Operation) -> None:
         opdef = op.opdef
         if opdef.has_ref_inputs:
             for arg, t in _by_argument(op):
@@ -112,7 +113,7 @@ class Constraints:
                 if t.dtype is dtypes.resource and not t.op.opdef.calls:
                     self._join(op, t.op, "a resource edge")
 
-    def _join(self, op: Any, other: Any, because: str, by_class: bool = False) -> None:
+    def _join(self, op: Operation, other: Operation, because: str, by_class: bool = False) -> None:
         a, b = self.group(op), self.group(other)
         if a is b:
             return
@@ -136,7 +137,7 @@ class Constraints:
         for member in a.members:
             self._group[member] = b
 
-    def _merge_requests(self, a: Group, b: Group, op: Any, other: Any, because: str) -> None:
+    def _merge_requests(self, a: Group, b: Group, op: Operation, other: Operation, because: str) -> None:
         parts, askers = list(b.parts), list(b.askers)
         for i, (mine, theirs) in enumerate(zip(a.parts, b.parts, strict=True)):
             if mine is None or mine == theirs:
@@ -146,8 +147,8 @@ class Constraints:
             elif not self._soft or i < _TYPE:
                 raise errors.InvalidArgumentError(
                     op.node_def, op, f"Cannot colocate nodes {op.name} and {other.name} ({because}): {a.askers[i].name} asks "
-                    f"for '{a.askers[i].device}', {b.askers[i].name} for '{b.askers[i].device}'. Give both the same device, "
-                    "or set allow_soft_placement in the session's ConfigProto.")
+                    f"for '{a.askers[i].device}', {b.askers[i].name} for '{b.askers[i].device}'. Assign both to one device, or "
+                    "set allow_soft_placement in the session's ConfigProto.")
             else:                                   # soft: two that disagree request neither
                 parts[i] = askers[i] = None
                 if i == _TYPE:
@@ -156,7 +157,7 @@ class Constraints:
         b.parts, b.askers = tuple(parts), tuple(askers)
 
 
-def _is_holder(op: Any) -> bool:
+def _is_holder(op: Operation) -> bool:
     """Whether an op makes a handle or a reference, and does not merely pass one on."""
     return any(t.dtype is dtypes.resource or t.dtype._is_ref_dtype for t in op.outputs) and not any(
         t.dtype is dtypes.resource or t.dtype._is_ref_dtype for t in op.inputs)
@@ -166,7 +167,7 @@ def _compatible(a: tuple, b: tuple) -> bool:
     return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
 
 
-def _by_argument(op: Any) -> Iterable[tuple[Any, Any]]:
+def _by_argument(op: Operation) -> Iterable[tuple[Any, Any]]:
     """(declared input, tensor) pairs."""
     i = 0
     for arg, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True):

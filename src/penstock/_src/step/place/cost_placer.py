@@ -13,8 +13,10 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.graph.node import Operation
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.place.constraints import Group
 from penstock._src.step.place.costs import CostModel
 from penstock._src.step.place.placer import Placement, Placer
@@ -38,36 +40,31 @@ class CostPlacer(Placer):
         """Takes over measured costs."""
         self.costs.learn(cost_graph, self.devices)
 
-    def is_cold(self, ops: list[Any]) -> bool:
+    def is_cold(self, ops: list[Operation]) -> bool:
         """Whether the costs of some ops are not well known yet: they were measured less than twice."""
         return any(self.costs.times_measured(op) < _WARM for op in ops)
 
-    def place(self, ops: list[Any]) -> Placement:
-        """A device for each op."""
-        self.constraints.extend(ops)
-        placed = _Simulation(self, ops).run()
-        if self._log is not None:
-            self._log_new(ops, placed)
-        return placed
+    def _choose(self, step: StepGraph) -> Placement:
+        return _Simulation(self, step.ops).run()
 
 
 class _Simulation:
     """One pass over the ops of a step."""
 
-    def __init__(self, placer: CostPlacer, ops: list[Any]):
+    def __init__(self, placer: CostPlacer, ops: list[Node]):
         self.placer, self.ops, self.costs = placer, ops, placer.costs
         self.inside = set(ops)
         self.placed: Placement = {}
         self.chosen: dict[Group, Device] = {}              # what this pass has decided
-        self.lazy: set[Any] = set()                        # ops that go where the first that uses them goes
-        self.done: dict[Any, float] = {}                   # op -> when it is done
+        self.lazy: set[Node] = set()                        # ops that go where the first that uses them goes
+        self.done: dict[Node, float] = {}                   # op -> when it is done
         self.free: dict[Device, float] = dict.fromkeys(placer.devices.all, 0.0)
         self.there: dict[tuple[int, Device], float] = {}   # (tensor, device) -> when it has arrived
 
     def run(self) -> Placement:
         rank = self._ranks()
         waiting = {op: sum(1 for s in self._sources(op)) for op in self.ops}
-        consumers: dict[Any, list] = {op: [] for op in self.ops}
+        consumers: dict[Node, list[Node]] = {op: [] for op in self.ops}
         for op in self.ops:
             for s in self._sources(op):
                 consumers[s].append(op)
@@ -89,25 +86,25 @@ class _Simulation:
                 self._take(op)
         return {op: self.placed[op] for op in self.ops}
 
-    def _follows(self, op: Any) -> bool:
+    def _follows(self, op: Node) -> bool:
         """Whether an op only returns what is there (a constant, a variable, its value): it waits for one that uses it."""
         return not op.control_inputs and all(t.op in self.lazy for t in op.inputs) and self.costs.gives(op)
 
-    def _sources(self, op: Any) -> set:
+    def _sources(self, op: Node) -> set[Node]:
         found = {t.op for t in op.inputs} | set(op.control_inputs)
         return {s for s in found if s in self.inside and not s.opdef.back_edge}
 
-    def _ranks(self) -> dict[Any, float]:
+    def _ranks(self) -> dict[Node, float]:
         """How long it is from an op to the end of the step, on the best device."""
         best = self.placer.devices.best_first[0]
-        rank: dict[Any, float] = dict.fromkeys(self.ops, 0.0)
+        rank: dict[Node, float] = dict.fromkeys(self.ops, 0.0)
         for op in reversed(self.ops):
             rank[op] += self.costs.compute(op, best)
             for s in self._sources(op):
                 rank[s] = max(rank[s], rank[op])
         return rank
 
-    def _candidates(self, group: Group, op: Any) -> tuple[Device, ...]:
+    def _candidates(self, group: Group, op: Node) -> tuple[Device, ...]:
         """The devices that a group may be on. State stays in the memory where it is; new state goes to the best kind."""
         found = self.placer.candidates(group, op)
         if not group.stateful:
@@ -116,9 +113,9 @@ class _Simulation:
             return tuple(d for d in found if d.torch == group.device.torch) or found
         return tuple(d for d in found if d.device_type == found[0].device_type)
 
-    def _take(self, op: Any) -> None:
+    def _take(self, op: Node) -> None:
         """Puts an op, and those without inputs that only it has used so far, on a device."""
-        group = self.placer.constraints.group(op)
+        group = self.placer.constraints.group(op.origin)
         device = self.chosen.get(group)
         if device is None:
             candidates = self._candidates(group, op)
@@ -129,23 +126,23 @@ class _Simulation:
         self._note_arrivals(op, device)
         self.placed[op], self.done[op], self.free[device] = device, finish, finish
 
-    def _choose(self, op: Any, group: Group, device: Device, candidates: tuple[Device, ...]) -> None:
+    def _choose(self, op: Node, group: Group, device: Device, candidates: tuple[Device, ...]) -> None:
         self.chosen[group] = device
         if group.stateful:
             group.device = device
         if len(candidates) == 1:
             group.reason = self.placer._reason(group)
         else:
-            group.reason = ("cost", op, f"is done soonest there, after {self._finish(op, device) * 1e6:.0f} µs, by "
+            group.reason = ("cost", op.origin, f"is done soonest there, after {self._finish(op, device) * 1e6:.0f} µs, by "
                             f"{'measured' if self.costs.measured else 'estimated'} costs")
 
-    def _sources_follow(self, op: Any, device: Device) -> None:
+    def _sources_follow(self, op: Node, device: Device) -> None:
         for t in op.inputs:
             source = t.op
             if source in self.placed or source not in self.lazy:
                 continue
             self._sources_follow(source, device)
-            group = self.placer.constraints.group(source)
+            group = self.placer.constraints.group(source.origin)
             found = self.chosen.get(group)
             if found is None:
                 candidates = self._candidates(group, source)
@@ -153,10 +150,10 @@ class _Simulation:
                 self.chosen[group] = found
                 if group.stateful:
                     group.device = found
-                group.reason = ("follows", op) if found is device and len(candidates) > 1 else self.placer._reason(group)
+                group.reason = ("follows", op.origin) if found is device and len(candidates) > 1 else self.placer._reason(group)
             self.placed[source], self.done[source] = found, self.costs.compute(source, found)
 
-    def _finish(self, op: Any, device: Device) -> float:
+    def _finish(self, op: Node, device: Device) -> float:
         """When an op would be done on a device."""
         start = self.free[device]
         for t in op.inputs:
@@ -167,13 +164,13 @@ class _Simulation:
             start = max(start, self.done.get(c, 0.0))
         return start + self.costs.compute(op, device)
 
-    def _arrival(self, t: Any, device: Device) -> float:
+    def _arrival(self, t: Value, device: Device) -> float:
         known = self.there.get((id(t), device))
         if known is not None:
             return known
         return self.done[t.op] + self.costs.transfer(t, self.placed[t.op], device)
 
-    def _note_arrivals(self, op: Any, device: Device) -> None:
+    def _note_arrivals(self, op: Node, device: Device) -> None:
         """A tensor that has been sent to a device is there for others too."""
         for t in op.inputs:
             if t.op in self.placed:

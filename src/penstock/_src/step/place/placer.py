@@ -12,27 +12,32 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.graph.node import AnyOp, Operation
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.device_spec import name_of, parts_of
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.ops import rules
+from penstock._src.step.ir import Node, Place, StepGraph
 from penstock._src.step.place.constraints import Constraints, Group
 
-Placement = dict[Any, Device]                      # op -> device
+Placement = dict[Node, Device]
 
 
 class Placer:
-    """Places the ops of one graph on the devices of one session.
+    """Places the steps of one graph on the devices of one session. Constraints are between the operations of the graph, and
+    last; each step is placed by them.
 
     >>> placer = Placer(DeviceSet(local_devices(config)))
-    >>> placer.place(ops)[ops[0]].name
+    >>> placer.place(step)
+    >>> step.ops[0].place.name
     '/job:localhost/replica:0/task:0/device:CPU:0'
     """
 
     def __init__(self, devices: DeviceSet, soft: bool = False, log: Callable[[str], None] | None = None):
         self.devices, self.soft = devices, soft
         self.constraints = Constraints(devices.types, soft)
-        self._log, self._logged = log, set()       # type: tuple[Any, set[str]]
+        self._log = log
+        self._logged: set[str] = set()
 
     def fresh(self) -> Placer:
         """A placer of the same kind that has placed nothing yet."""
@@ -41,7 +46,7 @@ class Placer:
     def learn(self, cost_graph: Any) -> None:
         """Takes notice of measured costs (CostGraphDef): for placers that go by them."""
 
-    def extend(self, ops: list[Any]) -> None:
+    def extend(self, ops: list[Operation]) -> None:
         """Takes in ops of the graph, whether they are run or not: they bind others. What they request must exist."""
         if len(self.devices) == 1:                  # whatever requests this device may share it: no groups are needed
             ops = [op for op in ops if op.device and not self.devices.fitting(parts_of(op.device))]
@@ -49,27 +54,46 @@ class Placer:
         for op in ops:
             self.candidates(self.constraints.group(op), op)
 
-    def place(self, ops: list[Any]) -> Placement:
-        """A device for each op."""
+    def place(self, step: StepGraph) -> None:
+        """The pass: assigns a device to each node of a step."""
+        for op, device in self.chosen(step).items():
+            op.place = device
+
+    @property
+    def logs(self) -> bool:
+        """Whether decisions are logged."""
+        return self._log is not None
+
+    def chosen(self, step: StepGraph) -> Placement:
+        """A device for each node of a step. They are logged, if the session logs them."""
         if len(self.devices) == 1 and self._log is None:
-            return dict.fromkeys(ops, self.devices.host)
-        self.constraints.extend(ops)
+            return dict.fromkeys(step.ops, self.devices.host)
+        self.constraints.extend([op.origin for op in step.ops])
+        placed = self._choose(step)
+        if self._log is not None:
+            self._log_new(step.ops, placed)
+        return placed
+
+    def _choose(self, step: StepGraph) -> Placement:
         placed: Placement = {}
         free = []
-        for op in ops:
-            group = self.constraints.group(op)
+        for op in step.ops:
+            group = self.constraints.group(op.origin)
             if self._follows(op, group):
                 free.append(op)
             else:
                 placed[op] = self._decide(group, op)
         for op in reversed(free):
-            placed[op] = self._follow(op, self.constraints.group(op), placed)
-        if self._log is not None:
-            self._log_new(ops, placed)
+            placed[op] = self._follow(op, self.constraints.group(op.origin), placed)
         return placed
 
+    def device_of(self, op: Operation) -> Device:
+        """The device of a single operation, for reports and partial runs."""
+        group = self.constraints.group(op)
+        return group.device or self.candidates(group, op)[0]
+
     # -- one group -----------------------------------------------------------------------------------------------------
-    def candidates(self, group: Group, op: Any) -> tuple[Device, ...]:
+    def candidates(self, group: Group, op: AnyOp) -> tuple[Device, ...]:
         """The devices that a group may be on, best first; InvalidArgumentError if there is none."""
         found = tuple(d for d in self.devices.fitting(group.parts) if d.device_type in group.types)
         if not found and self.soft:
@@ -79,13 +103,14 @@ class Placer:
             raise self._nowhere(group, op)
         return found
 
-    def _decide(self, group: Group, op: Any) -> Device:
+    def _decide(self, group: Group, op: Node) -> Device:
         if group.device is None or group.device.device_type not in group.types:
             group.device = self.candidates(group, op)[0]
             group.reason = self._reason(group)
         return group.device
 
-    def _nowhere(self, group: Group, op: Any) -> errors.OpError:
+    def _nowhere(self, group: Group, op: AnyOp) -> errors.OpError:
+        op = op.origin or op
         asker = group.asker or op
         asked = name_of(group.parts)
         who = "" if asker is op else f" (with {asker.name}, which must share its device)"
@@ -105,21 +130,21 @@ class Placer:
         return errors.InvalidArgumentError(op.node_def, op, text)
 
     # -- ops that follow others ------------------------------------------------------------------------------------------
-    def _follows(self, op: Any, group: Group) -> bool:
+    def _follows(self, op: Node, group: Group) -> bool:
         return len(group.members) == 1 and group.asker is None and len(self.devices) > 1 and not op.opdef.stateful and (
             op.opdef in rules.algebra.metadata or not op.inputs and len(op.outputs) == 1 and op.opdef.foldable)
 
-    def _follow(self, op: Any, group: Group, placed: Placement) -> Device:
+    def _follow(self, op: Node, group: Group, placed: Placement) -> Device:
         candidates = self.candidates(group, op)
         if op.opdef in rules.algebra.metadata:
-            leader = op.inputs[0].op
-            device = placed.get(leader)
+            leader: Node | None = op.inputs[0].op
+            device = placed.get(op.inputs[0].op)
         else:
-            leaders = [c for c in op.outputs[0]._consumers if c in placed]
+            leaders = [c for c in op.outputs[0].users if c in placed]
             leader = leaders[0] if leaders else None
-            device = placed[leader] if leaders and len({placed[c] for c in leaders}) == 1 else None
-        if device is not None and device in candidates:
-            group.reason = ("follows", leader)
+            device = placed[leaders[0]] if len({placed[c] for c in leaders}) == 1 else None
+        if device is not None and device in candidates and leader is not None:
+            group.reason = ("follows", leader.origin)
             return device
         group.reason = self._reason(group)
         return candidates[0]
@@ -134,10 +159,11 @@ class Placer:
             return ("kernel", group.limiters[best], best)
         return ("default", None)
 
-    def why(self, op: Any) -> str:
+    def why(self, op: Operation) -> str:
         """Why an op is where it is, and which op forced it."""
         group = self.constraints.group(op)
-        kind, leader, *rest = group.reason or ("default", None)
+        reason: tuple[Any, ...] = group.reason or ("default", None)
+        kind, leader, *rest = reason
         shares = f"shares a device with {leader.name}, which " if leader is not None and leader is not op else ""
         if kind == "follows":
             return f"goes with {leader.name}: it only looks at shapes" if op.opdef in rules.algebra.metadata else \
@@ -153,25 +179,34 @@ class Placer:
             return shares + rest[0]
         return "nothing asks for another device: the best one"
 
-    def explain(self, ops: list[Any]) -> str:
+    def explain(self, ops: list[Operation]) -> str:
         """A line per op: name, type, device, reason."""
-        placed = self.place(ops)
-        return "".join(f"{line(op, placed[op])}  # {self.why(op)}\n" for op in ops)
+        placed = self.chosen(StepGraph(ops, [], [], []))
+        return "".join(f"{line(op, device)}  # {self.why(op.origin)}\n" for op, device in placed.items())
 
-    def _log_new(self, ops: list[Any], placed: Placement) -> None:
+    def _log_new(self, ops: list[Node], placed: Placement) -> None:
         new = [line(op, placed[op]) for op in ops]
         new = [text for text in new if text not in self._logged]
         self._logged.update(new)
-        if new:
+        if new and self._log is not None:
             self._log("".join(text + "\n" for text in new))
 
 
-def inside(ops: list[Any], devices: DeviceSet | None) -> Placement | None:
-    """Devices for the ops of a function's body; None where all memory is the host's."""
-    return Placer(devices, soft=True).place(ops) if devices is not None and devices.mixed else None
+def inside(devices: DeviceSet | None) -> Place | None:
+    """The pass that places the body of a function; None where all memory is the host's. What is known beforehand (its node is
+    no longer the placeholder that it was) is on the host."""
+    if devices is None or not devices.mixed:
+        return None
+
+    def place(step: StepGraph) -> None:
+        Placer(devices, soft=True).place(step)
+        for op in step.ops:
+            if op.opdef is not op.origin.opdef:
+                op.place = devices.host
+    return place
 
 
-def line(op: Any, device: Device) -> str:
+def line(op: AnyOp, device: Device) -> str:
     """A placement as TensorFlow logs it.
 
     >>> line(op, device)
@@ -186,12 +221,12 @@ def to_stderr(text: str) -> None:
     sys.stderr.flush()
 
 
-def _where(op: Any) -> str:
+def _where(op: Operation) -> str:
     """The line of the innermost device scope of an op."""
     scopes = op._device_assignments
     return f" ({scopes[0].filename}:{scopes[0].lineno})" if scopes else ""
 
 
-def _types_text(op: Any) -> str:
+def _types_text(op: Operation) -> str:
     names = [getattr(op.attrs[n], "name", "") for n, a in op.opdef.attrs.items() if a.kind == "type" and n in op.attrs]
     return f" of {', '.join(dict.fromkeys(n for n in names if n))}" if any(names) else ""
