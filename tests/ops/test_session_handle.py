@@ -46,7 +46,7 @@ def test_a_kept_value_does_not_change_with_its_variable(sess):
 def test_bad_handles(sess):
     h = sess.run(tf.get_session_handle(tf.constant(1)))
     p, x = tf.get_session_tensor(h.handle, tf.float32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has type int32, float32 was asked for"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has type int32, but float32 was requested"):
         sess.run(x, {p: h.handle})
     with pytest.raises(tf.errors.InvalidArgumentError, match="not in the session store"):
         sess.run(x, {p: "nobody;1;"})

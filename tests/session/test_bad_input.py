@@ -216,7 +216,7 @@ def test_tensors_of_two_graphs_are_told_apart_by_their_lines():
 def test_a_closed_session_says_so():
     with tf.Session() as sess:
         one = tf.constant(1.0)
-    with pytest.raises(RuntimeError, match="Attempted to use a closed Session. Make a new one"):
+    with pytest.raises(RuntimeError, match="Attempted to use a closed Session. Create a new one"):
         sess.run(one)
 
 

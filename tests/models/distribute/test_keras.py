@@ -205,5 +205,5 @@ def test_gradients_outside_of_replicas_are_refused(mirrored):
     with mirrored.scope():
         v = tf.Variable(1.0, name="v")
     for optimizer in (tf.keras.optimizers.SGD(0.1), tf1.train.GradientDescentOptimizer(0.1)):
-        with pytest.raises(RuntimeError, match="Variable 'v:0' of shape .* inside of the replicas alone"):
+        with pytest.raises(RuntimeError, match="Variable 'v:0' of shape .* only inside of the replicas"):
             optimizer.apply_gradients([(tf.constant(1.0), v)])

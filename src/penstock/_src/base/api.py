@@ -140,7 +140,7 @@ def _load(public: Public, name: str, module_name: str) -> Any:
     try:
         found = table[full]
     except KeyError:
-        raise AttributeError(f"{module_name}.{name} is not there yet: penstock._src.{source} is being loaded, or no longer "
+        raise AttributeError(f"{module_name}.{name} is not available: penstock._src.{source} is being loaded, or no longer "
                              f"exports it (then run `make public`)") from None
     if isinstance(found, Later):
         found = table[full] = found.get()

@@ -20,7 +20,7 @@ def split_address(address: str) -> tuple[str, int]:
     """("host", port) of an address; InvalidArgumentError without a port."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise errors.invalid(f"Could not interpret \"{address}\" as a host-port pair: the port is missing or no number.")
+        raise errors.invalid(f"Could not interpret \"{address}\" as a host-port pair: the port is missing or not a number.")
     return host.strip("[]"), int(port)
 
 

@@ -68,7 +68,7 @@ NOTHING: Actions = ()
 # -- errors ---------------------------------------------------------------------------------------------------------------
 def restarted(task: str) -> errors.OpError:
     """The error of a session whose task is not the one that it began with."""
-    return errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Make a new session.")
+    return errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Create a new session.")
 
 
 def lost(task: str, why: errors.OpError) -> errors.OpError:

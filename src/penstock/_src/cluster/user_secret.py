@@ -75,7 +75,7 @@ def _read(path: pathlib.Path) -> bytes:
         _check(path, os.fstat(file.fileno()), stat.S_IRWXG | stat.S_IRWXO)
         found = file.read(4096).strip()
     if not found:
-        raise errors.FailedPreconditionError(None, None, f"{path} is empty: remove it, and a new secret is made.")
+        raise errors.FailedPreconditionError(None, None, f"{path} is empty: remove it to have a new secret created.")
     return found
 
 
@@ -83,5 +83,5 @@ def _check(path: pathlib.Path, status: os.stat_result, forbidden: int) -> None:
     """FailedPreconditionError if others than this user may have written or, where that is forbidden, read a file."""
     if status.st_uid != os.getuid() or status.st_mode & forbidden:
         raise errors.FailedPreconditionError(
-            None, None, f"{path} is not this user's alone (owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}): "
+            None, None, f"{path} is accessible to other users (owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}): "
             "remove it, or set PENSTOCK_SECRET or PENSTOCK_SECRET_FILE.")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ _PREFIX = struct.Struct("<4sIQQ")
 _WHOLE, _BEGIN, _PIECE = b"PNS2", b"PNSb", b"PNSp"         # a message; one whose body comes in pieces; a piece
 _MOST_HEADER = 64 << 20
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_decode = json.JSONDecoder().scan_once
+_decode: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_once"]
 MOST = 16 << 30                     # bytes of one message
 _MOST_RANK = 254
 MOST_PARTS = 64                     # parts that the system takes in one call
@@ -98,7 +99,7 @@ def _described(header: dict[str, Any] | Head, values: Any, shared: Outgoing | No
                 small = value.nbytes <= _SMALL
                 if small or value.is_contiguous():
                     kinds.append(_KINDS.get((value.dtype, value.shape)) or _remembered(value))
-                    parts.append(value.numpy().tobytes() if small else memoryview(value.numpy()).cast("B"))
+                    parts.append(value.numpy().tobytes() if small else memoryview(value.numpy().data).cast("B"))
                     size += value.nbytes
                     continue
         kind, pieces = _pack(value)
@@ -141,7 +142,8 @@ class Pieces:
 
     def next(self) -> list[Any]:
         """The parts of the next piece; none when all have gone."""
-        room, taken = PIECE, []
+        taken: list[Any] = []
+        room = PIECE
         while self._parts and room and len(taken) < MOST_PARTS - 1:
             part = memoryview(self._parts[0])
             taken.append(part[:room])
@@ -175,7 +177,7 @@ class _Arriving:
                 made = torch.empty(kind.shape, dtype=kind.dtype)
                 self._values[i] = made
                 if kind.size:
-                    self._open.append((i, memoryview(made.reshape(-1).view(torch.uint8).numpy()), kind.size))
+                    self._open.append((i, made.reshape(-1).view(torch.uint8).numpy().data, kind.size))
             elif kind.size:
                 self._open.append((i, bytearray(), kind.size))
         self._at = 0
@@ -234,7 +236,7 @@ class Reader:
                     return made
                 continue
             if magic not in (_WHOLE, _BEGIN) or length > _MOST_HEADER or size > MOST:
-                raise errors.invalid(f"This is no message of penstock's, or it is too large: {length} and {size} bytes.")
+                raise errors.invalid(f"Not a penstock message, or too large: {length} and {size} bytes.")
             known, kinds, total = self._header(length)
             if total != size:
                 raise errors.invalid(f"A message announces {size} bytes, and its values have {total}.")
@@ -343,7 +345,7 @@ class Reader:
                 return torch.frombuffer(data, dtype=kind.dtype).reshape(kind.shape)
             made = torch.empty(kind.shape, dtype=kind.dtype)
             if size:
-                self.fill(memoryview(made.reshape(-1).view(torch.uint8).numpy()))
+                self.fill(made.reshape(-1).view(torch.uint8).numpy().data)
             return made
         if tag == "none":
             return None
@@ -378,7 +380,7 @@ def _pack(value: Any) -> tuple[Any, list[memoryview]]:
         raise errors.invalid(f"A value of type {type(value).__name__} cannot be sent to another process.")
     value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     data = value.reshape(-1).view(torch.uint8).numpy() if value.numel() else np.empty(0, np.uint8)
-    return ["tensor", _name(value.dtype), list(value.shape)], [memoryview(data)]
+    return ["tensor", _name(value.dtype), list(value.shape)], [data.data]
 
 
 def _name(dtype: torch.dtype) -> str:
@@ -423,7 +425,7 @@ _TYPES = {str(d.torch).removeprefix("torch."): d.torch for d in vars(dtypes).val
 
 def _strings(data: bytes, shape: list[int]) -> np.ndarray:
     count = math.prod(shape)
-    ends = np.cumsum(np.frombuffer(data, np.uint64, count).astype(object)) if count else []
+    ends: Any = np.cumsum(np.frombuffer(data, np.uint64, count).astype(object)) if count else []
     text = data[count * 8:]
     if (int(ends[-1]) if count else 0) != len(text):
         raise errors.invalid("The lengths of the strings in a message do not fit its size.")

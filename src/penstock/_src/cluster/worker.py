@@ -121,7 +121,7 @@ class Worker:
         found = self.sessions.get(name)
         if found is None:
             raise errors.AbortedError(None, None, f"Session {name} is not found on {self.peers.task}. "
-                                      "Possibly this task was restarted, or the session was reset: make a new session.")
+                                      "Possibly this task was restarted, or the session was reset: create a new session.")
         return found
 
     def _close(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Group:
     def _all_reduce_encoded(self, rank: int, instance: Any, x: torch.Tensor, merge: str, final: str, how: str,
                             limit: Limit | None, about: str, codec: Codec) -> torch.Tensor:
         if merge != "Add":
-            raise errors.invalid(f"Encoded data can be added, and nothing else: {about} has the merge op {merge}.")
+            raise errors.invalid(f"Encoded data can only be added: {about} has the merge op {merge}.")
         flat = x.detach().reshape(-1)
         parts = codec.encode(flat)
         if getattr(codec, "linear", False):

@@ -40,7 +40,7 @@ def merge_op(name: str, dtype: torch.dtype) -> Merge:
     """
     found = MERGES.get(name)
     if found is None:
-        raise errors.invalid(f"{name!r} is no way to merge: {', '.join(MERGES)}.")
+        raise errors.invalid(f"{name!r} is not a merge op: {', '.join(MERGES)}.")
     if name in ("Min", "Max") and dtype in _UNORDERED:
         raise errors.invalid(f"Numbers of type {dtype} have no order, so that {name} cannot merge them.")
     wide = _WIDER.get(dtype)
@@ -71,7 +71,7 @@ def finish(name: str, total: torch.Tensor, members: int) -> torch.Tensor:
     if name == "Id":
         return total
     if name != "Div":
-        raise errors.invalid(f"{name!r} is no final op: Id or Div.")
+        raise errors.invalid(f"{name!r} is not a final op: use Id or Div.")
     if total.is_floating_point() or total.is_complex():
         return total.div_(members)
     wide = _WIDER.get(total.dtype)

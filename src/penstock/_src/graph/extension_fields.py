@@ -6,7 +6,7 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
@@ -46,14 +46,17 @@ class _NoDefault:
         return "NO_DEFAULT"
 
 
-class Field(NamedTuple):
-    """A field: its name, the annotated type, and a default."""
-
+class _Field(NamedTuple):
     name: str
     value_type: Any
     default: Any
 
-    NO_DEFAULT = _NoDefault()
+
+class Field(_Field):
+    """A field: its name, the annotated type, and a default."""
+
+    __slots__ = ()
+    NO_DEFAULT: ClassVar[_NoDefault] = _NoDefault()
 
 
 def _own_fields(cls: type, resolve: bool) -> tuple[Field, ...]:
@@ -69,10 +72,14 @@ def _without_metadata(hint: Any) -> Any:
     return typing.get_type_hints(type("_", (), {"__annotations__": {"hint": hint}}))["hint"]
 
 
-@functools.lru_cache(maxsize=1024)
-def fields_of(cls: type, resolve: bool = True) -> list[Field]:
+def fields_of(cls: Any, resolve: bool = True) -> list[Field]:
     """The fields of a class, those of its bases first. NameError if one names a class that is not defined yet; without
     `resolve`, such a field has the name instead of the class."""
+    return _fields_of(cls, resolve)
+
+
+@functools.lru_cache(maxsize=1024)
+def _fields_of(cls: Any, resolve: bool) -> list[Field]:
     found: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
         if base.__dict__.get("_tf_extension_type_do_not_transform_this_class"):
@@ -91,7 +98,7 @@ def check_annotation(hint: Any, where: str) -> None:
     if isinstance(hint, type) and origin is None and (issubclass(hint, (Tensor, CompositeTensor, TypeSpec)) or
                                                       hasattr(hint, "_type_spec") or hint in (Mapping, tuple, dict)):
         if hint in (Mapping, tuple, dict):
-            raise TypeError(f"{where}: Unsupported type annotation {hint}: say what it holds.")
+            raise TypeError(f"{where}: Unsupported type annotation {hint}: specify the types of its elements.")
         return
     if origin is tuple and args:
         if Ellipsis in args and (len(args) != 2 or args[1] is not Ellipsis):
@@ -192,7 +199,7 @@ def _specified(value: Any, hint: TypeSpec, path: tuple, spec: bool) -> Any:
     elif isinstance(value, list) or not isinstance(value, CompositeTensor):
         if not (isinstance(value, CompositeTensor) or hasattr(type(value), "_type_spec")) and \
                 getattr(hint, "ragged_rank", None) is not None:
-            value = _tensor(value, hint.dtype, path)
+            value = _tensor(value, getattr(hint, "dtype", None), path)
     if not hint.is_compatible_with(value):
         raise TypeError(f"{_name(path)}: expected a value compatible with {hint}, got {value!r}")
     return value

@@ -26,7 +26,7 @@ class TypeSpec:
     @property
     def value_type(self) -> Any:
         """The class of the values."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which values it is for.")
+        raise NotImplementedError(f"{type(self).__name__} does not define value_type.")
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a value (or all values of a spec) could be of this type."""

@@ -114,4 +114,4 @@ def read_events(path: Any) -> Iterator[Any]:
         try:
             yield event_class().FromString(record)
         except DecodeError:
-            raise errors.DataLossError(None, None, f"{paths.as_text(path)}: a record is no Event") from None
+            raise errors.DataLossError(None, None, f"{paths.as_text(path)}: a record is not an Event") from None

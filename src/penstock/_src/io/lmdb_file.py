@@ -44,7 +44,7 @@ class _Database:
         self._left = size // self._page_size + 1           # pages that a walk may still meet
 
     def _damaged(self, what: str) -> errors.OpError:
-        return errors.DataLossError(None, None, f"{self._path} is no LMDB database that can be read: {what}")
+        return errors.DataLossError(None, None, f"{self._path} is not a readable LMDB database: {what}")
 
     def _bytes(self, at: int, count: int) -> bytes:
         """Some bytes of the file; the file may end before the last page does."""

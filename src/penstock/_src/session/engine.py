@@ -15,7 +15,7 @@ from penstock._src.graph.node import Tensor
 
 def closed() -> RuntimeError:
     """The error of using a session after its end."""
-    return RuntimeError("Attempted to use a closed Session. Make a new one; `with tf.Session() as sess:` "
+    return RuntimeError("Attempted to use a closed Session. Create a new one; `with tf.Session() as sess:` "
                         "closes its own at the end.")
 
 

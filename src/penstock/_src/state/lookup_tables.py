@@ -65,7 +65,7 @@ class TableInitializerBase(Trackable):
 
     def initialize(self, table: Any) -> Any:
         """An op that fills `table`."""
-        raise NotImplementedError(f"{type(self).__name__} has to say how it fills a table: define initialize(table)")
+        raise NotImplementedError(f"{type(self).__name__} must define initialize(table)")
 
     def _check(self, table: Any) -> None:
         if self.key_dtype.base_dtype != table.key_dtype:
@@ -220,7 +220,7 @@ class LookupInterface(Trackable):
         return _like_keys(keys, self._find(flat, name))
 
     def _find(self, keys: Tensor, name: str | None) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has to say how it finds values: define lookup(keys)")
+        raise NotImplementedError(f"{type(self).__name__} must define lookup(keys)")
 
     def __getitem__(self, keys: Any) -> Any:
         return self.lookup(keys)
@@ -265,7 +265,7 @@ class InitializableLookupTableBase(LookupInterface):
             self._init_op = self._initialize()
 
     def _create_resource(self) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has to make a table: define _create_resource()")
+        raise NotImplementedError(f"{type(self).__name__} must define _create_resource()")
 
     def _initialize(self) -> Any:
         return self._initializer.initialize(self)
@@ -361,7 +361,7 @@ class _MutableTable(LookupInterface):
             add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _saveable(self, f"{self.resource_handle.op.name}_table"))
 
     def _create_resource(self) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has to make a table: define _create_resource()")
+        raise NotImplementedError(f"{type(self).__name__} must define _create_resource()")
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {"table": lambda name=None: _saveable(self, name or f"{self.resource_handle.op.name}_table")}

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         print(machines.dump(calibrate.measure()), end="")
         return 0
     if args.kind is None:
-        raise ValueError("say what to simulate: run, sweep, servers, paper, beyond, compare or chaos; --help explains them.")
+        raise ValueError("choose what to simulate: run, sweep, servers, paper, beyond, compare or chaos; --help explains them.")
     return {"run": _run, "sweep": _sweep, "servers": _servers, "paper": _paper, "beyond": _beyond, "compare": _compare,
             "chaos": _chaos}[args.kind](args)
 
@@ -109,7 +109,7 @@ def _of_file(path: str) -> Callable[[Case], Program]:
     """The function `model` of a Python file."""
     spec = importlib.util.spec_from_file_location("simulated_program", path)
     if spec is None or spec.loader is None:
-        raise errors.invalid(f"{path} is no Python file.")
+        raise errors.invalid(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(pathlib.Path(path).parent))
     spec.loader.exec_module(module)

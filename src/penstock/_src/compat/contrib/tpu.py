@@ -98,7 +98,7 @@ class TPUEstimator(Estimator):
                  predict_batch_size: int | None = None, batch_axis: Any = None, eval_on_tpu: bool = True,
                  export_to_tpu: bool = True, export_to_cpu: bool = True, warm_start_from: Any = None, **others: Any):
         if use_tpu:
-            raise ValueError("There are no TPUs here: make the TPUEstimator with use_tpu=False")
+            raise ValueError("There are no TPUs here: create the TPUEstimator with use_tpu=False")
         if params is not None and "batch_size" in params:
             raise ValueError("params must not contain batch_size: pass train_batch_size, eval_batch_size or predict_batch_size")
         self._batch_sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size or train_batch_size,

@@ -315,8 +315,8 @@ def _served(stage: Any, spec: Any, processing_mode: Any, service: Any, job_name:
     if job_name is not None and (not isinstance(job_name, str) or not job_name):
         raise ValueError(f"`job_name` must be a string that is not empty, got {job_name!r}")
     if consumers != (None, None):
-        raise errors.UnimplementedError(None, None, "Consumers that read by turns (consumer_index, num_consumers) are not "
-                                        "available; consumers of one job_name share its elements as they come.")
+        raise errors.UnimplementedError(None, None, "Coordinated reads (consumer_index, num_consumers) are not "
+                                        "available; consumers of one job_name share its elements.")
     job = _Job(stage, spec, f"grpc://{service.partition('://')[2]}", _policy(processing_mode), job_name)
     flat = [tf.TensorSpec(s, t) for s, t in zip(structure.flat_shapes(spec), structure.flat_types(spec))]
     dataset = tf.data.Dataset.from_generator(lambda: (tuple(e) for e in job.elements()), tuple(s.dtype for s in flat),

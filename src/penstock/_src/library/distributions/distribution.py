@@ -57,7 +57,7 @@ class Parameter:
         return self if obj is None else obj._values[self.name]
 
     def __set__(self, obj: Any, value: Any) -> None:
-        raise AttributeError(f"{self.name} of a distribution cannot be changed; make another with copy()")
+        raise AttributeError(f"{self.name} of a distribution cannot be changed; create another with copy()")
 
 
 def _signature(cls: type) -> inspect.Signature:

@@ -26,7 +26,7 @@ def _is_blockwise(sizes: list[Dimension], x: Any, axis: int) -> bool:
     alike = all(g == given[0] for g in given)
     if all(s is None for s in own):
         if len(given) > 1 and alike:
-            raise ValueError("Parsing of the input structure is ambiguous: the sizes of the blocks are not known. Give one "
+            raise ValueError("Parsing of the input structure is ambiguous: the sizes of the blocks are not known. Pass one "
                              "tensor, or a list of tensors.")
         return len(given) > 1
     if all(s is None or s == g for s, g in zip(own, given, strict=True)):

@@ -396,7 +396,7 @@ def _uniform_counts(length: Any, nvals: Any, nrows: Any, validate: bool) -> tupl
                              "nrows must be specified if uniform_row_length is zero.")
         if size is not None and values is not None:
             if values % size and validate:
-                raise ValueError(f"{m}: {values} values do not make rows of {size}.")
+                raise ValueError(f"{m}: {values} values cannot be divided into rows of {size}.")
             nrows = tf.constant(values // size, length.dtype)
         else:
             nrows = tf.math.floordiv(nvals, tf.maximum(length, tf.constant(1, length.dtype)))

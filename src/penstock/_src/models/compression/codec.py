@@ -89,7 +89,7 @@ def flat(x: Any) -> Any:
 def static_size(shape: Any) -> int:
     """The number of elements of a shape that is known."""
     if shape.rank is None or None in shape.as_list():
-        raise ValueError(f"A gradient of shape {shape} cannot be compressed: make the variable with a shape that is known.")
+        raise ValueError(f"A gradient of shape {shape} cannot be compressed: create the variable with a known shape.")
     return math.prod(shape.as_list())
 
 

@@ -40,7 +40,7 @@ class Compressor:
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be at least 0 and less than 1, got {momentum}")
         if momentum and not self.error_feedback:
-            raise ValueError("momentum is for codecs that leave something out, with error feedback; not for "
+            raise ValueError("momentum is for lossy codecs with error feedback; not for "
                              f"{self.codec!r} with error_feedback={error_feedback}.")
         self._watch, self._kept = watch, {}
 

@@ -23,11 +23,11 @@ class ClusterResolver:
 
     def cluster_spec(self) -> ClusterSpec:
         """The cluster as it is now."""
-        raise NotImplementedError(f"{type(self).__name__} must say what the cluster is: cluster_spec.")
+        raise NotImplementedError(f"{type(self).__name__} must implement cluster_spec.")
 
     def master(self, task_type: Any = None, task_id: Any = None, rpc_layer: Any = None) -> str:
         """The target of sessions with a task; empty without a cluster."""
-        raise NotImplementedError(f"{type(self).__name__} must say what sessions connect to: master.")
+        raise NotImplementedError(f"{type(self).__name__} must implement master.")
 
     def num_accelerators(self, task_type: Any = None, task_id: Any = None, config_proto: Any = None) -> dict[str, int]:
         """How many accelerators of each kind this process has."""

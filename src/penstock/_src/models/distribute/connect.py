@@ -154,7 +154,7 @@ class Connection:
             return self.on_worker(value, channel, parts_of(where.name)[2] or 0)
         if type(value) is not PerWorker:
             return value
-        raise errors.invalid("A value that each worker has for itself (of a per-worker dataset, or the worker's number) "
+        raise errors.invalid("A per-worker value (of a per-worker dataset, or the worker's number) "
                              "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
 
     def made(self, opdef: OpDef, attrs: dict[str, Any], where: Any, channel: Channel) -> EagerTensor:

@@ -111,7 +111,7 @@ class CrossDeviceOps:
 
     def reduce_implementation(self, reduce_op: Any, per_replica_value: Any, destinations: Any) -> Any:
         """How one value is reduced."""
-        raise NotImplementedError(f"{type(self).__name__} must say how values are reduced: reduce_implementation.")
+        raise NotImplementedError(f"{type(self).__name__} must implement reduce_implementation.")
 
     def batch_reduce_implementation(self, reduce_op: Any, value_destination_pairs: Any) -> list:
         """How many values are reduced: in sequence, if a subclass does not know better."""

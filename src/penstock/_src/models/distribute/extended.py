@@ -75,12 +75,12 @@ class StrategyExtended:
     @property
     def worker_devices(self) -> tuple:
         """The devices of this process that run replicas."""
-        raise NotImplementedError(f"{type(self).__name__} must say where its replicas run: worker_devices.")
+        raise NotImplementedError(f"{type(self).__name__} must implement worker_devices.")
 
     @property
     def parameter_devices(self) -> tuple:
         """The devices that variables are on."""
-        raise NotImplementedError(f"{type(self).__name__} must say where its variables are: parameter_devices.")
+        raise NotImplementedError(f"{type(self).__name__} must implement parameter_devices.")
 
     @property
     def _num_replicas_in_sync(self) -> int:
@@ -124,7 +124,7 @@ class StrategyExtended:
         return False
 
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must say how it makes variables: _create_variable.")
+        raise NotImplementedError(f"{type(self).__name__} must implement _create_variable.")
 
     def variable_created_in_scope(self, v: Any) -> bool:
         """Whether a variable was created under this strategy."""
@@ -147,7 +147,7 @@ class StrategyExtended:
 
     def read_var(self, v: Any) -> Any:
         """The value of a variable, across replicas."""
-        raise NotImplementedError(f"{type(self).__name__} must say how variables are read: read_var.")
+        raise NotImplementedError(f"{type(self).__name__} must implement read_var.")
 
     def value_container(self, value: Any) -> Any:
         """The variable that a copy belongs to; anything else is itself."""
@@ -162,7 +162,7 @@ class StrategyExtended:
             return self._call_for_each_replica(fn, args, kwargs or {})
 
     def _call_for_each_replica(self, fn: Any, args: Any, kwargs: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must say how replicas run: _call_for_each_replica.")
+        raise NotImplementedError(f"{type(self).__name__} must implement _call_for_each_replica.")
 
     def _local_results(self, value: Any) -> tuple:
         return local_values(value)
@@ -181,7 +181,7 @@ class StrategyExtended:
         return self._batch_reduce_to(ReduceOp.of(reduce_op), list(value_destination_pairs))
 
     def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must say how values are reduced: _reduce_to.")
+        raise NotImplementedError(f"{type(self).__name__} must implement _reduce_to.")
 
     def _batch_reduce_to(self, reduce_op: Any, value_destination_pairs: Any) -> Any:
         return [self._reduce_to(reduce_op, value, destinations=d) for value, d in value_destination_pairs]
@@ -204,7 +204,7 @@ class StrategyExtended:
         return self._broadcast_to(tensor, destinations)
 
     def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} must say how values are copied: _broadcast_to.")
+        raise NotImplementedError(f"{type(self).__name__} must implement _broadcast_to.")
 
     # -- updates ------------------------------------------------------------------------------------------------------
     def update(self, var: Any, fn: Any, args: Any = (), kwargs: Any = None, group: bool = True) -> Any:

@@ -44,7 +44,7 @@ class Place:
             jobs = [j for j in (*_CHIEFS, "worker") if j in cluster.jobs]
             self.tasks = [(j, i) for j in jobs for i in cluster.task_indices(j)]
             if (job, index) not in self.tasks:
-                raise errors.invalid(f"TF_CONFIG declares that this is {job} {index}, which is no worker of the cluster: "
+                raise errors.invalid(f"TF_CONFIG declares that this is {job} {index}, which is not a worker of the cluster: "
                                      f"{', '.join(f'{j} {i}' for j, i in self.tasks) or 'it has none'}.")
         self.count, self.rank = len(self.tasks), self.tasks.index((job, index))
         self.cluster = ClusterSpec({j: {i: cluster.task_address(j, i) for k, i in self.tasks if k == j}

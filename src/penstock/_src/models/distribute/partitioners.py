@@ -19,7 +19,7 @@ class Partitioner:
     """Base of the partitioners: called with shape, dtype and axis, returns the number of shards along each axis."""
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:
-        raise NotImplementedError(f"{type(self).__name__} must say how variables are cut: __call__.")
+        raise NotImplementedError(f"{type(self).__name__} must implement __call__.")
 
 
 @export(_NAMES + "FixedShardsPartitioner")

@@ -477,7 +477,7 @@ def _signatures(outputs: dict[str, Any], receiver: Any) -> dict[str, Any]:
             try:
                 made[key if prefix is None else f"{prefix}:{key}"] = output.as_signature_def(tensors)
             except ValueError as e:
-                tf.logging.info("Signature %r is left out of the export: %s", key, e)
+                tf.logging.info("Signature %r is not exported: %s", key, e)
     if outputs and not made:
         raise ValueError("No signature could be made: the receiver's tensors fit none of the export_outputs. Use a "
                          "PredictOutput, or a receiver with one string tensor.")

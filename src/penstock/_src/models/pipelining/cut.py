@@ -77,7 +77,7 @@ def _chain(layers: list) -> Callable[[list, Any], list]:
 
 def _unmasked(x: Any, layer: Any) -> Any:
     if getattr(x, "_keras_mask", None) is not None:
-        raise ValueError(f"A mask cannot cross stages: {layer.name!r} gives one. Put the layers that use it into its stage.")
+        raise ValueError(f"A mask cannot cross stages: {layer.name!r} returns one. Put the layers that use it into its stage.")
     return x
 
 

@@ -44,7 +44,7 @@ def pipelined_gradients(stages: Sequence[Callable], loss_fn: Callable, inputs: A
                            "tf.distribute.experimental.PipelineModel.")
     if len(stages) != len(devices) or variables is not None and len(variables) != len(stages):
         raise ValueError(f"There are {len(stages)} stages, {len(devices)} devices and {len(variables or stages)} lists of "
-                         "variables: give one device, and one list if any, for each stage.")
+                         "variables: pass one device for each stage, and one list of variables for each stage if any.")
     plan = schedules.schedule(schedule, len(stages), micro_batches)
     with name_scope("pipeline"):
         build = _Pipeline(stages, loss_fn, devices, _split(inputs, micro_batches), _split(targets, micro_batches))

@@ -51,7 +51,7 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_sta
         if initial_state is not None:
             state = initial_state
         elif not dtype:
-            raise ValueError("If there is no initial_state, you must give a dtype.")
+            raise ValueError("If there is no initial_state, dtype is required.")
         else:
             state = steps.first_state(cell, batch_size, dtype)
         outputs, state = _loop(cell, nest.pack_sequence_as(inputs, flat), state, parallel_iterations or 32, swap_memory,

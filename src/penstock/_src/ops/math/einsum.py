@@ -233,7 +233,7 @@ def _summed(tensors: list[Tensor], sources: list[str], there: str) -> Tensor:
 def _repeated(partial: Tensor, there: str, unique: str, x: Tensor, text: str) -> Tensor:
     """`partial` broadcast over the labels of `unique` that it does not have."""
     if "..." in unique:
-        raise LookupError("the gradient of an Einsum that sums an axis of a tensor with an ellipsis alone is not known")
+        raise LookupError("the gradient of an Einsum that sums an axis of a tensor with only an ellipsis is not known")
     shape = get("Shape")(x)
     sizes = [shape[text.index(c)] for c in unique]
     one = convert(1, shape.dtype.base_dtype)

@@ -132,7 +132,7 @@ def _max(x: torch.Tensor, p: _Plan) -> torch.Tensor:
 def _as_double(x: torch.Tensor) -> torch.Tensor:
     """Integers for the pooling kernels of accelerators, which take floats alone."""
     if x.dtype is torch.int64:
-        raise _unsupported("Pooling of int64 runs on the CPU alone.")
+        raise _unsupported("Pooling of int64 runs only on the CPU.")
     return x.double()
 
 

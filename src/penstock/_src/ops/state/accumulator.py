@@ -34,7 +34,7 @@ def _maker(name: str, handle: str, kind: type[Accumulator]) -> OpDef:
                        lambda n: kind(n, dtype, shape.static_dims, reduction_type, container))
         if type(found) is not kind or found.dtype != dtype:
             raise errors.invalid(f"Shared accumulator '{found.name}' is a {found.kind} of {found.dtype.name}, but a "
-                                 f"{kind.kind} of {dtype.name} was asked for")
+                                 f"{kind.kind} of {dtype.name} was requested")
         return found
     return made
 

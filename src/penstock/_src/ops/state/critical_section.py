@@ -135,7 +135,7 @@ class CriticalSection:
     def __init__(self, name: str | None = None, shared_name: str | None = None, critical_section_def: Any = None,
                  import_scope: str | None = None):
         if critical_section_def is not None:
-            raise NotImplementedError("A CriticalSection cannot be made from a message: make it by name.")
+            raise NotImplementedError("A CriticalSection cannot be created from a message: create it by name.")
         with name_scope(name, "CriticalSection", []) as scope, init_scope():
             container = "" if context.executing_eagerly() else context.current_graph()._stacks.container or ""
             self._handle = mutex(shared_name=scope if shared_name is None else shared_name, container=container, name=scope)

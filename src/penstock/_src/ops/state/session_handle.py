@@ -80,7 +80,7 @@ def _get_handle_v2_kernel(value, *, T, ctx, node):
 def _get_tensor_kernel(handle, *, dtype, ctx, node):
     kept = _kept(ctx, handle, node)
     if kept.dtype != dtype:
-        raise errors.invalid(f"The tensor with handle '{kept.name}' has type {kept.dtype.name}, {dtype.name} was asked for.")
+        raise errors.invalid(f"The tensor of handle '{kept.name}' has type {kept.dtype.name}, but {dtype.name} was requested.")
     return kept.value
 
 

@@ -394,7 +394,7 @@ def _parse_tensor_kernel(serialized, *, out_type):
     try:
         array, found = decode(proto)
     except (TypeError, ValueError) as e:
-        raise errors.invalid(f"Could not make a tensor of the parsed TensorProto: {e}") from None
+        raise errors.invalid(f"Could not convert the parsed TensorProto to a tensor: {e}") from None
     if found != out_type:
         raise errors.invalid(f"Type mismatch between parsed tensor ({found.name}) and dtype ({out_type.name})")
     return bridge.to_torch(array, out_type)

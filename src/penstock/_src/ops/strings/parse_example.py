@@ -326,7 +326,7 @@ def _parse_single_kernel(serialized, dense_defaults, *, sparse_keys, dense_keys,
 def _parse_single_rows(serialized, dense_defaults, *, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes):
     lists, dense, request = _wanted_once(sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes, dense_defaults)
     if lists or any(feature.varies for feature in dense):
-        raise errors.UnimplementedError(None, None, "Rows of different sizes are no column")
+        raise errors.UnimplementedError(None, None, "Rows of a column have different sizes")
     values = request.values(serialized.tolist())
     return [], [], [], [fixed(request, feature, v, default, len(serialized), _required(None))
                         for feature, default, v in zip(dense, dense_defaults, values, strict=True)]

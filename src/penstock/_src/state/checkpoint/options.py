@@ -127,7 +127,7 @@ class CheckpointView:
                     matched[child] = ours[name]
                     todo.append((child, ours[name]))
                 elif known is not ours[name]:
-                    raise ValueError(f"Object graph contains inconsistent nodes: {name!r} stands for several objects.")
+                    raise ValueError(f"Object graph contains inconsistent nodes: {name!r} refers to several objects.")
         return matched
 
     def diff(self, obj: Any) -> tuple[list, list, dict]:

@@ -63,7 +63,7 @@ def _count(partitioner: Any, dim: int) -> int:
         return 1
     parts = partitioner(shape=TensorShape([_MANY, dim]), dtype=dtypes.float32)
     if any(p != 1 for p in parts[1:]):
-        raise ValueError(f"An embedding variable can be cut along its keys alone, the partitioner returned {list(parts)}")
+        raise ValueError(f"An embedding variable can only be partitioned along its keys; partitioner returned {list(parts)}")
     return int(parts[0])
 
 

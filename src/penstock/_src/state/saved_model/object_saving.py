@@ -103,8 +103,8 @@ def _signature(function: Any, key: str) -> ConcreteFunction:
             function = function.get_concrete_function()
     if not isinstance(function, ConcreteFunction):
         raise ValueError(f"Expected a TensorFlow function to generate a signature for, but got {function}. Only `tf.functions` "
-                         "with an input signature or concrete functions can be used as a signature: say `input_signature=`, or "
-                         "give `fn.get_concrete_function(...)`.")
+                         "with an input signature or concrete functions can be used as a signature: pass `input_signature=` "
+                         "or `fn.get_concrete_function(...)`.")
     arguments = _argument_names(function)
 
     def body(**kwargs: Any) -> Any:

@@ -110,4 +110,4 @@ def _check_node(node: Any) -> None:
         return
     raise errors.PermissionDeniedError(
         None, None, f"The SavedModel's {node.name} ({node.op}) {what}, which restricted=True refuses. Load it without, if you "
-        "trust who made it.")
+        "trust its author.")

@@ -86,7 +86,7 @@ class _Recoverable(_Wrapped):
             try:
                 return self._sess_creator.create_session()
             except LOST as e:
-                tf_logging.info("A task was lost while a session was made; it is made again: %s", e)
+                tf_logging.info("A task was lost while a session was created; retrying: %s", e)
                 time.sleep(recovery.failed())
 
     def _check_stop(self) -> bool:
@@ -100,7 +100,7 @@ class _Recoverable(_Wrapped):
             return True
 
     def _lose(self, error: Exception) -> None:
-        tf_logging.info("A task was lost; the session is closed and a new one is made: %s", error)
+        tf_logging.info("A task was lost; the session is closed and a new one is created: %s", error)
         self.close()
 
     def _retried(self, call: Callable[[Any], Any]) -> Any:

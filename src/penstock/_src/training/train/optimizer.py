@@ -387,7 +387,7 @@ def replica_of_strategy(var_list: list) -> Any:
     for v in var_list:
         if getattr(v, "_own_saveable", False):
             raise RuntimeError(f"Variable '{v.name}' of shape {v.shape} was made under {v._distribute_strategy}: gradients can "
-                               "be applied to it inside of the replicas alone, in a function that `strategy.run` calls.")
+                               "be applied to it only inside of the replicas, in a function that `strategy.run` calls.")
     return None
 
 

@@ -302,7 +302,7 @@ def _affine_scale(shift: Any, multiplier: Any, diag: Any, tril: Any, factor: Any
                                             if tf.is_tensor(multiplier) and multiplier.shape.ndims else diag + multiplier,
                                             is_non_singular=True)
     if shift is None:
-        raise ValueError("scale_identity_multiplier needs a shift, which says the number of dimensions")
+        raise ValueError("scale_identity_multiplier needs a shift, from which it takes the number of dimensions")
     rows = tf.convert_to_tensor(shift).shape.as_list()[-1]
     return tf.linalg.LinearOperatorScaledIdentity(rows, tf.convert_to_tensor(multiplier), is_non_singular=True)
 

@@ -14,8 +14,8 @@ def _column(function: Any) -> Any:
 
 def _only_sum(combiner: str, name: str) -> None:
     if combiner != "sum":
-        raise ValueError(f"combiner={combiner!r} of the column {name!r}: a sparse column has no combiner of its own here. Give "
-                         "it to embedding_column, or give sparse_combiner to the linear model.")
+        raise ValueError(f"combiner={combiner!r} of the column {name!r}: sparse columns have no combiner. Pass it to "
+                         "embedding_column, or pass sparse_combiner to the linear model.")
 
 
 @_column

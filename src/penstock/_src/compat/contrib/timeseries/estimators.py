@@ -97,7 +97,7 @@ class ARRegressor(TimeSeriesRegressor):
                  anomaly_prior_probability: Any = None, anomaly_distribution: Any = None, optimizer: Any = None,
                  model_dir: str | None = None, config: Any = None):
         if anomaly_prior_probability is not None or anomaly_distribution is not None:
-            raise NotImplementedError("ARRegressor without a mixture of anomalies is what there is: leave "
+            raise NotImplementedError("ARRegressor does not support a mixture of anomalies: leave "
                                       "anomaly_prior_probability and anomaly_distribution out")
         model = ARModel(periodicities, input_window_size, output_window_size, num_features, num_time_buckets, loss,
                         exogenous_feature_columns, hidden_layer_sizes)
@@ -136,7 +136,7 @@ class StructuralEnsembleRegressor(StateSpaceRegressor):
                  dtype: Any = tf.float64, anomaly_prior_probability: Any = None, optimizer: Any = None,
                  model_dir: str | None = None, config: Any = None, head_type: Any = None):
         if anomaly_prior_probability is not None:
-            raise NotImplementedError("Anomalies are told by exogenous features: leave anomaly_prior_probability out")
+            raise NotImplementedError("Anomalies are specified by exogenous features: leave anomaly_prior_probability out")
         model = StructuralEnsemble(periodicities, num_features, cycle_num_latent_values, moving_average_order,
                                    autoregressive_order, exogenous_feature_columns, exogenous_update_condition, dtype)
         super().__init__(model, None, optimizer, model_dir, config)

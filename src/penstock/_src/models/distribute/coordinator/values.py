@@ -104,7 +104,7 @@ class PerWorkerTensor(EagerTensor):
 
     def numpy(self) -> Any:
         """Not outside of workers."""
-        raise ValueError("Each worker has another value here: use it in functions that ClusterCoordinator.schedule runs.")
+        raise ValueError("Each worker has a different value here: use it in functions that ClusterCoordinator.schedule runs.")
 
 
 _index = PerWorkerTensor(lambda channel, i: _scalar(i), dtypes.int64)

@@ -134,7 +134,8 @@ class Worker:
         if closure.tries >= _TRIES:
             self._queue.fail(closure, error)
             return
-        tf_logging.info("%s was lost in %s, which another worker gets: %s", self.task, closure.name, error.message)
+        tf_logging.info("%s was lost while it ran %s, which is rescheduled on another worker: %s", self.task, closure.name,
+                        error.message)
         self._queue.give_back(closure)
 
     def _lost(self, seconds: float) -> list[str]:

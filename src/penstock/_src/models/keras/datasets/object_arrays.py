@@ -18,7 +18,7 @@ class Plain(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self._allowed:
-            raise ValueError(f"The file wants to make a {module}.{name}; only arrays of lists of numbers are read.")
+            raise ValueError(f"The file would create a {module}.{name}; only arrays of lists of numbers are read.")
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 

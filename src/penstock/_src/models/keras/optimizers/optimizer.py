@@ -369,8 +369,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         """How a gradient changes a variable; a subclass in Keras 3's style has `update_step` for it."""
         step = getattr(self, "update_step", None)
         if step is None:
-            raise NotImplementedError(f"{type(self).__name__} must say how a gradient changes a variable: "
-                                      "_resource_apply_dense, or update_step.")
+            raise NotImplementedError(f"{type(self).__name__} must implement _resource_apply_dense or update_step.")
         return step(grad, handle, self._coefficients(handle, apply_state)["lr_t"])
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any, **kwargs: Any) -> Any:

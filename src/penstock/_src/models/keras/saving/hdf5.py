@@ -229,7 +229,7 @@ def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
     """Reads a model; compiled as it was, if it was."""
     with _read(path) as f:
         if "model_config" not in f.attrs:
-            raise ValueError(f"No model found in config file: {path} has weights alone. Use `load_weights`.")
+            raise ValueError(f"No model found in config file: {path} has only weights. Use `load_weights`.")
         config = json.loads(_text(f.attrs["model_config"]))
         if _text(f.attrs.get("keras_version", "")).startswith("3"):
             config = keras3.translated(config, custom_objects)

@@ -49,7 +49,7 @@ def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any =
     except (UnicodeEncodeError, binascii.Error):
         raise ValueError("The code of a Lambda layer cannot be read.") from None
     if not _flags["unsafe"] and hashlib.sha256(raw).digest() not in _own:
-        raise ValueError("Refusing to load a Lambda layer: it brings Python code that this program did not write, and running "
+        raise ValueError("Refusing to load a Lambda layer: it contains Python code from outside of this program, and running "
                          "it is as dangerous as running a stranger's script. If you trust its source, call "
                          "`tf.keras.config.enable_unsafe_deserialization()` first, or pass the function in `custom_objects`.")
     found = marshal.loads(raw)
