@@ -37,9 +37,10 @@ def _mapping_items(x: Mapping) -> list[tuple[Any, Any]]:
 def _build_mapping(like: Mapping, children: list) -> Mapping:
     new = dict(zip(sorted(like), children, strict=True))
     pairs = [(key, new[key]) for key in like]
-    kind = like.__class__                              # the class of the dictionary inside, where a wrapper represents one
+    kind: Any = like.__class__                         # the class of the dictionary inside, where a wrapper represents one
     made = kind(like.default_factory, pairs) if isinstance(like, collections.defaultdict) else kind(pairs)
-    return made if kind is type(like) else type(like)(made)
+    outer: Any = type(like)
+    return made if kind is outer else outer(made)
 
 
 def _attribute_items(x) -> list[tuple[str, Any]]:
@@ -67,8 +68,7 @@ _COMPOSITE = _Kind(_component_items, lambda like, children: like._type_spec._fro
 _SPEC = _Kind(_component_spec_items, lambda like, children: like._from_components(children[0]))
 
 
-@functools.lru_cache(maxsize=2048)
-def _kind(cls: type, expand: bool) -> _Kind | None:
+def _find_kind(cls: type, expand: bool) -> _Kind | None:
     """The kind of branch that objects of `cls` are, or None if they are leaves."""
     if issubclass(cls, Mapping):
         return _MAPPING
@@ -85,6 +85,17 @@ def _kind(cls: type, expand: bool) -> _Kind | None:
     if issubclass(cls, Sequence) and not issubclass(cls, (str, bytes, bytearray)):
         return _SEQUENCE
     return None
+
+
+_kind: Callable[[type, bool], _Kind | None] = functools.lru_cache(maxsize=2048)(_find_kind)
+
+
+def _branch(value: Any, expand: bool) -> _Kind:
+    """The kind of a value that is a branch."""
+    found = _kind(type(value), expand)
+    if found is None:
+        raise TypeError(f"{value!r} is not a nested structure")
+    return found
 
 
 @export("__internal__.nest.is_mapping")
@@ -105,8 +116,7 @@ def sequence_like(instance, args):
 
     sequence_like({"a": 1, "b": 2}, [3, 4])  # {"a": 3, "b": 4}
     """
-    kind = _kind(type(instance), True)
-    return kind.build(instance, list(args))
+    return _branch(instance, True).build(instance, list(args))
 
 
 @export("__internal__.nest.list_to_tuple")
@@ -125,7 +135,7 @@ def _is_named(cls: type) -> bool:
     return isinstance(fields, tuple) and all(isinstance(name, str) for name in fields)
 
 
-def _same_named(a: type, b: type) -> bool:
+def _same_named(a: Any, b: Any) -> bool:
     """Whether two named tuple types are as good as the same: one name, and the same fields."""
     return _is_named(a) and _is_named(b) and a.__name__ == b.__name__ and a._fields == b._fields
 
@@ -405,7 +415,7 @@ def _check_shallow_type(shallow, deep) -> None:
 
 def _count(branch) -> int:
     """The number of children of a branch."""
-    return len(list(_kind(type(branch), True).items(branch)))
+    return len(list(_branch(branch, True).items(branch)))
 
 
 def _check_shallow_length(shallow: int, deep: int, exact: bool) -> None:
@@ -423,8 +433,8 @@ def _check_shallow_length(shallow: int, deep: int, exact: bool) -> None:
 
 def _pairs(shallow, deep, expand: bool) -> list[tuple[Any, Any, Any]]:
     """(key, child of shallow, child of deep): by key if the shallow one is a mapping, else by position."""
-    items = list(_kind(type(shallow), expand).items(shallow))
-    others = list(_kind(type(deep), expand).items(deep))
+    items = list(_branch(shallow, expand).items(shallow))
+    others = list(_branch(deep, expand).items(deep))
     if not isinstance(shallow, Mapping):
         return [(key, child, other) for (key, child), (_, other) in zip(items, others, strict=False)]
     by_key = dict(others)

@@ -96,9 +96,9 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
     if cluster is not None:
         jobs = ClusterSpec(cluster).as_dict()
         job = DeviceSpecV2.from_string(ps_device).job
-        if not jobs.get(job):                                        # type: ignore[arg-type]
+        if not jobs.get(job):
             return None
-        ps_tasks = len(jobs[job])                                    # type: ignore[index]
+        ps_tasks = len(jobs[job])
     if ps_tasks == 0:
         return None
     if not merge_devices:

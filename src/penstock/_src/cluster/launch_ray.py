@@ -28,7 +28,8 @@ class _Runner:
 
     def run(self, command: list[str], environment: dict[str, str], restarts: int) -> int:
         """Runs the script to its end, again if it dies; returns its exit status."""
-        task = local.Task(*self._name.split(), command, environment)     # type: ignore[arg-type]
+        job, index = self._name.split()
+        task = local.Task(job, int(index), command, environment)
         return local.Launcher([task], restarts, lambda line: print(line, flush=True)).run()
 
 

@@ -127,7 +127,11 @@ class Link:
         """Sends a call and waits for what comes back."""
         slot: list = []
         there = threading.Event()
-        self.call(header, values, lambda *answer: (slot.append(answer), there.set()))  # type: ignore[func-returns-value]
+
+        def answered(*answer: Any) -> None:
+            slot.append(answer)
+            there.set()
+        self.call(header, values, answered)
         if not waited_for(there, lambda: f"the answer of {self.peer} to {header.get('do')!r}", timeout):
             raise errors.UnavailableError(None, None, f"{self.peer} did not answer within {timeout:g} seconds.")
         answer, back, error = slot[0]
@@ -228,9 +232,9 @@ _AT_ONCE = 256 << 10                # larger messages are left to the link's thr
 def made_error(said: Any) -> errors.OpError:
     """The error that another task described."""
     said = said if isinstance(said, dict) else {}
-    kind = errors.exception_type_from_error_code(said["code"]) if said.get("code") in range(1, 17) else errors.UnknownError
+    kind: Any = errors.exception_type_from_error_code(said["code"]) if said.get("code") in range(1, 17) else errors.UnknownError
     made = kind(None, None, str(said.get("message", "")))
-    made.remote_op = said.get("op")                       # type: ignore[attr-defined]
+    made.remote_op = said.get("op")
     return made
 
 

@@ -211,7 +211,11 @@ class Peers:
     def _beat(self, link: Link, sock: Any, task: str) -> None:
         """Sends heartbeats, and checks those of the peer."""
         over = threading.Event()
-        link.on_end(lambda _: (over.set(), shut(sock)))        # type: ignore[func-returns-value]
+
+        def ended(_: Link) -> None:
+            over.set()
+            shut(sock)
+        link.on_end(ended)
         try:
             same = self._introduce(sock, wire.Reader(sock), "watch", task, link.dial, LOST)[0] == link.incarnation
             why = beat(sock, over) if same else "it has been restarted"

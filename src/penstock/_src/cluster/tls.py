@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from typing import Any
+from typing import Any, cast
 
 from penstock._src.base import errors, switches
 
@@ -120,12 +120,12 @@ class TlsSocket:
         while len(view):
             view = view[self.sendmsg([view]):]
 
-    def recv_into(self, view: memoryview) -> int:
+    def recv_into(self, view: Any) -> int:
         """Reads something into `view`; returns how many bytes, 0 at the end of the connection."""
         while True:
             try:
                 with self._lock:
-                    return self._tls.read(len(view), view)      # type: ignore[arg-type]
+                    return cast(int, self._tls.read(len(view), view))        # with a buffer, it returns a number
             except ssl.SSLWantReadError:
                 self._flush()
                 if not self._feed():

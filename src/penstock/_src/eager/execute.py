@@ -111,7 +111,8 @@ def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpEr
     if "[Op:" in str(e):
         return e
     label = f" name: {name if name[-1] == '/' else context.state.scope_name + name}" if name else ""
-    return type(e)(None, None, f"{e.message} [Op:{opdef.name}]{label}")
+    made_as: Any = type(e)
+    return made_as(None, None, f"{e.message} [Op:{opdef.name}]{label}")
 
 
 def _typed(e: Exception, made_as: type, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple,

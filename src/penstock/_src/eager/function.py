@@ -231,7 +231,7 @@ class Function:
                  jit: bool | None = None, attributes: dict[str, Any] | None = None, autograph_options: Any = None):
         self._python_function, self._jit_compile = python_function, jit
         self._attributes, self._experimental_autograph_options = attributes or {}, autograph_options
-        self._name = name or getattr(python_function, "__name__", type(python_function).__name__)
+        self._name = name or str(getattr(python_function, "__name__", type(python_function).__name__))
         self._given_signature, self._autograph, self._reduce_retracing = input_signature, autograph, reduce_retracing
         self._is_method = is_method
         self._spec = FunctionSpec(python_function, input_signature, is_method)
@@ -459,13 +459,13 @@ class Function:
         describe(args, tensors, shapes)
         describe(kwargs, tensors, shapes)
         self._first_trace(args, kwargs, tensors, shapes, True)
-        values = [(v, v.read_value()) for v in self._created or ()]
+        values: list[tuple[Any, Tensor]] = [(v, v.read_value()) for v in self._created or ()]
         for v, _ in values:
             v.handle._value.value = None
 
         def initialize() -> None:
-            for v, value in values:
-                v.assign(value)
+            for variable, value in values:
+                variable.assign(value)
         return Function(initialize).get_concrete_function()
 
     def __repr__(self) -> str:
@@ -503,7 +503,7 @@ def _surroundings() -> Any:
     """What a trace depends on besides arguments: the outermost graph (None: eager)."""
     if context.executing_eagerly():
         return context.state.device
-    graph = context.current_graph()
+    graph: Any = context.current_graph()
     while getattr(graph, "building_function", False):
         graph = graph.outer_graph
     return None if graph is None else Weak(graph)

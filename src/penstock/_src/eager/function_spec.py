@@ -188,10 +188,10 @@ def describe(x: Any, tensors: list, shapes: list) -> Any:
 
 
 def _composite_key(x: Any) -> Any:
-    spec = x if isinstance(x, TypeSpec) else x._type_spec
+    spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
     if type(spec).__hash__ is not TypeSpec.__hash__:      # a spec of a library that says itself when two are equal
         return spec
-    kept = [i for i in spec._serialize() if isinstance(i, (int, str, bool, tuple, dict, TypeSpec))]  # type: ignore[attr-defined]
+    kept = [i for i in spec._serialize() if isinstance(i, (int, str, bool, tuple, dict, TypeSpec))]
     return type(spec), tuple(_hashable(i) for i in kept)
 
 

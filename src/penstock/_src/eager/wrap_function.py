@@ -102,7 +102,7 @@ def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, An
     target._functions.update(source._functions)
     copies: dict[int, Any] = {id(t): target.placeholder(t.dtype, t.static_dims, t.op.name) for t in feeds}
     target.inputs = [copies[id(t)] for t in feeds]
-    tensors, targets = ([t for t in wanted if isinstance(t, kind)] for kind in (Tensor, Operation))
+    tensors, targets = [t for t in wanted if isinstance(t, Tensor)], [t for t in wanted if isinstance(t, Operation)]
     back: list[tuple[Operation, int, Tensor]] = []         # of loops: an op, and which input comes after it
 
     def copy_of(t: Tensor) -> Any:

@@ -18,6 +18,12 @@ from penstock._src.ops.registry import get
 _MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0.dev0" else 32       # of a numpy array
 
 
+def _undefined(name: str, doc: str) -> property:
+    def raises(self: Any) -> Any:
+        raise AttributeError(f"Tensor.{name} is undefined when eager execution is enabled.")
+    return property(raises, doc=doc)
+
+
 @export("__internal__.EagerTensor")
 class EagerTensor(Tensor):
     """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
@@ -27,9 +33,10 @@ class EagerTensor(Tensor):
     def __init__(self, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
 
-    @property
-    def static_dims(self) -> Any:
+    def _known_dims(self) -> tuple:
         return tuple(self._value.shape) if hasattr(self._value, "shape") else ()
+
+    static_dims: Any = property(_known_dims, doc="The shape.")
 
     @property
     def shape(self) -> TensorShape:
@@ -45,10 +52,8 @@ class EagerTensor(Tensor):
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {TensorShape(shape)}")
 
-    @property
-    def op(self) -> Any:
-        """Eager tensors have no operation."""
-        raise AttributeError("Tensor.op is undefined when eager execution is enabled.")
+    op: Any = _undefined("op", "Eager tensors have no operation.")
+    value_index: Any = _undefined("value_index", "Eager tensors have no index.")
 
     @property
     def graph(self) -> Any:
@@ -59,11 +64,6 @@ class EagerTensor(Tensor):
     def name(self) -> Any:
         """Eager tensors have no name."""
         raise AttributeError("Tensor.name is undefined when eager execution is enabled.")
-
-    @property
-    def value_index(self) -> Any:
-        """Eager tensors have no index."""
-        raise AttributeError("Tensor.value_index is undefined when eager execution is enabled.")
 
     def consumers(self) -> Any:
         """Eager tensors have no consumers."""

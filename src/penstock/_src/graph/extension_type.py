@@ -165,7 +165,8 @@ def _inherits_constructor(cls: Any) -> bool:
 
 def _signature(fields: list[Field], first: str = "self", returns: Any = inspect.Signature.empty) -> inspect.Signature:
     """The constructor's: after a field with a default, fields without one are keywords."""
-    kind, out = inspect.Parameter.POSITIONAL_OR_KEYWORD, [inspect.Parameter(first, inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    out = [inspect.Parameter(first, kind)]
     for f in fields:
         if f.default is Field.NO_DEFAULT and len(out) > 1 and out[-1].default is not inspect.Parameter.empty:
             kind = inspect.Parameter.KEYWORD_ONLY
@@ -424,7 +425,7 @@ def _mapped(spec: Any, f: Any) -> Any:
         if isinstance(value, Mapping):
             return ImmutableDict((k, of(v)) for k, v in value.items())
         return tuple(map(of, value)) if isinstance(value, tuple) else value
-    made = type(spec).__new__(type(spec))
+    made: Any = object.__new__(type(spec))
     made.__dict__.update((x.name, of(spec.__dict__[x.name])) for x in fields_of(spec.value_type))
     made.__dict__["_tf_extension_type_done"] = True
     return made

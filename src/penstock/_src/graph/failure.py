@@ -34,7 +34,8 @@ def typed(error: BaseException, op: AnyOp | None, device: str = "") -> BaseExcep
     if isinstance(error, errors.OpError):
         if error.op is not None:
             return error
-        made_as, words = type(error), error.message
+        made_as: Any = type(error)
+        words = error.message
     else:
         found = kind(error)
         if found is None:

@@ -132,6 +132,7 @@ class BundleWriter:
         key = name.encode() if isinstance(name, str) else name
         if not key or key in self._entries:
             raise errors.invalid(f"Adding duplicate key: {strings.show(key)}")
+        pieces: list[Any]
         if isinstance(value, np.ndarray) and dtype == dtypes.string:
             pieces, check = _text_bytes(value)
         elif isinstance(value, torch.Tensor) or _of_numpy(dtype):
@@ -152,7 +153,7 @@ class BundleWriter:
         entry.crc32c = crc.mask(check)
         self._offset += entry.size
 
-    def _write_array(self, data: np.ndarray) -> int:
+    def _write_array(self, data: Any) -> int:
         """Writes bytes; returns their checksum, which of many is computed while the system takes them."""
         if len(data) < 2 * _PIECE:
             with paths.typed(self.prefix):
@@ -581,7 +582,7 @@ class BundleReader:
         return out
 
     def _fill(self, name: str, file: Any, data: np.ndarray) -> None:
-        at, view = 0, memoryview(data)
+        at, view = 0, memoryview(data.data)
         while at < len(data):
             got = file.readinto(view[at:])
             if not got:

@@ -439,9 +439,9 @@ def _strings(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.n
         rows, at = rows[going], after[going]
     rest: list[tuple[int, list]] = []
     for row, place in zip(rows.tolist(), at.tolist(), strict=True):
-        spans = _walk(data, place, int(ends[row]))
-        rest.append((row, spans))
-        counts[row] += len(spans)
+        found = _walk(data, place, int(ends[row]))
+        rest.append((row, found))
+        counts[row] += len(found)
     return counts, _cut(data, counts, steps, rest)
 
 

@@ -20,7 +20,7 @@ from penstock._src.io.example_templates import Irregular, Templates
 from penstock._src.kernels import strings
 
 try:
-    from penstock._src.io import _scanner as scanner
+    from penstock._src.io import _scanner as scanner  # type: ignore[attr-defined]  # compiled
 except ImportError:
     scanner = None
 
@@ -160,7 +160,7 @@ def _merged(total: int, column: Column, pieces: list[tuple[np.ndarray, Values]])
     """The values of several sets of rows, in the order of the rows."""
     counts = np.empty(total, np.int64)
     for rows, values in pieces:
-        counts[rows] = column.size if values.counts is None else values.counts
+        counts[rows] = (column.size or 0) if values.counts is None else values.counts
     sizes = np.maximum(counts, 0)
     before = np.cumsum(sizes) - sizes
     flat = np.empty(int(sizes.sum()), packed(column.kind, []).dtype)

@@ -104,7 +104,8 @@ class Reader:
 
     def _reset(self) -> None:
         self.started = self.finished = self.produced = 0
-        self._work, self._pairs = b"", iter(())
+        self._work = b""
+        self._pairs: Iterator[tuple[bytes, bytes]] = iter(())
 
     def read(self) -> Any:
         """The value of a reference to the reader."""

@@ -54,7 +54,7 @@ class TFRecordOptions:
             return cls.get_compression_type_string(options.compression_type)
         if isinstance(options, (int, str)):
             if options in cls.compression_type_map:
-                return cls.compression_type_map[options]        # type: ignore[index]
+                return cls.compression_type_map[options]
             if options in cls.compression_type_map.values():
                 return options                                  # type: ignore[return-value]
         raise ValueError(f'Not a valid compression_type: "{options}"')
@@ -66,8 +66,8 @@ class TFRecordOptions:
         bits = self.window_bits if self.window_bits is not None else 15
         if bits == 8:                                           # zlib itself writes streams for 9 then
             bits = 9
-        chosen = {"level": self.compression_level, "method": self.compression_method, "memLevel": self.mem_level,
-                  "strategy": self.compression_strategy}
+        chosen: dict[str, Any] = {"level": self.compression_level, "method": self.compression_method,
+                                  "memLevel": self.mem_level, "strategy": self.compression_strategy}
         return zlib.compressobj(wbits=bits + 16 if kind == "GZIP" and 0 < bits < 16 else bits,
                                 **{k: v for k, v in chosen.items() if v is not None})
 

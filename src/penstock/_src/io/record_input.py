@@ -9,6 +9,7 @@ import itertools
 import random
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.io import paths
@@ -56,7 +57,8 @@ class RecordInput:
             first = int(self._shift * len(files))
             files = files[first:] + files[:first]
         waiting = iter(files)
-        readers = [RecordReader(f, self._compression) for f in itertools.islice(waiting, self._parallelism)]
+        opened = [RecordReader(f, self._compression) for f in itertools.islice(waiting, self._parallelism)]
+        readers: list[Any] = list(opened)
         try:
             while readers:
                 for i, reader in enumerate(readers):

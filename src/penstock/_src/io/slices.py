@@ -54,12 +54,13 @@ def parse_shape_and_slice(text: str) -> tuple[tuple[int, ...], Slice, tuple[int,
         raise errors.invalid("Need least two elements in shape_and_slice specification: " + text)
     try:
         shape = tuple(int(w) for w in words[:-1])
-        part = tuple((0, FULL) if w == "-" else tuple(map(int, w.split(","))) for w in words[-1].split(":"))
-        if any(d < 0 for d in shape) or any(len(p) != 2 for p in part):
+        bounds = [(0, FULL) if w == "-" else tuple(map(int, w.split(","))) for w in words[-1].split(":")]
+        part = tuple((begin, size) for begin, size in bounds)        # ValueError if there are not two
+        if any(d < 0 for d in shape):
             raise ValueError
     except ValueError:
         raise errors.invalid(f"Could not parse the shape and slice '{text}'") from None
-    return shape, part, shape_of(part, shape)       # type: ignore[arg-type]
+    return shape, part, shape_of(part, shape)
 
 
 # -- messages and keys -----------------------------------------------------------------------------------------------

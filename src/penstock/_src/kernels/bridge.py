@@ -19,7 +19,7 @@ _SIMPLE = {np.dtype(t) for t in ("float32", "float64", "int32", "int64", "bool",
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _EIGHT_BITS = {d.torch: np.dtype(d.as_numpy_dtype) for d in (dtypes.float8_e5m2, dtypes.float8_e4m3fn, dtypes.float8_e4m3fnuz,
                                                               dtypes.float8_e5m2fnuz)}
-_storage_use_count = torch._C._storage_Use_Count  # type: ignore[attr-defined]
+_storage_use_count = torch._C._storage_Use_Count
 
 
 def to_torch(array: np.ndarray, dtype: Any) -> Any:

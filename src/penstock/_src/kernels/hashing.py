@@ -6,6 +6,7 @@ an array of 64-bit words with one word per string (unsigned numpy arithmetic wra
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def _rotate(x: np.ndarray, n: int) -> np.ndarray:
     return x >> U64(n) | x << U64(64 - n)
 
 
-def _shift_mix(x: np.ndarray) -> np.ndarray:
+def _shift_mix(x: Any) -> Any:
     return x ^ x >> U64(47)
 
 
@@ -121,7 +122,7 @@ class _FarmState:
             self.z = np.full(n, _shift_mix(y * _K2 + U64(113)) * _K2)
         self.v0, self.v1, self.w0, self.w1 = (np.zeros(n, U64) for _ in range(4))
 
-    def block(self, s: _Strings, at: np.ndarray | int, mul: np.ndarray, times: int, where: np.ndarray) -> None:
+    def block(self, s: _Strings, at: np.ndarray | int, mul: Any, times: int, where: np.ndarray) -> None:
         """Takes in the 64 bytes at `at` for the strings `where`."""
         x, y, z, v0, v1, w0, w1 = (a[where] for a in self._words())
         m = U64(times)

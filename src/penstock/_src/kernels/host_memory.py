@@ -44,8 +44,9 @@ def _madvise() -> Callable | None:
 def own_pages(like: torch.Tensor) -> torch.Tensor:
     """An uninitialized tensor as `like`, contiguous; a large one on the host in large pages, where the system has them."""
     made = torch.empty_like(like, memory_format=torch.contiguous_format)
-    if made.is_cpu and made.nbytes >= _LARGE and _madvise() is not None:
+    advise = _madvise() if made.is_cpu and made.nbytes >= _LARGE else None
+    if advise is not None:
         begin = -(-made.data_ptr() // _PAGE) * _PAGE
         end = (made.data_ptr() + made.nbytes) // _PAGE * _PAGE
-        _madvise()(begin, end - begin, _HUGEPAGE)     # advice: nothing is lost where it is not taken
+        advise(begin, end - begin, _HUGEPAGE)     # advice: nothing is lost where it is not taken
     return made

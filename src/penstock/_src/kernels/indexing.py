@@ -171,7 +171,7 @@ def gather_nd(params: Any, indices: torch.Tensor) -> Any:
     if not indices.dim():
         raise errors.invalid("indices must be at least a vector")
     depth = indices.shape[-1]
-    if math.prod(dims) == 0 and math.prod(indices.shape[:-1]) and depth:
+    if math.prod(dims) == 0 and indices.shape[:-1].numel() and depth:
         raise errors.invalid("Requested more than 0 entries, but params is empty.  Params shape: " + arrays.show(dims))
     table = params.reshape([math.prod(dims[:depth]), *dims[depth:]])
     shape = tuple(indices.shape[:-1]) + dims[depth:]

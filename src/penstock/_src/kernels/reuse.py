@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-_use_count = torch._C._storage_Use_Count        # type: ignore[attr-defined]
+_use_count = torch._C._storage_Use_Count
 LEAST = 1 << 16                                 # bytes from which looking is cheaper than allocating
 
 
@@ -40,11 +40,11 @@ def owned(count: int, x: torch.Tensor) -> bool:
 
 def reusing(fresh: Callable, over: Callable, at: int = 0) -> Callable:
     """A kernel that is `over` (which writes into operand number `at`) where that is safe, and `fresh` elsewhere."""
-    if at == 0:
-        def run(x: Any, *rest: Any) -> Any:
-            return over(x, *rest) if owned(sys.getrefcount(x), x) else fresh(x, *rest)
-    else:
-        def run(w: Any, x: Any, *rest: Any) -> Any:     # type: ignore[misc]
-            return over(w, x, *rest) if owned(sys.getrefcount(x), x) else fresh(w, x, *rest)
-    run.fresh = fresh                                   # type: ignore[attr-defined]
-    return run
+    def run(x: Any, *rest: Any) -> Any:
+        return over(x, *rest) if owned(sys.getrefcount(x), x) else fresh(x, *rest)
+
+    def run_second(w: Any, x: Any, *rest: Any) -> Any:
+        return over(w, x, *rest) if owned(sys.getrefcount(x), x) else fresh(w, x, *rest)
+    made: Any = run if at == 0 else run_second
+    made.fresh = fresh
+    return made

@@ -159,9 +159,9 @@ def relu_bias_grad(grad: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, t
     """The gradients of relu(x + bias) with respect to x and bias, from the result y; channels are last, rows evenly spaced."""
     c = y.shape[-1]
     m = y.numel() // c
-    strides = row_stride(grad), row_stride(y)
+    strides = row_stride(grad) or 0, row_stride(y) or 0        # evenly spaced: it has one
     dx, db = torch.empty(y.shape, dtype=y.dtype, device=y.device), torch.zeros(c, dtype=torch.float32, device=y.device)
     rows, columns, steps = 32, 64, 8
-    wide = m * max(strides) >= 1 << 31              # type: ignore[type-var]
+    wide = m * max(strides) >= 1 << 31
     _kernels()[2][(-(-m // (rows * steps)), -(-c // columns))](grad, y, dx, db, m, c, *strides, rows, columns, steps, wide)
     return dx, db.to(grad.dtype)

@@ -83,11 +83,11 @@ def _plan(graph: Any, fetch: Any, add: Callable[[Any], int]) -> Callable[[list],
     return lambda values: values[i]
 
 
-def _make_mapping(kind: type, original: Any, items: dict) -> Any:
+def _make_mapping(kind: Any, original: Any, items: dict) -> Any:
     if kind.__name__ == "defaultdict":
-        return kind(original.default_factory, items)  # type: ignore[call-arg]
+        return kind(original.default_factory, items)
     try:
-        return kind(items)  # type: ignore[call-arg]
+        return kind(items)
     except TypeError:
         return items
 

@@ -261,7 +261,8 @@ class _Job:
     __slots__ = ("element", "result", "done")
 
     def __init__(self, element: Any):
-        self.element, self.result, self.done = element, None, False
+        self.element, self.done = element, False
+        self.result: Any = None
 
 
 class _Workers:
@@ -462,8 +463,8 @@ def _read_branch(run: Any, element: tuple, buffer: _Buffer, ctx: Any, news: thre
     try:
         cursor = stage_of(run(ctx, element)[0]).iterate(ctx)
     except BaseException as e:
-        for item in (Failed(e), None):
-            buffer.put(item)
+        buffer.put(Failed(e))
+        buffer.put(None)
         _tell(news)
         return
     item: Any = ()

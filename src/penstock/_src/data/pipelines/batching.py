@@ -147,6 +147,7 @@ def padded(items: list, shape: tuple, value: Any, component: int) -> Any:
     if all(list(s) == full for s in sizes):
         return values.stack(items)
     first = items[0]
+    out: Any
     if isinstance(first, torch.Tensor):
         out = first.new_empty([len(items), *full])
         out[...] = value
@@ -330,9 +331,9 @@ class _WindowCursor(Cursor):
         for _ in range(min(stage.shift, len(self._buffer))):
             self._buffer.popleft()
         self._skip = max(0, stage.shift - span)
-        for e in chosen:
-            if isinstance(e, Exception):
-                raise e
+        for element in chosen:
+            if isinstance(element, Exception):
+                raise element
         below = stage.inputs[0]
         return tuple(Elements([(e[i],) for e in chosen], below.types[i:i + 1], below.shapes[i:i + 1])
                      for i in range(len(chosen[0])))

@@ -352,7 +352,8 @@ class _ZipCursor(Cursor):
     def block(self, ctx: Any, limit: int) -> tuple | None:
         if self._done or not self.blocks:
             return super().block(ctx, limit)
-        parts, rows = [], limit
+        parts: list[tuple] = []
+        rows = limit
         for s in self.inputs:
             columns = _exactly(s, ctx, rows) if parts else s.block(ctx, rows)
             if columns is None:

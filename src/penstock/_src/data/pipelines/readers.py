@@ -60,7 +60,8 @@ def open_stream(path: Any, compression: str, piece: int) -> Any:
 class _FilesCursor(BlockCursor):
     def __init__(self, stage: Files):
         super().__init__()
-        self._stage, self._at_file, self._reader = stage, 0, None
+        self._stage, self._at_file = stage, 0
+        self._reader: Any = None                                # of the current file
         self._failed: Exception | None = None
 
     quick = False
@@ -117,7 +118,7 @@ class _FilesCursor(BlockCursor):
         self._at_file, offset = position
         if offset is not None:
             self._open()
-            self._reader.seek(offset)                           # type: ignore[attr-defined]
+            self._reader.seek(offset)
 
 
 class Records(Files):
@@ -270,7 +271,7 @@ class Lmdb(Files):
         return _Pairs(lmdb_file.pairs(path))
 
     def columns(self, found: list) -> tuple:
-        return tuple(strings.pack(column) for column in zip(*found, strict=True))
+        return tuple(strings.pack(list(column)) for column in zip(*found, strict=True))
 
 
 class _Pairs:

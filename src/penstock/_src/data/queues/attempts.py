@@ -126,7 +126,7 @@ class Lines:
             except queue.Empty:
                 continue
 
-    def leave(self, attempt: Attempt, line: collections.deque, error: BaseException) -> None:
+    def leave(self, attempt: Attempt, line: collections.deque, error: BaseException | None) -> None:
         """The step has ended, maybe before the attempt: it leaves the line, and what it took goes back."""
         with self.lock:
             if attempt.over and isinstance(error, errors.OpError):

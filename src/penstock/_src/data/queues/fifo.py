@@ -19,9 +19,7 @@ class FIFOQueue(Queue):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.rows: collections.deque[Row] = collections.deque()
-        self._push = self.rows.append                   # type: ignore[method-assign]
-        self._push_all = self.rows.extend               # type: ignore[method-assign]
-        self._pop = self.rows.popleft                   # type: ignore[method-assign]
+        vars(self).update(_push=self.rows.append, _push_all=self.rows.extend, _pop=self.rows.popleft)     # instead of methods
         self._tokens: Any = None                        # the batch that put_tokens has added last
 
     def __len__(self) -> int:

@@ -34,9 +34,9 @@ class PaddingFIFOQueue(FIFOQueue):
         if all(d == dims[0] for d in dims):
             return arrays.stack(values, 0)
         largest = tuple(map(max, zip(*dims, strict=True)))
-        out = arrays.zeros((len(values), *largest), values[0])
+        out: Any = arrays.zeros((len(values), *largest), values[0])
         for n, (value, d) in enumerate(zip(values, dims, strict=True)):
-            part = (n, *(slice(size) for size in d))
+            part: Any = (n, *(slice(size) for size in d))
             if isinstance(out, torch.Tensor):
                 out[part].copy_(value)
             else:

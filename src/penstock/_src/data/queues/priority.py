@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock._src.base import dtypes, errors
@@ -38,7 +38,7 @@ class PriorityQueue(Queue):
         self._check_priority(components, 1)
         super().enqueue_many(components, ctx)
 
-    def extend(self, rows: list[Sequence[Any]]) -> None:
+    def extend(self, rows: Iterable[Sequence[Any]]) -> None:
         """Adds rows that are known to fit, without waiting."""
         with self.waiting.lock:
             for row in rows:

@@ -325,7 +325,7 @@ def enable_op_determinism() -> None:
     process.seeds_required = True
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")     # cuBLAS reads it when its first handle is made
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)      # noqa: B010  a property of the module's class
     torch.backends.cudnn.benchmark = False
 
 

@@ -56,8 +56,12 @@ class Program(Runnable):
         self.filename = f"{FILENAME}{next(_counter)}>"
         scope["PROGRAM"] = source                             # for reports of errors
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
-        self.run = scope["step"]
+        vars(self)["run"] = scope["step"]                     # found before the method, without a call between
         _programs[self.filename] = self
+
+    def run(self, ctx: Any, *values: Any) -> tuple:
+        """One step."""
+        return self.scope["step"](ctx, *values)
 
     def failing_op(self, traceback: types.TracebackType | None) -> Node | None:
         """The op whose statement raised."""

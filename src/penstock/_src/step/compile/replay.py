@@ -79,7 +79,7 @@ class Replay:
         elif event.kind == "update":
             self._line(f"{event.variable}({', '.join(map(self._value, event.args))})")
         elif event.kind in KERNELS:
-            made = list(tensors([event.value]))
+            made: list[Any] = list(tensors([event.value]))
             left = ", ".join(map(self._new, made)) + ("," if isinstance(event.value, list) else "")
             args = [*map(self._value, event.args), *(["ctx=ctx"] if event.kind == "kernel in context" else [])]
             self._line(f"{left} = {event.variable}({', '.join(args)})")
@@ -278,7 +278,7 @@ class _Blocks:
             self.home = []
             self.all.append(self.home)
             for seen in (self.late, self.written, self.taken, self.touched):
-                seen.clear()                         # type: ignore[attr-defined]
+                seen.clear()
         self.home.append(call)
 
     def event(self, event: Event) -> None:

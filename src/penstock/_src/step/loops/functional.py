@@ -17,7 +17,7 @@ same in all iterations is written before the loop; sums of products are added up
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 from penstock._src.graph.effects import writes_nothing
@@ -187,7 +187,7 @@ class _Loop(BlockWriter):
             self.last_use.update((id(t), self.place[op]) for t in op.inputs)
         self.last_use.update((id(t), sys.maxsize) for t in part.fetches)
 
-    def _inside(self, body: Any, given: list[Value]) -> None:
+    def _inside(self, body: Any, given: Sequence[Value]) -> None:
         """Writes the body of a function, on values that are there."""
         for t, inner in zip(given, body.feeds, strict=True):
             self._same(inner, t)
@@ -225,7 +225,8 @@ class _Loop(BlockWriter):
         parts = (self.test, self.step)
         changing = {i for i, t in enumerate(self.step.feeds) if t is not self.step.fetches[i]}
         staying = {id(t) for part in parts for i, t in enumerate(part.feeds) if i not in changing}
-        pairs = [(part.feeds[i], [self.step.fetches[i]]) for part in parts for i in changing]
+        pairs: list[tuple[Value, Sequence[Value]]] = [(part.feeds[i], [self.step.fetches[i]])
+                                                      for part in parts for i in changing]
         for op in self.ops:
             given = op.inputs if op.opdef is self.identity else sources_of(op)
             if given is not None:

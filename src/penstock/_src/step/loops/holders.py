@@ -27,7 +27,8 @@ def holders(step: StepGraph) -> dict[Node, Any]:
     for op in step.ops:
         role = rules.shapes.holder.get(op.opdef)
         if role == "makes":
-            found[op] = key = op
+            key: Any = op
+            found[op] = key
         else:
             keys = [known[id(t)] for t in op.inputs if id(t) in known]
             if not keys:

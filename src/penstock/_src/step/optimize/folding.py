@@ -44,7 +44,7 @@ def fold_constants(step: StepGraph) -> None:
 
 def _is_true(op: Node, step: StepGraph) -> bool:
     condition = op.inputs[0]
-    return is_const(condition) and id(condition) not in step.fed and np.all(condition.op.attrs["value"])
+    return is_const(condition) and id(condition) not in step.fed and bool(np.all(condition.op.attrs["value"]))
 
 
 def _drop_checks(step: StepGraph, passed: dict[Node, list[Node]]) -> None:
@@ -110,7 +110,7 @@ class _OfShape:
 def _compute(op: Node) -> list[np.ndarray] | None:
     """The outputs of an op on constant inputs; None where it fails: the run will say so."""
     if op.opdef in rules.folding.fills:
-        return [np.full(t.static_dims, rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
+        return [np.full(t.static_dims or (), rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")
     if kernel is None or kernel.wants_ctx:
         return None

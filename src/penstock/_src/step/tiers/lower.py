@@ -121,7 +121,7 @@ def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: li
     tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
     mode = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True, shape_env=ShapeEnv(
         allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor wants one
-    example = [mode.from_tensor(v.value) for v in variables]
+    example: list[torch.Tensor] = [mode.from_tensor(v.value) for v in variables]
     example += [mode.from_tensor(feeds[i]) if feeds[i].device == device else _moved(mode, feeds[i], device) for i in tensors]
     found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), [], example)     # type: ignore[arg-type]
     found.draws.later = later
@@ -151,9 +151,9 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
         results = types.FunctionType(step.__code__, scope)(ctx, *arguments)
         out = _flat_results(found, results, by)
         found.later = [_behind(call, out, by, found.variables) for call in found.draws.later or ()]
-        new = [s.value for s in shadows]
+        last = [s.value for s in shadows]
         found.changed = [i for i, s in enumerate(shadows) if s.value is not s.first and s.value is not None]
-        new = {i: new[i].clone() if any(new[i] is s.first for s in shadows) else new[i] for i in found.changed}
+        new = {i: last[i].clone() if any(last[i] is s.first for s in shadows) else last[i] for i in found.changed}
         for i in found.changed:
             if new[i].shape != shadows[i].first.shape or new[i].dtype is not shadows[i].first.dtype:
                 raise Unsupported(f"it changes the shape of the variable {shadows[i].name}")

@@ -16,16 +16,16 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from penstock._src.base import switches, tracing
 from penstock._src.graph.functions import as_function
+from penstock._src.graph.node import AnyOp
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
-from penstock._src.step.ir import Node
 from penstock._src.step.tiers import attention, convolutions, inductor, lower, products
 from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
@@ -68,7 +68,7 @@ def _device(placed: dict | None) -> torch.device | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _only_variables(ops: list[Node], depth: int = 0) -> bool:
+def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
     """Whether ops keep no state but that of variables and random streams, as far as their declarations tell."""
     for op in ops:
         opdef = op.opdef
@@ -161,7 +161,8 @@ class Slot:
         self.step = step
         self.variables = list({id(v): v for v in (*step._fixed, *feeds) if is_variable(v)}.values())
         self.version = step.program           # what runs when nothing is captured
-        self.tier, self.reasons = 1, []
+        self.tier = 1
+        self.reasons: list[str] = []
         self._captured: Captured | None = None
         self._captures = step.device.type == "cuda" and all(isinstance(f, torch.Tensor) or is_variable(f) for f in feeds)
         self._compiles = step.compiles
