@@ -44,3 +44,21 @@ def test_a_trace_names_the_argument(args, kwargs, message):
     concrete = tf.function(lambda x, y: x + y).get_concrete_function(tf.TensorSpec([]), tf.TensorSpec([]))
     with pytest.raises(TypeError, match=message):
         concrete(*args, **kwargs)
+
+
+def test_a_trace_has_a_function_type():
+    concrete = tf.function(double).get_concrete_function(tf.TensorSpec([None], tf.float32))
+    assert str(concrete.function_type) == ("(x: TensorSpec(shape=(None,), dtype=tf.float32, name=None)) -> "
+                                           "TensorSpec(shape=(None,), dtype=tf.float32, name=None)")
+    assert float(concrete.inference_fn(tf.constant([3.0]))[0]) == 6.0
+    pruned = tf.compat.v1.wrap_function(double, [tf.TensorSpec([])]).prune([], [])
+    assert list(pruned.function_type.parameters) == []
+
+
+def test_arguments_that_do_not_fit():
+    f = tf.function(double, input_signature=[tf.TensorSpec([None])])
+    for error in (TypeError, ValueError):                              # the second until TensorFlow 2.12
+        with pytest.raises(error, match="incompatible with input_signature"):
+            f(tf.constant(1.0))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'x' has dtype int32, expected float32"):
+        f.get_concrete_function()(tf.constant([1]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import operator
 import re
 import threading
@@ -68,8 +69,9 @@ def function_executor_type(executor_type: str | None) -> Iterator[None]:
 class ConcreteFunction:
     """One trace of a function: takes tensors, returns tensors."""
 
-    def __init__(self, graph: FuncGraph, arg_count: int, name: str | None = None, arg_names: list[str] | None = None):
-        self.graph, self._arg_count = graph, arg_count
+    def __init__(self, graph: FuncGraph, arg_count: int, name: str | None = None, arg_names: list[str] | None = None,
+                 signature: inspect.Signature | None = None):
+        self.graph, self._arg_count, self._signature = graph, arg_count, signature
         self.graph_function = GraphFunction(graph, name)
         self._arg_names = arg_names
         self.captured_inputs = graph.external_captures
@@ -90,6 +92,20 @@ class ConcreteFunction:
     def _of_outputs(self, attribute: str) -> Any:
         """An attribute of each output; None for one that is None."""
         return nest.map_structure(lambda t: None if t is None else getattr(t, attribute), self.graph.structured_outputs)
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The signature of the Python function with the types of this trace; of tensors by name where there is none."""
+        if self._signature is not None and self.structured_input_signature is not None:
+            return FunctionType.of_trace(self._signature, self.structured_input_signature, self.structured_outputs)
+        names = self._arg_names or [f"args_{i}" for i in range(self._arg_count)]
+        signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+        return FunctionType.of_trace(signature, (tuple(self.graph.inputs[:self._arg_count]), {}), self.structured_outputs)
+
+    @property
+    def inference_fn(self) -> ConcreteFunction:
+        """The function that is called outside of tapes: this one, which builds the others when gradients are taken."""
+        return self
 
     @property
     def function_def(self) -> Any:
@@ -146,8 +162,8 @@ class ConcreteFunction:
             return a.handle if p.dtype == dtypes.resource else convert(a)
         t = convert(a, None if isinstance(a, Tensor) else p.dtype)
         if t.dtype.base_dtype != p.dtype:
-            raise ValueError(f"{self.graph_function.name}: argument '{p.op.name}' has dtype {t.dtype.name}, "
-                             f"expected {p.dtype.name}")
+            raise errors.invalid(f"{self.graph_function.name}: argument '{p.op.name}' has dtype {t.dtype.name}, "
+                                 f"expected {p.dtype.name}")
         return t
 
     def call_flat(self, tensors: Any) -> Any:
@@ -271,8 +287,7 @@ class Function:
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         """The signatures of all traces as text, over several lines each, or one."""
-        types = [FunctionType.of_trace(self._spec.signature, c.structured_input_signature, c.structured_outputs)
-                 for c in self._list_all_concrete_functions]
+        types = [c.function_type for c in self._list_all_concrete_functions]
         return "\n\n".join(t.described() for t in types) if verbose else "\n".join(map(str, types))
 
     def experimental_get_tracing_count(self) -> int:
@@ -446,7 +461,7 @@ class Function:
         _check_unchanged(call_args, call_kwargs, own)
         graph.inputs = own + graph.internal_captures
         return ConcreteFunction(graph, len(own), function_name(self._name),
-                                [re.sub(r"[^A-Za-z0-9_]", "_", t.op.name) for t in own])
+                                [re.sub(r"[^A-Za-z0-9_]", "_", t.op.name) for t in own], self._spec.signature)
 
     def get_initialization_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """A function that initializes the variables which the first trace creates."""

@@ -23,6 +23,10 @@ def is_variable(x: Any) -> bool:
     return hasattr(x, "handle") and hasattr(x, "trainable")
 
 
+class IncompatibleInputs(TypeError, ValueError):
+    """Arguments do not fit the input signature: a ValueError until TensorFlow 2.12, a TypeError since."""
+
+
 class FunctionSpec:
     """The signature of a Python function, and the input_signature that was requested."""
 
@@ -109,7 +113,7 @@ class FunctionSpec:
                                  f"to tensors: got {value!r} for {spec}") from None
             fits = spec.is_compatible_with(value)
         if not fits:
-            raise ValueError(f"Python inputs incompatible with input_signature: {value!r} does not fit {spec}")
+            raise IncompatibleInputs(f"Python inputs incompatible with input_signature: {value!r} does not fit {spec}")
         return value
 
 

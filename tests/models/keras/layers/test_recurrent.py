@@ -127,3 +127,18 @@ def test_graph_mode_trains_in_a_session():
         sess.run(layer.cell.kernel.assign(kernel + step))
         moved = sess.run(loss, {x: X})
     assert abs((moved - value) - (got[0] * step).sum()) < 0.1 * abs(moved - value) + 1e-5
+
+
+@pytest.mark.parametrize("kind", ["SimpleRNNCell", "GRUCell", "LSTMCell"])
+def test_cells_that_drop_are_called_in_several_functions(kind):
+    cell = getattr(tf.keras.layers, kind)(4, dropout=0.5, recurrent_dropout=0.5)
+
+    def steps(x):
+        state = cell.get_initial_state(batch_size=2, dtype=tf.float32)
+        state = state if isinstance(state, list | tuple) else [state]
+        for _ in range(3):
+            out, state = cell(x, state, training=True)
+        return out
+    x = tf.ones([2, 3])
+    for function in (tf.function(steps), tf.function(steps), steps, steps):
+        assert function(x).shape == (2, 4)

@@ -59,7 +59,8 @@ NUMPY: dict[str, Any] = {
     "PZERO": 0.0, "NZERO": -0.0, "product": np.prod, "cumproduct": np.cumprod, "alltrue": np.all, "sometrue": np.any,
     "row_stack": np.vstack, "asscalar": _asscalar, "asfarray": _asfarray, "round_": np.round,
     "msort": functools.partial(np.sort, axis=0),
-    "in1d": np.isin, "trapz": np.trapezoid, "mat": np.asmatrix, "cast": {}, "float128": np.longdouble,
+    "in1d": np.isin, "trapz": np.trapezoid, "bool8": np.bool_, "uint0": np.uintp, "object0": np.object_, "str0": np.str_,
+    "bytes0": np.bytes_, "void0": np.void, "mat": np.asmatrix, "cast": {}, "float128": np.longdouble,
 }
 MODULES: dict[types.ModuleType, dict[str, Any]] = {
     collections: {n: getattr(collections.abc, n) for n in collections.abc.__all__},

@@ -17,6 +17,13 @@ from penstock._src.models.keras.layers.recurrent import zero_state_of
 from penstock.compat import v1 as tf
 
 
+def _inside(graph: Any, outer: Any) -> bool:
+    """Whether a graph is another one, or inside of it: then it can use its tensors."""
+    while graph is not outer and graph is not None:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is outer
+
+
 class DropoutRNNCellMixin:
     """What cells drop: drawn once for a sequence, and the same at each time step."""
 
@@ -48,11 +55,12 @@ class DropoutRNNCellMixin:
         if known is None:
             known = self._remember(name, {})
         eager = context.executing_eagerly()
-        if eager not in known:
+        graph = None if eager else context.current_graph()
+        if eager not in known or not _inside(graph, known[eager][0]):
             ones = tf.ones_like(inputs)
-            known[eager] = [when(training, lambda: tf.nn.dropout(ones, rate=rate) if rate < 1 else tf.zeros_like(ones),
-                                 lambda: tf.identity(ones)) for _ in range(count)]
-        masks = known[eager]
+            known[eager] = graph, [when(training, lambda: tf.nn.dropout(ones, rate=rate) if rate < 1 else tf.zeros_like(ones),
+                                        lambda: tf.identity(ones)) for _ in range(count)]
+        masks = known[eager][1]
         return masks if count > 1 else masks[0]
 
     def __getstate__(self) -> dict[str, Any]:
