@@ -147,12 +147,17 @@ def defun(tf):
     @function.Defun(tf.float32, grad_func=lambda x, dy: dy * 100.0)
     def odd(x):
         return x * x
+
+    @function.Defun(python_grad_func=lambda op, dy: dy * op.inputs[0] * 5.0, shape_func=lambda op: [op.inputs[0].get_shape()])
+    def of_op(x):
+        return x + 1.0
     x = tf.constant(3.0)
     switched = control_flow_ops.switch(x, tf.constant(True))
     merged = control_flow_ops.merge(switched)
     with tf.Session() as sess:
         assert sess.run(weighted(x, 1.0)) == 7 and sess.run(tf.gradients(weighted(x, x), x)[0]) == 3
         assert sess.run([odd(x), tf.gradients(odd(x), x)[0]]) == [9, 100]
+        assert sess.run([of_op(x), tf.gradients(of_op(x), x)[0]]) == [4, 15]
         assert sess.run(merged[0]) == 3 and sess.run(merged[1]) == 1
         assert sess.run(tf.concat_v2([[1], [2]], 0)).tolist() == [1, 2]
         singular, _, _ = tf.batch_svd(np.diag([3.0, 2.0])[None])

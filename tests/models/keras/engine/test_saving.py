@@ -143,3 +143,43 @@ def test_a_saved_model_can_be_called_without_keras(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path / "m"))
     served = loaded.signatures["serving_default"](x=tf.constant(X))
     assert set(served) == {"a", "b"} and np.allclose(served["a"], model.predict(X)[0], atol=1e-6)
+
+
+@K.utils.register_keras_serializable("subclassed")
+class Unsized(K.Model):
+    def __init__(self, name=None, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = K.layers.Dense(2)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+@K.utils.register_keras_serializable("subclassed")
+class Sized(Unsized):
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = K.layers.Dense(units)
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.dense.units}
+
+
+@pytest.mark.parametrize("create", [Unsized, lambda: Sized(3)])
+def test_subclassed_models_in_keras_files(tmp_path, create):
+    model = create()
+    expected = model(X)
+    model.save(tmp_path / "m.keras")
+    loaded = K.models.load_model(tmp_path / "m.keras")
+    assert type(loaded) is type(model)
+    np.testing.assert_allclose(loaded(X), expected, rtol=1e-6)
+
+
+def test_loading_inside_of_a_load_sees_its_options(tmp_path, monkeypatch):
+    from penstock._src.state.saved_model import load_context
+    seen = []
+    monkeypatch.setattr("penstock._src.models.keras.saving.saved_model.load",
+                        lambda *args: seen.append(load_context.get_load_options()))
+    options = tf.saved_model.LoadOptions(experimental_io_device="/job:localhost")
+    K.models.load_model(tmp_path, options=options)
+    assert seen == [options] and load_context.get_load_options() is None

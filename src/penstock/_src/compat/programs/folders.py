@@ -65,6 +65,8 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.programs.inside.datasets: data.ops.from_generator_op data.ops.range_op data.ops.from_tensors_op
     data.ops.from_tensor_slices_op data.ops.from_sparse_tensor_slices_op
 @state.saved_model.object_loading: trackable.resource
+@state.saved_model.load_context: saved_model.load_context keras.saving.saved_model.load_context
+    keras.saving.legacy.saved_model.load_context
 @compat.programs.inside.pywrap: pywrap_tfe
 @compat.programs.inside.mode_keys: saved_model.model_utils.mode_keys
 @graph.type_registry: framework.type_spec_registry

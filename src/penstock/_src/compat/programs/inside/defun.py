@@ -1,6 +1,7 @@
 """`framework.function.Defun`: a Python function as a function of the graph, with the types of its arguments."""
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ class Defun:
     def __init__(self, *input_types: Any, **kwargs: Any):
         self._types = [tf.as_dtype(t) for t in input_types]
         self._gradient, self._name = kwargs.pop("grad_func", None), kwargs.pop("func_name", None)
+        self._of_op = kwargs.pop("python_grad_func", None)             # takes the op and the gradients of its outputs
         unknown = set(kwargs) - {"noinline", "out_names", "shape_func", "implements"}
         if unknown:
             raise ValueError(f"Defun does not know {sorted(unknown)}")
@@ -25,7 +27,7 @@ class Defun:
     def __call__(self, func: Callable) -> Callable:
         """The function, which calls what was traced."""
         signature = [tf.TensorSpec(None, t) for t in self._types] or None
-        body = func if self._gradient is None else self._with_gradient(func)
+        body = func if self._gradient is None and self._of_op is None else self._with_gradient(func)
         traced = tf.function(lambda *args: body(*args), input_signature=signature, autograph=False)
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -37,5 +39,9 @@ class Defun:
     def _with_gradient(self, func: Callable) -> Callable:
         @tf.custom_gradient
         def both(*args: Any) -> Any:
-            return func(*args), lambda *grads: self._gradient(*args, *grads)
+            results = func(*args)
+            if self._of_op is None:
+                return results, lambda *grads: self._gradient(*args, *grads)
+            call = types.SimpleNamespace(type=self._name or func.__name__, inputs=list(args), outputs=tf.nest.flatten(results))
+            return results, lambda *grads: self._of_op(call, *grads)
         return both

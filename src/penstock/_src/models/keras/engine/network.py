@@ -406,8 +406,12 @@ class Network(Layer):
     def get_config(self) -> dict[str, Any]:
         """Layers and how they are connected, as plain data."""
         if not self._is_graph_network:
+            if not hasattr(self.get_config, "_is_default"):            # the subclass adds to what the base class has
+                return Layer.get_config(self)
             raise NotImplementedError(f"Model {self.name} is a subclass of Model: define `get_config` to save its description.")
         return network_config.describe(self)
+
+    get_config._is_default = True                # type: ignore[attr-defined]
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

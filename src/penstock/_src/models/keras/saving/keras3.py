@@ -5,6 +5,7 @@ import inspect
 from typing import Any
 
 from penstock._src.base import nest
+from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import TABLES, LazyModule
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -46,7 +47,7 @@ def _layer(layer: Any) -> dict[str, Any]:
         if shape is not None and not isinstance(layer._layers[0], InputLayer):
             config["build_input_shape"] = list(shape)
         return {"module": "keras", "class_name": "Sequential", "config": config, "registered_name": None}
-    config = _config(layer.get_config())
+    config = _config(_own_config(layer))
     if isinstance(layer, InputLayer):
         config["batch_shape"] = layer._batch_input_shape
     name = cls.__name__.removesuffix("V1")
@@ -78,6 +79,18 @@ def _object(value: Any, kind: str | None) -> Any:
     if isinstance(value, (list, tuple)):
         return [_object(v, kind) for v in value]
     return value
+
+
+def _own_config(layer: Any) -> dict[str, Any]:
+    """The config of a layer; of a subclassed model without `get_config`, its name and dtype, if that may be enough."""
+    if getattr(layer, "_is_graph_network", True) or not hasattr(layer.get_config, "_is_default"):
+        return layer.get_config()
+    try:
+        return Layer.get_config(layer)
+    except NotImplementedError:
+        logging.warning(f"Model {layer.name} has arguments in `__init__` and no `get_config`: it is saved without them, and "
+                        "can only be loaded if they have defaults.")
+        return {}
 
 
 def classic(model: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from penstock._src.graph import context
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.checkpoint.state import write_state
+from penstock._src.state.saved_model.load_context import load_context
 
 backend = LazyModule("penstock._src.models.keras.backend")
 hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
@@ -219,7 +220,8 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
         return hdf5.load_model_file(filepath, custom_objects, compile)
     path = os.fspath(filepath)
     if os.path.isdir(path):
-        return saved_model.load(path, custom_objects, compile)
+        with load_context(options):
+            return saved_model.load(path, custom_objects, compile)
     if not os.path.exists(path):
         raise OSError(f"No file or directory found at {path}")
     if archive.is_archive(path):
