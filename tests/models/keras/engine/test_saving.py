@@ -1,5 +1,6 @@
 """Weights and models in files, and back."""
 import json
+import types
 
 import h5py
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 import penstock as tf
 from penstock._src.graph import messages
+from penstock._src.models.keras.saving import model_files
+from penstock._src.state.saved_model import load_context
 from penstock.compat import v1 as tf1
 
 K = tf.keras
@@ -176,10 +179,9 @@ def test_subclassed_models_in_keras_files(tmp_path, create):
 
 
 def test_loading_inside_of_a_load_sees_its_options(tmp_path, monkeypatch):
-    from penstock._src.state.saved_model import load_context
     seen = []
-    monkeypatch.setattr("penstock._src.models.keras.saving.saved_model.load",
-                        lambda *args: seen.append(load_context.get_load_options()))
+    reader = types.SimpleNamespace(load=lambda *args: seen.append(load_context.get_load_options()))
+    monkeypatch.setattr(model_files, "saved_model", reader)
     options = tf.saved_model.LoadOptions(experimental_io_device="/job:localhost")
     K.models.load_model(tmp_path, options=options)
     assert seen == [options] and load_context.get_load_options() is None
