@@ -125,3 +125,22 @@ def test_smart_resize_cuts_around_the_middle():
     got = tf.keras.preprocessing.image.smart_resize(x, (2, 2))
     np.testing.assert_array_equal(got, x[:, 1:3])
     assert isinstance(got, np.ndarray)
+
+
+def test_lists_of_python_values_are_one_tensor():
+    layers = tf.keras.layers
+    np.testing.assert_array_equal(layers.CategoryEncoding(3, "one_hot")([0, 1, 2]), np.eye(3))
+    np.testing.assert_array_equal(layers.CategoryEncoding(4, "multi_hot")([[0, 1], [2, 2]]), [[1, 1, 0, 0], [0, 0, 1, 0]])
+    assert layers.Discretization(bin_boundaries=[1, 4, 5])([1., 2., 3., 4., 5.]).numpy().tolist() == [1, 1, 1, 2, 3]
+    assert layers.StringLookup(vocabulary=["a", "b"])(["a", "b", "z"]).numpy().tolist() == [1, 2, 0]
+    assert layers.Hashing(num_bins=3)(["a", "b", "z"]).numpy().tolist() == [0, 1, 1]
+    assert layers.HashedCrossing(num_bins=5)((["A", "B"], ["x", "y"])).shape == (2,)
+    np.testing.assert_array_equal(layers.Rescaling(2.0)([1.0, 2.0]), [2.0, 4.0])
+
+
+def test_a_vector_of_categories_is_one_sample():
+    count = tf.keras.layers.CategoryEncoding(4, "count")
+    assert count(tf.constant([0, 1, 1])).numpy().tolist() == [1, 2, 0, 0]
+    sparse = tf.keras.layers.CategoryEncoding(4, "count", sparse=True)
+    weighted = sparse(tf.constant([[3, 1, 3]]), count_weights=tf.constant([[0.5, 1.5, 0.75]]))
+    assert tf.sparse.to_dense(weighted).numpy().tolist() == [[0, 1.5, 0, 1.25]]

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.graph.convert import is_tensor
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock.compat import v1 as tf
@@ -21,7 +23,16 @@ def names(*layers: str) -> list[str]:
 
 @export("keras.layers.experimental.preprocessing.PreprocessingLayer")
 class PreprocessingLayer(Layer):
-    """A layer that may learn from data, once, before it is used."""
+    """A layer that may learn from data, once, before it is used. Called with a list of Python values, it takes one tensor."""
+
+    _takes_several = False           # whether a list is one of inputs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer."""
+        if args and isinstance(args[0], (list, tuple)) and not self._takes_several and \
+                not any(map(is_tensor, nest.flatten(args[0]))):
+            args = (tf.convert_to_tensor(args[0]), *args[1:])
+        return super().__call__(*args, **kwargs)
 
     def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None, reset_state: bool = True) -> None:
         """Learns from data: an array, a tensor, or a Dataset of batches.
@@ -74,15 +85,18 @@ def as_array(data: Any) -> np.ndarray:
     return np.asarray(K.get_value(data))
 
 
-def encoded(indices: Any, depth: int, output_mode: str, weights: Any = None, sparse: bool = False) -> Any:
-    """Indices as `one_hot`, `multi_hot`, `count` or `tf_idf` rows; negative ones count nowhere."""
+def encoded(indices: Any, depth: int, output_mode: str, weights: Any = None, sparse: bool = False,
+            count_weights: Any = None) -> Any:
+    """Indices as `one_hot`, `multi_hot`, `count` or `tf_idf` rows; negative ones count nowhere. A vector is one sample."""
     rank = K.ndim(indices)
     if output_mode == "one_hot":
         single = rank != 0 and K.int_shape(indices)[-1] == 1
         rows = tf.one_hot(tf.squeeze(indices, -1) if single else indices, depth)
     else:
         wide = tf.one_hot(indices, depth)                           # [..., tokens, depth]
-        if rank < 2:
+        if count_weights is not None:
+            wide *= tf.expand_dims(tf.cast(count_weights, wide.dtype), -1)
+        if rank == 0:
             wide = tf.expand_dims(wide, -2)
         rows = tf.reduce_max(wide, axis=-2) if output_mode == "multi_hot" else tf.reduce_sum(wide, axis=-2)
         if output_mode == "tf_idf":

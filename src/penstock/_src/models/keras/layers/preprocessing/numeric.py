@@ -241,9 +241,7 @@ class CategoryEncoding(PreprocessingLayer):
             if self.output_mode != "count":
                 raise ValueError("`count_weights` is not used when `output_mode` is not `'count'`. Received "
                                  f"`count_weights={count_weights}`.")
-            return tf.reduce_sum(tf.one_hot(inputs, self.num_tokens) * tf.expand_dims(tf.cast(count_weights, K.floatx()), -1),
-                                 -2)
-        return encoded(inputs, self.num_tokens, self.output_mode, sparse=self.sparse)
+        return encoded(inputs, self.num_tokens, self.output_mode, sparse=self.sparse, count_weights=count_weights)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Rows of as many columns as there are tokens."""
@@ -297,6 +295,8 @@ class HashedCrossing(PreprocessingLayer):
 
     >>> tf.keras.layers.HashedCrossing(num_bins=5)((tf.constant(["A", "B"]), tf.constant([101, 102])))
     """
+
+    _takes_several = True
 
     def __init__(self, num_bins: int, output_mode: str = "int", sparse: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
