@@ -73,6 +73,8 @@ typedef struct {
     int filled;                           /* boolean operands, which become numbers */
     int spread;                           /* operands of one number for all or for each row */
 } Job;
+typedef struct { int32_t buffer, offset; } Place;                /* of regions: see _regions.h */
+typedef struct { Place to, from; int32_t greatest, outer, middle, inner; float scale; } Reduce;
 typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
 
 #if defined(__x86_64__)
@@ -93,8 +95,29 @@ typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a st
 static Item do_block_here;
 static void (*add_scaled_here)(float *to, const float *a, const float *b, float scale, int64_t count);
 
+/* Runs a plan on the tensors whose addresses the job has. */
+static void run_plan(Job *job, const void *plan)
+{
+    const Header *h = job->header = plan;
+    const int32_t *sizes = (const int32_t *)(h + 1);
+    job->truths = sizes + h->values + h->results;
+    job->operands = (const Operand *)(job->truths + h->values + h->results);
+    job->instructions = (const Instruction *)(job->operands + h->operands);
+    job->numbers = (const float *)(job->instructions + h->instructions);
+    job->spread = job->filled = 0;
+    for (int i = 0; i < h->operands; i++) {
+        job->spread += job->operands[i].stride < 0;
+        job->filled += job->truths[job->operands[i].tensor] != 0;
+    }
+    job->across = h->columns < ROOM || h->whole ? h->columns : ROOM;
+    job->down = h->down;
+    job->room = (job->across * job->down + 15) / 16 * 16;
+    const int64_t blocks = ((h->rows + job->down - 1) / job->down) * ((h->columns + job->across - 1) / job->across);
+    share(do_block_here, job, blocks, (int64_t)h->rows * h->columns * h->work);
+}
+
 /* -- as Python calls it ------------------------------------------------------------------------------------------- */
-static PyObject *float32, *boolean, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_data_ptr;
+static PyObject *float32, *boolean, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_contiguous, *name_data_ptr;
 
 /* The address of a tensor; NULL, without an exception, if it is not what the plan was made for. */
 static float *address(PyObject *tensor, int32_t elements, PyObject *type)
@@ -126,6 +149,18 @@ static float *address(PyObject *tensor, int32_t elements, PyObject *type)
     return at == (unsigned long long)-1 ? NULL : (float *)(uintptr_t)at;
 }
 
+/* A new reference to a tensor, or to a copy whose elements lie in order. */
+static PyObject *in_order(PyObject *tensor)
+{
+    PyObject *contiguous = PyObject_CallMethodNoArgs(tensor, name_is_contiguous);
+    Py_XDECREF(contiguous);
+    if (contiguous == NULL)
+        return NULL;
+    return contiguous == Py_True ? Py_NewRef(tensor) : PyObject_CallMethodNoArgs(tensor, name_contiguous);
+}
+
+#include "_regions.h"
+
 /* run(plan, values, results): True, or False if a tensor is not what the plan was made for. */
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -134,34 +169,21 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     }
     Job job;
-    const Header *h = job.header = (const Header *)PyBytes_AS_STRING(args[0]);
-    const int32_t *sizes = (const int32_t *)(h + 1);
-    job.truths = sizes + h->values + h->results;
-    job.operands = (const Operand *)(job.truths + h->values + h->results);
-    job.instructions = (const Instruction *)(job.operands + h->operands);
-    job.numbers = (const float *)(job.instructions + h->instructions);
+    const Header *h = (const Header *)PyBytes_AS_STRING(args[0]);
+    const int32_t *sizes = (const int32_t *)(h + 1), *truths = sizes + h->values + h->results;
     if (PyList_GET_SIZE(args[1]) != h->values || PyList_GET_SIZE(args[2]) != h->results)
         Py_RETURN_FALSE;
     for (int i = 0; i < h->values + h->results; i++) {
         job.bases[i] = address(i < h->values ? PyList_GET_ITEM(args[1], i) : PyList_GET_ITEM(args[2], i - h->values), sizes[i],
-                               job.truths[i] ? boolean : float32);
+                               truths[i] ? boolean : float32);
         if (job.bases[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
             Py_RETURN_FALSE;
         }
     }
-    job.spread = job.filled = 0;
-    for (int i = 0; i < h->operands; i++) {
-        job.spread += job.operands[i].stride < 0;
-        job.filled += job.truths[job.operands[i].tensor] != 0;
-    }
-    job.across = h->columns < ROOM || h->whole ? h->columns : ROOM;
-    job.down = h->down;
-    job.room = (job.across * job.down + 15) / 16 * 16;
-    const int64_t blocks = ((h->rows + job.down - 1) / job.down) * ((h->columns + job.across - 1) / job.across);
     Py_BEGIN_ALLOW_THREADS
-    share(do_block_here, &job, blocks, (int64_t)h->rows * h->columns * h->work);
+    run_plan(&job, h);
     Py_END_ALLOW_THREADS
     Py_RETURN_TRUE;
 }
@@ -196,6 +218,8 @@ static PyObject *add_scaled(PyObject *self, PyObject *const *args, Py_ssize_t co
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "Runs a plan on tensors."},
     {"add_scaled", (PyCFunction)(void (*)(void))add_scaled, METH_FASTCALL, "Adds a tensor times a number, keeping the interpreter's lock."},
+    {"run_region", (PyCFunction)(void (*)(void))run_region, METH_FASTCALL, "Runs a region on tensors."},
+    {"use_products", use_products, METH_O, "Takes the address of sgemm."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_fused", "Operations on single elements, several in one pass.", -1, methods};
@@ -204,16 +228,18 @@ PyMODINIT_FUNC PyInit__fused(void)
 {
 #if defined(__x86_64__)
     if (has_wide_vectors())
-        do_block_here = do_block_512, add_scaled_here = add_scaled_512;
+        do_block_here = do_block_512, add_scaled_here = add_scaled_512, reduce_here = reduce_middle_512;
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        do_block_here = do_block_256, add_scaled_here = add_scaled_256;
+        do_block_here = do_block_256, add_scaled_here = add_scaled_256, reduce_here = reduce_middle_256;
     else {
         PyErr_SetString(PyExc_ImportError, "the pointwise kernels need a processor with AVX2 and FMA");
         return NULL;
     }
 #else
-    do_block_here = do_block_any, add_scaled_here = add_scaled_any;
+    do_block_here = do_block_any, add_scaled_here = add_scaled_any, reduce_here = reduce_middle_any;
 #endif
+    if (pthread_key_create(&room_of_thread, free) != 0)
+        return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");
     float32 = torch == NULL ? NULL : PyObject_GetAttrString(torch, "float32");
     boolean = torch == NULL ? NULL : PyObject_GetAttrString(torch, "bool");
@@ -223,8 +249,9 @@ PyMODINIT_FUNC PyInit__fused(void)
     name_numel = PyUnicode_InternFromString("numel");
     name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
     name_data_ptr = PyUnicode_InternFromString("data_ptr");
+    name_contiguous = PyUnicode_InternFromString("contiguous");
     if (float32 == NULL || boolean == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL || name_is_contiguous == NULL ||
-        name_data_ptr == NULL)
+        name_contiguous == NULL || name_data_ptr == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
     for (int kind = 0; made != NULL && kind < KINDS; kind++) {

@@ -212,5 +212,32 @@ TARGET static void NAME(add_scaled)(float *to, const float *a, const float *b, f
         NAME(store)(to + i, NAME(load)(a + i, count - i) + NAME(load)(b + i, count - i) * scale, count - i);
 }
 
+/* The sum, or the greatest, over the middle one of three axes, times a number. */
+TARGET static void NAME(reduce_middle)(float *to, const float *from, const Reduce *r)
+{
+    const int64_t middle = r->middle, inner = r->inner;
+    const int greatest = r->greatest;
+    for (int64_t o = 0; o < r->outer; o++, from += middle * inner, to += inner) {
+        if (inner == 1) {
+            float area[LANES];
+            NAME(reduce_rows)((Slot){area, 0, 0}, (Slot){(float *)from, 0, LANES}, 1, middle, greatest);
+            to[0] = area[0] * r->scale;
+            continue;
+        }
+        for (int64_t i = 0; i < inner; i += LANES) {
+            const int64_t left = inner - i < LANES ? inner - i : LANES;
+            Floats found = greatest ? (Floats){} - __builtin_inff() : (Floats){}, other = found;
+            int64_t m = 0;
+            for (; m + 2 <= middle; m += 2) {
+                found = NAME(either)(NAME(load)(from + m * inner + i, left), found, greatest);
+                other = NAME(either)(NAME(load)(from + (m + 1) * inner + i, left), other, greatest);
+            }
+            if (m < middle)
+                found = NAME(either)(NAME(load)(from + m * inner + i, left), found, greatest);
+            NAME(store)(to + i, NAME(either)(found, other, greatest) * r->scale, left);
+        }
+    }
+}
+
 #undef EACH
 #include "_lanes_end.h"

@@ -122,6 +122,13 @@ class pointwise:
     without_row: RuleTable[Callable] = RuleTable()
 
 
+class regions:
+    """step/optimize/regions.py: pointwise ops, reductions, reshapes and transposes need no entry."""
+
+    lower: RuleTable[Callable] = RuleTable()   # (op, Writer) -> the views that are its results
+    views: set[OpDef] = set()                  # returns parts of its input
+
+
 class small:
     """step/optimize/small.py"""
 

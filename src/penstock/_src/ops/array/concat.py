@@ -86,6 +86,7 @@ def join(values: list, axis: Any) -> Any:
 
 concat_v2.kernel(join)
 rules.algebra.joins.add(concat_v2)
+rules.regions.lower[concat_v2] = lambda op, r: [r.joined([r.view(t) for t in op.inputs[:-1]], int(r.constant(op.inputs[-1])))]
 
 
 @rules.program.prepare(concat_v2)
@@ -242,6 +243,12 @@ def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
 pack_op = op("Pack", "values: N * T -> output: T", "N: int >= 1, T: type, axis: int = 0")
 
 
+@rules.regions.lower(pack_op)
+def _pack_in_region(op, r):
+    axis = op.attrs["axis"] % len(op.outputs[0].static_dims)
+    return [r.joined([r.with_axis(r.view(t), axis) for t in op.inputs], axis)]
+
+
 @pack_op.shape
 def _pack_shape(values, *, axis):
     dims: Dims = None
@@ -276,6 +283,12 @@ def _pack_value(op, values):
 pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
 
 unpack_op = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
+
+
+@rules.regions.lower(unpack_op)
+def _unpack_in_region(op, r):
+    value, axis = r.view(op.inputs[0]), op.attrs["axis"]
+    return [r.without_axis(r.part(value, axis, i, 1), axis) for i in range(len(op.outputs))]
 rules.lists.elements[pack_op] = rules.lists.elements[unpack_op] = lambda op, i: op.inputs[0]
 
 
@@ -370,6 +383,23 @@ split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output:
              "num_split: int >= 1, T: type, Tlen: type in {index} = int64", python_names={"split_dim": "axis"})
 
 rules.algebra.divides.add(split_op)
+
+
+@rules.regions.lower(split_op)
+def _split_in_region(op, r):
+    axis, value, num = int(r.constant(op.inputs[0])), r.view(op.inputs[1]), op.attrs["num_split"]
+    size = value.dims[axis] // num
+    return [r.part(value, axis, i * size, size) for i in range(num)]
+
+
+@rules.regions.lower(split_v)
+def _split_v_in_region(op, r):
+    value, axis = r.view(op.inputs[0]), int(r.constant(op.inputs[2]))
+    sizes = [t.static_dims[axis] for t in op.outputs]
+    return [r.part(value, axis, sum(sizes[:i]), size) for i, size in enumerate(sizes)]
+
+
+rules.regions.views |= {split_op, split_v, unpack_op}
 
 
 @split_op.shape
@@ -529,6 +559,14 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
 
 # -- tile, repeat --------------------------------------------------------------
 tile_op = op("Tile", "input: T, multiples: Tmultiples -> output: T", "T: type, Tmultiples: type in {index} = int32")
+
+
+@rules.regions.lower(tile_op)
+def _tile_in_region(op, r):
+    value, times = r.view(op.inputs[0]), r.constant(op.inputs[1]).tolist()
+    apart = r.reshaped(value, [n for d in value.dims for n in (1, d)])
+    return [r.reshaped(r.repeated(apart, [n for d, m in zip(value.dims, times, strict=True) for n in (m, d)]),
+                       op.outputs[0].static_dims)]
 
 
 @tile_op.shape

@@ -57,6 +57,14 @@ def _slice_size(dim: int | None, start: int | None, size: int | None) -> int | N
     return size
 
 
+@rules.regions.lower(slice_op)
+def _slice_in_region(op, r):
+    view = r.view(op.inputs[0])
+    for axis, (begin, size) in enumerate(zip(r.constant(op.inputs[1]).tolist(), op.outputs[0].static_dims, strict=True)):
+        view = r.part(view, axis, begin, size)
+    return [view]
+
+
 @slice_op.kernel
 def _slice_kernel(input, begin, size):
     dims = arrays.dims_of(input)
@@ -141,6 +149,43 @@ def _sliced(input: Dims, begin: Dims, end: Dims, strides: Dims, c: Any, masks: d
         return strided.sliced_dims(input, parts)
     except errors.InvalidArgumentError as e:
         raise ValueError(e.message) from None
+
+
+def _part_in_region(op, r, view, bounds):
+    """The part of a view that constant bounds select."""
+    parts = strided.plan(len(view.dims), *(r.constant(b).tolist() for b in bounds), **_masks(op))
+    index, flips = strided.index_of(view.dims, parts)
+    if flips:
+        raise r.Unfit("goes backwards")
+    at = 0
+    for i in index:
+        if i is None:
+            view = r.with_axis(view, at)
+        elif isinstance(i, int):
+            view = r.without_axis(r.part(view, at, i, 1), at)
+            continue
+        else:
+            view = r.part(view, at, i.start, len(range(*i.indices(view.dims[at]))), i.step or 1)
+        at += 1
+    return view
+
+
+@rules.regions.lower(strided_slice_op)
+def _strided_slice_in_region(op, r):
+    return [_part_in_region(op, r, r.view(op.inputs[0]), op.inputs[1:])]
+
+
+@rules.regions.lower(strided_slice_grad)
+def _strided_slice_grad_in_region(op, r):
+    to = r.filled(op.outputs[0].static_dims, 0.0)
+    part, dy = _part_in_region(op, r, to, op.inputs[1:4]), r.view(op.inputs[4])
+    if part.dims != dy.dims:
+        raise r.Unfit("another shape")
+    r.copy(part, dy)
+    return [to]
+
+
+rules.regions.views |= {slice_op, strided_slice_op}
 
 
 @strided_slice_op.shape

@@ -6,12 +6,14 @@ fact (`append_outputs`), so that nothing is computed twice. A loop saves them in
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.graph.backward import Backward, backward, dense, in_graph, no_tapes
 from penstock._src.graph.convert import convert
 from penstock._src.graph.eager_op import EagerOp
+from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
 from penstock._src.graph.gradients import is_trainable, zeros_for
@@ -196,8 +198,12 @@ def while_gradient(op: Operation, *grads: Any) -> list:
     if not carried:
         return [None] * len(op.inputs)
     back = backward(body, carried)
-    saved = _save(op, [t for t in back.needs if in_graph(t, body.graph) and not _invariant(body, t)])
+    inner = [t for t in back.needs if in_graph(t, body.graph) and not _invariant(body, t)]
+    stays = _Staying(body)
+    fixed = [t for t in inner if t in stays]
+    saved = _save(op, [t for t in inner if t not in stays])
     invariant = {id(p): t for p, t in zip(body.inputs, op.inputs, strict=False)}
+    invariant.update((i, op.outputs[at]) for i, at in _save(op, fixed, _add_variables).items())
     order = [t for t in back.needs if id(t) in saved]
     start = [zeros_like(op.outputs[i]) if i >= len(grads) or grads[i] is None else dense(grads[i]) for i in carried]
 
@@ -260,35 +266,73 @@ def element_shape(t: Tensor) -> Any:
         convert([-1 if d is None else d for d in t.static_dims], dtypes.int32)
 
 
-def _save(op: Operation, tensors: list[Tensor]) -> dict[int, int]:
+class _Staying:
+    """The tensors of a body that are the same in all iterations, and of known shape: made of what does not change, by ops
+    without effects, or read from variables that the loop does not write to."""
+
+    def __init__(self, body: GraphFunction) -> None:
+        self._known = {id(t): p is t for p, t in zip(body.outputs, body.inputs, strict=True)}
+        self._may_read = writes_nothing(body.graph.get_operations())
+
+    def __contains__(self, t: Tensor) -> bool:
+        return t.dtype.torch is not None and t.static_dims is not None and None not in t.static_dims and self._stays(t)
+
+    def _stays(self, t: Tensor) -> bool:
+        if id(t) not in self._known:
+            opdef = t.op.opdef
+            self._known[id(t)] = bool(t.op.inputs) and (opdef.foldable or opdef.reads and self._may_read) and \
+                all(map(self._stays, t.op.inputs))
+        return self._known[id(t)]
+
+
+def _save(op: Operation, tensors: list[Tensor], add: Callable | None = None) -> dict[int, int]:
     """Makes the loop save values of its body in lists: tensor id -> index of the output that is the list."""
+    add = add or _add_lists
     known = op.__dict__.setdefault("_saved_values", {})
     new = [t for t in tensors if id(t) not in known]
     if new:
         first = len(op.outputs)
-        _add_lists(op, new)
+        add(op, new)
         known.update((id(t), first + i) for i, t in enumerate(new))
     return {id(t): known[id(t)] for t in tensors}
 
 
 def _add_lists(op: Operation, tensors: list[Tensor]) -> None:
     graph = op.graph
-    cond, body = as_function(op.attrs["cond"], graph), as_function(op.attrs["body"], graph)
+    body = as_function(op.attrs["body"], graph)
     with graph.as_default(), graph.control_dependencies(None), no_tapes():
         lists = [get("EmptyTensorList")(element_shape(t), convert(-1, dtypes.int32), element_dtype=t.dtype.base_dtype)
                  for t in tensors]
     with body.graph.as_default(), body.graph.control_dependencies(None), no_tapes():
         inside = [body.graph.placeholder(dtypes.variant, (), "accumulator") for _ in tensors]
         pushed = [get("TensorListPushBack")(p, t) for p, t in zip(inside, tensors, strict=True)]
-    unused = [cond.graph.placeholder(dtypes.variant, (), "accumulator") for _ in tensors]
+    _extend(op, lists, inside, pushed)
+
+
+def _add_variables(op: Operation, tensors: list[Tensor]) -> None:
+    """Makes the loop return values that are the same in all iterations: as variables that begin as zeros."""
+    graph = op.graph
+    body = as_function(op.attrs["body"], graph)
+    with graph.as_default(), graph.control_dependencies(None), no_tapes():
+        zeros = [zeros_like(t) for t in tensors]
+    with body.graph.as_default(), body.graph.control_dependencies(None), no_tapes():
+        inside = [body.graph.placeholder(t.dtype.base_dtype, t.static_dims, "same") for t in tensors]
+    _extend(op, zeros, inside, tensors)
+
+
+def _extend(op: Operation, start: list[Tensor], inside: list[Tensor], following: list[Tensor]) -> None:
+    """Gives a loop more variables: what they begin as, what they are in the body, and what follows."""
+    graph = op.graph
+    cond, body = as_function(op.attrs["cond"], graph), as_function(op.attrs["body"], graph)
+    unused = [cond.graph.placeholder(t.dtype, t.static_dims, "unused") for t in inside]
     op.attrs["cond"] = GraphFunction(cond.graph, None, [*cond.inputs, *unused], cond.outputs)
-    op.attrs["body"] = GraphFunction(body.graph, None, [*body.inputs, *inside], [*body.outputs, *pushed])
+    op.attrs["body"] = GraphFunction(body.graph, None, [*body.inputs, *inside], [*body.outputs, *following])
     for f in (op.attrs["cond"], op.attrs["body"]):
         add_to_library(graph, f)
-    for t in lists:
+    for t in start:
         op._add_input(t)
     op.counts = (len(op.inputs),)
-    append_outputs(op, lists, "T")
+    append_outputs(op, start, "T")
 
 
 # -- registration ---------------------------------------------------------------------------------------------------

@@ -183,6 +183,28 @@ def _add_v2_fuse(op, f):
     return fuse_bias(op, f, x, y) or fuse_bias(op, f, y, x) or fuse_product(op, f)
 
 
+@rules.regions.lower(mat_mul, fused_mat_mul)
+def _mat_mul_in_region(op, r):
+    found = r.product(r.view(op.inputs[0]), r.view(op.inputs[1]), op.attrs["transpose_a"], op.attrs["transpose_b"])
+    fused = op.attrs.get("fused_ops", ())
+    if fused:
+        found = r.terms(found.dims, [found, r.view(op.inputs[2])], lambda terms, a, b: _activated(
+            terms, terms.step_of("ADD", a, b), fused))
+    return [found]
+
+
+def _activated(terms: Any, x: int, fused: Any) -> int:
+    return terms.step_of("RELU", x) if "Relu" in fused else x
+
+
+@rules.regions.lower(batch_mat_mul, batch_mat_mul_v2)
+def _batch_mat_mul_in_region(op, r):
+    x, y = (r.view(t) for t in op.inputs)
+    batch = op.outputs[0].static_dims[:-2]
+    x, y = (r.repeated(v, (*batch, *v.dims[-2:])) for v in (x, y))
+    return [r.product(x, y, op.attrs["adj_x"], op.attrs["adj_y"])]
+
+
 # -- in loops -----------------------------------------------------------------------------------------------------------
 turned = internal("_Turned", "b: T -> turned: T", "T: type, begin: int, end: int")
 

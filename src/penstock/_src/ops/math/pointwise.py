@@ -1,4 +1,4 @@
-"""Several ops on each element of arrays of one shape as one (step/optimize/pointwise.py)."""
+"""Several ops as one: on each element of arrays of one shape (step/optimize/pointwise.py), or of any kind (regions.py)."""
 from __future__ import annotations
 
 from penstock._src.ops import rules
@@ -6,4 +6,9 @@ from penstock._src.ops.registry import internal
 
 pointwise = internal("_Pointwise", "values: N * T -> results: M * T", "N: int, M: int, T: type")
 pointwise.kernel(lambda values, *, plan: plan.run(values))
+rules.regions.lower[pointwise] = lambda op, r: r.plan(op.attrs["plan"], [r.view(t) for t in op.inputs])
 rules.program.prepare[pointwise] = lambda known: known.attrs["plan"].run
+
+region = internal("_Region", "values: Tin -> results: M * T", "M: int, T: type, Tin: list(type)")
+region.kernel(lambda values, *, region: region.run(values))
+rules.program.prepare[region] = lambda known: known.attrs["region"].run

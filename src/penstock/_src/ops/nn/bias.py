@@ -99,6 +99,21 @@ def _bias_add_grad_kernel(out_backprop, *, data_format):
     return torch.sum(out_backprop, [a for a in range(out_backprop.ndim) if a != axis], dtype=out_backprop.dtype)
 
 
+@rules.regions.lower(bias_add_grad)
+def _bias_add_grad_in_region(op, r):
+    view = r.view(op.inputs[0])
+    axis = _channel_axis(len(view.dims), op.attrs["data_format"])
+    return [r.reshaped(r.reduced(view, [a for a in range(len(view.dims)) if a != axis]), op.outputs[0].static_dims)]
+
+
+@rules.regions.lower(bias_add_op)
+def _bias_add_in_region(op, r):
+    value, bias = (r.view(t) for t in op.inputs)
+    axis = _channel_axis(len(value.dims), op.attrs["data_format"])
+    bias = r.reshaped(bias, [d if i == axis else 1 for i, d in enumerate(value.dims)])
+    return [r.terms(value.dims, [value, bias], lambda terms, x, b: terms.step_of("ADD", x, b))]
+
+
 # On GPUs, one kernel for the gradients of a bias and of the ReLU after it: they read the same array.
 relu_bias_grad = internal("_ReluBiasGrad", "gradients: T, features: T -> backprops: T, bias: T",
                           "T: type in {float32 float64 bfloat16 half}")

@@ -535,6 +535,14 @@ Returns:
 12.5
 """)
 l2_loss.shape(lambda t: ())
+
+
+@rules.regions.lower(l2_loss)
+def _l2_loss_in_region(op, r):
+    squares = r.terms(r.view(op.inputs[0]).dims, [r.view(op.inputs[0])], lambda terms, x: terms.step_of("SQUARE", x))
+    return [r.reshaped(r.reduced(r.reshaped(squares, [r.count(squares)]), [0], scale=0.5), ())]
+
+
 l2_loss.gradient(lambda op, grad: op.inputs[0] * grad)
 
 

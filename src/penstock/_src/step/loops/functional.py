@@ -103,10 +103,11 @@ class _Loop(BlockWriter):
         """Writes the ops of the body that return the same in all iterations; they are not written again."""
         staying = {id(t): n for t, n in zip(self.step.feeds, names, strict=True) if n[0] == "f"}
         self.names.update(staying)
-        same, fixed = set(staying), set()
+        same, fixed = set(staying), set[Node]()
         may_read = writes_nothing(self.ops)
         for op in self.step.ops:
-            if not (op.opdef.foldable or op.opdef.reads and may_read) or op.control_inputs or not op.outputs:
+            if not (op.opdef.foldable or op.opdef.reads and may_read) or not op.outputs or \
+                    not fixed.issuperset(op.control_inputs):
                 continue
             if all(id(t) in same for t in op.inputs) and \
                     not any(id(t) in self.in_numbers or t.dtype.base_dtype.torch is None for t in op.outputs):

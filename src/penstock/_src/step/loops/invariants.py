@@ -9,6 +9,7 @@ else waits for its iteration, as what was moved did: else the loop would go roun
 from __future__ import annotations
 
 from penstock._src.base import dtypes
+from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
@@ -111,3 +112,16 @@ def _is_pivot(op: Node) -> bool:
     while len(op.inputs) == 1 and rules.forwards(op):
         op = op.inputs[0].op
     return op.opdef.control_flow in ("switch", "loop_cond", "merge")
+
+
+def invariant_ops(step: StepGraph) -> set[Node]:
+    """The ops of the body of a functional loop that return the same in all iterations."""
+    same = {id(t) for t, following in zip(step.feeds, step.fetches, strict=True) if t is following}
+    found: set[Node] = set()
+    may_read = writes_nothing(step.ops)
+    for op in step.ops:
+        if op.outputs and (op.opdef.foldable or op.opdef.reads and may_read) and all(id(t) in same for t in op.inputs) and \
+                found.issuperset(op.control_inputs):
+            found.add(op)
+            same.update(map(id, op.outputs))
+    return found

@@ -12,6 +12,7 @@ from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.optimize.dependencies import simplify_dependencies
+from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.inlining import function_body, inline_calls
 
 
@@ -56,6 +57,7 @@ class _Sources:
         if not placed:                                           # else calls stay, and take all that they are given
             inline_calls(step)
         simplify_dependencies(step)                              # pure ops wait for each other here and there
+        fold_constants(step)                                     # gradients inspect shapes of what they do not read
         self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}
         self._outputs = step.fetches
         self._masks: dict[Node, int] = {}

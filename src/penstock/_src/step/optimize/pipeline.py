@@ -22,6 +22,7 @@ from penstock._src.step.optimize.fusion import fuse
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
+from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
 from penstock._src.step.optimize.shapes import specialize_shapes
 from penstock._src.step.optimize.small import join_small
 from penstock._src.step.optimize.updates import join_updates
@@ -39,10 +40,11 @@ PASSES = (
     ("joined_updates", join_updates),
     ("remapping", join_pointwise),
     ("loop_optimization", save_together),
+    ("remapping", join_regions),
     ("remapping", join_small),
 )
 _VERIFY = switches.VERIFY_PASSES.value()            # tests set it
-_IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body}
+_IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body, join_regions: join_regions_of_body}
 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,

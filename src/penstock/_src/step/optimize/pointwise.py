@@ -34,6 +34,7 @@ from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops.improve import chooses
+from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.transfers import Transfers
 
 _LEAST = 2                   # ops that are worth it
@@ -65,7 +66,13 @@ def join_pointwise(step: StepGraph) -> None:
 def join_body(step: StepGraph) -> None:
     """Joins pointwise ops in the body of a functional loop."""
     if step.joins_pointwise and not step.has_control_flow:
-        _join(step, step.ops)
+        apart = invariant_ops(step) if len(step.feeds) == len(step.fetches) else set()
+        _join(step, [op for op in step.ops if op not in apart])
+
+
+def join_among(step: StepGraph, ops: set[Node]) -> None:
+    """Joins pointwise ops among some ops of a step without v1 control flow."""
+    _join(step, [op for op in step.ops if op in ops])
 
 
 def may_join(step: StepGraph) -> bool:

@@ -1,0 +1,255 @@
+"""Regions: ops on small arrays of known shapes become one op, which runs them in one call.
+
+An iteration of a loop is a few products of small matrices, and pointwise ops, parts and joins between them: calling each takes
+longer than computing it. Ops that say how they are written into a region (`rules.regions`), those that pointwise plans are made
+of, and those that only move elements are joined (`kernels/regions.py`).
+
+Levels say what may be joined: what takes a result of a region through an op that cannot be in one is of a higher level. All
+ops of one level then are one region, because no path leads from one of them out of the region and back to another.
+"""
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base import dtypes
+from penstock._src.kernels import regions
+from penstock._src.kernels.regions import Builder, Unfit, View
+from penstock._src.ops import rules
+from penstock._src.ops.registry import get
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
+from penstock._src.step.loops import outer_sum
+from penstock._src.step.loops.invariants import invariant_ops
+from penstock._src.step.optimize.pointwise import join_among
+
+_MANY = 12                   # such ops of a step outside of loops
+_LEAST = 3                   # ops of a region that would have been calls
+_LARGEST = 1 << 16           # elements of a result: larger arrays take longer than calls
+_LARGEST_GIVEN = 1 << 20     # of what is read
+_TYPES = (dtypes.float32, dtypes.bool)
+
+
+def join_regions_of_body(step: StepGraph) -> None:
+    """Joins ops in the body of a functional loop. What stays the same in all iterations is written before it, and sums over all
+    iterations are added up behind it: these ops stay."""
+    if step.joins_pointwise and not step.has_control_flow and regions.available():
+        is_loop = len(step.feeds) == len(step.fetches)               # else it is a branch inside of one
+        apart = invariant_ops(step) | _sums(step) if is_loop else set()
+        _join(step, _able(step, apart))
+
+
+def join_regions(step: StepGraph) -> None:
+    """Joins ops of a step without v1 control flow, if there are many; pointwise ops among them first become one where they
+    can."""
+    if not step.joins_pointwise or step.has_control_flow or not regions.available():
+        return
+    able = _able(step, set())
+    if sum(not _is_view(op) for op in able) >= _MANY:
+        join_among(step, able)
+        _join(step, _able(step, set()))
+
+
+def _sums(step: StepGraph) -> set[Node]:
+    """The ops of sums of products over all iterations (step/loops/outer_sum.py)."""
+    uses = outer_sum.count_uses(step.ops, step.fetches)
+    identity = get("Identity")
+    found: set[Node] = set()
+    for t, following in zip(step.feeds, step.fetches, strict=True):
+        if t is not following and uses.get(id(t)) == 1:
+            s = outer_sum.find([t], following, uses, lambda op: op.opdef is identity, step.ops)
+            found |= set() if s is None else {s.addition, s.product, *s.between}
+    return found
+
+
+def _able(step: StepGraph, apart: set[Node]) -> set[Node]:
+    """The ops that may be joined, except for those `apart`."""
+    waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
+    return {op for op in step.ops if op not in waited and op not in apart and _is_able(op, step)}
+
+
+def _join(step: StepGraph, able: set[Node]) -> None:
+    """Joins ops of a step."""
+    by: dict[int, Value] = {}
+    for ops in _groups(step, able):
+        made = _made(step, ops)
+        if made is not None:
+            node, outputs = made
+            step.ops += [node]
+            by.update({id(t): other for t, other in zip(outputs, node.outputs, strict=True)})
+    if by:
+        step.substitute(by)
+        step.sort()
+
+
+def _is_able(op: Node, step: StepGraph) -> bool:
+    """Whether an op may be one of a region, by its type and its shapes."""
+    if _rule(op) is None or op.control_inputs or not op.outputs:
+        return False
+    for t in op.outputs:
+        if t.dtype != dtypes.float32 or not _is_known(t) or id(t) in step.fed or not 0 < _size(t) <= _LARGEST:
+            return False
+    return all(_is_constant(t, step) or t.dtype in _TYPES and _is_known(t) and 0 < _size(t) <= _LARGEST_GIVEN
+               for t in op.inputs)
+
+
+def _is_known(t: Value) -> bool:
+    return t.static_dims is not None and None not in t.static_dims
+
+
+def _size(t: Value) -> int:
+    return math.prod(t.static_dims)                                      # type: ignore[arg-type]
+
+
+def _is_constant(t: Value, step: StepGraph) -> bool:
+    return is_const(t) and id(t) not in step.fed
+
+
+def _groups(step: StepGraph, able: set[Node]) -> list[list[Node]]:
+    """The ops of each level."""
+    level: dict[Node, int] = {}
+    groups: dict[int, list[Node]] = {}
+    for op in step.ops:
+        before = [s for s in (*(t.op for t in op.inputs if id(t) not in step.fed), *op.control_inputs) if s in level]
+        level[op] = max((level[s] + (s in able and op not in able) for s in before), default=0)
+        if op in able:
+            groups.setdefault(level[op], []).append(op)
+    return list(groups.values())
+
+
+def _made(step: StepGraph, ops: list[Node]) -> tuple[Node, list[Value]] | None:
+    """One op for several, and the tensors that its results represent; None if that is not less work."""
+    ops = list(ops)
+    while True:
+        ops = _connected(ops)
+        inside = set(ops)
+        if sum(not _is_view(op) for op in ops) < _LEAST:
+            return None
+        fetched = {id(t) for t in step.fetches}
+        wanted = [t for op in ops for t in op.outputs if id(t) in fetched or any(u not in inside for u in t.users)]
+        writer = Writer(step)
+        try:
+            for op in ops:
+                writer.write(op)
+            region = writer.finish([writer.views[id(t)] for t in wanted])
+            break
+        except Unfit:
+            ops = _without(ops, op)
+    given = list(writer.values.values())
+    attrs = {"M": len(wanted), "Tin": [t.dtype for t in given], "T": dtypes.float32, "region": region}
+    node = step.make("_Region", given, attrs, ops[-1], [t.static_dims for t in wanted], [t.dtype for t in wanted], [])
+    node.counts = (len(given),)
+    return node, wanted
+
+
+def _without(ops: list[Node], op: Node) -> list[Node]:
+    """The ops before one that does not fit: none of them takes what it returns."""
+    return ops[:ops.index(op)]
+
+
+def _connected(ops: list[Node]) -> list[Node]:
+    """Without views whose results nothing else in the region takes: they cost less than a copy."""
+    inside = set(ops)
+    while True:
+        idle = {op for op in inside if _is_view(op) and not any(u in inside for t in op.outputs for u in t.users)}
+        idle |= {op for op in inside if _is_view(op) and not any(t.op in inside for t in op.inputs)
+                 and any(u not in inside for t in op.outputs for u in t.users)}
+        if not idle:
+            return [op for op in ops if op in inside]
+        inside -= idle
+
+
+def _is_view(op: Node) -> bool:
+    """Whether an op looks at its input in another way."""
+    moves = (rules.arithmetic.reshapes, rules.arithmetic.permutes, rules.regions.views)
+    return any(op.opdef in ops for ops in moves) or rules.forwards(op)
+
+
+def _rule(op: Node) -> Any:
+    """What writes an op into a region; None if nothing does."""
+    found = rules.regions.lower.get(op.opdef)
+    if found is not None:
+        return found
+    if op.opdef in rules.pointwise.reduces:
+        return _reduction
+    if op.opdef in rules.pointwise.formula or op.opdef in rules.pointwise.instruction:
+        return _pointwise
+    if op.opdef in rules.arithmetic.reshapes or rules.forwards(op) and len(op.outputs) == 1:
+        return _reshaped
+    return _permuted if op.opdef in rules.arithmetic.permutes else None
+
+
+class Writer(Builder):
+    """Writes ops into a region. Rules ask it for the views and constants that an op is given."""
+
+    def __init__(self, step: StepGraph) -> None:
+        super().__init__()
+        self.step = step
+        self.views: dict[int, View] = {}             # by the ids of tensors
+        self.values: dict[int, Value] = {}           # that are given
+
+    def write(self, op: Node) -> None:
+        """Writes an op."""
+        views = _rule(op)(op, self)
+        for t, view in zip(op.outputs, views, strict=True):
+            if tuple(view.dims) != t.static_dims:
+                raise Unfit(f"{op.name} has another shape")
+            self.views[id(t)] = view
+
+    def view(self, t: Value) -> View:
+        """The view that a tensor is."""
+        if id(t) not in self.views:
+            if t.dtype not in _TYPES:
+                raise Unfit("another type")
+            self.values[id(t)] = t
+            self.views[id(t)] = self.value(t.static_dims, t.dtype == dtypes.bool)       # type: ignore[arg-type]
+        return self.views[id(t)]
+
+    def constant(self, t: Value) -> np.ndarray:
+        """The value of a constant."""
+        if not _is_constant(t, self.step):
+            raise Unfit(f"{t.name} is not known")
+        return t.op.attrs["value"]
+
+    def operand(self, t: Value) -> View | float:
+        """A tensor as an operand of pointwise instructions: constant scalars are numbers."""
+        if t.static_dims == () and _is_constant(t, self.step) and t.dtype == dtypes.float32:
+            return float(t.op.attrs["value"])
+        return self.view(t)
+
+
+def _pointwise(op: Node, r: Writer) -> list[View]:
+    only = rules.arithmetic.repeats.get(op.opdef)
+    values = op.inputs if only is None else [op.inputs[only]]
+    dims = op.outputs[0].static_dims or ()
+
+    def write(terms: Any, *sources: int) -> int:
+        if op.opdef in rules.pointwise.formula:
+            return rules.pointwise.formula[op.opdef](terms, *sources)
+        kind = rules.pointwise.instruction[op.opdef]
+        if op.opdef in rules.algebra.sums:
+            return functools.reduce(functools.partial(terms.step_of, kind), sources)
+        return terms.step_of(kind, *sources)
+    return [r.terms(dims, [r.operand(t) for t in values], write)]
+
+
+def _reduction(op: Node, r: Writer) -> list[View]:
+    x, axes = op.inputs
+    view = r.view(x)
+    gone = r.constant(axes).reshape(-1).tolist()
+    if op.opdef in rules.pointwise.formula:                              # a mean
+        scale = 1.0 / math.prod(view.dims[a] for a in {a % len(view.dims) for a in gone})
+        found = r.reduced(view, gone, scale=scale)
+    else:
+        found = r.reduced(view, gone, rules.pointwise.instruction[op.opdef] == "ROW_MAXIMUM")
+    return [r.reshaped(found, op.outputs[0].static_dims or ())]
+
+
+def _reshaped(op: Node, r: Writer) -> list[View]:
+    return [r.reshaped(r.view(op.inputs[0]), op.outputs[0].static_dims or ())]
+
+
+def _permuted(op: Node, r: Writer) -> list[View]:
+    return [r.permuted(r.view(op.inputs[0]), r.constant(op.inputs[1]).tolist())]

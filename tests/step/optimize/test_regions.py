@@ -1,0 +1,232 @@
+"""Regions: loops give the same with and without them, for all kinds of ops that they take."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import penstock as tf
+from penstock._src.kernels import regions
+from penstock._src.step.optimize import regions as regions_pass
+
+pytestmark = pytest.mark.skipif(not regions.available(), reason="needs compiled kernels and sgemm of torch's library")
+
+
+def _w(*dims, seed=0):
+    return (np.random.RandomState(seed).randn(*dims) * 0.3).astype("f")
+
+
+BODIES = {
+    "products": lambda h, w: tf.tanh(h @ w) + tf.matmul(h, w, transpose_b=True) * 0.5,
+    "transposed": lambda h, w: tf.transpose(tf.matmul(w, tf.transpose(h), transpose_a=True)) + tf.matmul(h @ w, w) * 0.1,
+    "split_and_join": lambda h, w: tf.concat([tf.sigmoid(p) for p in tf.split(h @ w, [2, 3, 2], 1)][::-1], 1) - h,
+    "equal_parts": lambda h, w: tf.add_n([
+        tf.tile(p * 2.0, [2, 1]) for p in tf.split(tf.concat([h, h @ w], 0), 2, 0)])[:5] * 0.3,
+    "slices": lambda h, w: tf.pad(tf.tanh(h[1:, ::2] @ w[:4, 1:]), [[1, 0], [0, 1]]) + 0.1 * h[:, :1] + h[..., 2, None] * 0.2,
+    "reductions": lambda h, w: h * 0.5 + tf.reduce_sum(h @ w, 1, keepdims=True) * 0.1 + tf.reduce_mean(h, 0)
+    - tf.reduce_max(tf.abs(h)) * tf.reduce_sum(tf.square(w)) * 0.01,
+    "softmax": lambda h, w: tf.nn.softmax(h @ w) - tf.nn.log_softmax(h) * 0.1,
+    "batched": lambda h, w: tf.squeeze(tf.matmul(h[:, None, :] * 0.5, tf.tile(w[None], [5, 1, 1])), 1) + tf.einsum(
+        "ij,kj->ik", h, w),
+    "stacked": lambda h, w: tf.stack(tf.unstack(tf.nn.relu(h @ w + 0.1), axis=1)[::-1], axis=1) * 0.7,
+    "norms": lambda h, w: h / (tf.norm(h @ w) + tf.nn.l2_loss(h)) + tf.math.rsqrt(
+        tf.reduce_sum(h * h, -1, keepdims=True) + 1.0),
+    "masks": lambda h, w: tf.where((h @ w) > 0.0, tf.exp(-tf.square(h)), tf.math.log1p(tf.abs(h))) * 0.9,
+    "layer_norm": lambda h, w: (h - tf.reduce_mean(h, -1, keepdims=True)) * tf.math.rsqrt(tf.math.reduce_variance(
+        h @ w, -1, keepdims=True) + 0.5),
+    "bias": lambda h, w: tf.nn.relu(tf.nn.bias_add(tf.matmul(h, w), w[0])) * 0.3 + tf.nn.bias_add(h, w[1]),
+}
+
+
+def _run(body, steps, gradients=True):
+    x, w = tf.constant(_w(5, 7, seed=1)), tf.Variable(_w(7, 7, seed=2))
+
+    @tf.function
+    def f(x, steps):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[5, 7])
+            h = x
+            for t in tf.range(steps):
+                h = body(h, w)
+                h.set_shape([5, 7])
+                outputs = outputs.write(t, h * 2.0)
+            loss = tf.reduce_sum(h * h) + tf.reduce_sum(outputs.stack())
+        return (loss, h, *tape.gradient(loss, [x, w])) if gradients else (loss, h)
+    return [np.asarray(v) for v in f(x, tf.constant(steps))]
+
+
+def _without(monkeypatch, *args):
+    with monkeypatch.context() as patch:
+        patch.setattr(regions, "available", lambda: False)
+        return _run(*args)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_loops_give_the_same(monkeypatch, name, steps):
+    made = []
+    keep = regions_pass._made
+    monkeypatch.setattr(regions_pass, "_made", lambda *args: made.append(keep(*args)) or made[-1])
+    found = _run(BODIES[name], steps)
+    assert any(m is not None for m in made)
+    for a, b in zip(found, _without(monkeypatch, BODIES[name], steps), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+def test_a_region_is_one_op_of_an_iteration():
+    w = tf.Variable(_w(7, 7))
+
+    @tf.function
+    def f(x):
+        for _ in tf.range(3):
+            a, b = tf.split(tf.sigmoid(x @ w), [3, 4], 1)
+            x = tf.concat([tf.tanh(b), a], 1) * x
+        return x
+    text = _body_text(f, tf.constant(_w(5, 7)))
+    assert text.count("_Region") == 1 and "MatMul" not in text and "ConcatV2" not in text
+
+
+def _body_text(f, *args):
+    from penstock._src.step.compile import program
+    made = []
+    keep = program.Program.__init__
+
+    def note(self, *given, **more):
+        keep(self, *given, **more)
+        made.append(self.source)
+    program.Program.__init__ = note
+    try:
+        f(*args)
+    finally:
+        program.Program.__init__ = keep
+    return next(text for text in made if "while True" in text)
+
+
+def test_invariants_stay_before_the_loop_and_sums_behind_it():
+    w = tf.Variable(_w(7, 7))
+
+    @tf.function
+    def f(x):
+        with tf.GradientTape() as tape:
+            h = x
+            for _ in tf.range(3):
+                h = tf.tanh(h @ (w @ w)) + tf.tanh(x @ w) * tf.square(h)
+            loss = tf.reduce_sum(h)
+        return tape.gradient(loss, w)
+    text = _body_text(f, tf.constant(_w(5, 7)))
+    before, inside = text.split("while True")
+    assert before.count("MatMul") == 2 and "_Region" in inside
+
+
+def test_values_that_stay_are_not_saved_in_lists():
+    w = tf.Variable(_w(7, 7))
+
+    @tf.function
+    def f(x):
+        with tf.GradientTape() as tape:
+            h = x
+            for _ in tf.range(3):
+                h = tf.tanh(h @ w)
+            loss = tf.reduce_sum(h)
+        g = tape.gradient(loss, w)
+        w.assign_add(tf.ones([7, 7]))                     # after the loop has read it
+        return g
+    x, start = tf.constant(_w(5, 7)), w.numpy()
+    text = _body_text(f, x)
+    assert text.count(": TensorListPushBack") <= 2          # h, before and after tanh
+    h, states = x.numpy(), []
+    w.assign(start)
+    for _ in range(3):
+        states.append(h)
+        h = np.tanh(h @ start)
+    grad, expected = np.ones_like(h), np.zeros_like(start)
+    for before in reversed(states):
+        grad = grad * (1 - np.tanh(before @ start) ** 2)
+        expected += before.T @ grad
+        grad = grad @ start.T
+    np.testing.assert_allclose(f(x).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_variable_that_the_loop_writes_is_saved_in_each_iteration():
+    w = tf.Variable(_w(4, 4))
+
+    @tf.function
+    def f(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            h = x
+            for _ in tf.range(3):
+                h = tf.tanh(h @ w)
+                w.assign_add(0.1 * tf.ones([4, 4]))
+            loss = tf.reduce_sum(h)
+        return tape.gradient(loss, x)
+    x, start = _w(2, 4, seed=3), w.numpy()
+    grad = f(tf.constant(x)).numpy()
+    h, seen = x, []
+    for i in range(3):
+        now = start + 0.1 * i
+        h = np.tanh(h @ now)
+        seen.append((h, now))
+    back = np.ones_like(h)
+    for h, now in reversed(seen):
+        back = (back * (1 - h ** 2)) @ now.T
+    np.testing.assert_allclose(grad, back, rtol=1e-4, atol=1e-5)
+
+
+def test_second_derivatives_pass_through_values_that_stay():
+    w = tf.Variable([[0.3, -0.2], [0.1, 0.4]])
+
+    @tf.function
+    def second(x):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                h = x
+                for _ in tf.range(3):
+                    h = tf.tanh(h @ w)
+                loss = tf.reduce_sum(h)
+            first = inner.gradient(loss, w)
+            total = tf.reduce_sum(first * first)
+        return first, outer.gradient(total, w)
+    x = tf.constant([[1.0, 2.0]])
+    first, found = second(x)
+    eps = 1e-3
+    expected = np.zeros([2, 2])
+    for i in range(2):
+        for j in range(2):
+            ends = []
+            for sign in (1, -1):
+                start = w.numpy()
+                moved = start.copy()
+                moved[i, j] += sign * eps
+                w.assign(moved)
+                ends.append(float(tf.reduce_sum(tf.square(second(x)[0]))))
+                w.assign(start)
+            expected[i, j] = (ends[0] - ends[1]) / (2 * eps)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("dims", [(1, 1), (3, 5), (17, 33), (2, 3, 9)])
+def test_builder_against_numpy(dims):
+    import torch
+    b = regions.Builder()
+    x = b.value(dims)
+    turned = b.permuted(x, list(range(len(dims)))[::-1])
+    double = b.terms(turned.dims, [turned, 2.0], lambda terms, a, n: terms.step_of("MUL", a, n))
+    total = b.reduced(double, [0])
+    middle = b.reduced(x, [len(dims) - 1], greatest=True)
+    both = b.reduced(x, [0, len(dims) - 1], scale=0.5)
+    part = b.part(x, -1, 0, (dims[-1] + 1) // 2, 2)
+    joined = b.joined([part, x], -1)
+    wide = b.reshaped(x, (int(np.prod(dims[:-1])), dims[-1]))
+    square = b.product(wide, wide, turn_a=True)
+    region = b.finish([double, total, middle, both, joined, square, x])
+    value = _w(*dims)
+    found = [t.numpy() for t in region.run([torch.tensor(value)])]
+    flat = value.reshape(-1, dims[-1])
+    expected = [2 * value.T, (2 * value.T).sum(0, keepdims=True), value.max(-1, keepdims=True),
+                0.5 * value.sum((0, len(dims) - 1), keepdims=True), np.concatenate([value[..., ::2], value], -1),
+                flat.T @ flat, value]
+    for a, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=1e-5, atol=1e-5)
+    strided = torch.tensor(np.ascontiguousarray(value.T)).permute(*range(len(dims))[::-1])
+    np.testing.assert_allclose(region.run([strided])[5].numpy(), flat.T @ flat, rtol=1e-5, atol=1e-5)
