@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.kernels import pointwise
+from penstock._src.kernels import pointwise, regions
 
 from .steps import config, numbers
 
@@ -167,8 +167,8 @@ def test_the_same_values_with_shapes_that_only_a_run_knows():
 
 def test_functional_loops(monkeypatch):
     runs = []
-    run = pointwise.Plan.run
-    monkeypatch.setattr(pointwise.Plan, "run", lambda self, values: runs.append(self) or run(self, values))
+    for kind in (pointwise.Plan, regions.Region):
+        monkeypatch.setattr(kind, "run", lambda self, values, run=kind.run: runs.append(self) or run(self, values))
     tf.enable_control_flow_v2()
     w = tf.constant(numbers(1, H, 2 * H))
     h, = looped(gated(w), numbers(2, B, H))

@@ -230,3 +230,64 @@ def test_builder_against_numpy(dims):
         np.testing.assert_allclose(a, e, rtol=1e-5, atol=1e-5)
     strided = torch.tensor(np.ascontiguousarray(value.T)).permute(*range(len(dims))[::-1])
     np.testing.assert_allclose(region.run([strided])[5].numpy(), flat.T @ flat, rtol=1e-5, atol=1e-5)
+
+
+def test_a_read_of_what_the_step_has_assigned_is_the_assigned_value():
+    a, b = tf.Variable(_w(3, 4)), tf.Variable(_w(3, 4, seed=1))
+
+    @tf.function
+    def f(x):
+        a.assign(0.9 * a + 0.1 * x)
+        b.assign_add(tf.sqrt(tf.abs(a)) * x)
+        a.assign(a * 2.0)                                # a second one: reads stay
+        return a + b
+    x, first, second = _w(3, 4, seed=2), a.numpy(), b.numpy()
+    for _ in range(3):
+        first = 0.9 * first + 0.1 * x
+        second = second + np.sqrt(np.abs(first)) * x
+        first = first * 2
+        np.testing.assert_allclose(f(tf.constant(x)).numpy(), first + second, rtol=1e-5)
+    np.testing.assert_allclose(a.numpy(), first, rtol=1e-5)
+
+    @tf.function
+    def g(x):
+        a.assign(0.5 * a + x)
+        b.assign_sub(a * x / (tf.norm(a) + 1.0))
+        return tf.reduce_sum(a)
+    for _ in range(3):
+        first = 0.5 * first + x
+        second = second - first * x / (np.linalg.norm(first) + 1)
+        np.testing.assert_allclose(g(tf.constant(x)).numpy(), first.sum(), rtol=1e-4)
+    np.testing.assert_allclose(b.numpy(), second, rtol=1e-4, atol=1e-6)
+
+
+def test_rules_written_out_for_many_variables_are_one_region():
+    params = [tf.Variable(_w(4, 6, seed=i)) for i in range(5)]
+    moments = [tf.Variable(tf.zeros([4, 6])) for _ in params]
+    x = tf.constant(_w(3, 4, seed=9))
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_mean(tf.square(tf.tanh(x @ p))) for p in params])
+        grads, _ = tf.clip_by_global_norm(tape.gradient(loss, params), 0.5)
+        for p, g, m in zip(params, grads, moments, strict=True):
+            m.assign(0.9 * m + 0.1 * g)
+            change = m / (tf.sqrt(tf.square(m)) + 1e-3) + 0.01 * p
+            p.assign_sub(1e-2 * tf.norm(p) / (tf.norm(change) + 1e-6) * change)
+        return loss
+    ours = [p.numpy().astype("d") for p in params]
+    slots = [np.zeros([4, 6]) for _ in ours]
+    for _ in range(4):
+        loss = float(step(x))
+        states = [np.tanh(x.numpy() @ p) for p in ours]
+        np.testing.assert_allclose(loss, sum((s ** 2).mean() for s in states), rtol=1e-4)
+        grads = [x.numpy().T @ (2 * s / s.size * (1 - s ** 2)) for s in states]
+        norm = np.sqrt(sum((g ** 2).sum() for g in grads))
+        grads = [g * min(1.0, 0.5 / norm) for g in grads]
+        for i, g in enumerate(grads):
+            slots[i] = 0.9 * slots[i] + 0.1 * g
+            change = slots[i] / (np.abs(slots[i]) + 1e-3) + 0.01 * ours[i]
+            ours[i] = ours[i] - 1e-2 * np.linalg.norm(ours[i]) / (np.linalg.norm(change) + 1e-6) * change
+    for p, expected in zip(params, ours, strict=True):
+        np.testing.assert_allclose(p.numpy(), expected, rtol=1e-4, atol=1e-5)

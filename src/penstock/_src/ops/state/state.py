@@ -376,6 +376,7 @@ assign_add_variable_op = op("AssignAddVariableOp", "resource: resource, value: d
                             stateful=True).no_gradient()
 assign_sub_variable_op = op("AssignSubVariableOp", "resource: resource, value: dtype ->", "dtype: type",
                             stateful=True).no_gradient()
+rules.updates.assigns.add(assign_variable_op)
 
 
 @assign_variable_op.shape

@@ -17,7 +17,7 @@ from penstock._src.step.optimize.dead_branches import drop_dead_branches
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.early import advance_early
 from penstock._src.step.optimize.folding import fold_constants
-from penstock._src.step.optimize.forwarding import forward_values
+from penstock._src.step.optimize.forwarding import forward_assigned, forward_values
 from penstock._src.step.optimize.fusion import fuse
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.options import Options
@@ -30,6 +30,7 @@ from penstock._src.step.optimize.updates import join_updates
 PASSES = (
     ("dependency_optimization", simplify_dependencies),
     ("arithmetic_optimization", forward_values),
+    ("arithmetic_optimization", forward_assigned),
     ("constant_folding", fold_constants),
     ("loop_optimization", drop_dead_branches),
     ("loop_optimization", narrow_loops),
