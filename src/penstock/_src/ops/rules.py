@@ -107,6 +107,7 @@ class updates:
     several: RuleTable[tuple[str, frozenset[int]]] = RuleTable()
     # (*numbers, **attributes) -> the rule of kernels/_rules.h that does the same to float32, and its numbers; or None
     chosen: RuleTable[Callable] = RuleTable()
+    alone: set[OpDef] = set()             # changes the variables that it is given, and does nothing else
     assigns: set[OpDef] = set()           # sets the variable that is its first input to its second
     compiled: set[OpDef] = set()          # changes variables, and nothing else, and has a compiled kernel on the host
 

@@ -67,6 +67,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
         stateful=not is_ref, foldable=False, host="indices" if is_sparse and not all_rows else "").no_gradient()
     made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled))
+    rules.updates.alone.add(made)
     if compiled is not None:
         rules.updates.compiled.add(made)
         rules.updates.chosen[made] = compiled

@@ -377,6 +377,7 @@ assign_add_variable_op = op("AssignAddVariableOp", "resource: resource, value: d
 assign_sub_variable_op = op("AssignSubVariableOp", "resource: resource, value: dtype ->", "dtype: type",
                             stateful=True).no_gradient()
 rules.updates.assigns.add(assign_variable_op)
+rules.updates.alone |= {assign_variable_op, assign_add_variable_op, assign_sub_variable_op}
 
 
 @assign_variable_op.shape

@@ -21,6 +21,7 @@ from penstock._src.step.optimize.forwarding import forward_assigned, forward_val
 from penstock._src.step.optimize.fusion import fuse
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.options import Options
+from penstock._src.step.optimize.ordering import relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
 from penstock._src.step.optimize.shapes import specialize_shapes
@@ -30,6 +31,7 @@ from penstock._src.step.optimize.updates import join_updates
 PASSES = (
     ("dependency_optimization", simplify_dependencies),
     ("arithmetic_optimization", forward_values),
+    ("dependency_optimization", relax_order),
     ("arithmetic_optimization", forward_assigned),
     ("constant_folding", fold_constants),
     ("loop_optimization", drop_dead_branches),

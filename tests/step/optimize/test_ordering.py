@@ -1,0 +1,101 @@
+"""The order of effects on variables: relaxed between different ones, kept on the same one."""
+from __future__ import annotations
+
+import numpy as np
+
+import penstock as tf
+from penstock._src.step.optimize import ordering, pipeline
+
+
+def _edges(f, *args):
+    """The control edges between ops on variables after the pass, in the step of a function."""
+    found = []
+
+    def note(step):
+        ordering.relax_order(step)
+        found.append([(c.type, op.type) for op in step.ops for c in op.control_inputs])
+    keep = pipeline.PASSES
+    pipeline.PASSES = tuple((switch, note if run is ordering.relax_order else run) for switch, run in keep)
+    try:
+        f(*args)
+    finally:
+        pipeline.PASSES = keep
+    return found[-1]
+
+
+def test_only_ops_on_one_variable_wait_for_each_other():
+    a, b = tf.Variable(1.0), tf.Variable(10.0)
+
+    @tf.function
+    def f(x):
+        a.assign(a * 2.0)
+        b.assign_add(x)
+        return a + b
+    edges = _edges(f, tf.constant(1.0))
+    assert ("AssignVariableOp", "AssignAddVariableOp") not in edges
+    assert ("ReadVariableOp", "AssignVariableOp") in edges and ("AssignAddVariableOp", "ReadVariableOp") in edges
+    assert (a.numpy(), b.numpy()) == (2.0, 11.0)
+    assert float(f(tf.constant(1.0))) == 16.0
+
+
+def test_the_order_on_one_variable_is_kept():
+    a, b = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
+
+    @tf.function
+    def f():
+        before = a + 0.0
+        a.assign_add(b)
+        b.assign(a * 2.0)
+        between = a + 0.0
+        a.assign(b - before)
+        b.assign_sub(a)
+        return before, between, a.read_value(), b.read_value()
+    x, y = np.array([1.0, 2.0]), np.zeros(2)
+    for _ in range(4):
+        before = x
+        x = x + y
+        y = x * 2
+        between = x
+        x = y - before
+        y = y - x
+        for found, expected in zip(f(), (before, between, x, y), strict=True):
+            np.testing.assert_allclose(found.numpy(), expected)
+
+
+def test_two_names_of_one_variable():
+    a = tf.Variable(1.0)
+    one = two = a
+
+    @tf.function
+    def f(v):
+        one.assign_add(1.0)
+        v.assign(v * 3.0)
+        two.assign_sub(1.0)
+        return a + 0.0
+    assert float(f(a)) == 5.0 and float(f(a)) == 17.0
+
+
+def test_updates_that_only_others_wait_for_still_run():
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        a, b = (v1.get_variable(n, initializer=float(i), use_resource=True) for i, n in enumerate("ab"))
+        with tf.control_dependencies([a.assign_add(5.0)]):
+            second = b.assign_add(1.0)
+        with tf.control_dependencies([second]):
+            out = tf.identity(b.read_value())
+        with v1.Session() as sess:
+            sess.run(v1.global_variables_initializer())
+            assert sess.run(out) == 2.0 and sess.run(a) == 5.0
+
+
+def test_other_effects_keep_the_order():
+    a, b, seen = tf.Variable(1.0), tf.Variable(1.0), []
+
+    @tf.function
+    def f():
+        a.assign_add(1.0)
+        tf.py_function(lambda: seen.append((float(a), float(b))), [], [])
+        b.assign_add(1.0)
+        tf.py_function(lambda: seen.append((float(a), float(b))), [], [])
+    f()
+    assert seen == [(2.0, 1.0), (2.0, 2.0)]
