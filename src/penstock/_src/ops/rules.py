@@ -144,6 +144,9 @@ class loops:
     linear: RuleTable[int] = RuleTable()         # elementwise, and the input that it multiplies by a function of the others
     saves: RuleTable[str] = RuleTable()          # an op of the stacks of loops: "stack", "push" or "pop"
     outer: RuleTable[Callable] = RuleTable()     # (attributes) -> whether it is a product aᵀb of matrices (plus a third)
+    # (list, type and static shape of elements) -> an object with `step`, which does to the list what the op does, and `finish`,
+    # which returns it: for a list that only this op of a loop works on
+    lists: RuleTable[Callable] = RuleTable()
     sums_rows: RuleTable[Callable] = RuleTable()       # (op) -> whether it is the sum over the first axis of a matrix
 
 

@@ -457,6 +457,69 @@ def _push_back_kernel(input_handle, tensor, *, element_dtype):
     return target.push(tensor)
 
 
+@rules.loops.lists(push_back)
+class _Pushing:
+    """Appends to a list in all iterations of a loop: elements of the list's type and shape go to its store without checks."""
+
+    __slots__ = ("step", "_list", "_dtype")
+
+    def __init__(self, handle: Any, dtype: Any, dims: tuple | None):
+        self._list, self._dtype = handle, dtype
+        plain = type(handle) is TensorList and _is_plain(handle, dtype) and dims is not None and handle.dims == dims
+        if plain and (getrefcount(handle) > _OWN or len(handle.store) != handle.size):
+            self._list = handle.like(handle.items())
+        self.step = self._list.store.append if plain else self._push
+
+    def _push(self, item: Any) -> None:
+        target = _typed(_list(self._list), self._dtype)
+        _fits(target, item)
+        self._list = target.push(item)
+
+    def finish(self) -> Any:
+        """The list."""
+        if self.step != self._push:
+            self._list.size = len(self._list.store)
+        return self._list
+
+
+@rules.loops.lists(pop_back)
+class _Popping:
+    """Takes the last element off a list in all iterations of a loop."""
+
+    __slots__ = ("step", "_list", "_dtype", "_dims")
+
+    def __init__(self, handle: Any, dtype: Any, dims: tuple | None):
+        self._list, self._dtype, self._dims = handle, dtype, dims
+        plain = type(handle) is TensorList and _is_plain(handle, dtype) and not any(x is None for x in handle.store)
+        if plain and (getrefcount(handle) > _OWN or getrefcount(handle.store) > 2 or len(handle.store) != handle.size):
+            self._list = handle.like(handle.items())
+        self.step = self._list.store.pop if plain else self._pop
+
+    def _pop(self) -> Any:
+        source = self._list
+        self._list, item = _typed(_list(source), self._dtype).pop()
+        return _blank(self._dtype, _element_dims(source, self._dims)) if item is None else item
+
+    def finish(self) -> Any:
+        """The list."""
+        if self.step != self._pop:
+            self._list.size = len(self._list.store)
+        return self._list
+
+
+class _Counting:
+    """How many references a constructor sees to what its caller gave away, and it has taken."""
+
+    __slots__ = ("taken", "count")
+
+    def __init__(self, handle: Any, dtype: Any, dims: Any):
+        self.taken = handle
+        self.count = getrefcount(handle)
+
+
+_OWN = _Counting(object(), None, None).count if sys.version_info < (3, 14) else 0      # as _ALONE, in such a constructor
+
+
 @push_back_batch.kernel
 def _push_back_batch_kernel(input_handles, tensor, *, element_dtype):
     handles = np.asarray(input_handles, dtype=object)

@@ -24,7 +24,7 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import find_numbers, sources_of
-from penstock._src.step.compile.program import Program
+from penstock._src.step.compile.program import Program, given_away
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
@@ -53,6 +53,7 @@ class _Loop(BlockWriter):
         self._kept: list = []                      # bodies: ids of their tensors stay theirs
         # ops of sums over all iterations, with what adds up instead of the addition, and None for those that need not run
         self.sums: dict[Node, tuple[str, outer_sum.Found] | None] = {}
+        self.lists: dict[Node, str] = {}           # ops on lists that nothing else in the loop uses, and what does their work
 
     def program(self) -> Program:
         """Writes the loop down."""
@@ -62,6 +63,7 @@ class _Loop(BlockWriter):
         names = [self._enter(i, i in counted) for i in range(len(self.step.feeds))]
         before = self._before(names)
         sums = self._find_sums(names)
+        lists = self._find_lists(names)
         for name, found in sums.items():
             self._text(f"{name} = {found.kind.__name__}()")
         self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
@@ -77,6 +79,8 @@ class _Loop(BlockWriter):
         for name, found in sums.items():
             variable = self.names[id(found.addition.outputs[0])]
             self._line(f"{variable} = {name}.total({variable}); {name} = None", found.addition)
+        for op, name in self.lists.items():
+            self._line(f"{lists[op]} = {name}.finish(); {name} = None", op)
         values = "".join((self._made(n, self.step.feeds[i]) if i in counted else n) + ", " for i, n in enumerate(names))
         self._drop_after_last_use(values)
         return self._finished(values)
@@ -146,7 +150,43 @@ class _Loop(BlockWriter):
                 sums[name] = found
         return sums
 
+    def _find_lists(self, names: list[str]) -> dict[Node, str]:
+        """Lists that the loop only appends to, or only takes elements off: op -> the variable of the list."""
+        if self.placed is not None:
+            return {}
+        uses = outer_sum.count_uses(self.ops, [*self.test.fetches, *self.step.fetches])
+        found: dict[Node, str] = {}
+        for i, t in enumerate(self.step.feeds):
+            following = self.step.fetches[i]
+            op = following.op
+            if names[i][0] != "v" or id(self.test.feeds[i]) in uses or uses.get(id(t)) != 1 or uses.get(id(following)) != 1 or \
+                    following.value_index != 0 or op.opdef not in rules.loops.lists or op.inputs[0] is not t:
+                continue
+            name = self._new_name("l")
+            element = op.inputs[1] if len(op.outputs) == 1 else op.outputs[1]
+            self.scope[f"kind_{name}"] = rules.loops.lists[op.opdef]
+            self.scope[f"type_{name}"], self.scope[f"dims_{name}"] = op.attrs["element_dtype"], element.static_dims
+            self._line(f"{name} = kind_{name}({given_away(names[i])}, type_{name}, dims_{name})", op)
+            self.lists[op] = name
+            found[op] = names[i]
+        return found
+
+    def _on_list(self, op: Node) -> None:
+        """One element more, or one less, in a list."""
+        name = self.lists[op]
+        if len(op.outputs) == 1:
+            self._line(f"{name}.step({self._value(op.inputs[1])})", op)
+            return
+        value = op.outputs[1]
+        wanted = id(value) in self.last_use
+        if wanted:
+            self.names[id(value)] = self._new_name()
+        self._line(f"{self.names[id(value)]} = {name}.step()" if wanted else f"{name}.step()", op)
+
     def _any(self, op: Node) -> None:
+        if op in self.lists:
+            self._on_list(op)
+            return
         if op in self.sums:
             noted = self.sums[op]
             if noted is not None:
@@ -215,7 +255,7 @@ class _Loop(BlockWriter):
         """Hands the results of the body to the next iteration."""
         pairs = [(n, self.numbers[id(t)] if i in counted else self._value(t))
                  for i, (n, t) in enumerate(zip(names, self.step.fetches, strict=True))
-                 if n[0] != "f" and t.op not in self.sums]
+                 if n[0] != "f" and t.op not in self.sums and t.op not in self.lists]
         if pairs:
             self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
 

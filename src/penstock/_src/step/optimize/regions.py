@@ -26,7 +26,7 @@ from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.pointwise import join_among
 
 _MANY = 12                   # such ops of a step outside of loops
-_LEAST = 3                   # ops of a region that would have been calls
+_LEAST = 2                   # ops of a region that would have been calls
 _LARGEST = 1 << 16           # elements of a result: larger arrays take longer than calls
 _LARGEST_GIVEN = 1 << 20     # of what is read
 _TYPES = (dtypes.float32, dtypes.bool)
