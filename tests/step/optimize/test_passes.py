@@ -413,7 +413,7 @@ def test_the_graph_is_not_changed_and_errors_name_its_ops():
 
 
 def test_many_products_with_one_matrix_are_all_fused():
-    x, w, b = tf.placeholder(tf.float32, [2, 3]), tf.placeholder(tf.float32, [3, 3]), tf.placeholder(tf.float32, [3])
+    x, w, b = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [3, 3]), tf.placeholder(tf.float32, [3])
     sums = [tf.nn.relu(tf.matmul(x * float(i), w) + b) for i in range(50)]
     found = types([tf.add_n(sums)], [x, w, b])
     assert found.count("_FusedMatMul") == 50 and not {"MatMul", "Relu", "BiasAdd"} & set(found)

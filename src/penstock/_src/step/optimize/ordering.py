@@ -36,8 +36,7 @@ def relax_order(step: StepGraph) -> None:
         if op in used:
             earlier = dict.fromkeys(o for key in used[op] for o in same.get(key, ()))
             needed = [o for o in earlier if bits[o] & done and not (o.opdef.reads and op.opdef.reads)]
-            if op.control_inputs:
-                op.control_inputs = [*(c for c in op.control_inputs if c not in used), *needed]
+            op.control_inputs = [*(c for c in op.control_inputs if c not in used), *needed]
             for key in used[op]:
                 same.setdefault(key, []).append(op)
 

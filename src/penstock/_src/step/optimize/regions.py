@@ -26,6 +26,7 @@ from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.pointwise import join_among
 
 _MANY = 12                   # such ops of a step outside of loops
+_OTHERS = 3                  # of them that are not arithmetic on few numbers, which small.py does as fast, to the bit
 _LEAST = 2                   # ops of a region that would have been calls
 _LARGEST = 1 << 16           # elements of a result: larger arrays take longer than calls
 _LARGEST_GIVEN = 1 << 20     # of what is read
@@ -47,7 +48,8 @@ def join_regions(step: StepGraph) -> None:
     if not step.joins_pointwise or step.has_control_flow or not regions.available():
         return
     able = _able(step, set())
-    if sum(not _is_view(op) for op in able) >= _MANY:
+    calls = [op for op in able if not _is_view(op)]
+    if len(calls) >= _MANY and sum(op.opdef not in rules.small.text for op in calls) >= _OTHERS:
         join_among(step, able)
         _join(step, _able(step, set()))
 
