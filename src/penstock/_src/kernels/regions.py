@@ -86,6 +86,7 @@ class Region:
 
     def __init__(self, code: bytes, results: list[tuple[int, ...]]):
         self.code, self.results = code, results
+        self.ops = 1                                # how many operations it stands for
         self._run: Callable = compiled("_fused").run_region
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:

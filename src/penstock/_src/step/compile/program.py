@@ -43,6 +43,7 @@ class Opaque(NamedTuple):
 
     kind: str                                    # "computes", "calls" functions, "draws" random numbers, or "updates" variables
     results: tuple[tuple[tuple, Any], ...] = ()  # shapes and types of what is drawn
+    ops: int = 1                                 # how many it does the work of (step/optimize/regions.py)
 
 
 class Program(Runnable):
@@ -126,7 +127,8 @@ def _opaque(op: Node, in_context: bool) -> Opaque | None:
         return Opaque("draws", tuple((t.static_dims, t.dtype.torch) for t in op.outputs))       # type: ignore[misc]
     if opdef.stateful:
         return None
-    return Opaque("calls" if in_context else "computes") if not in_context or opdef.calls else None
+    ops = op.attrs["region"].ops if "region" in op.attrs else 1
+    return Opaque("calls" if in_context else "computes", (), ops) if not in_context or opdef.calls else None
 
 
 class Writer:

@@ -191,7 +191,8 @@ class Recorded(Program):
             recorder.items, results = forwarded(recorder.items, results)
             separate = list(itertools.chain.from_iterable(map(product_first, recorder.items)))
             if sum(isinstance(i, Event) and i.kind in KERNELS and any(isinstance(t, Traced) for t in tensors(i.args))
-                   for i in recorder.items) > _MOST_OPAQUE * len(self.lines):
+                   for i in recorder.items) > _MOST_OPAQUE * (
+                       len(self.lines) + sum(kind.ops - 1 for kind in self.program.opaque.values())):
                 raise Refused("many kernels read values on the host")
             replays = [Replay(items, traced, results, kernels | self._variables, alone).program()
                        for items, alone in ((recorder.items, True), (separate, False))]

@@ -1,8 +1,8 @@
 """Order of effects: ops on different variables need not wait for each other.
 
-Functions order all of their effects, one after the other. Of an op that does nothing but read or change variables, only the order
-with ops on the same variables matters, and only if one of the two changes them. Without the rest, updates of all variables can
-be computed together.
+Functions order all of their effects, one after the other. Of an op that does nothing but read or change variables, only the
+order with ops on the same variables matters, and only if one of the two changes them. Without the rest, updates of all
+variables can be computed together.
 
 A step with any other effect (queues, random numbers, printing, client code) keeps its order.
 """

@@ -139,6 +139,7 @@ def _made(step: StepGraph, ops: list[Node]) -> tuple[Node, list[Value]] | None:
             break
         except Unfit:
             ops = _without(ops, op)
+    region.ops = sum(not _is_view(op) for op in ops)
     given = list(writer.values.values())
     attrs = {"M": len(wanted), "Tin": [t.dtype for t in given], "T": dtypes.float32, "region": region}
     node = step.make("_Region", given, attrs, ops[-1], [t.static_dims for t in wanted], [t.dtype for t in wanted], [])
