@@ -1,4 +1,6 @@
 """Words of Philox from the C kernel, beside those that Python's own numbers give."""
+import math
+
 import pytest
 import torch
 
@@ -35,3 +37,26 @@ def test_units_without_the_kernel(monkeypatch):
     usual = philox.uniform(gen, 1001, torch.float32)
     monkeypatch.setattr(philox, "_kernels", lambda: None)
     assert torch.equal(philox.uniform(gen, 1001, torch.float32), usual)
+
+
+@pytest.mark.parametrize("draw, dtype, bounds", [
+    (philox.uniform, torch.float32, ()), (philox.uniform, torch.float64, ()), (philox.uniform, torch.bfloat16, ()),
+    (philox.normal, torch.float32, ()), (philox.normal, torch.float64, ()),
+    (philox.uniform_int, torch.int32, (-3, 1000)), (philox.uniform_int, torch.int64, (0, 1 << 40))])
+@pytest.mark.parametrize("dims", [[], [1], [3], [2, 2], [5], [2, 8]])
+def test_executions_that_are_drawn_together_get_their_own_stretches(draw, dtype, bounds, dims):
+    stream, single, count = philox.Stream(7, 11), philox.Stream(7, 11), math.prod(dims)
+    for _ in range(80):
+        found = stream.few(draw, dims, dtype, *bounds)
+        want = draw(single.reserve(count * philox.RESERVED), count, dtype, "cpu", *bounds).reshape(dims)
+        assert found.dtype is dtype and torch.equal(found, want)
+
+
+def test_other_draws_between_those_that_are_drawn_together():
+    stream, single = philox.Stream(1, 2), philox.Stream(1, 2)
+    for i in range(60):
+        count = 2 if i % 7 else 3
+        if i % 11 == 5:
+            assert stream.reserve(9) == single.reserve(9)
+        found = stream.few(philox.uniform, [count], torch.float32)
+        assert torch.equal(found, philox.uniform(single.reserve(count * philox.RESERVED), count, torch.float32))

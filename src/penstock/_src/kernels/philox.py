@@ -12,7 +12,8 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ _WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
 _32 = np.uint64(32)
 _CHUNK = 1 << 14                 # counters worked on at a time: what fits a cache
 _AHEAD = 8                       # executions whose words are computed at once
+FEW = 16                         # numbers of an execution that are computed for several executions at once,
+_MANY = 64                       # at most
 RESERVED = 256                   # counters set aside per output by every op
 _kernels = functools.partial(compiled, "_philox")
 
@@ -128,6 +131,17 @@ def words_at(key: int, high: int, low: torch.Tensor) -> torch.Tensor:
     return torch.stack(c, -1)
 
 
+class _Stretches(NamedTuple):
+    """The beginnings of several stretches of a stream, `step` counters apart."""
+    here: Philox
+    step: int
+    many: int
+
+    def words(self, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
+        """The words of the first counters of each stretch, `count` in all, [count, 4]."""
+        return self.here.at((torch.arange(self.many).mul_(self.step).unsqueeze(1) + torch.arange(count // self.many)).view(-1))
+
+
 class Stream:
     """The random numbers of one op: every execution takes the next stretch."""
 
@@ -135,6 +149,9 @@ class Stream:
         self._lock, self._next = threading.Lock(), Philox.seeded(seed, seed2)
         self._ahead: dict[Philox, np.ndarray] = {}
         self._stretches = 1
+        self._few: list[torch.Tensor] = []       # results of the next executions, the last of them first,
+        self._few_of: Any = None                 # what they were drawn for, and where the first of them begins
+        self._few_many = 1
 
     def here(self) -> Philox:
         """Where the next stretch begins."""
@@ -149,6 +166,28 @@ class Stream:
             here = self._next
             self._next = here.skip(count)
         return here
+
+    def few(self, draw: Callable, dims: list[int], dtype: torch.dtype, *bounds: int) -> torch.Tensor:
+        """What `draw` makes of the next stretch, on the host: at most `FEW` numbers, of shape `dims`. An op that is executed
+        again with the same arguments gets the numbers of several executions at once, because one takes as long as many."""
+        count = math.prod(dims)
+        step, wanted = count * RESERVED, (draw, dims, dtype, bounds)
+        with self._lock:
+            here = self._next
+            self._next = here.skip(step)
+            if not self._few or self._few_of != (wanted, here):
+                again = self._few_of is not None and self._few_of[0] == wanted
+                many = self._few_many = min(_MANY, self._few_many * 8) if again else 1
+                if many == 1:
+                    self._few, self._few_of = [], (wanted, self._next)
+                    return draw(here, count, dtype, "cpu", *bounds).reshape(dims)
+                size = group_size(dtype)
+                groups = -(-count // size)
+                made = draw(_Stretches(here, step, many), many * groups * size, dtype, "cpu", *bounds)
+                rows = made.view(many, -1)[:, :count].reshape(many, *dims)
+                self._few = list(reversed(rows.unbind(0)))
+            self._few_of = (wanted, self._next)
+            return self._few.pop()
 
     def reserve_words(self, count: int, first: int) -> tuple[Philox, np.ndarray]:
         """Takes `count` counters, and returns the words of at least the `first` of them too, a flat array. They are computed
@@ -261,8 +300,7 @@ def truncated_normal(gen: Philox, count: int, dtype: torch.dtype, device: torch.
     return out.flatten()[:count].to(dtype)
 
 
-def uniform_int(gen: Philox, count: int, low: int, high: int, dtype: torch.dtype,
-                device: torch.device | str = "cpu") -> torch.Tensor:
+def uniform_int(gen: Philox, count: int, dtype: torch.dtype, device: torch.device | str, low: int, high: int) -> torch.Tensor:
     """`count` integers in [low, high), by the remainder of the words."""
     words = _grouped(gen, count, dtype, device)
     if dtype.itemsize == 8:

@@ -102,8 +102,15 @@ def _filler(name: str, draw: Any, quick: Any) -> Any:
         if source is None:
             return quick(dims, dtype.torch, device)
         count = math.prod(dims)
+        if _few(count, device) and draw is not philox.truncated_normal:          # which takes a varying number of words
+            return source.few(draw, dims, dtype.torch)
         return draw(source.reserve(count * philox.RESERVED), count, dtype.torch, device).reshape(dims)
     return made
+
+
+def _few(count: int, device: torch.device | str) -> bool:
+    """Whether so few numbers are made, on the host, that their executions are drawn together."""
+    return 0 < count <= philox.FEW and torch.device(device).type == "cpu" and tracing.draws() is None
 
 
 def _quick_truncated(dims: list[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -152,8 +159,9 @@ def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node
     if source is not None:
         if not count:
             return torch.empty(dims, dtype=Tout.torch, device=device)
-        return philox.uniform_int(source.reserve(count * philox.RESERVED), count, low, high, Tout.torch,
-                                  device).reshape(dims)
+        if _few(count, device):
+            return source.few(philox.uniform_int, dims, Tout.torch, low, high)
+        return philox.uniform_int(source.reserve(count * philox.RESERVED), count, Tout.torch, device, low, high).reshape(dims)
     out = torch.empty(dims, dtype=Tout.torch, device=device)
     if not count:
         return out

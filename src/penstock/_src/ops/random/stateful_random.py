@@ -108,7 +108,7 @@ def _stateful_uniform_int_kernel(resource, algorithm, shape, minval, maxval, *, 
     gen, _ = advance(resource, algorithm, count)
     if not count:
         return torch.empty(dims, dtype=dtype.torch)
-    return philox.uniform_int(gen, count, low, high, dtype.torch, shape.device).reshape(dims)
+    return philox.uniform_int(gen, count, dtype.torch, shape.device, low, high).reshape(dims)
 
 
 rng_skip = op("RngSkip", "resource: resource, algorithm: int64, delta: int64 ->", stateful=True).no_gradient()

@@ -94,7 +94,7 @@ def integers_between(shape: torch.Tensor, gen: Any, minval: torch.Tensor, maxval
         return torch.empty(dims, dtype=dtype.torch, device=shape.device)
     if low >= high:
         raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
-    return philox.uniform_int(gen, math.prod(dims), low, high, dtype.torch, shape.device).reshape(dims)
+    return philox.uniform_int(gen, math.prod(dims), dtype.torch, shape.device, low, high).reshape(dims)
 
 
 stateless_multinomial_op = op("StatelessMultinomial", "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype",
