@@ -17,6 +17,8 @@ from penstock._src.graph.engine import engine
 from penstock._src.graph.failure import typed
 from penstock._src.graph.func_graph import FuncGraph, unique_id
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.graph.prune import needed
+from penstock._src.ops import rules
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.function_pb2 import FunctionDef
@@ -29,8 +31,9 @@ class GraphFunction:
     """A function over graph tensors. Several may share one FuncGraph, with other outputs."""
 
     def __init__(self, graph: FuncGraph, name: str | None = None, inputs: list[Tensor] | None = None,
-                 outputs: list[Tensor] | None = None, attrs: dict[str, Any] | None = None):
-        self.graph = graph
+                 outputs: list[Tensor] | None = None, attrs: dict[str, Any] | None = None,
+                 effects: list[Operation] | None = None):
+        self.graph, self._effects = graph, effects
         self.name = name or f"{graph.name}_{unique_id()}"
         self.inputs = list(graph.inputs if inputs is None else inputs)
         self.outputs = list(graph.outputs if outputs is None else outputs)
@@ -54,6 +57,19 @@ class GraphFunction:
     def stateful(self) -> bool:
         """Whether running it may have side effects, or return another result next time."""
         return any(op.opdef.stateful and not op.opdef.per_session for op in self.graph._ops)
+
+    @property
+    def effects(self) -> list[Operation]:
+        """The ops that have to run beside those that compute the outputs: by default all that the graph names."""
+        return self.graph.control_outputs if self._effects is None else self._effects
+
+    def ops(self) -> list[Operation]:
+        """What has to run. A function with its own list of effects runs no other checks (`Assert`), even if ops wait for them.
+        """
+        found = needed(self.outputs, self.effects, {id(t) for t in self.inputs})
+        if self._effects is None:
+            return found
+        return [op for op in found if op.opdef not in rules.folding.checks or op in self._effects]
 
     def with_outputs(self, more: list[Tensor]) -> GraphFunction:
         """The same function with further tensors of its graph as outputs."""

@@ -162,3 +162,11 @@ def add_at(x: torch.Tensor, index: tuple, values: torch.Tensor) -> None:
         x[index] = torch.logical_or(x[index], values)
     else:
         signed(x).index_put_(index, signed(values), accumulate=True)
+
+
+def all_rows(x: torch.Tensor) -> torch.Tensor:
+    """The values of all rows under `torch.func.vmap`, for checks that any of them may fail; x itself elsewhere."""
+    functorch = torch._C._functorch
+    while functorch.is_batchedtensor(x):
+        x = functorch.get_unwrapped(x)
+    return x

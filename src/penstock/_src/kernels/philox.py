@@ -171,23 +171,26 @@ class Stream:
         """What `draw` makes of the next stretch, on the host: at most `FEW` numbers, of shape `dims`. An op that is executed
         again with the same arguments gets the numbers of several executions at once, because one takes as long as many."""
         count = math.prod(dims)
-        step, wanted = count * RESERVED, (draw, dims, dtype, bounds)
+        wanted = (draw, dims, dtype, bounds)
         with self._lock:
             here = self._next
-            self._next = here.skip(step)
+            self._next = here.skip(count * RESERVED)
             if not self._few or self._few_of != (wanted, here):
                 again = self._few_of is not None and self._few_of[0] == wanted
                 many = self._few_many = min(_MANY, self._few_many * 8) if again else 1
                 if many == 1:
                     self._few, self._few_of = [], (wanted, self._next)
                     return draw(here, count, dtype, "cpu", *bounds).reshape(dims)
-                size = group_size(dtype)
-                groups = -(-count // size)
-                made = draw(_Stretches(here, step, many), many * groups * size, dtype, "cpu", *bounds)
-                rows = made.view(many, -1)[:, :count].reshape(many, *dims)
-                self._few = list(reversed(rows.unbind(0)))
+                self._few = list(reversed(_rows(here, many, *wanted).unbind(0)))
             self._few_of = (wanted, self._next)
             return self._few.pop()
+
+    def executions(self, many: int, draw: Callable, dims: list[int], dtype: torch.dtype, *bounds: int) -> torch.Tensor:
+        """What `draw` makes of the next `many` stretches, on the host, stacked."""
+        with self._lock:
+            here = self._next
+            self._next = here.skip(many * math.prod(dims) * RESERVED)
+        return _rows(here, many, draw, dims, dtype, bounds)
 
     def reserve_words(self, count: int, first: int) -> tuple[Philox, np.ndarray]:
         """Takes `count` counters, and returns the words of at least the `first` of them too, a flat array. They are computed
@@ -206,6 +209,13 @@ class Stream:
                 self._ahead = {here.skip(count * i): made[i] for i in range(1, many)}
                 words = made[0]
         return here, words
+
+
+def _rows(here: Philox, many: int, draw: Callable, dims: list[int], dtype: torch.dtype, bounds: tuple) -> torch.Tensor:
+    """The numbers of `many` stretches, [many, *dims]."""
+    count, size = math.prod(dims), group_size(dtype)
+    made = draw(_Stretches(here, count * RESERVED, many), many * -(-count // size) * size, dtype, "cpu", *bounds)
+    return made.view(many, -1)[:, :count].reshape(many, *dims)
 
 
 # -- from words to numbers --------------------------------------------------------------------------------------------

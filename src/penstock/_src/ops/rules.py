@@ -215,3 +215,5 @@ class columns:
 
     # the kernel for many values of its first input at once, stacked; the other inputs are the same for all rows
     rows: RuleTable[Kernel] = RuleTable()
+    # of a random op: (ctx, operation, executions, *inputs) -> what so many executions draw, stacked
+    draws: RuleTable[Callable] = RuleTable()

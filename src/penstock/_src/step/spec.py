@@ -49,8 +49,8 @@ class StepEnv:
 
 def body_of(function: GraphFunction, ctx: Any, in_loop: bool = False) -> tuple[StepSpec, StepEnv]:
     """The body of a function that a step calls: it runs inside of that step, on its devices."""
-    ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
-    spec = StepSpec(ops, function.outputs, function.graph.control_outputs, function.inputs, inside(ctx.devices),
+    ops = function.ops()
+    spec = StepSpec(ops, function.outputs, function.effects, function.inputs, inside(ctx.devices),
                     in_loop=in_loop)
     return spec, StepEnv(ctx, _options(function))
 
@@ -63,7 +63,7 @@ def step_of(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> tuple[St
     """A function as its own step. Its inputs in `held`, by their positions, have the same values whenever it runs:
     the variables that it uses, and what it captured."""
     inputs = [t for i, t in enumerate(function.inputs) if i not in held]
-    effects = function.graph.control_outputs
+    effects = function.effects
     ops = needed(function.outputs, effects, {id(t) for t in inputs})
     known = {function.inputs[i].op: value for i, value in held.items()}
     return StepSpec(ops, function.outputs, effects, inputs, inside(ctx.devices), known), \

@@ -15,6 +15,7 @@ from penstock._src.graph.functions import GraphFunction, as_function, raise_type
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
 from penstock._src.ops.data.dataset_blocks import BlockPlan
+from penstock._src.ops.data.dataset_draws import DrawPlan
 from penstock._src.ops.data.dataset_recipe import recipe_of
 from penstock._src.ops.registry import keyword_names, op
 
@@ -96,6 +97,7 @@ class Body:
         self._at_once: bool | None = None
         self._plan: BlockPlan | None = None
         self._pure: bool | None = None
+        self._draws: DrawPlan | None = None
 
     @property
     def pure(self) -> bool:
@@ -126,6 +128,8 @@ class Body:
         """A callable f(ctx, element) -> values of the outputs, compiled for the resources of a context."""
         program = self.function.repeated(ctx.within(ctx.streams))
         run, captured = program.run, self.captured
+        if self._draws is None:
+            self._draws = DrawPlan(self.function, self._ops(), len(captured))
 
         def call(ctx: Any, element: tuple) -> tuple:
             try:
@@ -133,7 +137,7 @@ class Body:
             except Exception as e:
                 raise_typed(e, program)
                 raise
-        return call
+        return self._draws.runner(captured, call) if self._draws.fits else call
 
     def vectorized(self, ctx: Any) -> Callable | None:
         """A callable f(ctx, columns) -> columns of the outputs; None if elements must be called one by one."""
@@ -152,7 +156,7 @@ class Body:
 
 
 def _ops_of(f: GraphFunction) -> list:
-    return needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs})
+    return needed(f.outputs, f.effects, {id(t) for t in f.inputs})
 
 
 def _computes(function: GraphFunction) -> bool:

@@ -45,7 +45,7 @@ class BlockPlan:
             self.over_columns.append(op)
             self.fixed.extend(others)
             self._columns.update(map(id, op.outputs))
-        if self.over_columns and self.function.graph.control_outputs:
+        if self.over_columns and self.function.effects:
             return False
         return all(t.dtype.torch is not None or id(t) in self._columns for t in self.function.outputs)
 

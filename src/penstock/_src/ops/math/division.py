@@ -15,7 +15,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import unsigned
+from penstock._src.kernels import arrays, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import binary, both, conj, function
@@ -26,7 +26,7 @@ INTEGERS = "int8 int16 int32 int64 uint8"
 
 # -- kernels and ops --------------------------------------------------------------------------------------------------
 def _nonzero(x: torch.Tensor, y: torch.Tensor) -> None:
-    if not bool(torch.all(y)) and x.numel():          # nothing by zero is nothing
+    if not bool(torch.all(arrays.all_rows(y))) and x.numel():          # nothing by zero is nothing
         raise errors.invalid("Integer division by zero")
 
 
@@ -41,7 +41,7 @@ def _checked(kernel: Callable) -> Callable:
 
 def _truncated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """x / y rounded towards zero. The lowest integer by -1 traps in ATen's truncating division, not in its flooring."""
-    if bool(torch.any(y == -1)):
+    if bool(torch.any(arrays.all_rows(y) == -1)):
         q = torch.div(x, y, rounding_mode="floor")
         return q + ((q < 0) & (q * y != x)).to(q.dtype)
     return torch.div(x, y, rounding_mode="trunc")

@@ -20,6 +20,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.kernels import draws, philox, rejection
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -105,7 +106,20 @@ def _filler(name: str, draw: Any, quick: Any) -> Any:
         if _few(count, device) and draw is not philox.truncated_normal:          # which takes a varying number of words
             return source.few(draw, dims, dtype.torch)
         return draw(source.reserve(count * philox.RESERVED), count, dtype.torch, device).reshape(dims)
+    if draw is not philox.truncated_normal:
+        rules.columns.draws[made] = _executions(quick, draw)
     return made
+
+
+def _executions(quick: Any, draw: Any) -> Any:
+    """The rule that draws for many executions of an op of `_filler` at once."""
+    def rule(ctx: Any, op: Any, many: int, shape: torch.Tensor) -> torch.Tensor:
+        dims, dtype = sizes(shape), op.attrs["dtype"]
+        source = stream(ctx, op, op.type, op.attrs["seed"], op.attrs["seed2"], dtype.name)
+        if source is None:
+            return quick([many, *dims], dtype.torch, shape.device)
+        return source.executions(many, draw, dims, dtype.torch)
+    return rule
 
 
 def _few(count: int, device: torch.device | str) -> bool:
@@ -162,13 +176,28 @@ def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node
         if _few(count, device):
             return source.few(philox.uniform_int, dims, Tout.torch, low, high)
         return philox.uniform_int(source.reserve(count * philox.RESERVED), count, Tout.torch, device, low, high).reshape(dims)
-    out = torch.empty(dims, dtype=Tout.torch, device=device)
-    if not count:
+    return _quick_integers(dims, low, high, Tout.torch, device)
+
+
+def _quick_integers(dims: list[int], low: int, high: int, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
+    out = torch.empty(dims, dtype=dtype, device=device)
+    if not out.numel():
         return out
     if high - low < 1 << 63:
         return out.random_(low, high, generator=generator(device))
     bits = out.random_(-1 << 63, None, generator=generator(device))
     return philox.unsigned_remainder(bits, high - low) + low
+
+
+@rules.columns.draws(random_uniform_int)
+def _random_uniform_int_executions(ctx: Any, op: Any, many: int, shape: Any, minval: Any, maxval: Any) -> torch.Tensor:
+    dims, (low, high), dtype = sizes(shape), int_range(minval, maxval), op.attrs["Tout"]
+    if low >= high:
+        raise errors.invalid(f"Need minval < maxval, got {low} >= {high}")
+    source = stream(ctx, op, "RandomUniformInt", op.attrs["seed"], op.attrs["seed2"], dtype.name)
+    if source is None:
+        return _quick_integers([many, *dims], low, high, dtype.torch, shape.device)
+    return source.executions(many, philox.uniform_int, dims, dtype.torch, low, high)
 
 
 def int_range(minval: torch.Tensor, maxval: torch.Tensor) -> tuple[int, int]:

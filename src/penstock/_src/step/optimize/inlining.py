@@ -20,7 +20,7 @@ _DEEP = 12                   # calls inside of each other
 
 def function_body(function: GraphFunction) -> StepGraph:
     """What a function runs, as a step."""
-    effects = function.graph.control_outputs
+    effects = function.effects
     return StepGraph(needed(function.outputs, effects, {id(t) for t in function.inputs}), function.outputs, effects,
                      function.inputs)
 
