@@ -70,8 +70,10 @@ def test_ops_that_are_not_drawn_ahead_keep_their_numbers(monkeypatch):
 
 def test_captured_bounds_and_unseeded_numbers(planned):
     low, high = tf.constant(10), tf.constant(13)
-    dataset = tf.data.Dataset.range(200).map(
-        lambda i: (tf.random.uniform([], low, high, tf.int32), tf.random.uniform([2]), tf.random.normal([])), num_parallel_calls=2)
+
+    def function(i):
+        return tf.random.uniform([], low, high, tf.int32), tf.random.uniform([2]), tf.random.normal([])
+    dataset = tf.data.Dataset.range(200).map(function, num_parallel_calls=2)
     a, b, c = zip(*((int(a), b.numpy(), float(c)) for a, b, c in dataset), strict=True)
     assert planned and set(a) == {10, 11, 12} and len(set(c)) == 200
     assert len(np.unique(b)) > 350 and np.min(b) >= 0 and np.max(b) < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,6 +31,19 @@ def use_one_core() -> None:
     gomp = libgomp()
     if gomp is not None and torch.get_num_threads() > 1:         # asking has torch set its number first
         gomp.omp_set_num_threads(1)
+
+
+def on_one_core(run: Callable, *args: Any) -> Any:
+    """Calls a function whose kernels are too short to share: they use no other thread than this one."""
+    gomp = libgomp()
+    before = 1 if gomp is None else torch.get_num_threads()      # asking has torch set its number first
+    if before == 1:
+        return run(*args)
+    gomp.omp_set_num_threads(1)                                  # type: ignore[union-attr]
+    try:
+        return run(*args)
+    finally:
+        gomp.omp_set_num_threads(before)                         # type: ignore[union-attr]
 
 
 def compiled(name: str) -> Any:

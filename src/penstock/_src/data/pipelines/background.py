@@ -15,7 +15,7 @@ from typing import Any
 from penstock._src.base import errors
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
-from penstock._src.kernels.host_threads import use_one_core
+from penstock._src.kernels.host_threads import on_one_core, use_one_core
 
 _QUICK = 1e-3                       # seconds: what is created in less time, on average, is not worth another thread
 _TRIES = 8
@@ -268,9 +268,11 @@ class _Job:
 class _Workers:
     """Threads that run a function on jobs: what the cursor of a parallel map shares with them."""
 
-    def __init__(self, source: Cursor, run: Any, most: int, ctx: Any):
-        self.source, self.run, self.most, self.ctx = source, run, most, ctx
-        self.changed = threading.Condition(threading.Lock())
+    def __init__(self, source: Cursor, run: Any, most: int, ordered: bool, ctx: Any):
+        self.source, self.run, self.most, self.ordered, self.ctx = source, run, most, ordered, ctx
+        lock = threading.Lock()
+        self.changed = threading.Condition(lock)                 # for the consumer: a job is done, or all is over
+        self.room = threading.Condition(lock)                    # for the threads: a job has gone, or they may read again
         self.jobs: collections.deque = collections.deque()       # in the order of the input, until they are returned
         self.ended = self.stopped = self.reading = self.paused = False
         self.threads: list[threading.Thread] = []
@@ -287,14 +289,15 @@ class _Workers:
                 job.result = Failed(e)
             with self.changed:
                 job.element, job.done = None, True
-                self.changed.notify_all()
+                if not self.ordered or self.paused or self.jobs[0] is job:       # others wait for their turn
+                    self.changed.notify_all()
 
     def _take(self) -> Any:
         """The next element of the input as a job; one thread at a time reads."""
         while True:
-            with self.changed:
+            with self.room:
                 while (len(self.jobs) >= self.most or self.reading or self.paused) and not (self.stopped or self.ended):
-                    self.changed.wait()
+                    self.room.wait()
                 if self.stopped or self.ended:
                     return None
                 self.reading = True
@@ -302,12 +305,15 @@ class _Workers:
                 element: Any = self.source.next(self.ctx.within(self.ctx.streams))
             except BaseException as e:
                 element = Failed(e)
-            with self.changed:
+            with self.room:
                 self.reading = False
-                self.changed.notify_all()
+                if element is None or self.paused or isinstance(element, Failed):
+                    self.changed.notify_all()
                 if element is None:
                     self.ended = True
+                    self.room.notify_all()
                     return None
+                self.room.notify()
                 job = _Job(element)
                 self.jobs.append(job)
                 if not isinstance(element, Failed):
@@ -320,6 +326,7 @@ class _Workers:
         with self.changed:
             self.stopped = True
             self.changed.notify_all()
+            self.room.notify_all()
 
 
 class _ParallelCursor(Cursor):
@@ -327,13 +334,16 @@ class _ParallelCursor(Cursor):
 
     def __init__(self, stage: ParallelMap, source: Cursor, ctx: Any):
         self.inputs, self._stage, self._source = (source,), stage, source
-        self._workers = _Workers(source, stage.body.runner(ctx), stage.parallel, ctx.background())
+        computes = stage.stats is None and stage.body.computes
+        ahead = 2 * stage.parallel if computes and source.quick else stage.parallel      # where it cannot be observed
+        self._workers = _Workers(source, stage.body.runner(ctx), ahead, stage.ordered is not False, ctx.background())
         self._finalizer = weakref.finalize(self, self._workers.stop)
         self._ready: collections.deque = collections.deque()
         self._done = False
-        self._statements = stage.body.statements(ctx) if stage.stats is None and stage.body.computes else 0
-        self._here = self._statements > 0            # whether elements are computed by the thread that wants them
-        self._tried: list[float] = []                # seconds of the first of them
+        self._statements = stage.body.statements(ctx) if computes else 0
+        # Whether elements are computed by the thread that wants them; None: the first calls of the function will tell.
+        self._here = self._statements > 0 and stage.body.short
+        self._tried: list[float] = []                # seconds of these calls
 
     def _call_here(self, ctx: Any) -> tuple | None:
         """The next element, computed by the thread that wants it. Threads that call a function of short kernels wait for the
@@ -342,9 +352,9 @@ class _ParallelCursor(Cursor):
         if element is None:
             self._done = True
             return None
-        began = time.thread_time() if len(self._tried) < _TRIALS else 0.0
+        began = time.thread_time() if self._here is None else 0.0
         try:
-            return self._workers.run(ctx, element)
+            return on_one_core(self._workers.run, ctx, element)
         except errors.OutOfRangeError as e:
             if self._stage.preserve:
                 raise ended(e) from None
@@ -355,13 +365,14 @@ class _ParallelCursor(Cursor):
                 self._tried.append(time.thread_time() - began)
                 if len(self._tried) == _TRIALS:
                     self._here = min(self._tried) < max(_SHORT * self._statements, _SHORT_CALL)
+                    self._stage.body.short = self._here
 
     def next(self, ctx: Any) -> tuple | None:
         if self._ready:
             return given(self._ready.popleft())
         if self._done:
             return None
-        if self._here:
+        if self._here is not False:
             return self._call_here(ctx)
         workers = self._workers
         if not workers.threads:
@@ -380,7 +391,7 @@ class _ParallelCursor(Cursor):
                     busy = sum(not j.done for j in workers.jobs)
                     self._stage.stats.histogram("thread_utilization", busy / self._stage.parallel)
                 workers.jobs.remove(job)
-                workers.changed.notify_all()
+                workers.room.notify()
         if job is None:
             for t in workers.threads:    # one that is in a kernel while Python exits aborts the process
                 join_thread(t)
@@ -419,7 +430,7 @@ class _ParallelCursor(Cursor):
                 return {"ready": [plain(j.result) for j in workers.jobs], "done": self._done, "input": self._source.save()}
             finally:
                 workers.paused = False
-                workers.changed.notify_all()
+                workers.room.notify_all()
 
     def restore(self, state: Any, ctx: Any) -> None:
         self._ready = collections.deque(tuple(e) for e in state["ready"])

@@ -92,6 +92,8 @@ def text(value: Any, name: str) -> str:
 class Body:
     """A function with the values that it captured, for stages to call."""
 
+    short: bool | None = None          # whether calls are too short for threads, if a parallel map has found out
+
     def __init__(self, function: GraphFunction, captured: list):
         self.function, self.captured = function, tuple(captured)
         self._at_once: bool | None = None
