@@ -106,3 +106,17 @@ def test_a_broken_row_is_one_error(given_up):
     assert failed == 1 and found == [i for i in range(50) if i != 20] and given_up
     kept = D.from_tensor_slices(rows).map(parse).apply(tf.data.experimental.ignore_errors())
     assert [int(e["n"]) for e in kept] == found
+
+
+def test_integer_division_runs_on_blocks_and_refuses_zero():
+    x = np.array([7, -7, 9, 0], "int32")
+    dataset = tf.data.Dataset.from_tensor_slices(x).map(lambda i: (100 // (i + 1), 7 % (i + 1), tf.truncatediv(i, -1)))
+    found = [tuple(int(v) for v in e) for e in dataset]
+    assert found == [(int(100 // (i + 1)), int(7 % (i + 1)), -int(i)) for i in x]
+    iterator, seen, failed = iter(tf.data.Dataset.from_tensor_slices(x).map(lambda i: 63 // i)), [], 0
+    for _ in x:
+        try:
+            seen.append(int(next(iterator)))
+        except tf.errors.InvalidArgumentError:
+            failed += 1
+    assert (seen, failed) == ([9, -9, 7], 1)
