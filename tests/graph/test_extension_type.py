@@ -1,4 +1,5 @@
 """tf.experimental.ExtensionType: classes made of tensors, in functions, loops, datasets and batches."""
+import inspect
 import typing
 
 import numpy as np
@@ -122,3 +123,27 @@ def test_fields_may_name_classes_that_come_later():
     tree = Tree(1, Leaf(2))
     assert int(tree.leaf.colour) == 2 and Tree(3).leaf is None
     assert int(tf.function(lambda t: t.leaf.colour + t.value)(tree)) == 3
+
+
+def test_constructor_and_representation():
+    class Inner(tf.experimental.ExtensionType):
+        sizes: tuple[int, ...] = [1, 2]
+
+    class Unknown(tf.experimental.ExtensionType):
+        x: "Missing"                                                                # noqa: F821
+
+    assert repr(Inner()).startswith("test_constructor_and_representation.<locals>.Inner(")
+    assert inspect.signature(Inner.__init__).parameters["sizes"].default == (1, 2)
+    with pytest.raises(TypeError, match="Missing"):
+        Unknown(x=1)
+
+
+def test_components_of_mappings_come_in_the_order_of_their_keys():
+    class Prices(tf.experimental.ExtensionType):
+        of: typing.Mapping[str, tf.Tensor]
+
+    value = Prices({"gum": 1.0, "chocolate": 2.0})
+    parts = tf.nest.flatten(value, expand_composites=True)
+    assert [float(p) for p in parts] == [2.0, 1.0]
+    again = tf.nest.pack_sequence_as(value, parts, expand_composites=True)
+    assert float(again.of["gum"]) == 1.0 and float(again.of["chocolate"]) == 2.0

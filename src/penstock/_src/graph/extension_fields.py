@@ -129,7 +129,7 @@ def is_spec_leaf(value: Any) -> bool:
 def spec_of_value(value: Any) -> Any:
     """What a spec has for the value of a field: a TypeSpec, or the value itself if there are no tensors in it."""
     if isinstance(value, Mapping):
-        return ImmutableDict((k, spec_of_value(v)) for k, v in value.items())
+        return ImmutableDict((k, spec_of_value(value[k])) for k in sorted(value))      # the order of tf.nest
     if isinstance(value, tuple):
         return tuple(map(spec_of_value, value))
     if isinstance(value, (Tensor, CompositeTensor)) or hasattr(type(value), "_type_spec"):

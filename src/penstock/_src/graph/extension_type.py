@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import inspect
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -105,7 +106,8 @@ class ExtensionType(CompositeTensor, metaclass=ExtensionTypeMetaclass):
         ours, theirs = (nest.flatten(x, expand_composites=True) for x in (self, other))
         if any(not a.shape.is_compatible_with(b.shape) for a, b in zip(ours, theirs, strict=True)):
             return False
-        every = [get("All")(get("Equal")(a, b), _all_axes(a)) for a, b in zip(ours, theirs, strict=True)]
+        every = [get("All")(get("Equal")(a, b), _all_axes(a if b.shape.rank is None else b))
+                 for a, b in zip(ours, theirs, strict=True)]
         return get("All")(get("Pack")(every), [0]) if every else True
 
     def __ne__(self, other: Any) -> Any:
@@ -117,11 +119,13 @@ class ExtensionType(CompositeTensor, metaclass=ExtensionTypeMetaclass):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in _items(self))})"
+        return f"{type(self).__qualname__}({', '.join(f'{k}={v!r}' for k, v in _items(self))})"
 
 
-def _all_axes(t: Any) -> list:
-    return list(range(t.shape.rank or 0))
+def _all_axes(t: Any) -> Any:
+    if t.shape.rank is None:
+        return get("Range")(0, get("Rank")(t), 1)
+    return list(range(t.shape.rank))
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:
@@ -170,8 +174,10 @@ def _signature(fields: list[Field], first: str = "self", returns: Any = inspect.
     for f in fields:
         if f.default is Field.NO_DEFAULT and len(out) > 1 and out[-1].default is not inspect.Parameter.empty:
             kind = inspect.Parameter.KEYWORD_ONLY
-        out.append(inspect.Parameter(f.name, kind, annotation=f.value_type, default=inspect.Parameter.empty
-                                     if f.default is Field.NO_DEFAULT else f.default))
+        default = inspect.Parameter.empty if f.default is Field.NO_DEFAULT else f.default
+        if isinstance(default, list) and typing.get_origin(f.value_type) is tuple:
+            default = tuple(default)
+        out.append(inspect.Parameter(f.name, kind, annotation=f.value_type, default=default))
     return inspect.Signature(out, return_annotation=returns)
 
 
@@ -218,7 +224,11 @@ def _wrap_constructor(cls: Any) -> None:
 def _finish(self: Any) -> None:
     if "_tf_extension_type_depth" in self.__dict__:         # a base class's constructor, called by the program's own
         return
-    for f in fields_of(type(self)):
+    try:
+        fields = fields_of(type(self))
+    except NameError as e:
+        raise TypeError(f"The annotations of {type(self).__name__} name a type that does not exist: {e}") from None
+    for f in fields:
         if f.name not in self.__dict__ and f.default is not Field.NO_DEFAULT:
             self.__dict__[f.name] = f.default
     self._tf_extension_type_convert_fields()

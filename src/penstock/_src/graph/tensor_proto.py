@@ -26,7 +26,9 @@ _MAX_FILLED = 1 << 34           # what one repeated value may be blown up to
 # Element types whose values are written as raw bytes when there are several.
 _RAW = frozenset((
     dtypes.float32, dtypes.float64, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8,
-    dtypes.uint32, dtypes.uint64, dtypes.qint8, dtypes.quint8, dtypes.qint16, dtypes.quint16, dtypes.qint32))
+    dtypes.uint32, dtypes.uint64, dtypes.qint8, dtypes.quint8, dtypes.qint16, dtypes.quint16, dtypes.qint32,
+    dtypes.float16, dtypes.bfloat16, dtypes.float8_e5m2, dtypes.float8_e4m3fn, dtypes.float8_e4m3fnuz,
+    dtypes.float8_e4m3b11fnuz, dtypes.float8_e5m2fnuz, dtypes.float4_e2m1fn))
 
 
 # -- Python values to arrays ---------------------------------------------------------------------------------

@@ -398,12 +398,18 @@ class DatasetV2(Trackable):
         return plain._then("UnbatchDataset", spec=structure.unbatched(self.element_spec), inputs=(self,))
 
     def rebatch(self, batch_size: Any, drop_remainder: Any = False, name: str | None = None) -> Any:
-        """A dataset of the same rows in batches of another size.
+        """A dataset of the same rows in batches of another size, or of sizes that repeat.
 
         >>> list(tf.data.Dataset.range(5).batch(3).rebatch(2).as_numpy_iterator())
         [array([0, 1]), array([2, 3]), array([4])]
         """
-        return self.unbatch().batch(batch_size, drop_remainder)
+        sizes = int64(batch_size, "batch_size")
+        if sizes.shape.rank == 0 or structure.is_variant(self.element_spec):
+            return self.unbatch().batch(sizes, drop_remainder)
+        known = constant_value(sizes)
+        same = int(known[0]) if constant_value(drop_remainder) and known is not None and len(set(known.tolist())) == 1 else None
+        spec = structure.batched(structure.unbatched(self.element_spec), same)
+        return self._then("RebatchDatasetV2", sizes, convert(drop_remainder, dtypes.bool, "drop_remainder"), spec=spec)
 
     def _normalized_for_unbatch(self) -> DatasetV2:
         """This dataset with composite components as variants that can be taken apart row by row."""

@@ -259,7 +259,16 @@ def from_list(elements: Any, name: str | None = None) -> Any:
     """
     if not elements:
         raise ValueError("Invalid `elements`. `elements` should not be empty.")
-    return DatasetV2.from_tensor_slices(nest.map_structure(lambda *parts: tf.stack(parts), *elements))
+    specs, flat = [], []
+    for element in elements:
+        structure.assert_same(elements[0], element)
+        element = structure.normalize(element)
+        specs.append(structure.spec_of(element))
+        flat += structure.to_tensors(specs[-1], element)
+    spec = specs[0]
+    for other in specs[1:]:
+        spec = structure.map_structure(lambda a, b: a.most_specific_compatible_type(b), spec, other)
+    return VariantDataset(get("ListDataset")(flat, **structure.outputs(spec)), spec)
 
 
 @export("data.experimental.at")

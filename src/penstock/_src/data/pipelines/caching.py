@@ -1,6 +1,7 @@
 """Stages that keep elements: in memory, or in a file of records."""
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from typing import Any
@@ -12,6 +13,8 @@ from penstock._src.data.pipelines.batching import _ElementsCursor
 from penstock._src.data.pipelines.sources import _SliceCursor
 from penstock._src.io import paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
+
+_numbers = itertools.count()
 
 
 class Store:
@@ -147,14 +150,14 @@ class _FileCursor(Cursor):
         self._stage = stage
         self._reader: RecordReader | None = None
         self._writer: _Writer | None = None
-        self._ended = False
+        self._ended = self._taking_over = False
         self._count = 0
 
     def _start(self, ctx: Any) -> None:
         if paths.exists(self._stage.path):
             self._reader = RecordReader(self._stage.path)
         else:
-            self._writer = _Writer(self._stage.prefix, self._stage.path)
+            self._writer = _Writer(self._stage.prefix, self._stage.path, self._taking_over)
             self._source = self._stage.inputs[0].iterate(ctx)
             self.inputs = (self._source,)
 
@@ -182,6 +185,7 @@ class _FileCursor(Cursor):
 
     def restore(self, state: Any, ctx: Any) -> None:
         count, ended = state
+        self._taking_over = True                     # the iterator whose position this is may still hold the lock
         for _ in range(0 if ended else count):       # what is not complete in the file is made and written again
             self.next(ctx)
         self._ended = ended
@@ -201,15 +205,17 @@ class _FileCursor(Cursor):
 class _Writer:
     """A cache file being written: it has one writer, and appears when it is complete."""
 
-    def __init__(self, prefix: str, path: str):
-        self._lock, self._path, self._temporary = prefix + ".lockfile", path, f"{prefix}.tmp-{os.getpid()}"
+    def __init__(self, prefix: str, path: str, taking_over: bool = False):
+        self._lock, self._path = prefix + ".lockfile", path
+        self._temporary = f"{prefix}.tmp-{os.getpid()}-{next(_numbers)}"
         self._open = False
-        if paths.exists(self._lock):
+        own = b"%d" % os.getpid()
+        if paths.exists(self._lock) and not (taking_over and paths.read_bytes(self._lock) == own):
             raise errors.AlreadyExistsError(
                 None, None, f"There appears to be a concurrent caching iterator running - cache lockfile already exists "
                             f"('{self._lock}'). If you are sure no other running computations are using this cache prefix, "
                             "delete the lockfile and re-initialize the iterator.")
-        paths.write_atomically(self._lock, b"%d" % os.getpid())
+        paths.write_atomically(self._lock, own)
         self._writer = TFRecordWriter(self._temporary)
         self._open = True
 
@@ -224,7 +230,8 @@ class _Writer:
             self._open = False
             self._writer.close()
             paths.rename(self._temporary, self._path)
-            paths.remove(self._lock)
+            if paths.exists(self._lock):
+                paths.remove(self._lock)
 
     def abandon(self) -> None:
         """Removes what was written, if it is not complete."""

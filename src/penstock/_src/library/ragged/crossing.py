@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
-from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 from penstock._src.ops.sparse.sparse_cross import ragged_cross_op
 from penstock.compat import v1 as tf
@@ -35,13 +35,15 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, hash_key: int | None, 
     ragged, sparse, dense, order = [], [], [], ""
     with tf.name_scope(name, "RaggedCross", []):
         for i, given in enumerate(inputs):
+            given = SparseTensor.from_value(given) if isinstance(given, SparseTensorValue) else given
             t = given if isinstance(given, SparseTensor) else convert_to_tensor_or_ragged_tensor(given)
             if t.dtype.is_integer:
                 t = tf.cast(t, dtypes.int64)
             elif t.dtype != dtypes.string:
                 raise ValueError(f"Unexpected dtype for inputs[{i}]: {t.dtype}")
             if t.shape.rank not in (None, 2) or isinstance(t, RaggedTensor) and t.ragged_rank != 1:
-                raise ValueError(f"tf.ragged.cross only supports inputs with rank=2. Got shape {t.shape} at inputs[{i}].")
+                wrong = errors.invalid if isinstance(t, RaggedTensor) else ValueError
+                raise wrong(f"tf.ragged.cross only supports inputs with rank=2. Got shape {t.shape} at inputs[{i}].")
             kind = ragged if isinstance(t, RaggedTensor) else sparse if isinstance(t, SparseTensor) else dense
             kind.append(t)
             order += "RSD"[[id(ragged), id(sparse), id(dense)].index(id(kind))]

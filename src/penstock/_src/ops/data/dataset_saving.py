@@ -8,6 +8,7 @@ import numpy as np
 from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import codec
 from penstock._src.data.pipelines.batching import Elements
+from penstock._src.data.pipelines.sources import Slices
 from penstock._src.io.record import TFRecordWriter
 from penstock._src.ops.data.dataset_base import Body, stage_of, text
 from penstock._src.ops.data.iterator import iterator_of
@@ -21,9 +22,19 @@ codec.register("elements", Elements,
                lambda s: [s.elements, [t.name for t in s.types], [None if d is None else list(d) for d in s.shapes]],
                lambda p: Elements([tuple(e) for e in p[0]], tuple(dtypes.as_dtype(t) for t in p[1]),
                                   tuple(None if d is None else tuple(d) for d in p[2])))
+codec.register("slices", Slices,
+               lambda s: [list(s.columns), [t.name for t in s.types], [None if d is None else list(d) for d in s.shapes]],
+               lambda parts: _slices(parts))
 codec.register("list", TensorList,
                lambda v: [v.items(), v.dtype.name, None if v.dims is None else list(v.dims), v.limit],
                lambda p: TensorList(list(p[0]), len(p[0]), dtypes.as_dtype(p[1]), None if p[2] is None else tuple(p[2]), p[3]))
+
+
+def _slices(parts: list) -> Slices:
+    made = Slices(list(parts[0]))
+    made.types = tuple(dtypes.as_dtype(t) for t in parts[1])
+    made.shapes = tuple(None if d is None else tuple(d) for d in parts[2])
+    return made
 
 
 # -- positions --------------------------------------------------------------------------------------------------------------

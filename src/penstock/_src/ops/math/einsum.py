@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
@@ -231,14 +231,33 @@ def _summed(tensors: list[Tensor], sources: list[str], there: str) -> Tensor:
 
 
 def _repeated(partial: Tensor, there: str, unique: str, x: Tensor, text: str) -> Tensor:
-    """`partial` broadcast over the labels of `unique` that it does not have."""
-    if "..." in unique:
-        raise LookupError("the gradient of an Einsum that sums an axis of a tensor with only an ellipsis is not known")
-    shape = get("Shape")(x)
-    sizes = [shape[text.index(c)] for c in unique]
-    one = convert(1, shape.dtype.base_dtype)
-    kept = get("Pack")([s if c in there else one for c, s in zip(unique, sizes)])
-    return get("BroadcastTo")(get("Reshape")(partial, kept), get("Pack")(sizes))
+    """`partial` broadcast over the labels of `unique` that it does not have, and over what the ellipsis of `x` covers if it
+    has none."""
+    shape, partial_shape = get("Shape")(x), get("Shape")(partial)
+    full, kept = [], []
+    for c in unique.replace("...", "\0"):
+        if c in there.replace("...", "\0"):
+            piece = _part_under(partial_shape, there, c)
+            full.append(piece)
+            kept.append(piece)
+        else:
+            full.append(_part_under(shape, text, c))
+            kept.append(get("OnesLike")(full[-1]))
+    zero = convert(0, dtypes.int32)
+    if len(full) == 1:
+        return get("BroadcastTo")(get("Reshape")(partial, kept[0]), full[0])
+    return get("BroadcastTo")(get("Reshape")(partial, get("ConcatV2")(kept, zero)), get("ConcatV2")(full, zero))
+
+
+def _part_under(shape: Tensor, text: str, label: str) -> Tensor:
+    """The part of a shape that belongs to a label (to the ellipsis: "\0")."""
+    front, dots, behind = text.partition("...")
+    if label == "\0":
+        return shape[len(front):-len(behind) if behind else None]
+    if label in front or not dots:
+        return shape[text.index(label):text.index(label) + 1]
+    at = len(behind) - behind.index(label)
+    return shape[-at:-at + 1 if at > 1 else None]
 
 
 def _unbroadcast_ellipsis(partial: Tensor, x: Tensor, text: str, other: Tensor, other_text: str) -> Tensor:

@@ -6,8 +6,12 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
+from penstock._src.graph.scopes import control_dependencies
 from penstock._src.models.distribute.contexts import get_strategy, in_cross_replica_context
 from penstock._src.models.keras.losses.reduction import compute_weighted_loss
+from penstock._src.ops.array.check_shapes import assert_rank_at_least
+from penstock._src.ops.control.checks import assert_non_negative
+from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
 
 
@@ -26,15 +30,16 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
         if in_cross_replica_context():
             raise RuntimeError("You are calling `compute_average_loss` in cross replica context, while it was expected to be "
                                "called in replica context.")
-        if losses.shape.rank == 0:
-            raise ValueError("Invalid value passed for `per_example_loss`. Expected a tensor with at least rank 1. "
-                             "Its first dimension is the number of examples; otherwise pass global_batch_size.")
-        global_batch_size = get("Shape")(losses)[0] * get_strategy().num_replicas_in_sync
+        with control_dependencies([*filter(None, [assert_rank_at_least(
+                losses, 1, message="Invalid value passed for `per_example_loss`. Expected a tensor with at least rank 1.")])]):
+            global_batch_size = get("Shape")(losses)[0] * get_strategy().num_replicas_in_sync
     count = convert(global_batch_size)
     if count.shape.rank not in (0, None):
         raise ValueError(f"global_batch_size must be scalar, but its shape is {count.shape}.")
-    if not (count.dtype.is_integer or count.dtype.is_floating):
-        raise TypeError(f"global_batch_size must be a number, not {count.dtype.name}.")
+    if not count.dtype.is_integer:
+        raise TypeError(f"global_batch_size must be an int, but it is {count.dtype.name}.")
+    with control_dependencies([*filter(None, [assert_non_negative(count, message="global_batch_size must be non-negative.")])]):
+        count = identity(count)
     flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
                       get("Range")(0, get("Rank")(losses), 1))
     found = get("Cast")(flat, DstT=dtypes.float64) if dtype.is_integer else flat        # the mean of integers is not one
