@@ -5,6 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "io.", {
     "FixedLenFeature": "ops.strings.parsing",
     "FixedLenSequenceFeature": "ops.strings.parsing",
+    "RaggedFeature": "ops.strings.ragged_features",
     "SparseFeature": "ops.strings.parsing",
     "TFRecordOptions": "io.record",
     "TFRecordWriter": "io.record",

@@ -17,6 +17,13 @@ class FixedLenSequenceFeature(tuple[Any, ...]):
     allow_missing: Any
     default_value: Any
     def __new__(cls, shape: Any, dtype: Any, allow_missing: bool = False, default_value: Any = None) -> Self: ...
+class RaggedFeature(tuple[Any, ...]):
+    dtype: Any
+    value_key: Any
+    partitions: Any
+    row_splits_dtype: Any
+    validate: Any
+    def __new__(cls, dtype: Any, value_key: str | None = None, partitions: Any = ..., row_splits_dtype: Any = ..., validate: bool = False) -> Self: ...
 class SparseFeature(tuple[Any, ...]):
     index_key: Any
     value_key: Any

@@ -21,6 +21,7 @@ from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.strings import parse_example as ops
 from penstock._src.ops.strings import parse_sequence as sequence_ops
+from penstock._src.ops.strings.ragged_features import RaggedFeature, assembled, keys_of
 from penstock.compat import v1 as tf
 
 
@@ -83,11 +84,13 @@ class FeatureLists:
         for key in sorted(features or ()):
             feature = features[key]
             if not isinstance(feature, kinds):
-                known = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+                known = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature, RaggedFeature)
                 raise ValueError(f"Unsupported {type(feature).__name__} {feature}." if isinstance(feature, known) else
                                  f"Invalid feature {key}:{feature}.")
             if isinstance(feature, SparseFeature):
                 self._add_parts(key, feature)
+            elif isinstance(feature, RaggedFeature):
+                self._add_lists(keys_of(key, feature))
             elif isinstance(feature, VarLenFeature):
                 self.sparse[key] = _dtype(key, feature)
             else:
@@ -106,7 +109,10 @@ class FeatureLists:
         if len(keys) > 1:
             tf_logging.warning("SparseFeature is a complicated feature config and should only be used after careful "
                                "consideration of VarLenFeature.")
-        for part, wanted in (*((k, dtypes.int64) for k in keys), (feature.value_key, dtype)):
+        self._add_lists([*((k, dtypes.int64) for k in keys), (feature.value_key, dtype)])
+
+    def _add_lists(self, keys: list[tuple[str, Any]]) -> None:
+        for part, wanted in keys:
             if self.sparse.setdefault(part, wanted) != wanted:
                 raise ValueError(f"Conflicting type {self.sparse[part]} vs {wanted.name if wanted == dtypes.int64 else wanted} "
                                  f"for feature {part}.")
@@ -177,19 +183,21 @@ def _with_varying_dimension(features: Any) -> dict:
     return out
 
 
-def _merged(features: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """Sparse features put together of their indices and values."""
+def _merged(features: Any, found: dict[str, Any], single: bool = False) -> dict[str, Any]:
+    """Sparse features put together of their indices and values, ragged ones of their values and partitions."""
     out = {}
     for key, feature in features.items():
         if isinstance(feature, SparseFeature):
             ids = found[feature.index_key] if isinstance(feature.index_key, str) else [found[k] for k in feature.index_key]
             out[key] = tf.sparse_merge(ids, found[feature.value_key], feature.size, already_sorted=feature.already_sorted)
+        elif isinstance(feature, RaggedFeature):
+            out[key] = assembled(key, feature, found, single)
         else:
             out[key] = found[key]
     return out
 
 
-_ALL = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+_ALL = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature, RaggedFeature)
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------
@@ -222,7 +230,7 @@ def parse_example_v2(serialized: Any, features: Any, example_names: Any = None, 
                                         lists.defaults(), num_sparse=len(lists.sparse), ragged_value_types=[],
                                         ragged_split_types=[], sparse_types=list(lists.sparse.values()),
                                         dense_shapes=lists.dense_shapes, name=name)[:4]
-        return _merged(features, lists.collect(*made))
+        return _merged(features, lists.collect(*made), single=serialized.shape.rank == 0)
 
 
 @export(v1=["io.parse_single_example", "parse_single_example"])
@@ -264,7 +272,7 @@ def parse_single_example_v2(serialized: Any, features: Any, example_names: Any =
         made = ops.parse_single(serialized, lists.defaults(), num_sparse=len(lists.sparse), sparse_keys=list(lists.sparse),
                                 dense_keys=list(lists.dense), sparse_types=list(lists.sparse.values()),
                                 dense_shapes=lists.dense_shapes, name=name)
-        return _merged(features, lists.collect(*made))
+        return _merged(features, lists.collect(*made), single=True)
 
 
 def _named_single(serialized: Tensor, features: Any, names: Any, lists: FeatureLists, name: str | None) -> dict[str, Any]:
@@ -281,7 +289,7 @@ def _named_single(serialized: Tensor, features: Any, names: Any, lists: FeatureL
         found[key] = tf.squeeze(found[key], [0], name=f"Squeeze_{_plain(key)}")
     for key in lists.sparse:
         found[key] = SparseTensor(found[key].indices[:, 1:], found[key].values, found[key].dense_shape[1:])
-    return _merged(features, found)
+    return _merged(features, found, single=True)
 
 
 # -- sequence examples --------------------------------------------------------------------------------------------------

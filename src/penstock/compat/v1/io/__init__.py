@@ -8,6 +8,7 @@ _attach(__name__, "v1", "io.", {
     "PaddingFIFOQueue": "ops.state.queue_classes",
     "PriorityQueue": "ops.state.queue_classes",
     "QueueBase": "ops.state.queue_classes",
+    "RaggedFeature": "ops.strings.ragged_features",
     "RandomShuffleQueue": "ops.state.queue_classes",
     "SparseFeature": "ops.strings.parsing",
     "TFRecordCompressionType": "io.record",

@@ -8,6 +8,7 @@ from penstock.io import FixedLenSequenceFeature as FixedLenSequenceFeature
 from penstock.queue import PaddingFIFOQueue as PaddingFIFOQueue
 from penstock.queue import PriorityQueue as PriorityQueue
 from penstock.queue import QueueBase as QueueBase
+from penstock.io import RaggedFeature as RaggedFeature
 from penstock.queue import RandomShuffleQueue as RandomShuffleQueue
 from penstock.io import SparseFeature as SparseFeature
 class TFRecordCompressionType:

@@ -1,0 +1,74 @@
+"""tf.io.RaggedFeature in batches and single examples. The values are those of TensorFlow 2.21."""
+from __future__ import annotations
+
+import pytest
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+
+RF = tf.io.RaggedFeature
+
+
+def example(**lists):
+    def feature(values):
+        if isinstance(values[0], int):
+            return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    made = tf.train.Example(features=tf.train.Features(feature={k: feature(v) for k, v in lists.items()}))
+    return made.SerializeToString()
+
+
+RECORDS = [example(v=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], sp=[0, 2, 6], ln=[2, 4], st=[0, 2], li=[2, 6], ids=[0, 0, 1, 1, 1, 1],
+                   o=[1, 1]),
+           example(v=[7.0, 8.0], sp=[0, 0, 2], ln=[0, 2], st=[0, 0], li=[0, 2], ids=[1, 1], o=[2]), example()]
+ROWS = [[[1, 2], [3, 4, 5, 6]], [[], [7, 8]], []]
+CASES = {
+    "none": ([], [[1, 2, 3, 4, 5, 6], [7, 8], []], (3, None)),
+    "splits": ([RF.RowSplits("sp")], ROWS, (3, None, None)),
+    "lengths": ([RF.RowLengths("ln")], ROWS, (3, None, None)),
+    "starts": ([RF.RowStarts("st")], ROWS, (3, None, None)),
+    "limits": ([RF.RowLimits("li")], ROWS, (3, None, None)),
+    "ids": ([RF.ValueRowIds("ids")], ROWS, (3, None, None)),
+    "uniform": ([2], [[[1, 2], [3, 4], [5, 6]], [[7, 8]], []], (3, None, 2)),
+    "two": ([RF.RowLengths("o"), RF.RowLengths("ln")], [[[[1, 2]], [[3, 4, 5, 6]]], [[[], [7, 8]]], []], (3, None, None, None)),
+    "uniform rows": ([RF.UniformRowLength(2), RF.RowLengths("ln")], [[[[1, 2], [3, 4, 5, 6]]], [[[], [7, 8]]], []],
+                     (3, None, 2, None))}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("splits", [tf.int32, tf.int64])
+def test_batches(name, splits):
+    partitions, expected, shape = CASES[name]
+    found = tf.io.parse_example(RECORDS, {"x": RF(tf.float32, "v", partitions, splits)})["x"]
+    assert found.to_list() == expected and found.row_splits.dtype == splits
+    assert found.shape.as_list() == list(shape)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_single_examples(name):
+    partitions, expected, shape = CASES[name]
+    features = {"x": RF(tf.float32, "v", partitions), "o": tf.io.VarLenFeature(tf.int64)}
+    for parse in (tf.io.parse_single_example, tf.io.parse_example):
+        found = parse(RECORDS[0], features)["x"]
+        plain = name in ("none", "uniform")
+        assert isinstance(found, tf.Tensor) is plain
+        assert (found.numpy().tolist() if plain else found.to_list()) == expected[0]
+
+
+def test_in_a_dataset_and_a_session():
+    features = {"x": RF(tf.float32, "v", [RF.RowLengths("ln")])}
+    batches = tf.data.Dataset.from_tensor_slices(RECORDS).batch(2).map(lambda r: tf.io.parse_example(r, features)["x"])
+    assert [b.to_list() for b in batches] == [ROWS[:2], ROWS[2:]]
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        given = tf1.placeholder(tf.string, [None])
+        found = tf1.parse_example(given, features)["x"]
+        assert session.run(found, {given: RECORDS}).to_list() == ROWS
+
+
+def test_what_is_not_a_partition():
+    with pytest.raises(TypeError, match="partition types"):
+        RF(tf.float32, partitions=["x"])
+    with pytest.raises(TypeError, match="list or tuple"):
+        RF(tf.float32, partitions=3)
+    with pytest.raises(ValueError, match="Conflicting type"):
+        tf.io.parse_example(RECORDS, {"x": RF(tf.float32, "v"), "y": RF(tf.int64, "v")})
