@@ -4,4 +4,8 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "__internal__.eager_context.", {
     "eager_mode": "compat.internal.modes",
+    "get_config": "compat.internal.context",
+    "get_device_name": "compat.internal.context",
+    "get_executor": "compat.internal.context",
+    "set_soft_device_placement": "compat.internal.context",
 })

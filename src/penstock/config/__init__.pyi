@@ -2,6 +2,7 @@
 from penstock.config import experimental as experimental
 from penstock.config import optimizer as optimizer
 from penstock.config import threading as threading
+from penstock.config.experimental import ClusterDeviceFilters as _ClusterDeviceFilters
 from typing import Any
 from typing import NamedTuple as _NamedTuple
 from typing import Self
@@ -15,7 +16,7 @@ class LogicalDeviceConfiguration(tuple[Any, ...]):
 class PhysicalDevice(_NamedTuple):
     name: Any
     device_type: Any
-def experimental_connect_to_cluster(cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0, protocol: str | None = None) -> None: ...
+def experimental_connect_to_cluster(cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0, protocol: str | None = None, make_master_device_default: bool = True, cluster_device_filters: _ClusterDeviceFilters | None = None) -> None: ...
 def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None: ...
 def experimental_functions_run_eagerly() -> bool: ...
 def experimental_list_devices() -> list[str]: ...

@@ -4,6 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "distribute.coordinator.", {
     "ClusterCoordinator": "models.distribute.coordinator.cluster_coordinator",
+    "PerWorkerValue": "models.distribute.coordinator.values",
     "PerWorkerValues": "models.distribute.coordinator.values",
     "RemoteValue": "models.distribute.coordinator.values",
     "experimental_get_current_worker_index": "models.distribute.coordinator.values",

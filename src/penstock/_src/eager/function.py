@@ -20,6 +20,7 @@ from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.tracebacks import shorten
 from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
+from penstock._src.eager.function_type import Callable as TypedCallable
 from penstock._src.eager.function_type import FunctionType
 from penstock._src.eager.lift import evaluated, lifted
 from penstock._src.execute.context import eager_context
@@ -491,6 +492,8 @@ def _unpickled(python_function: Callable, name: str, is_method: bool, options: d
     return Function(python_function, name, is_method=is_method, **options)
 
 
+TypedCallable.register(ConcreteFunction)
+TypedCallable.register(Function)
 export.value(Function, "__internal__.Function", "__internal__.function.Function",
              v2=["types.experimental.PolymorphicFunction", "types.experimental.GenericFunction"])
 

@@ -1,6 +1,7 @@
 """FunctionType: the signature of a tf.function with the types of its arguments and results, as text and as an object."""
 from __future__ import annotations
 
+import abc
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,29 @@ def _text(value: Any) -> str:
         kind = "Tuple" if isinstance(value, tuple) else "List"
         return f"{kind}[{', '.join(map(_text, value))}]"
     return f"Literal[{value!r}]"
+
+
+@export(v2=["types.experimental.Callable"])
+class Callable(abc.ABC):
+    """The base of what can be called like a tf.function: it has a type, and takes tensors."""
+
+    @property
+    @abc.abstractmethod
+    def function_type(self) -> Any:
+        """The type, with its parameters."""
+
+    @abc.abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it."""
+
+
+@export(v2=["types.experimental.AtomicFunction"])
+class AtomicFunction(Callable):
+    """The base of functions that were traced and are called with a flat list of tensors."""
+
+    def call_flat(self, *args: Any) -> Any:
+        """Calls it with the tensors of its arguments, one after the other."""
+        raise NotImplementedError(f"{type(self).__name__} has to define call_flat")
 
 
 @export(v2=["types.experimental.FunctionType"])

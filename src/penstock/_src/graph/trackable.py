@@ -21,6 +21,7 @@ VARIABLE_VALUE_KEY = "VARIABLE_VALUE"
 OBJECT_GRAPH_PROTO_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
+@export("__internal__.tracking.TrackableReference")
 class TrackableReference(NamedTuple):
     """A named dependency."""
     name: str

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from penstock._src.ops.registry import op
 
+_NAMES = {"Conv2DBackpropFilterV2": "conv2d_backprop_filter_v2", "Conv2DBackpropInputV2": "conv2d_backprop_input_v2",
+          "GenerateBoundingBoxProposals": "image.generate_bounding_box_proposals"}
+
 for _name, _args, _attrs, _stateful in (
     # -- TPUs
     ("AllToAll",
@@ -675,5 +678,105 @@ for _name, _args, _attrs, _stateful in (
      "quint16 uint16 complex128 float16 uint32 uint64}, Tindices: type in {int32 int64}, Tnumsegments: type in "
      "{int32 int64} = int32", False),
     ("SyncDevice", "->", "", True),
+    # -- 8-bit convolutions of oneDNN, whose kernels in TensorFlow 2.21 refuse every filter: it "must be a constant"
+    ("QuantizedConv2DAndRelu",
+     "input: Tinput, filter: Tfilter, min_input: float32, max_input: float32, min_filter: float32, max_filter: float32 "
+     "-> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DAndReluAndRequantize",
+     "input: Tinput, filter: Tfilter, min_input: float32, max_input: float32, min_filter: float32, max_filter: "
+     "float32, min_freezed_output: float32, max_freezed_output: float32 -> output: out_type, min_output: float32, "
+     "max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = quint8, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DAndRequantize",
+     "input: Tinput, filter: Tfilter, min_input: float32, max_input: float32, min_filter: float32, max_filter: "
+     "float32, min_freezed_output: float32, max_freezed_output: float32 -> output: out_type, min_output: float32, "
+     "max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint8, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DPerChannel",
+     "input: Tinput, filter: Tfilter, min_input: float32, max_input: float32, min_filter: float32, max_filter: float32 "
+     "-> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1]", False),
+    ("QuantizedConv2DWithBias",
+     "input: Tinput, filter: Tfilter, bias: float32, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DWithBiasAndRelu",
+     "input: Tinput, filter: Tfilter, bias: float32, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DWithBiasAndReluAndRequantize",
+     "input: Tinput, filter: Tfilter, bias: Tbias, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32, min_freezed_output: float32, max_freezed_output: float32 -> output: out_type, min_output: "
+     "float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "Tbias: type in {float32 qint32}, out_type: type in {qint8 quint8 qint32 qint16 quint16} = quint8, strides: "
+     "list(int), padding: string in {SAME VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DWithBiasAndRequantize",
+     "input: Tinput, filter: Tfilter, bias: Tbias, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32, min_freezed_output: float32, max_freezed_output: float32 -> output: out_type, min_output: "
+     "float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "Tbias: type in {float32 qint32}, out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint8, strides: "
+     "list(int), padding: string in {SAME VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DWithBiasSignedSumAndReluAndRequantize",
+     "input: Tinput, filter: Tfilter, bias: Tbias, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32, min_freezed_output: float32, max_freezed_output: float32, summand: Tsummand, min_summand: "
+     "float32, max_summand: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "Tbias: type in {float32 qint32}, Tsummand: type in {qint8 quint8 qint32 qint16 quint16}, out_type: type in "
+     "{qint8 quint8 qint32 qint16 quint16} = quint8, strides: list(int), padding: string in {SAME VALID}, dilations: "
+     "list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DWithBiasSumAndRelu",
+     "input: Tinput, filter: Tfilter, bias: float32, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32, summand: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedConv2DWithBiasSumAndReluAndRequantize",
+     "input: Tinput, filter: Tfilter, bias: Tbias, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32, min_freezed_output: float32, max_freezed_output: float32, summand: Tsummand, min_summand: "
+     "float32, max_summand: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "Tbias: type in {float32 qint32}, Tsummand: type in {qint8 quint8 qint32 qint16 quint16}, out_type: type in "
+     "{qint8 quint8 qint32 qint16 quint16} = quint8, strides: list(int), padding: string in {SAME VALID}, dilations: "
+     "list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedDepthwiseConv2D",
+     "input: Tinput, filter: Tfilter, min_input: float32, max_input: float32, min_filter: float32, max_filter: float32 "
+     "-> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1]", False),
+    ("QuantizedDepthwiseConv2DWithBias",
+     "input: Tinput, filter: Tfilter, bias: float32, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1]", False),
+    ("QuantizedDepthwiseConv2DWithBiasAndRelu",
+     "input: Tinput, filter: Tfilter, bias: float32, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32 -> output: out_type, min_output: float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "out_type: type in {qint8 quint8 qint32 qint16 quint16} = qint32, strides: list(int), padding: string in {SAME "
+     "VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
+    ("QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize",
+     "input: Tinput, filter: Tfilter, bias: Tbias, min_input: float32, max_input: float32, min_filter: float32, "
+     "max_filter: float32, min_freezed_output: float32, max_freezed_output: float32 -> output: out_type, min_output: "
+     "float32, max_output: float32",
+     "Tinput: type in {qint8 quint8 qint32 qint16 quint16}, Tfilter: type in {qint8 quint8 qint32 qint16 quint16}, "
+     "Tbias: type in {float32 qint32}, out_type: type in {qint8 quint8 qint32 qint16 quint16} = quint8, strides: "
+     "list(int), padding: string in {SAME VALID}, dilations: list(int) = [1, 1, 1, 1], padding_list: list(int) = []", False),
 ):
-    op(_name, _args, _attrs, stateful=_stateful, foldable=False).no_gradient()
+    op(_name, _args, _attrs, stateful=_stateful, foldable=False, export_as=_NAMES.get(_name, "")).no_gradient()

@@ -97,6 +97,28 @@ class KeyValueTensorInitializer(TableInitializerBase):
         return op
 
 
+@export("data.experimental.DatasetInitializer")
+class DatasetInitializer(TableInitializerBase):
+    """Fills a table from a dataset of pairs of a key and a value.
+
+    >>> tf.lookup.StaticHashTable(tf.data.experimental.DatasetInitializer(dataset), -1)
+    """
+
+    def __init__(self, dataset: Any):
+        spec = dataset.element_spec
+        if not isinstance(spec, tuple) or len(spec) != 2:
+            raise ValueError(f"The elements of the dataset must be pairs of a key and a value, got {spec}.")
+        self.dataset = dataset
+        super().__init__(spec[0].dtype, spec[1].dtype)
+
+    def initialize(self, table: Any) -> Any:
+        """An op that fills `table`."""
+        self._check(table)
+        op = get("InitializeTableFromDataset")(table.resource_handle, self.dataset._variant_tensor)
+        _add_initializer(op)
+        return op
+
+
 @export("lookup.TextFileIndex", v1=["contrib.lookup.TextFileIndex"])
 class TextFileIndex:
     """Columns of a text file that are none: the whole line, and its number."""

@@ -26,6 +26,7 @@ from penstock.image import decode_gif as decode_gif
 from penstock.image import decode_image as decode_image
 from penstock.image import decode_jpeg as decode_jpeg
 from penstock.image import decode_png as decode_png
+from penstock.image import decode_webp as decode_webp
 def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> _Tensor: ...
 from penstock.image import encode_jpeg as encode_jpeg
 from penstock.image import encode_png as encode_png
@@ -35,6 +36,7 @@ from penstock.image import extract_jpeg_shape as extract_jpeg_shape
 from penstock.image import extract_patches as extract_patches
 from penstock.image import flip_left_right as flip_left_right
 from penstock.image import flip_up_down as flip_up_down
+from penstock.image import generate_bounding_box_proposals as generate_bounding_box_proposals
 from penstock.image import grayscale_to_rgb as grayscale_to_rgb
 from penstock.image import hsv_to_rgb as hsv_to_rgb
 from penstock.image import image_gradients as image_gradients
@@ -81,6 +83,7 @@ from penstock.image import stateless_random_flip_up_down as stateless_random_fli
 from penstock.image import stateless_random_hue as stateless_random_hue
 from penstock.image import stateless_random_jpeg_quality as stateless_random_jpeg_quality
 from penstock.image import stateless_random_saturation as stateless_random_saturation
+from penstock.image import stateless_sample_distorted_bounding_box as stateless_sample_distorted_bounding_box
 from penstock.image import total_variation as total_variation
 from penstock.image import transpose as transpose
 transpose_image = _transpose_image

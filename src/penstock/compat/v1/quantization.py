@@ -12,5 +12,6 @@ _attach(__name__, "v1", "quantization.", {
     "fake_quant_with_min_max_vars_per_channel_gradient": "ops.quantized.quantize",
     "quantize": "ops.quantized.quantize",
     "quantize_and_dequantize": "ops.quantized.quantize",
+    "quantize_and_dequantize_v2": "ops.quantized.quantize",
     "quantized_concat": "ops.quantized.quantized",
 })

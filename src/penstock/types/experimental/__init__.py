@@ -3,6 +3,8 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "types.experimental.", {
+    "AtomicFunction": "eager.function_type",
+    "Callable": "eager.function_type",
     "ConcreteFunction": "eager.function",
     "FunctionType": "eager.function_type",
     "GenericFunction": "eager.function",

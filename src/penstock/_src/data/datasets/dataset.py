@@ -19,6 +19,7 @@ from penstock._src.data.datasets.iterators import OwnedIterator
 from penstock._src.data.datasets.loops import for_elements
 from penstock._src.data.datasets.options import Options, merged
 from penstock._src.data.datasets.scanning import scan, state_function
+from penstock._src.data.pipelines.ordering import SHARD_HINT
 from penstock._src.eager.function import function
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
@@ -145,7 +146,7 @@ class DatasetV2(Trackable):
         """An iterator over the elements as numpy arrays (eager execution)."""
         if not context.executing_eagerly():
             raise RuntimeError("as_numpy_iterator() is not supported while tracing functions")
-        return (structure.map_structure(_as_numpy, e) for e in self)
+        return NumpyIterator(self)
 
     def __len__(self) -> int:
         if not context.executing_eagerly():
@@ -586,6 +587,25 @@ def _as_numpy(x: Any) -> Any:
     return x._numpy() if not isinstance(x, tf.Tensor) and hasattr(x, "_numpy") else x.numpy()
 
 
+@export("data.NumpyIterator")
+class NumpyIterator:
+    """The elements of a dataset as numpy arrays, see `tf.data.Dataset.as_numpy_iterator`."""
+
+    __slots__ = ("_iterator",)
+
+    def __init__(self, dataset: DatasetV2):
+        self._iterator = iter(dataset)
+
+    def __repr__(self) -> str:
+        return f"NumpyIterator(iterator={self._iterator!r})"
+
+    def __iter__(self) -> NumpyIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return structure.map_structure(_as_numpy, next(self._iterator))
+
+
 def static_size(size: Any, drop: Any) -> int | None:
     """The first dimension of batches, if it is always the same."""
     return int(constant_value(size)) if constant_value(drop) and constant_value(size) is not None else None
@@ -606,6 +626,8 @@ def _deterministic(dataset: DatasetV2, asked: bool | None) -> str:
 def _shard_arguments(num_shards: Any, index: Any) -> tuple[Any, Any]:
     shards, i = int64(num_shards, "num_shards"), int64(index, "index")
     n, k = constant_value(shards), constant_value(i)
+    if n == k == SHARD_HINT:
+        return shards, i
     if n is not None and n < 1:
         raise errors.invalid(f"num_shards must be >= 1; got: {n}")
     if k is not None and k < 0 or n is not None and k is not None and k >= n:

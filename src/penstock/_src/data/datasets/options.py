@@ -99,6 +99,16 @@ class AutoShardPolicy(enum.IntEnum):
     HINT = 3
 
 
+@export("data.experimental.AutotuneAlgorithm")
+class AutotuneAlgorithm(enum.Enum):
+    """How parallelism and buffers are adjusted. Here one algorithm adjusts them all, whichever is asked for."""
+    DEFAULT = 0
+    HILL_CLIMB = 1
+    GRADIENT_DESCENT = 2
+    MAX_PARALLELISM = 3
+    STAGE_BASED = 4
+
+
 @export("data.experimental.ExternalStatePolicy")
 class ExternalStatePolicy(enum.Enum):
     """What happens to a dataset with external state when it is written as a graph."""
@@ -127,7 +137,7 @@ class OptimizationOptions(OptionsBase):
     """Rewriting of pipelines. penstock decides this automatically; the names are there for programs that set them."""
     apply_default_optimizations = _Option(bool, "Whether the usual ones apply.")
     autotune = _Option(bool, "Whether parallelism is adjusted.")
-    autotune_algorithm = _Option(object, "How it is adjusted.")
+    autotune_algorithm = _Option(AutotuneAlgorithm, "How it is adjusted.")
     autotune_buffers = _Option(bool, "Whether buffers are adjusted.")
     autotune_cpu_budget = _Option(int, "How many processors may be used.")
     autotune_ram_budget = _Option(int, "How much memory may be used.")
@@ -156,6 +166,12 @@ class StatsOptions(OptionsBase):
     prefix = _Option(str, "What their names start with.", str)
     counter_prefix = _Option(str, "What the names of counters start with.", str)
     latency_all_edges = _Option(bool, "Whether all times are taken.")
+
+
+@export("data.experimental.ServiceOptions")
+class ServiceOptions(OptionsBase):
+    """Options of the tf.data service."""
+    pinned = _Option(bool, "Whether data is transferred through page-locked memory.")
 
 
 @export("data.ThreadingOptions", "data.experimental.ThreadingOptions")
@@ -196,6 +212,7 @@ class Options(OptionsBase):
     experimental_stats = _Option(StatsOptions, "Statistics.", StatsOptions)
     experimental_symbolic_checkpoint = _Option(bool, "Whether checkpoints hold no elements.")
     experimental_warm_start = _Option(bool, "Whether threads start with the iterator.")
+    experimental_service = _Option(ServiceOptions, "The tf.data service.", ServiceOptions)
     framework_type = _Option((list, tuple), "For reports.")
     threading = _Option(ThreadingOptions, "Threads.", ThreadingOptions)
 

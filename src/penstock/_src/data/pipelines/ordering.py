@@ -5,12 +5,15 @@ import threading
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.api import export
 from penstock._src.data.pipelines import values
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.shuffle import ShuffleCursor
 from penstock._src.data.pipelines.sources import generator_seeds
 from penstock._src.kernels import philox
 
+SHARD_HINT = -1                      # instead of the number and the index of shards
+export.value(SHARD_HINT, "data.experimental.SHARD_HINT")
 _CHUNK = 1024                        # how many places a shuffle draws at a time
 
 
@@ -123,18 +126,24 @@ class Shard(Stage):
     """Every n-th element, from the index on."""
 
     def __init__(self, source: Stage, shards: int, index: int, require_non_empty: bool):
+        self.inputs, self.shards, self.index, self.require = (source,), shards, index, require_non_empty
+        if shards == index == SHARD_HINT:
+            return                                   # a place that automatic sharding fills
         if shards < 1:
             raise errors.invalid(f"Number of shards must be greater than zero (currently num_shards = {shards}).")
         if not 0 <= index < shards:
             raise errors.invalid(f"Index must be between 0 and {shards - 1} (currently index = {index}).")
-        self.inputs, self.shards, self.index, self.require = (source,), shards, index, require_non_empty
 
     def iterate(self, ctx: Any) -> Cursor:
+        if self.shards == SHARD_HINT:
+            raise errors.FailedPreconditionError(
+                None, None, "`tf.data.Dataset.shard(SHARD_HINT, ...)` can only be used in `tf.distribute.Strategy.experimental_"
+                            "distribute_dataset()` with `tf.data.experimental.AutoShardPolicy.HINT` policy")
         return _ShardCursor(self.inputs[0].iterate(ctx), self.shards, self.index, self.require)
 
     def cardinality(self) -> int:
         n = self.cardinality_of_input()
-        return n if n < 0 else n // self.shards + (self.index < n % self.shards)
+        return n if n < 0 or self.shards == SHARD_HINT else n // self.shards + (self.index < n % self.shards)
 
 
 class _ShardCursor(Cursor):

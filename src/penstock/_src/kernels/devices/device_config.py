@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.base.modes import process
 from penstock._src.kernels import sharing
@@ -44,6 +45,7 @@ class _Settings:
         self.visible: dict[str, list[PhysicalDevice]] = {}
         self.growth: dict[PhysicalDevice, bool] = {}
         self.soft_placement: bool | None = None
+        self.synchronous = True
         self.log_placement = False
         self.inter_op = self.intra_op = 0
         self.devices: DeviceSet | None = None         # of eager execution, once it has begun
@@ -243,6 +245,37 @@ def _gpu(device: str) -> torch.device:
 def set_soft_device_placement(enabled: bool) -> None:
     """Lets ops go to another device when they cannot run where they were put."""
     settings.soft_placement = bool(enabled)
+
+
+_POLICIES = ("silent", "silent_for_int32", "warn", "explicit")
+
+
+@export("config.experimental.get_device_policy")
+def get_device_policy() -> str:
+    """What happens to tensors of other devices: "silent", they are copied."""
+    return "silent"
+
+
+@export("config.experimental.set_device_policy")
+def set_device_policy(device_policy: str | None) -> None:
+    """Sets what happens to tensors of other devices. They are copied in every policy but "explicit", which is not there."""
+    if device_policy not in (None, *_POLICIES):
+        raise ValueError(f"Invalid argument `device_policy`: {device_policy!r}. Please refer to {_POLICIES}.")
+    if device_policy == "explicit":
+        raise errors.UnimplementedError(None, None, "Tensors are always copied to the device where they are needed: there is "
+                                                    "no device policy 'explicit'")
+
+
+@export("config.experimental.get_synchronous_execution")
+def get_synchronous_execution() -> bool:
+    """Whether eager operations have run when their call returns."""
+    return settings.synchronous
+
+
+@export("config.experimental.set_synchronous_execution")
+def set_synchronous_execution(enable: bool | None) -> None:
+    """Allows eager operations to run after their call has returned, or not. Those of CPUs never do."""
+    settings.synchronous = enable is None or bool(enable)
 
 
 @export("debugging.get_log_device_placement")

@@ -104,3 +104,22 @@ def sample_distorted_bounding_box_v2(image_size: Any, bounding_boxes: Any, seed:
     seed1, seed2 = get_seed(seed) if seed else (0, 0)
     return sample_distorted_bounding_box(image_size, bounding_boxes, seed1, seed2, min_object_covered, aspect_ratio_range,
                                          area_range, max_attempts, use_image_if_no_bounding_boxes, name)
+
+
+@export("image.stateless_sample_distorted_bounding_box")
+def stateless_sample_distorted_bounding_box(image_size: Any, bounding_boxes: Any, seed: Any, min_object_covered: Any = 0.1,
+                                            aspect_ratio_range: Any = None, area_range: Any = None,
+                                            max_attempts: int | None = None, use_image_if_no_bounding_boxes: bool | None = None,
+                                            name: str | None = None) -> Any:
+    """A crop (begin, size, box) that covers enough of one of the boxes, chosen by `seed` alone.
+
+    >>> begin, size, box = tf.image.stateless_sample_distorted_bounding_box(tf.shape(image), boxes, seed=[1, 2])
+    """
+    with tf.name_scope(name, "stateless_sample_distorted_bounding_box"):
+        return tf.raw_ops.StatelessSampleDistortedBoundingBox(
+            image_size=image_size, bounding_boxes=bounding_boxes, seed=seed,
+            min_object_covered=tf.convert_to_tensor(min_object_covered, dtypes.float32),
+            aspect_ratio_range=aspect_ratio_range if aspect_ratio_range is not None else [0.75, 1.33],
+            area_range=area_range if area_range is not None else [0.05, 1.0],
+            max_attempts=max_attempts if max_attempts is not None else 100,
+            use_image_if_no_bounding_boxes=bool(use_image_if_no_bounding_boxes), name=name)

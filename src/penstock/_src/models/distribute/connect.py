@@ -29,6 +29,7 @@ from penstock._src.graph.build import output_types
 from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.engine import engine
 from penstock._src.graph.messages import ConfigProto
+from penstock._src.kernels.devices.device_spec import DeviceSpecV2 as DeviceSpec
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.kernels.tables import StaticTable
 from penstock._src.models.distribute import table_copies
@@ -208,13 +209,57 @@ def close() -> None:
         connected.close()
 
 
+@export("config.experimental.ClusterDeviceFilters")
+class ClusterDeviceFilters:
+    """Which tasks of a cluster a task works with.
+
+    >>> filters = tf.config.experimental.ClusterDeviceFilters()
+    >>> filters.set_device_filters("worker", 0, ["/job:ps", "/job:worker/replica:0/task:0"])
+    """
+
+    def __init__(self) -> None:
+        self._filters: dict[tuple[str, int], list[str]] = {}
+
+    def set_device_filters(self, job_name: str, task_index: int, device_filters: Any) -> None:
+        """Sets the devices, or their beginnings, that a task works with."""
+        if not all(isinstance(f, str) for f in device_filters):
+            raise TypeError(f"Device filters must be strings, got {device_filters!r}.")
+        self._filters[job_name, int(task_index)] = list(device_filters)
+
+    def of_task(self, job_name: str, task_index: int) -> list[str]:
+        """The filters of a task; none if there are no limits."""
+        return self._filters.get((job_name, task_index), [])
+
+
+def _within(spec: ClusterSpec, filters: list[str]) -> ClusterSpec:
+    """The tasks of a cluster that some filters let through."""
+    found: dict[str, dict[int, str]] = {}
+    for job in spec.jobs:
+        for task in spec.task_indices(job):
+            device = DeviceSpec(job=job, replica=0, task=task)
+            if not filters or any(_covers(DeviceSpec.from_string(f), device) for f in filters):
+                found.setdefault(job, {})[task] = spec.task_address(job, task)
+    return ClusterSpec(found)
+
+
+def _covers(wanted: DeviceSpec, device: DeviceSpec) -> bool:
+    return wanted.job in (None, device.job) and wanted.task in (None, device.task)
+
+
 @export("config.experimental_connect_to_cluster")
 def connect_to_cluster(cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0,
-                       protocol: str | None = None) -> None:
+                       protocol: str | None = None, make_master_device_default: bool = True,
+                       cluster_device_filters: ClusterDeviceFilters | None = None) -> None:
     """Lets eager operations run on the tasks of a cluster, under `tf.device("/job:worker/task:1")`.
 
     >>> tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": ["localhost:2222", "localhost:2223"]}))
     """
+    if cluster_device_filters is not None:
+        if not isinstance(cluster_device_filters, ClusterDeviceFilters):
+            raise ValueError("`cluster_device_filters` must be an instance of `tf.config.experimental.ClusterDeviceFilters`.")
+        spec = cluster_spec_or_resolver.cluster_spec() if hasattr(cluster_spec_or_resolver, "cluster_spec") \
+            else cluster_spec_or_resolver
+        cluster_spec_or_resolver = _within(ClusterSpec(spec), cluster_device_filters.of_task(job_name, task_index))
     connect(cluster_spec_or_resolver, job_name, task_index)
 
 

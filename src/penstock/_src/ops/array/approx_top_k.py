@@ -14,7 +14,7 @@ from penstock._src.ops.registry import op
 approx_top_k = op("ApproxTopK", "input: T -> values: T, indices: int32",
                   "k: int >= 0, reduction_dimension: int = -1, recall_target: float = 0.95, is_max_k: bool = True, "
                   "reduction_input_size_override: int = -1, aggregate_to_topk: bool = True, "
-                  "T: type in {half bfloat16 float32}", export_as="").no_gradient()
+                  "T: type in {half bfloat16 float32}", export_as="approx_top_k").no_gradient()
 
 
 @approx_top_k.shape

@@ -21,7 +21,9 @@ def _auto_shard_dataset(input_dataset, num_workers, index, *, auto_shard_policy)
     source, count, at = stage_of(input_dataset), integer(num_workers, "num_workers"), integer(index, "index")
     if count < 1 or not 0 <= at < count:
         raise errors.invalid(f"num_workers must be greater than zero, and index less than it: got {count} and {at}")
-    if auto_shard_policy in (OFF, HINT) or count == 1:
+    if auto_shard_policy == HINT:
+        return _filled(source, count, at)
+    if auto_shard_policy == OFF or count == 1:
         return source
     if auto_shard_policy in (AUTO, FILE):
         found = _by_files(source, count, at)
@@ -36,6 +38,15 @@ def _auto_shard_dataset(input_dataset, num_workers, index, *, auto_shard_policy)
 @dataset("ExperimentalAutoShardDataset", inputs=f"{_IN}, num_workers: int64, index: int64", attrs="auto_shard_policy: int = 0")
 def _experimental_auto_shard_dataset(input_dataset, num_workers, index, *, auto_shard_policy):
     return _auto_shard_dataset(input_dataset, num_workers, index, auto_shard_policy=auto_shard_policy)
+
+
+def _filled(stage: Any, count: int, index: int) -> Any:
+    """A copy of a pipeline in which the shards that are left open are those of a worker."""
+    out = copy.copy(stage)
+    out.inputs = tuple(_filled(s, count, index) for s in stage.inputs)
+    if isinstance(out, ordering.Shard) and out.shards == ordering.SHARD_HINT:
+        out.shards, out.index = count, index
+    return out
 
 
 def _by_files(stage: Any, count: int, index: int) -> Any:

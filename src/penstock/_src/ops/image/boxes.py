@@ -486,15 +486,33 @@ sample_v2.shape(lambda image_size, bounding_boxes, min_object_covered: [(3,), (3
 @sample_v1.kernel
 def _sample_v1_kernel(image_size, bounding_boxes, *, seed, seed2, min_object_covered, aspect_ratio_range, area_range,
                       max_attempts, use_image_if_no_bounding_boxes, ctx, node):
-    return _sample(image_size, bounding_boxes, min_object_covered, seed, seed2, aspect_ratio_range, area_range, max_attempts,
-                   use_image_if_no_bounding_boxes, ctx, node)
+    return _sample(image_size, bounding_boxes, min_object_covered, _generator(seed, seed2, ctx, node), aspect_ratio_range,
+                   area_range, max_attempts, use_image_if_no_bounding_boxes)
 
 
 @sample_v2.kernel
 def _sample_v2_kernel(image_size, bounding_boxes, min_object_covered, *, seed, seed2, aspect_ratio_range, area_range,
                       max_attempts, use_image_if_no_bounding_boxes, ctx, node):
-    return _sample(image_size, bounding_boxes, float(min_object_covered), seed, seed2, aspect_ratio_range, area_range,
-                   max_attempts, use_image_if_no_bounding_boxes, ctx, node)
+    return _sample(image_size, bounding_boxes, float(min_object_covered), _generator(seed, seed2, ctx, node),
+                   aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes)
+
+
+sample_stateless = op("StatelessSampleDistortedBoundingBox", "image_size: T, bounding_boxes: float32, min_object_covered: "
+                      "float32, seed: Tseed -> begin: T, size: T, bboxes: float32",
+                      "T: type in {uint8 int8 int16 int32 int64}, Tseed: type in {int32 int64}, aspect_ratio_range: "
+                      "list(float) = [0.75, 1.33], area_range: list(float) = [0.05, 1.0], max_attempts: int = 100, "
+                      "use_image_if_no_bounding_boxes: bool = False").no_gradient()
+sample_stateless.shape(lambda image_size, bounding_boxes, min_object_covered, seed: [(3,), (3,), (1, 1, 4)])
+
+
+@sample_stateless.kernel(device="cpu")
+def _sample_stateless_kernel(image_size, bounding_boxes, min_object_covered, seed, *, aspect_ratio_range, area_range,
+                             max_attempts, use_image_if_no_bounding_boxes):
+    if seed.numel() != 2:
+        raise errors.invalid(f"seed must have two elements, got {seed.numel()}")
+    rng = np.random.default_rng([int(s) & (2 ** 64 - 1) for s in seed.reshape(-1)])
+    return _sample(image_size, bounding_boxes, float(min_object_covered), rng, aspect_ratio_range, area_range, max_attempts,
+                   use_image_if_no_bounding_boxes)
 
 
 _ATTEMPTS = 20_000              # that one call makes at most: what fails so often is taken to be impossible
@@ -507,8 +525,8 @@ def _generator(seed: int, seed2: int, ctx: Any, node: Any) -> np.random.Generato
                                        lambda: np.random.default_rng(fresh))
 
 
-def _sample(image_size: Any, boxes: Any, covered: float, seed: int, seed2: int, ratios: list, areas: list, attempts: int,
-            whole: bool, ctx: Any, node: Any) -> tuple:
+def _sample(image_size: Any, boxes: Any, covered: float, rng: np.random.Generator, ratios: list, areas: list, attempts: int,
+            whole: bool) -> tuple:
     if image_size.numel() != 3:
         raise errors.invalid(f"image_size must contain 3 elements, got {image_size.numel()}")
     h, w = int(image_size[0]), int(image_size[1])
@@ -525,7 +543,6 @@ def _sample(image_size: Any, boxes: Any, covered: float, seed: int, seed2: int, 
             raise errors.invalid("All bounding box coordinates must be in [0.0, 1.0] with min below max")
     if len(ratios) != 2 or ratios[0] <= 0 or ratios[0] > ratios[1] or len(areas) != 2 or not 0 < areas[0] <= areas[1] <= 1:
         raise errors.invalid("aspect_ratio_range must be positive and area_range in (0, 1], both with the smaller bound first")
-    rng = _generator(seed, seed2, ctx, node)
     top, left, ch, cw = 0, 0, h, w
     for _ in range(min(attempts, _ATTEMPTS)):
         got = _attempt(rng, h, w, ratios, areas)

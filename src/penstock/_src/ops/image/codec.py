@@ -153,6 +153,9 @@ decode_bmp = op("DecodeBmp", "contents: string -> image: uint8", "channels: int 
 jpeg_shape = op("ExtractJpegShape", "contents: string -> image_shape: output_type",
                 "output_type: type in {int32 int64} = int32",
                 export_as="image.extract_jpeg_shape io.extract_jpeg_shape").no_gradient()
+decode_webp = op("DecodeWebP", "contents: string -> image: dtype", "channels: int = 0, dtype: type in {uint8} = uint8",
+                 export_as="image.decode_webp io.decode_webp").no_gradient()
+decode_webp.shape(lambda contents, *, channels: (None, None, None, channels or None))
 for _op in (decode_png, decode_jpeg, decode_bmp):
     _op.shape(_image_shape)
 decode_and_crop.shape(lambda contents, crop_window, *, channels: (None, None, channels or None))
@@ -232,6 +235,21 @@ def _decode_gif_kernel(contents):
 def _decode_bmp_kernel(contents, *, channels):
     image = _open(_BMP + _bytes(contents)[len(_BMP):], ("BMP",))         # TensorFlow does not inspect the first letters
     return torch.from_numpy(np.array(_pixels(image, channels)))
+
+
+@decode_webp.kernel
+def _decode_webp_kernel(contents, *, channels):
+    """The frames of an image, or of an animation."""
+    from PIL import ImageSequence
+    if channels not in (0, 3, 4):
+        raise errors.invalid("WebP only supports 3 or 4 channels")
+    image = _open(_bytes(contents), ("WEBP",))
+    mode = "RGBA" if image.mode == "RGBA" else "RGB"
+    if channels not in (0, len(mode)):
+        raise errors.invalid("Number of channels requested does not match input")
+    with _decoding("Invalid WebP data"):
+        frames = [np.asarray(f.convert(mode)) for f in ImageSequence.Iterator(image)]
+    return torch.from_numpy(np.stack(frames))
 
 
 @jpeg_shape.kernel

@@ -34,6 +34,14 @@ batch_mat_mul = op("BatchMatMul", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOI
 batch_mat_mul_v2 = op("BatchMatMulV2", "x: T, y: T -> output: T", f"{_TYPES}, {_ADJOINT}", gpu="floating")
 
 
+# With a type of results: integers of 8 bits add up in 32.
+_WIDE = "bfloat16 half float double uint8 int8 int16 int32 int64 complex64 complex128"
+batch_mat_mul_v3 = op("BatchMatMulV3", "x: Ta, y: Tb -> output: Tout",
+                      f"Ta: type in {{{_WIDE}}}, Tb: type in {{{_WIDE}}}, "
+                      "Tout: type in {bfloat16 half float double int16 int32 int64 complex64 complex128}, "
+                      f"{_ADJOINT}, grad_x: bool = False, grad_y: bool = False", gpu="floating")
+
+
 # -- shapes -----------------------------------------------------------------------------------------------------------
 def _product_dims(a, b, transpose_a, transpose_b):
     """The shape of a product of two matrices."""
@@ -72,6 +80,7 @@ def _batch_mat_mul_shape(x, y, *, adj_x, adj_y):
     return _batch_dims(x, y, adj_x, adj_y, shapes.merge)
 
 
+@batch_mat_mul_v3.shape
 @batch_mat_mul_v2.shape
 def _batch_mat_mul_v2_shape(x, y, *, adj_x, adj_y):
     return _batch_dims(x, y, adj_x, adj_y, shapes.broadcast)
@@ -120,6 +129,11 @@ def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.
     if x.shape[-1] != y.shape[-2]:
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(x.shape)}, In[1]: {list(y.shape)}")
     return torch.matmul(x, y) if batch is None else torch.bmm(x, y).view(*batch, x.shape[-2], y.shape[-1])
+
+
+@batch_mat_mul_v3.kernel
+def _batch_mat_mul_v3_kernel(x, y, *, adj_x, adj_y, Tout):
+    return _batch(x.to(Tout.torch), y.to(Tout.torch), adj_x, adj_y)
 
 
 @batch_mat_mul.kernel

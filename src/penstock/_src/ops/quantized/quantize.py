@@ -8,7 +8,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
-from penstock._src.base.static_shape import Dims, rank_at_least, rank_is
+from penstock._src.base.static_shape import Dims, merge, rank_at_least, rank_is
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
 from penstock._src.ops.composite import dispatched
@@ -244,6 +244,60 @@ def quantize_and_dequantize(input: Any, input_min: Any, input_max: Any, signed_i
     return quantize_and_dequantize_v2(input, input_min, input_max, signed_input=signed_input, num_bits=num_bits,
                                       range_given=range_given, round_mode=round_mode, narrow_range=narrow_range,
                                       name=name)
+
+
+# Version 4 has a gradient that is zero outside of the range.
+quantize_and_dequantize_v4 = op(
+    "QuantizeAndDequantizeV4", f"{_BOTH} -> output: T",
+    f"signed_input: bool = True, num_bits: int = 8, range_given: bool = False, {_FLOATS}, "
+    "round_mode: string in {HALF_TO_EVEN HALF_UP} = 'HALF_TO_EVEN', narrow_range: bool = False, axis: int = -1")
+quantize_and_dequantize_v4_grad = op(
+    "QuantizeAndDequantizeV4Grad", f"gradients: T, {_BOTH} -> input_backprop: T, input_min_backprop: T, input_max_backprop: T",
+    f"{_FLOATS}, axis: int = -1").no_gradient()
+quantize_and_dequantize_v4.shape(lambda input, input_min, input_max: _ranged(input, input_min, input_max))
+quantize_and_dequantize_v4.kernel(_quantize_and_dequantize_v2_kernel)
+quantize_and_dequantize_v4_grad.shape(lambda gradients, input, input_min, input_max:
+                                      [_ranged(merge(gradients, input), input_min, input_max), (), ()])
+
+
+@quantize_and_dequantize_v4_grad.kernel
+def _quantize_and_dequantize_v4_grad_kernel(gradients, input, input_min, input_max):
+    if gradients.shape != input.shape:
+        raise errors.invalid("gradient and input must have the same shape, got "
+                             f"{list(gradients.shape)} and {list(input.shape)}")
+    for value, name in ((input_min, "input_min"), (input_max, "input_max")):
+        scalar(value.float(), name)
+    inside = (input >= input_min) & (input <= input_max)
+    return torch.where(inside, gradients, 0), torch.zeros_like(input_min), torch.zeros_like(input_max)
+
+
+@quantize_and_dequantize_v4.gradient
+def _quantize_and_dequantize_v4_gradient(op, grad):
+    return quantize_and_dequantize_v4_grad(grad, *op.inputs, axis=op.attrs["axis"])
+
+
+@export("quantization.quantize_and_dequantize_v2")
+@dispatched
+def quantize_and_dequantize_public_v2(input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
+                                      range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None,
+                                      narrow_range: bool = False, axis: int | None = None) -> Tensor:
+    """Floats rounded to what `num_bits` integers could hold; the gradient passes through inside of the range.
+
+    Args:
+        input: Floats.
+        input_min: Least value, a scalar.
+        input_max: Largest value, a scalar.
+        signed_input: Whether the integers have a sign.
+        num_bits: Bits of the integers.
+        range_given: Whether the range is given; that of `input` otherwise.
+        round_mode: "HALF_TO_EVEN" or "HALF_UP".
+        name: Name of the operation.
+        narrow_range: Whether the least integer is not used.
+        axis: Ignored: the range is the same for all.
+    """
+    return quantize_and_dequantize_v4(input, input_min, input_max, signed_input=signed_input, num_bits=num_bits,
+                                      range_given=range_given, round_mode=round_mode, narrow_range=narrow_range,
+                                      axis=-1 if axis is None else axis, name=name)
 
 
 # -- fake quantization --------------------------------------------------------------

@@ -348,6 +348,34 @@ def _parameterized_truncated_normal_kernel(shape, means, stdevs, minvals, maxval
     return between(unit.reshape(rows, -1) if count else unit.reshape(rows, 0), *columns).reshape(dims).to(dtype.torch)
 
 
+stateless_truncated_op = op(
+    "StatelessParameterizedTruncatedNormal",
+    "shape: S, seed: Tseed, means: dtype, stddevs: dtype, minvals: dtype, maxvals: dtype -> output: dtype",
+    "S: type in {int32 int64}, Tseed: type in {int32 int64} = int64, dtype: type in {half float double}").no_gradient()
+
+
+@stateless_truncated_op.shape
+def _stateless_truncated_shape(shape, seed, means, stddevs, minvals, maxvals, *, c):
+    rank_is(seed, 1)
+    return c.dims("shape")
+
+
+@stateless_truncated_op.kernel
+def _stateless_truncated_kernel(shape, seed, means, stddevs, minvals, maxvals, *, dtype):
+    if seed.numel() != 2:
+        raise errors.invalid(f"seed must have shape [2], not {list(seed.shape)}")
+    dims = sizes(shape)
+    try:
+        each = torch.broadcast_shapes(means.shape, stddevs.shape, minvals.shape, maxvals.shape)
+    except RuntimeError:
+        raise errors.invalid("The parameters do not broadcast to one shape") from None
+    if tuple(dims[len(dims) - len(each):]) != tuple(each):
+        raise errors.invalid("Shape passed in must end with broadcasted shape.")
+    key = philox.Philox.scrambled(*(int(s) for s in seed.tolist()))
+    unit = philox.uniform(key, math.prod(dims), torch.float64, shape.device).reshape(dims)
+    return between(unit, *(p.double() for p in (means, stddevs, minvals, maxvals))).to(dtype.torch)
+
+
 def between(unit: torch.Tensor, mean: torch.Tensor, stddev: torch.Tensor, low: torch.Tensor,
             high: torch.Tensor) -> torch.Tensor:
     """Normal numbers between bounds, by the inverse of the distribution function at `unit` in [0, 1)."""

@@ -6,6 +6,7 @@ of their functions, and ops that restore the variables.
 """
 from __future__ import annotations
 
+import enum
 import inspect
 import os
 from collections.abc import Mapping
@@ -66,7 +67,8 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     with init_scope(), context.exporting():
         functions = obj._list_functions_for_serialization(None)        # once: inspecting attributes may make functions
         wanted = _canonical(signatures if signatures is not None else _found_signature(obj, functions))
-        _Saving(obj, paths.as_text(export_dir), wanted, functions).run()
+        policy = getattr(options, "experimental_variable_policy", VariablePolicy.NONE)
+        _Saving(obj, paths.as_text(export_dir), wanted, functions, policy._save_variable_devices()).run()
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
@@ -166,8 +168,9 @@ def _handles(variable: Any) -> list:
 class _Saving:
     """One save: the nodes, and what is written about each."""
 
-    def __init__(self, root: Any, export_dir: str, signatures: dict[str, ConcreteFunction], functions: dict[str, Any]):
-        self._root, self._dir, self._signatures = root, export_dir, signatures
+    def __init__(self, root: Any, export_dir: str, signatures: dict[str, ConcreteFunction], functions: dict[str, Any],
+                 devices: bool = False):
+        self._root, self._dir, self._signatures, self._devices = root, export_dir, signatures, devices
         self._nodes: list[Any] = []
         self._children: list[list[tuple[str, Any]]] = []
         self._number: dict[int, int] = {}
@@ -399,6 +402,8 @@ class _Saving:
             node.variable.dtype, node.variable.trainable = obj.dtype.enum, obj.trainable
             node.variable.shape.CopyFrom(obj.shape.as_proto())
             node.variable.name = obj._shared_name
+            if self._devices and obj.device:
+                node.variable.device = obj.device
             node.variable.synchronization, node.variable.aggregation = obj.synchronization.value, obj.aggregation.value
         elif isinstance(obj, Asset):
             source = obj.asset_path.numpy().decode()
@@ -519,6 +524,31 @@ def _function_spec(function: Function) -> Any:
     return out
 
 
+@export("saved_model.experimental.VariablePolicy")
+class VariablePolicy(enum.Enum):
+    """What is saved of variables beside their values: by default neither devices nor the copies of distributed ones."""
+    NONE = None
+    SAVE_VARIABLE_DEVICES = "save_variable_devices"
+    EXPAND_DISTRIBUTED_VARIABLES = "expand_distributed_variables"
+
+    @classmethod
+    def from_obj(cls, obj: Any) -> VariablePolicy:
+        """The policy of a name, of None, or of a policy."""
+        if isinstance(obj, cls):
+            return obj
+        name = None if obj is None else str(obj).lower()
+        for policy in cls:
+            if policy.value == name:
+                return policy
+        raise ValueError(f"Received invalid VariablePolicy value: {obj}.")
+
+    def _save_variable_devices(self) -> bool:
+        return self is not VariablePolicy.NONE
+
+    def _expand_distributed_variables(self) -> bool:
+        return self is VariablePolicy.EXPAND_DISTRIBUTED_VARIABLES
+
+
 @export("saved_model.SaveOptions")
 class SaveOptions:
     """Options of tf.saved_model.save."""
@@ -530,6 +560,7 @@ class SaveOptions:
                  experimental_sharding_callback: Any = None, extra_tags: Any = None):
         self.namespace_whitelist, self.save_debug_info = namespace_whitelist or [], save_debug_info
         self.function_aliases, self.experimental_io_device = function_aliases or {}, experimental_io_device
+        self.experimental_variable_policy = VariablePolicy.from_obj(experimental_variable_policy)
 
 
 @export("saved_model.LoadOptions")

@@ -27,6 +27,7 @@ def _classes() -> dict[type, int]:
             RaggedTensorSpec: TypeSpecProto.RAGGED_TENSOR_SPEC}
 
 
+@export("__internal__.saved_model.encode_structure")
 def encode(value: Any) -> Any:
     """The message of a structure; NotEncodableError if part of it cannot be written."""
     out = StructuredValue()

@@ -26,7 +26,10 @@ from penstock.__internal__ import EagerTensor as EagerTensor
 Function = _Function
 from penstock.__internal__ import SymbolicTensor as SymbolicTensor
 from penstock.__internal__ import execute_fn_for_device as execute_fn_for_device
+from penstock.__internal__ import get_enclosing_xla_context as get_enclosing_xla_context
 get_name_scope = _get_name_scope
+from penstock.__internal__ import is_tfrt_enabled as is_tfrt_enabled
+from penstock.__internal__ import record_gradient as record_gradient
 from penstock.__internal__ import register_call_context_function as register_call_context_function
 from penstock.__internal__ import register_clear_session_function as register_clear_session_function
 from penstock.__internal__ import register_get_session_function as register_get_session_function

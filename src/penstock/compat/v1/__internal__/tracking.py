@@ -10,6 +10,7 @@ _attach(__name__, "v1", "__internal__.tracking.", {
     "ObjectGraphView": "compat.internal.tracking",
     "Trackable": "graph.trackable",
     "TrackableDataStructure": "state.containers",
+    "TrackableReference": "graph.trackable",
     "no_automatic_dependency_tracking": "graph.trackable",
     "register_session_provider": "state.checkpoint.restore",
     "saveable_objects_from_trackable": "compat.internal.tracking",

@@ -3,6 +3,7 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "config.experimental.", {
+    "ClusterDeviceFilters": "models.distribute.connect",
     "LogicalDevice": "kernels.devices.device_config",
     "PhysicalDevice": "kernels.devices.device_config",
     "VirtualDeviceConfiguration": "kernels.devices.device_config",
@@ -10,16 +11,20 @@ _attach(__name__, "v1", "config.experimental.", {
     "enable_op_determinism": "kernels.devices.device_config",
     "enable_tensor_float_32_execution": "kernels.devices.device_config",
     "get_device_details": "kernels.devices.device_config",
+    "get_device_policy": "kernels.devices.device_config",
     "get_memory_growth": "kernels.devices.device_config",
     "get_memory_info": "kernels.devices.device_config",
     "get_memory_usage": "kernels.devices.device_config",
+    "get_synchronous_execution": "kernels.devices.device_config",
     "get_virtual_device_configuration": "kernels.devices.device_config",
     "get_visible_devices": "kernels.devices.device_config",
     "is_op_determinism_enabled": "kernels.devices.device_config",
     "list_logical_devices": "kernels.devices.device_config",
     "list_physical_devices": "kernels.devices.device_config",
     "reset_memory_stats": "kernels.devices.device_config",
+    "set_device_policy": "kernels.devices.device_config",
     "set_memory_growth": "kernels.devices.device_config",
+    "set_synchronous_execution": "kernels.devices.device_config",
     "set_virtual_device_configuration": "kernels.devices.device_config",
     "set_visible_devices": "kernels.devices.device_config",
     "tensor_float_32_execution_enabled": "kernels.devices.device_config",

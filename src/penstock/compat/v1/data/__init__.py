@@ -10,6 +10,7 @@ _attach(__name__, "v1", "data.", {
     "INFINITE_CARDINALITY": "data.datasets.dataset",
     "Iterator": "data.datasets.iterators",
     "IteratorSpec": "data.datasets.iterators",
+    "NumpyIterator": "data.datasets.dataset",
     "Options": "data.datasets.options",
     "TFRecordDataset": "data.datasets.readers",
     "TextLineDataset": "data.datasets.readers",

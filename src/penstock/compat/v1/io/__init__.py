@@ -27,6 +27,7 @@ _attach(__name__, "v1", "io.", {
     "decode_png": "ops.image.codec",
     "decode_proto": "ops.strings.proto",
     "decode_raw": "ops.strings.decode",
+    "decode_webp": "ops.image.codec",
     "deserialize_many_sparse": "ops.sparse.sparse_serialize",
     "encode_base64": "ops.strings.strings",
     "encode_jpeg": "ops.image.codec",

@@ -30,6 +30,7 @@ from penstock.io import decode_json_example as decode_json_example
 from penstock.image import decode_png as decode_png
 from penstock.io import decode_proto as decode_proto
 from penstock.compat.v1 import decode_raw as decode_raw
+from penstock.image import decode_webp as decode_webp
 from penstock.io import deserialize_many_sparse as deserialize_many_sparse
 from penstock.io import encode_base64 as encode_base64
 from penstock.image import encode_jpeg as encode_jpeg

@@ -8,6 +8,7 @@ from penstock.compat.v1.saved_model import signature_constants as signature_cons
 from penstock.compat.v1.saved_model import signature_def_utils as signature_def_utils
 from penstock.compat.v1.saved_model import tag_constants as tag_constants
 from penstock.compat.v1.saved_model import utils as utils
+from penstock.__internal__.saved_model import SavedModelBuilder as _Builder
 from penstock.saved_model import contains_saved_model as _maybe_saved_model_directory
 from penstock.saved_model import load as _load_v2
 from typing import Any
@@ -15,11 +16,7 @@ from typing import Any
 ASSETS_DIRECTORY: str
 ASSETS_KEY: str
 from penstock.saved_model import Asset as Asset
-class Builder:
-    def __init__(self, export_dir: Any) -> None: ...
-    def add_meta_graph(self, tags: Any, signature_def_map: Any = None, assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False, main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None: ...
-    def add_meta_graph_and_variables(self, sess: Any, tags: Any, signature_def_map: Any = None, assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False, main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None: ...
-    def save(self, as_text: bool = False) -> bytes: ...
+Builder = _Builder
 CLASSIFY_INPUTS: str
 CLASSIFY_METHOD_NAME: str
 CLASSIFY_OUTPUT_CLASSES: str

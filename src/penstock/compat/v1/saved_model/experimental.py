@@ -4,5 +4,6 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "saved_model.experimental.", {
     "Asset": "state.asset",
+    "VariablePolicy": "state.saved_model.object_saving",
     "save": "state.saved_model.object_saving",
 })

@@ -62,7 +62,7 @@ class RemoteValue:
         return f"<RemoteValue: {state}>"
 
 
-@export(v2=[n + "PerWorkerValues" for n in _NAMES])
+@export(v2=[*(n + "PerWorkerValues" for n in _NAMES), "distribute.coordinator.PerWorkerValue"])
 class PerWorkerValues:
     """A value for each worker; a scheduled function gets the one of the worker that it runs on.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 AUTOTUNE: int
 from penstock.data.experimental import AutoShardPolicy as AutoShardPolicy
+from penstock.data.experimental import AutotuneAlgorithm as AutotuneAlgorithm
 from penstock.data.experimental import AutotuneOptions as AutotuneOptions
 from penstock.data.experimental import CheckpointInputPipelineHook as CheckpointInputPipelineHook
 def Counter(start: Any = 0, step: Any = 1, dtype: Any = ...) -> Any: ...
@@ -17,6 +18,7 @@ class CsvDataset(_Dataset):
     def __init__(self, filenames: Any, record_defaults: Any, compression_type: Any = None, buffer_size: Any = None, header: Any = False, field_delim: Any = ",", use_quote_delim: Any = True, na_value: Any = "", select_cols: Any = None, exclude_cols: Any = None) -> None: ...
     @property
     def element_spec(self) -> Any: ...
+from penstock.data.experimental import DatasetInitializer as DatasetInitializer
 DatasetStructure = _DatasetStructure
 from penstock.data.experimental import DistributeOptions as DistributeOptions
 from penstock.data.experimental import ExternalStatePolicy as ExternalStatePolicy
@@ -30,6 +32,8 @@ class RandomDataset(_Dataset):
     @property
     def element_spec(self) -> Any: ...
 from penstock.data.experimental import Reducer as Reducer
+SHARD_HINT: int
+from penstock.data.experimental import ServiceOptions as ServiceOptions
 class SqlDataset(_Dataset):
     def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None: ...
     @property
@@ -60,6 +64,7 @@ from penstock.data.experimental import get_structure as get_structure
 from penstock.data.experimental import group_by_reducer as group_by_reducer
 from penstock.data.experimental import group_by_window as group_by_window
 from penstock.data.experimental import ignore_errors as ignore_errors
+from penstock.data.experimental import index_table_from_dataset as index_table_from_dataset
 from penstock.data.experimental import latency_stats as latency_stats
 from penstock.data.experimental import load as load
 def make_batched_features_dataset(file_pattern: Any, batch_size: Any, features: Any, reader: Any = ..., label_key: str | None = None, reader_args: Any = None, num_epochs: Any = None, shuffle: bool = True, shuffle_buffer_size: int = 10000, shuffle_seed: Any = None, prefetch_buffer_size: Any = None, reader_num_threads: Any = None, parser_num_threads: Any = None, sloppy_ordering: bool = False, drop_final_batch: bool = False) -> _Dataset: ...
@@ -78,6 +83,7 @@ from penstock.data.experimental import scan as scan
 def set_stats_aggregator(stats_aggregator: Any, prefix: str = "", counter_prefix: str = "") -> Callable[..., Any]: ...
 from penstock.data.experimental import shuffle_and_repeat as shuffle_and_repeat
 from penstock.data.experimental import snapshot as snapshot
+from penstock.data.experimental import table_from_dataset as table_from_dataset
 from penstock.data.experimental import take_while as take_while
 from penstock.data.experimental import to_variant as to_variant
 from penstock.data.experimental import unbatch as unbatch

@@ -20,4 +20,6 @@ _attach(__name__, "v2", "test.", {
     "main": "library.testing.platform",
     "mock": "library.testing",
     "with_eager_op_as_function": "library.testing.conditions",
-})
+}, (
+    "experimental",
+))

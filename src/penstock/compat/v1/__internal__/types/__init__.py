@@ -4,4 +4,6 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "__internal__.types.", {
     "Tensor": "graph.node",
-})
+}, (
+    "data",
+))

@@ -24,4 +24,6 @@ _attach(__name__, "v1", "test.", {
     "mock": "library.testing",
     "test_src_dir_path": "library.testing.platform",
     "with_eager_op_as_function": "library.testing.conditions",
-})
+}, (
+    "experimental",
+))

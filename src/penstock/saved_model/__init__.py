@@ -33,4 +33,6 @@ _attach(__name__, "v2", "saved_model.", {
     "contains_saved_model": "state.saved_model.model_loader",
     "load": "state.saved_model.object_loading",
     "save": "state.saved_model.object_saving",
-})
+}, (
+    "experimental",
+))

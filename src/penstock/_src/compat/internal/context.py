@@ -1,0 +1,74 @@
+"""`tf.__internal__.eager_context` and what else libraries ask of the state of execution."""
+from __future__ import annotations
+
+from typing import Any
+
+import penstock as tf
+from penstock._src.base.api import export
+from penstock._src.compat.programs.inside import eager
+from penstock._src.data.datasets.dataset import DatasetV2
+from penstock._src.graph import context
+from penstock._src.state.saved_model.model_builder import SavedModelBuilder
+
+export.value(tf.config.set_soft_device_placement, "__internal__.eager_context.set_soft_device_placement")
+export.value(DatasetV2, "__internal__.types.data.Dataset")
+export.value(SavedModelBuilder, "__internal__.saved_model.SavedModelBuilder")
+export.value(eager.record_gradient, "__internal__.record_gradient")
+
+
+@export("__internal__.eager_context.get_device_name")
+def get_device_name() -> str | None:
+    """The device of the innermost scope, or None."""
+    return context.state.device
+
+
+@export("__internal__.eager_context.get_config")
+def get_config() -> Any:
+    """The ConfigProto of eager execution: its threads and its placement."""
+    threads = tf.config.threading
+    return tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads.get_intra_op_parallelism_threads(),
+                                    inter_op_parallelism_threads=threads.get_inter_op_parallelism_threads(),
+                                    allow_soft_placement=bool(tf.config.get_soft_device_placement()),
+                                    log_device_placement=tf.debugging.get_log_device_placement())
+
+
+class Executor:
+    """What runs eager operations. They run in the thread that calls them, so there is never anything left to wait for."""
+
+    def is_async(self) -> bool:
+        """Whether operations may run after their call has returned."""
+        return False
+
+    def wait(self) -> None:
+        """Waits for the operations that were called."""
+
+    def clear_error(self) -> None:
+        """Forgets the errors of operations that ran later than their call."""
+
+
+@export("__internal__.eager_context.get_executor")
+def get_executor() -> Executor:
+    """What runs the eager operations of this thread."""
+    return Executor()
+
+
+@export("__internal__.get_enclosing_xla_context")
+def get_enclosing_xla_context() -> None:
+    """The context of XLA around the operations that are being built: there is none."""
+    return None
+
+
+@export("__internal__.is_tfrt_enabled")
+def is_tfrt_enabled() -> bool:
+    """Whether operations run in TensorFlow's newer runtime."""
+    return False
+
+
+@export("test.experimental.sync_devices")
+def sync_devices() -> None:
+    """Waits until the devices have done what was asked of them. In eager execution only."""
+    if not tf.executing_eagerly():
+        raise RuntimeError("sync_devices() must only be called in Eager mode, outside tf functions")
+    for device in tf.config.list_logical_devices("GPU"):
+        with tf.device(device.name):
+            tf.zeros([]).numpy()
