@@ -6,13 +6,11 @@ from typing import Any
 import penstock as tf
 from penstock._src.base.api import export
 from penstock._src.compat.programs.inside import eager
-from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.graph import context
-from penstock._src.state.saved_model.model_builder import SavedModelBuilder
 
 export.value(tf.config.set_soft_device_placement, "__internal__.eager_context.set_soft_device_placement")
-export.value(DatasetV2, "__internal__.types.data.Dataset")
-export.value(SavedModelBuilder, "__internal__.saved_model.SavedModelBuilder")
+export.value(tf.data.Dataset, "__internal__.types.data.Dataset")
+export.value(tf.compat.v1.saved_model.Builder, "__internal__.saved_model.SavedModelBuilder")
 export.value(eager.record_gradient, "__internal__.record_gradient")
 
 
