@@ -14,7 +14,7 @@ NAMES = (pathlib.Path(__file__).parent / "documented.txt").read_text().split()
 
 
 def test_the_list_does_not_shrink():
-    assert len(NAMES) == len(set(NAMES)) >= 350
+    assert len(NAMES) == len(set(NAMES)) >= 536
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -24,7 +24,8 @@ def test_every_parameter_is_explained(name):
         value = getattr(value, word)
     doc = inspect.getdoc(value)
     parameters = [p for p in inspect.signature(value).parameters if p != "self"]
-    assert "Args:" in doc and (inspect.isclass(value) or "Returns:" in doc)
+    assert "Args:" in doc or not parameters
+    assert "Returns:" in doc or inspect.isclass(value) or inspect.signature(value).return_annotation in (None, "None")
     unexplained = [p for p in parameters
                    if not re.search(rf"^\s+\*{{0,2}}(?:\w+, )*{p}(?:, \w+)*: |`{p}` is its old name", doc, re.M)]
     assert unexplained == []

@@ -130,7 +130,13 @@ for _name in [name for name, value in list(globals().items()) if name.isupper() 
 
 @_code(CANCELLED)
 class CancelledError(OpError):
-    """The step, queue or session was cancelled or closed while the operation ran or waited."""
+    """The step, queue or session was cancelled or closed while the operation ran or waited.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, CANCELLED)
@@ -146,7 +152,13 @@ class UnknownError(OpError):
 
 @_code(INVALID_ARGUMENT)
 class InvalidArgumentError(OpError):
-    """An operation received a value or a shape that it cannot work with."""
+    """An operation received a value or a shape that it cannot work with.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, INVALID_ARGUMENT)
@@ -154,7 +166,13 @@ class InvalidArgumentError(OpError):
 
 @_code(DEADLINE_EXCEEDED)
 class DeadlineExceededError(OpError):
-    """The time allowed for the step ran out."""
+    """The time allowed for the step ran out.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, DEADLINE_EXCEEDED)
@@ -162,7 +180,13 @@ class DeadlineExceededError(OpError):
 
 @_code(NOT_FOUND)
 class NotFoundError(OpError):
-    """A file, a resource or an entry that was requested does not exist."""
+    """A file, a resource or an entry that was requested does not exist.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, NOT_FOUND)
@@ -194,7 +218,13 @@ class UnauthenticatedError(OpError):
 
 @_code(RESOURCE_EXHAUSTED)
 class ResourceExhaustedError(OpError):
-    """Memory, disk or a quota ran out."""
+    """Memory, disk or a quota ran out.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, RESOURCE_EXHAUSTED)
@@ -202,7 +232,13 @@ class ResourceExhaustedError(OpError):
 
 @_code(FAILED_PRECONDITION)
 class FailedPreconditionError(OpError):
-    """The system is not in the state the operation needs: most often, a variable was not initialized."""
+    """The system is not in the state the operation needs: most often, a variable was not initialized.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, FAILED_PRECONDITION)
@@ -210,7 +246,13 @@ class FailedPreconditionError(OpError):
 
 @_code(ABORTED)
 class AbortedError(OpError):
-    """The operation was aborted by something that happened at the same time; trying again may succeed."""
+    """The operation was aborted by something that happened at the same time; trying again may succeed.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, ABORTED)
@@ -218,7 +260,13 @@ class AbortedError(OpError):
 
 @_code(OUT_OF_RANGE)
 class OutOfRangeError(OpError):
-    """An operation went past the end of its input: how a queue or an iterator says that it is done."""
+    """An operation went past the end of its input: how a queue or an iterator says that it is done.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, OUT_OF_RANGE)
@@ -242,7 +290,13 @@ class InternalError(OpError):
 
 @_code(UNAVAILABLE)
 class UnavailableError(OpError):
-    """A task cannot be reached at the moment."""
+    """A task cannot be reached at the moment.
+
+    Args:
+        node_def: NodeDef of the operation that failed, or None.
+        op: Operation that failed, or None.
+        message: Text of the error.
+    """
 
     def __init__(self, node_def, op, message):
         super().__init__(node_def, op, message, UNAVAILABLE)

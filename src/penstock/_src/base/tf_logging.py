@@ -55,7 +55,16 @@ def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
 
 @export(v1=["logging.debug"])
 def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs at level DEBUG."""
+    """Logs at level DEBUG.
+
+    Args:
+        msg: Text, with % for the arguments.
+        *args: Values for the text.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Returns:
+        None.
+    """
     log(DEBUG, msg, *args, **{"stacklevel": 3, **kwargs})
 
 
@@ -75,25 +84,61 @@ def info(msg: Any, *args: Any, **kwargs: Any) -> None:
 
 @export(v1=["logging.warning"])
 def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs at level WARN."""
+    """Logs at level WARN.
+
+    Args:
+        msg: Text, with % for the arguments.
+        *args: Values for the text.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Returns:
+        None.
+    """
     log(WARN, msg, *args, **{"stacklevel": 3, **kwargs})
 
 
 @export(v1=["logging.warn"])
 def warn(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs at level WARN."""
+    """Logs at level WARN.
+
+    Args:
+        msg: Text, with % for the arguments.
+        *args: Values for the text.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Returns:
+        None.
+    """
     log(WARN, msg, *args, **{"stacklevel": 3, **kwargs})
 
 
 @export(v1=["logging.error"])
 def error(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs at level ERROR."""
+    """Logs at level ERROR.
+
+    Args:
+        msg: Text, with % for the arguments.
+        *args: Values for the text.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Returns:
+        None.
+    """
     log(ERROR, msg, *args, **{"stacklevel": 3, **kwargs})
 
 
 @export(v1=["logging.fatal"])
 def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs at level FATAL; the program continues."""
+    """Logs at level FATAL; the program continues.
+
+    Args:
+        msg: Text, with % for the arguments.
+        *args: Values for the text.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Returns:
+        None.
+    """
     log(FATAL, msg, *args, **{"stacklevel": 3, **kwargs})
 
 

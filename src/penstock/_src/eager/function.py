@@ -647,6 +647,22 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
              experimental_follow_type_hints: Any = None) -> Any:
     """Traces a Python function into graphs and runs those.
 
+    Args:
+        func: Function to trace. Without it, a decorator is returned.
+        input_signature: TensorSpecs of the arguments: one trace serves all calls, and others raise an error.
+        autograph: Whether Python's `if`, `for` and `while` over tensors become graph operations.
+        jit_compile: Whether calls wait for the best version that the compiler makes.
+        reduce_retracing: Whether shapes that change become unknown dimensions instead of new traces.
+        experimental_implements: Name of a known function that this one implements.
+        experimental_autograph_options: Accepted for compatibility and unused.
+        experimental_attributes: Attributes of the function in graphs.
+        experimental_relax_shapes: Old name of `reduce_retracing`.
+        experimental_compile: Old name of `jit_compile`.
+        experimental_follow_type_hints: Accepted for compatibility: arguments annotated as tensors are converted to tensors.
+
+    Returns:
+        A callable that traces `func` once per kind of arguments.
+
     >>> @tf.function
     ... def f(x): return tf.reduce_sum(x * x)
     >>> f(tf.constant([1., 2.])).numpy()

@@ -68,6 +68,9 @@ def inside_function() -> bool:
 def public_executing_eagerly() -> bool:
     """Whether the current thread executes operations eagerly.
 
+    Returns:
+        A boolean.
+
     >>> tf.executing_eagerly()
     True
     """
@@ -76,7 +79,11 @@ def public_executing_eagerly() -> bool:
 
 @export(v1=["get_default_session"])
 def get_default_session() -> Any:
-    """The innermost session of this thread that is the default one, or None."""
+    """The innermost session of this thread that is the default one, or None.
+
+    Returns:
+        A session, or None.
+    """
     return state.sessions[-1] if state.sessions else None
 
 
@@ -160,7 +167,19 @@ def traced_as(f: Any) -> Any:
 
 @export(v1=["enable_eager_execution"])
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Executes ops at once wherever no graph is the default one. Call it at program start."""
+    """Executes ops at once wherever no graph is the default one. Call it at program start.
+
+    Args:
+        config: ConfigProto of the session that is not needed anymore; its devices and threads are used.
+        device_policy: Whether inputs on other devices are copied silently, with a warning, or refused.
+        execution_mode: `tf.SYNC` or `tf.ASYNC`.
+
+    Returns:
+        None.
+
+    Raises:
+        ValueError: if a graph has been started already.
+    """
     if config is not None and not hasattr(config, "device_count"):
         raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
     g = process.default_graph

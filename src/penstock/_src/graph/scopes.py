@@ -277,7 +277,11 @@ def _tapes_paused() -> Iterator[None]:
 
 @export(v1=["get_default_graph"])
 def get_default_graph() -> Any:
-    """The graph that ops are added to on this thread."""
+    """The graph that ops are added to on this thread.
+
+    Returns:
+        The `tf.Graph` of the innermost `as_default` block of this thread, or the graph of the process.
+    """
     return context.current_graph()
 
 

@@ -30,6 +30,12 @@ from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
 def tables_initializer(name: str = "init_all_tables") -> Any:
     """An op that fills all tables of the graph.
 
+    Args:
+        name: Name of the operation.
+
+    Returns:
+        An op.
+
     >>> sess.run(tf.tables_initializer())
     """
     initializers = context.current_graph().get_collection(GraphKeys.TABLE_INITIALIZERS)

@@ -44,6 +44,16 @@ def rnn_decoder(decoder_inputs: Any, initial_state: Any, cell: Any, loop_functio
                 scope: Any = None) -> tuple[list, Any]:
     """Runs a cell over a list of inputs; `loop_function(previous output, i)` returns the next input, if any.
 
+    Args:
+        decoder_inputs: List of tensors [batch, size].
+        initial_state: First state of the cell.
+        cell: Cell to run.
+        loop_function: Function of the last output and the step's number that returns the next input; by default the list's.
+        scope: Prefix of the names of the layer's variables and operations.
+
+    Returns:
+        A list of outputs and the last state.
+
     >>> outputs, state = tf.contrib.legacy_seq2seq.rnn_decoder(inputs, initial_state, cell)
     """
     with tf.variable_scope(scope or "rnn_decoder"):
@@ -273,7 +283,19 @@ def one2many_rnn_seq2seq(encoder_inputs: Any, decoder_inputs_dict: dict, enc_cel
 @_export
 def sequence_loss_by_example(logits: Any, targets: Any, weights: Any, average_across_timesteps: bool = True,
                              softmax_loss_function: Callable | None = None, name: str | None = None) -> Tensor:
-    """The weighted cross entropy of sequences, for each member of the batch: lists over time steps."""
+    """The weighted cross entropy of sequences, for each member of the batch: lists over time steps.
+
+    Args:
+        logits: List of tensors [batch, classes].
+        targets: List of vectors of class numbers.
+        weights: List of vectors of weights.
+        average_across_timesteps: Whether to divide by the sum of the weights.
+        softmax_loss_function: Function of labels and logits instead of the cross entropy.
+        name: Name of the operation.
+
+    Returns:
+        A vector with the loss of each sequence.
+    """
     if len(targets) != len(logits) or len(weights) != len(logits):
         raise ValueError(f"Lengths of logits, weights, and targets must be the same {len(logits)}, {len(weights)}, "
                          f"{len(targets)}.")

@@ -103,6 +103,12 @@ def _known(device: Any) -> Any:
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The CPUs and GPUs of this machine.
 
+    Args:
+        device_type: `"CPU"` or `"GPU"`; all by default.
+
+    Returns:
+        A list of PhysicalDevice objects.
+
     >>> tf.config.list_physical_devices("CPU")
     [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]
     """
@@ -189,7 +195,15 @@ def get_memory_growth(device: Any) -> bool | None:
 
 @export("config.experimental.set_memory_growth")
 def set_memory_growth(device: Any, enable: bool) -> None:
-    """Notes the wish; PyTorch's allocator takes memory as needed in either case."""
+    """Notes the wish; PyTorch's allocator takes memory as needed in either case.
+
+    Args:
+        device: PhysicalDevice.
+        enable: Boolean.
+
+    Returns:
+        None.
+    """
     if _known(device).device_type != "GPU":
         raise ValueError("Cannot set memory growth on non-GPU devices")
     if settings.growth.get(device) == bool(enable):

@@ -67,7 +67,17 @@ def combined_non_max_suppression(boxes: Any, scores: Any, max_output_size_per_cl
 
 @export(v1=["image.draw_bounding_boxes"])
 def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Any:
-    """Images with boxes [y1, x1, y2, x2] (normalised) drawn on them."""
+    """Images with boxes [y1, x1, y2, x2] (normalised) drawn on them.
+
+    Args:
+        images: Images [batch, height, width, channels].
+        boxes: Boxes [batch, count, 4] as shares of the height and width.
+        name: Name of the operation.
+        colors: Colours [count, channels], used in turn.
+
+    Returns:
+        Images of the same shape.
+    """
     if colors is None:
         return tf.raw_ops.DrawBoundingBoxes(images=images, boxes=boxes, name=name)
     return tf.raw_ops.DrawBoundingBoxesV2(images=images, boxes=boxes, colors=colors, name=name)
@@ -84,7 +94,23 @@ def sample_distorted_bounding_box(image_size: Any, bounding_boxes: Any, seed: An
                                   min_object_covered: Any = 0.1, aspect_ratio_range: Any = None, area_range: Any = None,
                                   max_attempts: int | None = None, use_image_if_no_bounding_boxes: bool | None = None,
                                   name: str | None = None) -> Any:
-    """A random crop (begin, size, box) that covers enough of one of the boxes."""
+    """A random crop (begin, size, box) that covers enough of one of the boxes.
+
+    Args:
+        image_size: Height, width and channels.
+        bounding_boxes: Boxes [1, count, 4] as shares of the height and width.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+        seed2: Second seed.
+        min_object_covered: Share of a box that the crop has to cover.
+        aspect_ratio_range: Smallest and largest ratio of width to height.
+        area_range: Smallest and largest share of the image's area.
+        max_attempts: How many random crops are tried before the whole image is returned.
+        use_image_if_no_bounding_boxes: Whether an image without boxes counts as one box.
+        name: Name of the operation.
+
+    Returns:
+        `begin` and `size` for `tf.slice`, and the box for `draw_bounding_boxes`.
+    """
     with tf.name_scope(name, "sample_distorted_bounding_box"):
         return tf.raw_ops.SampleDistortedBoundingBoxV2(
             image_size=image_size, bounding_boxes=bounding_boxes, seed=seed or 0, seed2=seed2 or 0,

@@ -53,7 +53,15 @@ def _between_integers(image: Any, dtype: Any, saturate: bool, name: Any) -> Any:
 
 @export("image.rgb_to_grayscale")
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Any:
-    """Luma of RGB images."""
+    """Luma of RGB images.
+
+    Args:
+        images: Images with three channels in the last dimension.
+        name: Name of the operation.
+
+    Returns:
+        Images with one channel.
+    """
     with tf.name_scope(name, "rgb_to_grayscale", [images]) as name:
         images = convert(images, name="images")
         dtype = images.dtype

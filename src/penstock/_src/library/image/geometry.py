@@ -141,7 +141,18 @@ def transpose(image: Any, name: str | None = None) -> Any:
 
 @export("image.central_crop")
 def central_crop(image: Any, central_fraction: Any) -> Any:
-    """The middle part of an image: `central_fraction` of each side."""
+    """The middle part of an image: `central_fraction` of each side.
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        central_fraction: Share of each side, above 0 and at most 1.
+
+    Returns:
+        The cropped image.
+
+    Raises:
+        ValueError: if the fraction is out of range.
+    """
     with tf.name_scope(None, "central_crop", [image]):
         image = convert(image)
         fraction = constant_value(central_fraction) if is_tensor(central_fraction) else central_fraction

@@ -21,6 +21,12 @@ _temp_dir: str | None = None
 def main(argv: list[str] | None = None) -> None:
     """Runs the tests of the calling program, or its benchmarks with `--benchmarks=regex`.
 
+    Args:
+        argv: Command line; by default `sys.argv`.
+
+    Returns:
+        None: the process exits with the result.
+
     >>> if __name__ == "__main__":
     ...     tf.test.main()
     """
@@ -37,6 +43,9 @@ def main(argv: list[str] | None = None) -> None:
 @export(v1=["test.get_temp_dir"])
 def get_temp_dir() -> str:
     """A folder for the files of this process's tests, removed at its end; TEST_TMPDIR names another one.
+
+    Returns:
+        A path.
 
     >>> path = os.path.join(tf.test.get_temp_dir(), "log")
     """
@@ -62,7 +71,11 @@ test_src_dir_path.__test__ = False      # not a test, whatever its name
 
 @export("test.is_built_with_cuda")
 def is_built_with_cuda() -> bool:
-    """Whether the kernels were built for NVIDIA's GPUs."""
+    """Whether the kernels were built for NVIDIA's GPUs.
+
+    Returns:
+        A boolean.
+    """
     return torch.version.cuda is not None
 
 
@@ -86,7 +99,15 @@ def is_built_with_xla() -> bool:
 
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
-    """Whether ops can run on a GPU; on one of NVIDIA's, and of a capability at least, where that is requested."""
+    """Whether ops can run on a GPU; on one of NVIDIA's, and of a capability at least, where that is requested.
+
+    Args:
+        cuda_only: Whether only NVIDIA's GPUs count.
+        min_cuda_compute_capability: Pair of major and minor version.
+
+    Returns:
+        A boolean.
+    """
     if (cuda_only and not is_built_with_cuda()) or not gpu_device_name():
         return False
     if min_cuda_compute_capability is None:

@@ -23,6 +23,20 @@ def model_to_estimator(keras_model: Any = None, keras_model_path: Any = None, cu
                        model_dir: Any = None, config: Any = None, checkpoint_format: str = "saver") -> Estimator:
     """An estimator that trains a compiled Keras model, from the weights that it has.
 
+    Args:
+        keras_model: Compiled model.
+        keras_model_path: File of a saved model, instead of a model.
+        custom_objects: Classes and functions of the saved model by name.
+        model_dir: Folder of checkpoints and summaries; a temporary one by default.
+        config: `RunConfig`.
+        checkpoint_format: `"saver"` or `"checkpoint"`.
+
+    Returns:
+        An Estimator.
+
+    Raises:
+        ValueError: if there is no model, both are given, or it is not compiled.
+
     >>> estimator = tf.keras.estimator.model_to_estimator(model)
     >>> estimator.train(lambda: tf.data.Dataset.from_tensor_slices((x, y)).batch(32), steps=100)
     """

@@ -58,6 +58,25 @@ def _tf_config() -> dict[str, Any]:
 class RunConfig:
     """The configuration of an estimator.
 
+    Args:
+        model_dir: Folder of checkpoints and summaries.
+        tf_random_seed: Seed of the graphs.
+        save_summary_steps: Steps between summaries.
+        save_checkpoints_steps: Steps between checkpoints.
+        save_checkpoints_secs: Seconds between checkpoints, instead of steps; 600 by default.
+        session_config: ConfigProto of the sessions.
+        keep_checkpoint_max: How many checkpoints to keep; 0 or None for all.
+        keep_checkpoint_every_n_hours: Keeps one checkpoint of this many hours in addition.
+        log_step_count_steps: Steps between messages with the rate of steps.
+        train_distribute: Strategy of training.
+        device_fn: Function of an op that returns its device.
+        protocol: Protocol of the servers.
+        eval_distribute: Strategy of evaluation.
+        experimental_distribute: Both strategies and a remote cluster.
+        experimental_max_worker_delay_secs: Longest delay of a worker's start.
+        session_creation_timeout_secs: Seconds that a worker waits for the chief.
+        checkpoint_save_graph_def: Whether to write the graph beside the checkpoints.
+
     >>> tf.estimator.RunConfig(model_dir="/tmp/model", save_checkpoints_steps=500)
     """
 

@@ -26,6 +26,19 @@ _FIELDS = ["mode", "predictions", "loss", "train_op", "eval_metric_ops", "export
 class EstimatorSpec(collections.namedtuple("EstimatorSpec", _FIELDS)):
     """The ops of a model, checked for what its mode needs.
 
+    Args:
+        mode: `tf.estimator.ModeKeys` of the call.
+        predictions: A tensor, or a dictionary of them.
+        loss: Scalar.
+        train_op: Op of a training step.
+        eval_metric_ops: Pairs of value and update op by name.
+        export_outputs: `ExportOutput` objects by the name of their signature.
+        training_chief_hooks: Hooks of the chief while training.
+        training_hooks: Hooks of every worker while training.
+        scaffold: How the model is initialized and saved.
+        evaluation_hooks: Hooks while evaluating.
+        prediction_hooks: Hooks while predicting.
+
     >>> tf.estimator.EstimatorSpec(mode, predictions=classes, loss=loss, train_op=train_op)
     """
 

@@ -112,6 +112,14 @@ class HashedCategoricalColumn(_Keyed, collections.namedtuple("HashedCategoricalC
 def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = tf.string) -> HashedCategoricalColumn:
     """Categories that are not known beforehand: ids by hash.
 
+    Args:
+        key: Name of the feature.
+        hash_bucket_size: Number of ids.
+        dtype: Type of the feature: strings or integers.
+
+    Returns:
+        A categorical column.
+
     >>> tf.feature_column.categorical_column_with_hash_bucket("word", 1000)
     """
     check_key(key)
@@ -182,6 +190,16 @@ class VocabularyListCategoricalColumn(_Keyed, collections.namedtuple(
 def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Any, dtype: Any = None, default_value: int = -1,
                                             num_oov_buckets: int = 0) -> VocabularyListCategoricalColumn:
     """Categories of a list; others are the default, or in their own buckets.
+
+    Args:
+        key: Name of the feature.
+        vocabulary_list: The categories, in the order of their ids.
+        dtype: Type of the feature: strings or integers.
+        default_value: Id of values that are not in the list; -1 ignores them.
+        num_oov_buckets: Number of further ids for values that are not in the list, by hash.
+
+    Returns:
+        A categorical column.
 
     >>> tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green", "blue"])
     """

@@ -143,6 +143,19 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
                      trainable: bool = True) -> EmbeddingColumn:
     """Categories as learned vectors.
 
+    Args:
+        categorical_column: Column of ids.
+        dimension: Size of the vectors.
+        combiner: `"mean"`, `"sqrtn"` or `"sum"`: how the vectors of an example become one.
+        initializer: Initializer of the table; a truncated normal distribution by default.
+        ckpt_to_load_from: Checkpoint with initial values.
+        tensor_name_in_ckpt: Name of the table there.
+        max_norm: Length that longer vectors are scaled to.
+        trainable: Whether the table is trained.
+
+    Returns:
+        A dense column.
+
     >>> tf.feature_column.embedding_column(words, dimension=16)
     """
     initializer = _checked(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)

@@ -115,6 +115,13 @@ class BucketizedColumn(DenseColumn, CategoricalColumn,
 def bucketized_column(source_column: Any, boundaries: Any) -> BucketizedColumn:
     """The bucket, between sorted boundaries, that a number falls in.
 
+    Args:
+        source_column: Numeric column.
+        boundaries: Sorted numbers.
+
+    Returns:
+        A column with the ids 0 to the number of boundaries.
+
     >>> tf.feature_column.bucketized_column(tf.feature_column.numeric_column("age"), [18, 25, 40])
     """
     if not isinstance(source_column, NumericColumn):

@@ -13,7 +13,28 @@ from penstock.compat import v1 as tf
 
 @export(v1=["layers.Conv1D"])
 class Conv1D(keras.Conv1D, Layer):
-    """A convolution over one dimension."""
+    """A convolution over one dimension.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: str = "channels_last", dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
@@ -26,6 +47,26 @@ class Conv1D(keras.Conv1D, Layer):
 @export(v1=["layers.Conv2D"])
 class Conv2D(keras.Conv2D, Layer):
     """A convolution over images.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
 
     >>> layer = tf.layers.Conv2D(32, 3, activation=tf.nn.relu); y = layer(images)
     """
@@ -40,7 +81,28 @@ class Conv2D(keras.Conv2D, Layer):
 
 @export(v1=["layers.Conv3D"])
 class Conv3D(keras.Conv3D, Layer):
-    """A convolution over volumes."""
+    """A convolution over volumes.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
                  data_format: str = "channels_last", dilation_rate: Any = (1, 1, 1), activation: Any = None,
@@ -53,7 +115,32 @@ class Conv3D(keras.Conv3D, Layer):
 
 @export(v1=["layers.SeparableConv1D"])
 class SeparableConv1D(separable.SeparableConv1D, Layer):
-    """A convolution of each channel, then one across channels, over one dimension."""
+    """A convolution of each channel, then one across channels, over one dimension.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        depth_multiplier: Number of filters per channel.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        depthwise_initializer: Initializer of the filters of channels.
+        pointwise_initializer: Initializer of the weights across channels.
+        bias_initializer: Initializer of the bias.
+        depthwise_regularizer: Function of the filters of channels whose result is added to the losses.
+        pointwise_regularizer: Function of the weights across channels whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        depthwise_constraint: Function applied to the filters of channels after each update.
+        pointwise_constraint: Function applied to the weights across channels after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: str = "channels_last", dilation_rate: Any = 1, depth_multiplier: int = 1, activation: Any = None,
@@ -67,7 +154,32 @@ class SeparableConv1D(separable.SeparableConv1D, Layer):
 
 @export(v1=["layers.SeparableConv2D"])
 class SeparableConv2D(separable.SeparableConv2D, Layer):
-    """A convolution of each channel, then one across channels, over images."""
+    """A convolution of each channel, then one across channels, over images.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        depth_multiplier: Number of filters per channel.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        depthwise_initializer: Initializer of the filters of channels.
+        pointwise_initializer: Initializer of the weights across channels.
+        bias_initializer: Initializer of the bias.
+        depthwise_regularizer: Function of the filters of channels whose result is added to the losses.
+        pointwise_regularizer: Function of the weights across channels whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        depthwise_constraint: Function applied to the filters of channels after each update.
+        pointwise_constraint: Function applied to the weights across channels after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
                  data_format: str = "channels_last", dilation_rate: Any = (1, 1), depth_multiplier: int = 1,
@@ -81,7 +193,27 @@ class SeparableConv2D(separable.SeparableConv2D, Layer):
 
 @export(v1=["layers.Conv2DTranspose"])
 class Conv2DTranspose(keras.Conv2DTranspose, Layer):
-    """A transposed convolution over images."""
+    """A transposed convolution over images.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
                  data_format: str = "channels_last", activation: Any = None, use_bias: bool = True,
@@ -93,7 +225,27 @@ class Conv2DTranspose(keras.Conv2DTranspose, Layer):
 
 @export(v1=["layers.Conv3DTranspose"])
 class Conv3DTranspose(keras.Conv3DTranspose, Layer):
-    """A transposed convolution over volumes."""
+    """A transposed convolution over volumes.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Size of the filters in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
                  data_format: str = "channels_last", activation: Any = None, use_bias: bool = True,

@@ -14,6 +14,21 @@ from penstock.compat import v1 as tf
 class Dense(keras.Dense, Layer):
     """activation(inputs · kernel + bias).
 
+    Args:
+        units: Number of outputs of each example.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        name: Name of the operation.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
     >>> layer = tf.layers.Dense(10); y = layer(x)
     """
 
@@ -32,7 +47,15 @@ dense = function_of(Dense, "dense", """activation(inputs · kernel + bias), with
 
 @export(v1=["layers.Dropout"])
 class Dropout(keras.Dropout, Layer):
-    """Sets a fraction of the inputs to zero while training."""
+    """Sets a fraction of the inputs to zero while training.
+
+    Args:
+        rate: Fraction of the inputs set to zero. The others are divided by 1 - `rate`.
+        noise_shape: Shape of the random mask, which broadcasts to that of the inputs: 1 in a dimension drops it as a whole.
+        seed: Seed of the mask.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, rate: float = 0.5, noise_shape: Any = None, seed: int | None = None, name: str | None = None,
                  **kwargs: Any):
@@ -51,12 +74,25 @@ dropout = function_of(Dropout, "dropout", """Sets a fraction of the inputs to ze
 
 @export(v1=["layers.Flatten"])
 class Flatten(keras.Flatten, Layer):
-    """Each example as a vector."""
+    """Each example as a vector.
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
 
 @export(v1=["layers.flatten"])
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
     """Each example as a vector.
+
+    Args:
+        inputs: Tensor with a batch in its first dimension.
+        name: Name of the operation.
+        data_format: `"channels_last"` or `"channels_first"`: the order of the elements.
+
+    Returns:
+        A matrix [batch, elements of an example].
 
     >>> flat = tf.layers.flatten(images)
     """

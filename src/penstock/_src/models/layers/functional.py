@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,24 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a constructor, from its `locals()`."""
     found = {k: v for k, v in given.items() if k not in ("self", "__class__", "kwargs")}
     return {**found, **given.get("kwargs", {})}
+
+
+_CALL_ARGUMENTS = {
+    "inputs": "Tensor that the layer is applied to.",
+    "training": "Whether the layer is used for training: a boolean, or a tensor of one.",
+    "reuse": "Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.",
+}
+
+
+def _documented(doc: str, cls: type, signature: inspect.Signature) -> str:
+    """`doc` with the parameters: those of the class in the words of its docstring, then its example."""
+    of_class = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")[2]
+    entries = {e.partition(":")[0]: e for e in re.split(r"\n    (?=\*{0,2}\w+: )", of_class.partition("\n\n")[0][4:])}
+    entries |= {k: f"{k}: {v}" for k, v in _CALL_ARGUMENTS.items()}
+    text, _, example = inspect.cleandoc(doc).partition("\n\n")
+    arguments = "\n".join(f"    {entries[p]}" for p in signature.parameters if p in entries)
+    parts = [text, f"Args:\n{arguments}", "Returns:\n    The layer's output.", example]
+    return "\n\n".join(p for p in parts if p)
 
 
 def function_of(cls: type, name: str, doc: str, *, variables: bool = True, call: dict[str, Any] | None = None) -> Callable:
@@ -43,7 +62,7 @@ def function_of(cls: type, name: str, doc: str, *, variables: bool = True, call:
 
     apply.__name__ = apply.__qualname__ = name
     apply.__module__ = cls.__module__
-    apply.__doc__ = doc
+    apply.__doc__ = _documented(doc, cls, signature)
     apply.__signature__ = signature                        # type: ignore[attr-defined]
     export.value(apply, v1=[f"layers.{name}"])
     return apply

@@ -11,7 +11,16 @@ from penstock._src.models.layers.functional import arguments, function_of
 
 @export(v1=["layers.AveragePooling1D"])
 class AveragePooling1D(keras.AveragePooling1D, Layer):
-    """Averages over windows of one dimension."""
+    """Averages over windows of one dimension.
+
+    Args:
+        pool_size: Size of the windows in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
                  name: str | None = None, **kwargs: Any):
@@ -20,7 +29,16 @@ class AveragePooling1D(keras.AveragePooling1D, Layer):
 
 @export(v1=["layers.MaxPooling1D"])
 class MaxPooling1D(keras.MaxPooling1D, Layer):
-    """Maxima over windows of one dimension."""
+    """Maxima over windows of one dimension.
+
+    Args:
+        pool_size: Size of the windows in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
                  name: str | None = None, **kwargs: Any):
@@ -29,7 +47,16 @@ class MaxPooling1D(keras.MaxPooling1D, Layer):
 
 @export(v1=["layers.AveragePooling2D"])
 class AveragePooling2D(keras.AveragePooling2D, Layer):
-    """Averages over windows of images."""
+    """Averages over windows of images.
+
+    Args:
+        pool_size: Size of the windows in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
                  name: str | None = None, **kwargs: Any):
@@ -38,7 +65,16 @@ class AveragePooling2D(keras.AveragePooling2D, Layer):
 
 @export(v1=["layers.MaxPooling2D"])
 class MaxPooling2D(keras.MaxPooling2D, Layer):
-    """Maxima over windows of images."""
+    """Maxima over windows of images.
+
+    Args:
+        pool_size: Size of the windows in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
                  name: str | None = None, **kwargs: Any):
@@ -47,7 +83,16 @@ class MaxPooling2D(keras.MaxPooling2D, Layer):
 
 @export(v1=["layers.AveragePooling3D"])
 class AveragePooling3D(keras.AveragePooling3D, Layer):
-    """Averages over windows of volumes."""
+    """Averages over windows of volumes.
+
+    Args:
+        pool_size: Size of the windows in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
                  name: str | None = None, **kwargs: Any):
@@ -56,7 +101,16 @@ class AveragePooling3D(keras.AveragePooling3D, Layer):
 
 @export(v1=["layers.MaxPooling3D"])
 class MaxPooling3D(keras.MaxPooling3D, Layer):
-    """Maxima over windows of volumes."""
+    """Maxima over windows of volumes.
+
+    Args:
+        pool_size: Size of the windows in each dimension; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`.
+        name: Name of the layer and prefix of its variables.
+        **kwargs: `dtype`, `_reuse` and `_scope`.
+    """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
                  name: str | None = None, **kwargs: Any):

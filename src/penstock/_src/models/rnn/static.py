@@ -132,6 +132,19 @@ def static_bidirectional_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, initial_st
                              scope: Any = None) -> tuple[Any, Any, Any]:
     """Runs one cell forwards and another backwards over a list: returns joined outputs and both last states.
 
+    Args:
+        cell_fw: Cell that runs forwards.
+        cell_bw: Cell that runs backwards.
+        inputs: List of tensors [batch, size], one per step.
+        initial_state_fw: First state of `cell_fw`; zeros by default.
+        initial_state_bw: First state of `cell_bw`; zeros by default.
+        dtype: Type of the states, where no initial state tells it.
+        sequence_length: Length of each sequence; outputs beyond it are zero.
+        scope: Prefix of the names of the layer's variables and operations.
+
+    Returns:
+        The outputs, joined, as a list, and both last states.
+
     >>> outputs, forward, backward = tf.nn.static_bidirectional_rnn(cell_fw, cell_bw, inputs, dtype=tf.float32)
     """
     assert_like_rnncell("cell_fw", cell_fw)

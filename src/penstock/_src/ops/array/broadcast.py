@@ -131,6 +131,15 @@ def meshgrid(*args: Any, **kwargs: Any) -> list:
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
     """For each length, a row that holds in its first `length` places.
 
+    Args:
+        lengths: Tensor of integers.
+        maxlen: Number of columns; by default the largest length.
+        dtype: Type of the result.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with the shape of `lengths` and one more dimension of `maxlen`.
+
     >>> tf.sequence_mask([1, 3], 3)    # [[True, False, False], [True, True, True]]
     """
     with name_scope(name, "SequenceMask", [lengths, maxlen]):

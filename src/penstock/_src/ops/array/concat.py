@@ -228,7 +228,15 @@ parallel_concat.kernel(lambda values: join(values, torch.tensor(0)))
 @export("parallel_stack")
 @dispatched
 def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
-    """Tensors of one static shape stacked along a new first axis, each copied as it becomes ready."""
+    """Tensors of one static shape stacked along a new first axis, each copied as it becomes ready.
+
+    Args:
+        values: Tensors of one static shape.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with one more dimension, the first.
+    """
     if context.executing_eagerly():
         raise RuntimeError("parallel_stack is not supported in eager execution: use tf.stack")
     with name_scope(name):

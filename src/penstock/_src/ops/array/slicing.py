@@ -329,6 +329,22 @@ def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_
     """The elements from `begin` to `end` in steps of `strides`; the masks say which bounds to ignore.
 
     `tensor[...]` is the readable way to write it.
+
+    Args:
+        input_: Tensor.
+        begin: First index in each dimension.
+        end: Index after the last one.
+        strides: Step in each dimension; 1 by default. Negative steps go backwards.
+        begin_mask: Bit i ignores `begin[i]`: the slice starts at the edge.
+        end_mask: Bit i ignores `end[i]`: the slice ends at the edge.
+        ellipsis_mask: Bit i makes entry i an ellipsis.
+        new_axis_mask: Bit i makes entry i a new dimension of size 1.
+        shrink_axis_mask: Bit i takes index `begin[i]` alone and removes the dimension.
+        var: Variable that an assignment to the slice updates.
+        name: Name of the operation.
+
+    Returns:
+        A tensor.
     """
     if strides is None:
         strides = get("OnesLike")(convert(begin))

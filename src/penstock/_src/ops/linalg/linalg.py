@@ -225,7 +225,15 @@ def _matrix_determinant_gradient(op, grad):
 @export("linalg.det", v1=["matrix_determinant"])
 @dispatched
 def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
-    """The determinant of square matrices."""
+    """The determinant of square matrices.
+
+    Args:
+        input: Square matrices [..., n, n].
+        name: Name of the operation.
+
+    Returns:
+        A tensor without the last two dimensions.
+    """
     return matrix_determinant_op(input, name=name)
 
 

@@ -92,7 +92,19 @@ def norm_v2(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: boo
 @dispatched
 def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,
          keep_dims: bool | None = None) -> Tensor:
-    """As v2's `norm`; `keep_dims` is an older name of `keepdims`."""
+    """As v2's `norm`; `keep_dims` is an older name of `keepdims`.
+
+    Args:
+        tensor: Tensor.
+        ord: `"euclidean"`, `"fro"`, 1, 2, `np.inf`, or another positive number.
+        axis: An axis for norms of vectors, two for those of matrices; all elements by default.
+        keepdims: Whether the result keeps the reduced dimensions, of size 1.
+        name: Name of the operation.
+        keep_dims: Old name of `keepdims`.
+
+    Returns:
+        A tensor.
+    """
     return _norm(tensor, ord, axis, bool(renamed("keepdims", keepdims, "keep_dims", keep_dims)), name)
 
 

@@ -127,7 +127,8 @@ def _to(name: str, dtype: Any, default: str) -> None:
     def function(x: Any, name: str = default) -> Any:
         return cast(x, dtype, name=name)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Casts to {dtype.name}."
+    function.__doc__ = (f"Casts to {dtype.name}.\n\nArgs:\n    x: Tensor, or SparseTensor, or IndexedSlices.\n"
+                        f"    name: Name of the op.\n\nReturns:\n    A tensor of type {dtype.name} and the shape of `x`.")
     export.value(function, v1=[name])
 
 

@@ -94,7 +94,19 @@ def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.not_equal", "not_equal")
 @dispatched
 def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x != y, elementwise."""
+    """Whether x != y, elementwise.
+
+    Args:
+        x: Tensor.
+        y: Tensor of the same type, whose shape broadcasts with that of `x`.
+        name: Name of the operation.
+
+    Returns:
+        A boolean tensor of the broadcast shape.
+
+    >>> tf.not_equal([1, 2], [1, 3])
+    [False, True]
+    """
     return not_equal_op(x, y, name=name)
 
 
@@ -134,7 +146,15 @@ rules.numbers.text.update({logical_and: "{} and {}", logical_or: "{} or {}", log
 @export("math.logical_not", "logical_not")
 @dispatched
 def logical_not(x: Any, name: str | None = None) -> Tensor:
-    """Whether x is false, elementwise."""
+    """Whether x is false, elementwise.
+
+    Args:
+        x: Boolean tensor.
+        name: Name of the operation.
+
+    Returns:
+        A boolean tensor of the shape of `x`.
+    """
     return logical_not_op(x, name=name)
 
 

@@ -247,7 +247,19 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
 @export("math.floordiv", v1=["floordiv"])
 @dispatched
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y rounded down."""
+    """x / y rounded down.
+
+    Args:
+        x: Tensor.
+        y: Tensor of the same type, whose shape broadcasts with that of `x`.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the type of `x`, of the broadcast shape.
+
+    >>> tf.floordiv([7, -7], 2)
+    [3, -4]
+    """
     with name_scope(name, "floordiv", [x, y]) as scope:
         return floor_div_op(x, y, name=scope)
 

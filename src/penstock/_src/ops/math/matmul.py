@@ -407,6 +407,15 @@ def matvec(a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, a
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """Sums of products of `a` and `b` over some axes of each, in the order they are given.
 
+    Args:
+        a: Tensor.
+        b: Tensor of the same type.
+        axes: A number n: the last n axes of `a` and the first n of `b`; or two lists of axes, of `a` and of `b`.
+        name: Name of the operation.
+
+    Returns:
+        A tensor with the other axes of `a`, then those of `b`.
+
     >>> tf.tensordot(a, b, axes=1)        # the matrix product
     >>> tf.tensordot(a, b, axes=[[1], [0]])
     """

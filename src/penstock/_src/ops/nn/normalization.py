@@ -626,7 +626,21 @@ def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str 
 @export(v1=["math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize"])
 @dispatched
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
-    """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
+    """x / sqrt(max(sum(x ** 2, axis), epsilon)).
+
+    Args:
+        x: Tensor.
+        axis: Axis, or axes, of the vectors; all by default.
+        epsilon: Smallest square of a norm that is divided by.
+        name: Name of the operation.
+        dim: Old name of `axis`.
+
+    Returns:
+        A tensor of the shape of `x`.
+
+    >>> tf.nn.l2_normalize([3., 4.])
+    [0.6, 0.8]
+    """
     return l2_normalize_v2(x, renamed("axis", axis, "dim", dim), epsilon, name)
 
 

@@ -499,7 +499,18 @@ def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: 
 @dispatched
 def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, pos_weight: Any = None,
                                        name: str | None = None, targets: Any = None) -> Tensor:
-    """The logistic loss with errors on positive labels counted `pos_weight` times."""
+    """The logistic loss with errors on positive labels counted `pos_weight` times.
+
+    Args:
+        labels: Probabilities of the classes.
+        logits: Tensor of the same type and shape.
+        pos_weight: Factor of the loss of positive labels.
+        name: Name of the operation.
+        targets: Old name of `labels`.
+
+    Returns:
+        The loss of each element.
+    """
     labels = renamed("labels", labels, "targets", targets)
     return weighted_cross_entropy_with_logits_v2(labels, logits, pos_weight, name)
 

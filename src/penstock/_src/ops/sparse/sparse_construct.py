@@ -24,6 +24,14 @@ from penstock.compat import v1 as tf
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
     """A sparse tensor that must be fed, with a SparseTensorValue or a triple of arrays.
 
+    Args:
+        dtype: Type of the values.
+        shape: Dense shape, as far as it is known.
+        name: Name of the operation.
+
+    Returns:
+        A SparseTensor. Evaluating it without a feed is an error.
+
     >>> x = tf.sparse.placeholder(tf.float32)
     """
     if context.executing_eagerly():
@@ -203,6 +211,15 @@ def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, 
 def sparse_tensor_to_dense(sp_input: Any, default_value: Any = None, validate_indices: bool = True,
                            name: str | None = None) -> Tensor:
     """The dense tensor, with `default_value` (0, or the empty string) where the sparse one has no element.
+
+    Args:
+        sp_input: SparseTensor.
+        default_value: Value of the other elements.
+        validate_indices: Whether to check that indices are sorted and not repeated.
+        name: Name of the operation.
+
+    Returns:
+        A dense tensor.
 
     >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1]], [5], [1, 2]))       # [[0, 5]]
     """

@@ -162,6 +162,18 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
                      input: Any = None) -> Tensor:
     """The numbers that strings spell.
 
+    Args:
+        string_tensor: Tensor of strings.
+        out_type: `tf.float32`, `tf.float64`, `tf.int32` or `tf.int64`.
+        name: Name of the operation.
+        input: Another name of `string_tensor`.
+
+    Returns:
+        A tensor of numbers of the same shape.
+
+    Raises:
+        InvalidArgumentError: if a string is not a number.
+
     >>> tf.strings.to_number(["1.5", "-2"])
     """
     return string_to_number_op(renamed("input", input, "string_tensor", string_tensor), out_type=out_type, name=name)

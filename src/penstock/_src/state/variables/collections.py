@@ -21,7 +21,9 @@ for _key in (*GraphKeys._VARIABLE_COLLECTIONS, GraphKeys.GLOBAL_STEP):
 def _listing(key: str, doc: str, *names: str) -> Any:
     def listing(scope: str | None = None) -> list:
         return context.current_graph().get_collection(key, scope)
-    listing.__name__, listing.__doc__ = names[0], doc
+    listing.__name__ = names[0]
+    listing.__doc__ = (f"{doc}\n\nArgs:\n    scope: Regular expression that names have to begin with.\n\n"
+                       "Returns:\n    A list of variables in the order of their creation.")
     export.value(listing, v1=names)
     return listing
 
@@ -114,7 +116,15 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
 
 @export(v1=["report_uninitialized_variables"])
 def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Any:
-    """The names of the variables that have no value, as a string vector."""
+    """The names of the variables that have no value, as a string vector.
+
+    Args:
+        var_list: Variables to check; by default the global and local ones.
+        name: Name of the operation.
+
+    Returns:
+        A vector of names.
+    """
     var_list = _default_list() if var_list is None else var_list
     with name_scope(name):
         if not var_list:

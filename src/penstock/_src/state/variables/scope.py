@@ -169,7 +169,11 @@ def _new_open() -> _Open:
 
 @export(v1=["get_variable_scope"])
 def get_variable_scope() -> VariableScope:
-    """The variable scope that is open."""
+    """The variable scope that is open.
+
+    Returns:
+        The `VariableScope` of the innermost `tf.variable_scope` block, or that of the graph.
+    """
     return _open().scope
 
 

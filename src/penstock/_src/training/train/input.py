@@ -31,7 +31,15 @@ _NOT_EAGER = "Input pipelines based on Queues are not supported when eager execu
 # -- producers --------------------------------------------------------------------------------------------------------
 @export("io.match_filenames_once", v1=["train.match_filenames_once"])
 def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
-    """A local variable with the names of the files that match `pattern` when it is initialized."""
+    """A local variable with the names of the files that match `pattern` when it is initialized.
+
+    Args:
+        pattern: Pattern of file names, or a list of them.
+        name: Name of the operation.
+
+    Returns:
+        A variable. It belongs to the local variables, so run `tf.local_variables_initializer()` first.
+    """
     with tf.name_scope(name, "matching_filenames", [pattern]) as name:
         return tf.Variable(tf.matching_files(pattern), trainable=False, validate_shape=False, name=name,
                            collections=[GraphKeys.LOCAL_VARIABLES])

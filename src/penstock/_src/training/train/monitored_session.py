@@ -328,7 +328,13 @@ class _MonitoredSession:
 
 @export(v1=["train.MonitoredSession"])
 class MonitoredSession(_MonitoredSession):
-    """A session with hooks that recovers when a task is lost."""
+    """A session with hooks that recovers when a task is lost.
+
+    Args:
+        session_creator: Creator of the session, such as `ChiefSessionCreator`.
+        hooks: `SessionRunHook` objects.
+        stop_grace_period_secs: Seconds that threads have to end in.
+    """
 
     def __init__(self, session_creator: Any = None, hooks: Any = None, stop_grace_period_secs: float = 120):
         super().__init__(session_creator, hooks, True, stop_grace_period_secs)
@@ -357,6 +363,27 @@ def MonitoredTrainingSession(  # noqa: N802
         log_step_count_steps: int | None = 100, max_wait_secs: float = 7200, save_checkpoint_steps: Any = USE_DEFAULT,
         summary_dir: str | None = None, save_graph_def: bool = True) -> MonitoredSession:
     """A MonitoredSession for training: the chief restores or initializes, and saves; other workers wait for it.
+
+    Args:
+        master: Address of the server; empty for this process.
+        is_chief: Whether this process initializes, saves and writes summaries.
+        checkpoint_dir: Folder of checkpoints.
+        scaffold: How the model is initialized and saved; made by default.
+        hooks: `SessionRunHook` objects of every worker.
+        chief_only_hooks: Hooks of the chief alone.
+        save_checkpoint_secs: Seconds between checkpoints; 600 by default. None for none.
+        save_summaries_steps: Steps between summaries; 100 by default.
+        save_summaries_secs: Seconds between summaries, instead of steps.
+        config: ConfigProto of the session.
+        stop_grace_period_secs: Seconds that threads have to end in.
+        log_step_count_steps: Steps between messages with the rate of steps.
+        max_wait_secs: Seconds that a worker waits for the chief.
+        save_checkpoint_steps: Steps between checkpoints, instead of seconds.
+        summary_dir: Folder of summaries; that of checkpoints by default.
+        save_graph_def: Whether to write the graph beside the checkpoints.
+
+    Returns:
+        A MonitoredSession, to be used in a `with` statement.
 
     >>> with tf.train.MonitoredTrainingSession(checkpoint_dir=folder) as sess:
     ...     while not sess.should_stop():

@@ -29,6 +29,15 @@ class QueueRunner:
     When all of them are at the end of their input (one of `queue_closed_exception_types`), the queue is closed; when the
     coordinator stops, pending enqueues are cancelled.
 
+    Args:
+        queue: Queue to fill.
+        enqueue_ops: Ops, each of which runs on a thread.
+        close_op: Op that closes the queue; made by default.
+        cancel_op: Op that closes the queue and cancels what waits; made by default.
+        queue_closed_exception_types: Exceptions that end a thread normally; `OutOfRangeError` by default.
+        queue_runner_def: Message to build the runner from, instead of the arguments above.
+        import_scope: Prefix of the names in that message.
+
     >>> qr = tf.train.QueueRunner(queue, [enqueue_op] * 4)
     >>> threads = qr.create_threads(sess, coord=coord, start=True)
     """

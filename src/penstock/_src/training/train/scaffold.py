@@ -45,6 +45,18 @@ def _default_ready_for_local_init_op() -> Any:
 class Scaffold:
     """How a model is initialized, saved and summarized. What is not given is taken from the graph's collections, or made.
 
+    Args:
+        init_op: Op that initializes the variables.
+        init_feed_dict: Feeds of `init_op`.
+        init_fn: Function of scaffold and session, called after `init_op`.
+        ready_op: Op whose result is empty when all variables have values.
+        ready_for_local_init_op: The same before `local_init_op` may run.
+        local_init_op: Op that initializes what belongs to the process: local variables and tables.
+        summary_op: Op that writes the summaries.
+        saver: Saver of the checkpoints.
+        copy_from_scaffold: Scaffold whose arguments are the defaults of these.
+        local_init_feed_dict: Feeds of `local_init_op`.
+
     >>> scaffold = tf.train.Scaffold(init_op=my_init)
     """
 

@@ -18,6 +18,12 @@ def _export(name: str) -> Callable:
 def implicit_value_and_gradients(f: Callable) -> Callable:
     """A function that returns the value of `f` and pairs of gradients and variables, for all trained variables that it read.
 
+    Args:
+        f: Function that returns a scalar.
+
+    Returns:
+        A function of the same arguments.
+
     >>> value, grads_and_vars = tfe.implicit_value_and_gradients(loss)(x)
     """
     @functools.wraps(f)
@@ -35,7 +41,14 @@ def implicit_value_and_gradients(f: Callable) -> Callable:
 
 @_export("implicit_gradients")
 def implicit_gradients(f: Callable) -> Callable:
-    """A function that returns pairs of gradients and variables."""
+    """A function that returns pairs of gradients and variables.
+
+    Args:
+        f: Function that returns a scalar.
+
+    Returns:
+        A function of the same arguments.
+    """
     both = implicit_value_and_gradients(f)
     return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])
 

@@ -55,6 +55,16 @@ def arg_scoped_arguments(func: Callable) -> tuple[str, ...]:
 def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[str, Any]]]:
     """Sets default arguments for calls of the functions in a list; or enters a scope that another `with` gave.
 
+    Args:
+        list_ops_or_scope: Functions, or the scope of another `with arg_scope(...) as scope`.
+        **kwargs: The defaults.
+
+    Returns:
+        A context manager that returns the scope.
+
+    Raises:
+        TypeError: if a function was not prepared with `add_arg_scope`.
+
     >>> with arg_scope([layers.conv2d], padding="VALID") as scope: ...
     """
     if isinstance(list_ops_or_scope, dict):
@@ -81,6 +91,12 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[
 @_export("add_arg_scope")
 def add_arg_scope(func: Callable) -> Callable:
     """Lets a function take default arguments from scopes.
+
+    Args:
+        func: Function.
+
+    Returns:
+        The function, which looks for defaults in the open scopes.
 
     >>> @add_arg_scope
     ... def f(x, scale=1.0): return x * scale

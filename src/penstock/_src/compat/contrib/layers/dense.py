@@ -31,6 +31,26 @@ def fully_connected(inputs: Any, num_outputs: int, activation_fn: Any = tf.nn.re
     """`activation_fn(inputs * weights + biases)` along the last axis; with a normalizer instead of the biases, if there is
     one.
 
+    Args:
+        inputs: Tensor of at least two dimensions; the last one must be known.
+        num_outputs: Number of outputs of each example.
+        activation_fn: Function applied to the result, or None for a linear layer.
+        normalizer_fn: Function, such as `batch_norm`, applied instead of a bias.
+        normalizer_params: Arguments of `normalizer_fn`.
+        weights_initializer: Initializer of the weights.
+        weights_regularizer: Function of the weights whose result is added to the losses.
+        biases_initializer: Initializer of the biases; None for a layer without.
+        biases_regularizer: Function of the biases whose result is added to the losses.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        variables_collections: Collections that variables are added to: a list, or a dictionary of lists by the name of a
+            variable.
+        outputs_collections: Collections that the result is added to.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        scope: Prefix of the names of the layer's variables and operations.
+
+    Returns:
+        A tensor like `inputs` with `num_outputs` in its last dimension.
+
     >>> tf.contrib.layers.fully_connected(tf.ones([2, 3]), 4)
     """
     if not isinstance(num_outputs, int):
@@ -83,6 +103,18 @@ def bias_add(inputs: Any, activation_fn: Any = None, initializer: Any = _ZEROS, 
 def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
             outputs_collections: Any = None, scope: Any = None, seed: int | None = None) -> Tensor:
     """Keeps each element with probability `keep_prob`, in training.
+
+    Args:
+        inputs: Tensor.
+        keep_prob: Probability that an element is kept. Kept ones are divided by it.
+        noise_shape: Shape of the random mask, which broadcasts to that of `inputs`.
+        is_training: Whether the layer is used for training: a boolean, or a tensor of one.
+        outputs_collections: Collections that the result is added to.
+        scope: Prefix of the names of the layer's variables and operations.
+        seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
+
+    Returns:
+        A tensor of the shape of `inputs`.
 
     >>> tf.contrib.layers.dropout(tf.ones([10]), keep_prob=0.8, is_training=False)
     """

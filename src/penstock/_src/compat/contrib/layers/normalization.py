@@ -33,6 +33,35 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     The averages are updated by ops in `updates_collections`, which have to run with the training step; with None, the layer
     itself waits for them.
 
+    Args:
+        inputs: Tensor of at least two dimensions.
+        decay: Share of the old value in moving averages.
+        center: Whether to add `beta`.
+        scale: Whether to multiply by `gamma`.
+        epsilon: Added to the variance before the division.
+        activation_fn: Function applied to the result, or None for a linear layer.
+        param_initializers: Initializers by the name of a variable: `beta`, `gamma`, `moving_mean`, `moving_variance`.
+        param_regularizers: Regularizers of `beta` and `gamma`.
+        updates_collections: Collections that the update op is added to.
+        is_training: Whether the layer is used for training: a boolean, or a tensor of one.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        variables_collections: Collections that variables are added to: a list, or a dictionary of lists by the name of a
+            variable.
+        outputs_collections: Collections that the result is added to.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        batch_weights: Weight of each example in the statistics.
+        fused: Accepted for compatibility: the compiler fuses the layer where it can.
+        data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
+        zero_debias_moving_mean: Whether the moving mean is corrected for starting at zero.
+        scope: Prefix of the names of the layer's variables and operations.
+        renorm: Whether to use batch renormalization.
+        renorm_clipping: Dictionary with the limits `rmax`, `rmin` and `dmax` of batch renormalization.
+        renorm_decay: Share of the old value in the averages of batch renormalization.
+        adjustment: Function of the shape of the inputs that returns a random factor and offset, for training.
+
+    Returns:
+        A tensor of the shape of `inputs`.
+
     >>> tf.contrib.layers.batch_norm(tf.ones([2, 8, 8, 3]), is_training=True)
     """
     check_format(data_format)
@@ -154,6 +183,24 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True, activation_
                begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
                use_fused_batch_norm: Any = None) -> Tensor:
     """Normalizes each member of a batch over the axes from `begin_norm_axis` on.
+
+    Args:
+        inputs: Tensor.
+        center: Whether to add `beta`.
+        scale: Whether to multiply by `gamma`.
+        activation_fn: Function applied to the result, or None for a linear layer.
+        reuse: Whether to use the variables of an earlier layer of this name: True, False, or `tf.AUTO_REUSE`.
+        variables_collections: Collections that variables are added to: a list, or a dictionary of lists by the name of a
+            variable.
+        outputs_collections: Collections that the result is added to.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        begin_norm_axis: First of the axes that are normalized.
+        begin_params_axis: First of the axes that `beta` and `gamma` have.
+        scope: Prefix of the names of the layer's variables and operations.
+        use_fused_batch_norm: Accepted for compatibility and unused.
+
+    Returns:
+        A tensor of the shape of `inputs`.
 
     >>> tf.contrib.layers.layer_norm(tf.random_normal([2, 5]))
     """

@@ -15,6 +15,20 @@ def sequence_loss(logits: Any, targets: Any, weights: Any, average_across_timest
                   softmax_loss_function: Callable | None = None, name: str | None = None) -> Tensor:
     """The weighted cross entropy of logits [batch, time, classes] and targets [batch, time].
 
+    Args:
+        logits: Tensor [batch, time, classes].
+        targets: Numbers of classes [batch, time].
+        weights: Weight of each position [batch, time].
+        average_across_timesteps: Whether to divide by the weights of the steps.
+        average_across_batch: Whether to divide by the weights of the batch.
+        sum_over_timesteps: Whether to add up over steps.
+        sum_over_batch: Whether to add up over the batch.
+        softmax_loss_function: Function of labels and logits instead of the cross entropy.
+        name: Name of the operation.
+
+    Returns:
+        A scalar, or a tensor over the dimensions that are not averaged or added up.
+
     >>> loss = tf.contrib.seq2seq.sequence_loss(logits, targets, tf.ones([batch, time]))
     """
     for what, given, rank in (("Logits", logits, 3), ("Targets", targets, 2), ("Weights", weights, 2)):

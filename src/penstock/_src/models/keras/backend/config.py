@@ -62,7 +62,11 @@ def set_floatx(value: str) -> None:
 
 @export("keras.backend.image_data_format")
 def image_data_format() -> str:
-    """The default layout of images: 'channels_last' or 'channels_first'."""
+    """The default layout of images: 'channels_last' or 'channels_first'.
+
+    Returns:
+        A string.
+    """
     return _config.image_data_format
 
 

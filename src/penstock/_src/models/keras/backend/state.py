@@ -274,7 +274,14 @@ def _default_config() -> Any:
 
 @export(v1=["keras.backend.get_session"])
 def get_session(op_input_list: Any = ()) -> Any:
-    """The session that Keras runs in: the default one if any, else its own; variables are initialized in it."""
+    """The session that Keras runs in: the default one if any, else its own; variables are initialized in it.
+
+    Args:
+        op_input_list: Tensors of the graph whose session is wanted.
+
+    Returns:
+        A session.
+    """
     session = _get_session(op_input_list)
     if not _flags["manual_init"]:
         with session.graph.as_default():

@@ -177,7 +177,15 @@ def batch_get_value(tensors: Any) -> list:
 
 @export("keras.backend.set_value")
 def set_value(x: Any, value: Any) -> None:
-    """Gives a variable a new value."""
+    """Gives a variable a new value.
+
+    Args:
+        x: Variable.
+        value: Array of its shape.
+
+    Returns:
+        None.
+    """
     batch_set_value([(x, value)])
 
 

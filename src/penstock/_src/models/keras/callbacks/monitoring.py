@@ -34,6 +34,16 @@ def rate_of(optimizer: Any) -> str:
 class EarlyStopping(Callback):
     """Ends training when a metric has not become better by `min_delta` for `patience` epochs.
 
+    Args:
+        monitor: Name of the metric to watch.
+        min_delta: Smallest change that counts as an improvement.
+        patience: How many epochs without an improvement to wait.
+        verbose: 0 is silent; 1 prints a line at each action.
+        mode: `"min"`, `"max"`, or `"auto"`, which depends on the metric's name.
+        baseline: Value that the metric has to pass.
+        restore_best_weights: Whether the model gets the weights of its best epoch back.
+        start_from_epoch: Number of epochs before watching begins.
+
     >>> tf.keras.callbacks.EarlyStopping("val_loss", patience=3, restore_best_weights=True)
     """
 
@@ -91,7 +101,19 @@ class EarlyStopping(Callback):
 
 @export("keras.callbacks.ReduceLROnPlateau")
 class ReduceLROnPlateau(Callback):
-    """Multiplies the learning rate by `factor` when a metric has not become better for `patience` epochs."""
+    """Multiplies the learning rate by `factor` when a metric has not become better for `patience` epochs.
+
+    Args:
+        monitor: Name of the metric to watch.
+        factor: Factor of the learning rate.
+        patience: How many epochs without an improvement to wait.
+        verbose: 0 is silent; 1 prints a line at each action.
+        mode: `"min"`, `"max"`, or `"auto"`, which depends on the metric's name.
+        min_delta: Smallest change that counts as an improvement.
+        cooldown: Number of epochs after a reduction in which nothing is counted.
+        min_lr: Lowest learning rate.
+        **kwargs: Accepted for compatibility: `epsilon` is an old name of `min_delta`.
+    """
 
     def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, verbose: int = 0, mode: str = "auto",
                  min_delta: float = 1e-4, cooldown: int = 0, min_lr: float = 0, **kwargs: Any):

@@ -76,6 +76,13 @@ def _spec_of(function: Any) -> tuple[tuple, bool]:
 class Layer(Connected, Losing, Weighted):
     """The base of layers: variables, and a computation on tensors.
 
+    Args:
+        trainable: Whether the layer's variables are trained.
+        name: Name of the operation.
+        dtype: Type of the weights, or a policy of mixed precision.
+        dynamic: Whether `call` must run eagerly.
+        **kwargs: `input_shape` (or `batch_input_shape`), which builds the layer at once; `autocast`; `weights`.
+
     >>> class Scale(tf.keras.layers.Layer):
     ...     def build(self, input_shape): self.scale = self.add_weight("scale", initializer="ones")
     ...     def call(self, inputs): return inputs * self.scale

@@ -156,6 +156,26 @@ class Conv1D(Conv):
 class Conv2D(Conv):
     """A convolution over images.
 
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Height and width of the filters; one integer for both.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        fused: Accepted for compatibility and unused.
+        groups: In how many groups the channels are divided; each group of filters sees its own channels.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Conv2D(32, 3, activation="relu", padding="same")
     """
 
@@ -227,7 +247,27 @@ class _Transposed(Conv):
 
 @export("keras.layers.Conv2DTranspose", "keras.layers.Convolution2DTranspose")
 class Conv2DTranspose(_Transposed, Conv2D):
-    """The transpose of a convolution over images: from its outputs' shape to its inputs'."""
+    """The transpose of a convolution over images: from its outputs' shape to its inputs'.
+
+    Args:
+        filters: Number of channels of the result.
+        kernel_size: Height and width of the filters; one integer for both.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` or `"same"`, of the convolution that is transposed.
+        output_padding: Rows and columns added at one side of the result, below `strides`; computed by default.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
                  output_padding: Any = None, data_format: Any = None, dilation_rate: Any = (1, 1), activation: Any = None,

@@ -357,6 +357,30 @@ class BatchNormalization(BatchNormalizationBase):
 
     A layer whose `trainable` is False predicts even while others train.
 
+    Args:
+        axis: Axis, or axes, of the channels.
+        momentum: Share of the old value in moving averages.
+        epsilon: Added to the variance before the division.
+        center: Whether to add `beta`.
+        scale: Whether to multiply by `gamma`.
+        beta_initializer: Initializer of the offset.
+        gamma_initializer: Initializer of the factor.
+        moving_mean_initializer: Initializer of the moving mean.
+        moving_variance_initializer: Initializer of the moving variance.
+        beta_regularizer: Function of the offset whose result is added to the losses.
+        gamma_regularizer: Function of the factor whose result is added to the losses.
+        beta_constraint: Function applied to the offset after each update.
+        gamma_constraint: Function applied to the factor after each update.
+        renorm: Whether to use batch renormalization.
+        renorm_clipping: Dictionary with the limits `rmax`, `rmin` and `dmax` of batch renormalization.
+        renorm_momentum: Share of the old value in the averages of batch renormalization.
+        fused: Accepted for compatibility: the compiler fuses the layer where it can.
+        trainable: Whether the variables are added to the collection of trainable variables.
+        virtual_batch_size: Size of the parts of a batch that are normalized separately.
+        adjustment: Function of the shape of the inputs that returns a random factor and offset, for training.
+        name: Name of the operation.
+        **kwargs: `dtype`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.BatchNormalization()(x, training=True)
     """
 

@@ -193,7 +193,13 @@ class GlobalAveragePooling1D(_GlobalAverage):
 
 @export("keras.layers.GlobalAveragePooling2D", "keras.layers.GlobalAvgPool2D")
 class GlobalAveragePooling2D(_GlobalAverage):
-    """The mean of each channel of images."""
+    """The mean of each channel of images.
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        keepdims: Whether the result keeps height and width, of size 1.
+        **kwargs: `name`, `dtype` and other arguments of `Layer`.
+    """
 
     rank = 2
 

@@ -117,7 +117,18 @@ def _smoothed(y_true: Any, smoothing: Any, towards: Any) -> Any:
 @_both("categorical_crossentropy")
 def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: Any = 0,
                              axis: int = -1) -> Any:
-    """-sum(y_true * log(y_pred)), for labels that are distributions over classes."""
+    """-sum(y_true * log(y_pred)), for labels that are distributions over classes.
+
+    Args:
+        y_true: Distributions over classes.
+        y_pred: Probabilities, or logits, with the classes along `axis`.
+        from_logits: Whether predictions are logits instead of probabilities.
+        label_smoothing: Share of each label that is divided evenly among all classes.
+        axis: Axis of the classes.
+
+    Returns:
+        The loss of each example.
+    """
     y_true, y_pred = _pair(y_true, y_pred)
     y_true = _smoothed(y_true, label_smoothing, lambda: 1.0 / tf.cast(tf.shape(y_true)[axis], y_pred.dtype))
     return K.categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)
@@ -126,7 +137,18 @@ def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False
 @_both("sparse_categorical_crossentropy")
 def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1,
                                     ignore_class: int | None = None) -> Any:
-    """-log(y_pred[y_true]), for labels that are numbers of classes. Positions of class `ignore_class` count as zero."""
+    """-log(y_pred[y_true]), for labels that are numbers of classes. Positions of class `ignore_class` count as zero.
+
+    Args:
+        y_true: Numbers of classes.
+        y_pred: Probabilities, or logits, with the classes along `axis`.
+        from_logits: Whether predictions are logits instead of probabilities.
+        axis: Axis of the classes.
+        ignore_class: Number of a class whose positions have no loss.
+
+    Returns:
+        The loss of each example.
+    """
     if ignore_class is None:
         return K.sparse_categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)
     kept = tf.not_equal(tf.cast(y_true, "int64"), ignore_class)

@@ -16,6 +16,20 @@ def pad_sequences(sequences: Any, maxlen: int | None = None, dtype: Any = "int32
                   truncating: str = "pre", value: Any = 0.0) -> np.ndarray:
     """Sequences as rows of one array, cut or filled up to `maxlen`, at the beginning or at the end.
 
+    Args:
+        sequences: List of lists.
+        maxlen: Length of the rows; by default that of the longest sequence.
+        dtype: Type of the array.
+        padding: `"pre"` or `"post"`: where shorter sequences are filled.
+        truncating: `"pre"` or `"post"`: where longer sequences are cut.
+        value: What they are filled with.
+
+    Returns:
+        An array [sequences, maxlen].
+
+    Raises:
+        ValueError: if an entry is not a sequence.
+
     >>> tf.keras.preprocessing.sequence.pad_sequences([[1], [2, 3]])
     array([[0, 1], [2, 3]], dtype=int32)
     """

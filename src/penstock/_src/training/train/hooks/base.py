@@ -13,7 +13,13 @@ from penstock._src.base.api import export
 
 @export(v1=["train.SessionRunArgs", "estimator.SessionRunArgs"], v2=["estimator.SessionRunArgs"])
 class SessionRunArgs(NamedTuple):
-    """What a hook adds to a step."""
+    """What a hook adds to a step.
+
+    Args:
+        fetches: What to evaluate with the step.
+        feed_dict: What to feed.
+        options: RunOptions of the step.
+    """
     fetches: Any
     feed_dict: Any = None
     options: Any = None
