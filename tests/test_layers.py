@@ -7,6 +7,7 @@ import ast
 import collections
 import functools
 import pathlib
+import re
 
 import pytest
 
@@ -120,6 +121,7 @@ def within(name, parts):
     return any(name == p or name.startswith(p + ".") for p in parts)
 
 
+@functools.cache
 def part_of(name):
     return max((p for p in MAY_IMPORT if p and within(name, {p})), key=len, default="" if name == "" else None)
 
@@ -130,6 +132,14 @@ def name_of(file):
 
 
 FILES = {name_of(f): f for f in sorted(ROOT.rglob("*.py"))}
+
+
+def trees(pattern):
+    """Names and syntax trees of the files that match a regular expression: parsing all files takes long."""
+    for name, file in FILES.items():
+        text = file.read_text()
+        if re.search(pattern, text, re.MULTILINE):
+            yield name, ast.parse(text)
 
 
 def own(module):
@@ -171,9 +181,9 @@ def late_imports(node, inside=False):
 def late_counts():
     """Imports inside functions: {(part, imported part): number} of those that point upwards, {part: number} of the others."""
     upward, late = collections.Counter(), collections.Counter()
-    for name, file in FILES.items():
+    for name, tree in trees(r"^\s+(import|from) penstock"):
         part = part_of(name)
-        for other in late_imports(ast.parse(file.read_text())):
+        for other in late_imports(tree):
             if within(other, MAY_IMPORT[part] | {part}):
                 late[part] += 1
             else:
@@ -197,9 +207,9 @@ def test_no_new_imports_inside_functions():
 
 def test_lazy_modules_point_downwards_too():
     used = collections.Counter()
-    for name, file in FILES.items():
+    for name, tree in trees("LazyModule"):
         part = part_of(name)
-        for other in lazy_modules(ast.parse(file.read_text())):
+        for other in lazy_modules(tree):
             assert within(other, MAY_IMPORT[part] | {part}), f"{name} loads {other} later"
             used[part] += 1
     assert {p: n for p, n in used.items() if n > LAZY.get(p, 0)} == {}
@@ -232,8 +242,8 @@ def test_the_check_sees_imports():
 
 def test_no_tensorflow():
     """TensorFlow is what penstock is compared with, never something that it needs."""
-    for name, file in FILES.items():
-        for node in ast.walk(ast.parse(file.read_text())):
+    for name, tree in trees(r"^\s*(import|from) tensorflow\b"):
+        for node in ast.walk(tree):
             found = [a.name for a in node.names] if isinstance(node, ast.Import) else \
                 [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [m for m in found if m.split(".")[0] == "tensorflow"], name
@@ -282,6 +292,6 @@ def private_reads(tree):
 
 
 def test_objects_of_a_graph_are_read_by_their_public_names():
-    found = {name: reads for name, file in FILES.items() if (reads := private_reads(ast.parse(file.read_text())))}
+    found = {name: reads for name, tree in trees(rf"\.({'|'.join(PRIVATE)})\b") if (reads := private_reads(tree))}
     assert not found, f"use {PRIVATE}"
     assert private_reads(ast.parse("t._dims; self._op; x._inputs()")) == ["_dims"]
