@@ -7,7 +7,8 @@ import torch
 
 import penstock as tf
 from penstock._src.execute.context import eager_context
-from penstock._src.step.tiers import attention, inductor, lower, products
+from penstock._src.step.tiers import attention, inductor, lower, products, views
+from penstock._src.step.tiers.views import aten
 
 B, T, H, D = 2, 16, 2, 16
 
@@ -147,6 +148,120 @@ def test_what_is_not_attention_stays(other, weights):
     agrees(*training(net, lambda: variables, tf.constant(draw(B, T, D))), attention.use_kernels, 0)
 
 
+def attended(weights, scores=lambda a: a, probabilities=lambda p: p):
+    """A network with one attention, and what it does to the scores and to the probabilities."""
+    def net(x):
+        q, k, v = split(x, weights[0])
+        p = probabilities(tf.nn.softmax(scores(tf.matmul(q, k, transpose_b=True) * 0.35)))
+        return merged(tf.matmul(p, v), weights[1])
+    return net
+
+
+@pytest.mark.parametrize("written", [
+    lambda a, mask: tf.where(mask, a, -1e9),
+    lambda a, mask: tf.where(tf.logical_not(mask), tf.constant(-1e9), a),
+    lambda a, mask: a - 1e9 * (1.0 - tf.cast(mask, tf.float32)),
+    lambda a, mask: tf.where(mask, a + tf.reshape(tf.range(H, dtype=tf.float32), [H, 1, 1]), -1e9),
+])
+def test_masks_that_are_computed(weights, written):
+    lengths = tf.Variable([10, 16])
+    net = attended(weights, lambda a: written(a, tf.sequence_mask(lengths, T)[:, None, None, :]))
+    agrees(*training(net, lambda: weights, tf.constant(draw(B, T, D))), attention.use_kernels, 1)
+
+
+def test_slopes_of_places_with_a_causal_mask(weights):
+    """ALiBi: each head adds its own slope times the distance."""
+    places = np.arange(T)
+    slopes = (2.0 ** -np.arange(1, H + 1))[:, None, None] * -np.abs(places[:, None] - places[None]).astype(np.float32)
+    net = attended(weights, lambda a: causal_by_where(a + tf.constant(slopes, tf.float32)))
+    agrees(*training(net, lambda: weights, tf.constant(draw(B, T, D))), attention.use_kernels, 1)
+
+
+class Reference:
+    """A kernel of plain ops that derives its bias; it notes the rates of dropout, and does none."""
+
+    drops, derives_bias = True, True
+    rates: list = []
+
+    @staticmethod
+    def forward(g, q, k, v, bias, causal, scale, rate):
+        Reference.rates.append(rate)
+        a = views.call(g, aten.mul.Tensor, (views.call(g, aten.matmul.default, (q, flipped(g, k))), scale))
+        if causal:
+            low = torch.full((T, T), -math.inf).triu(1)
+            g.owning_module.register_buffer("low", low)
+            node = g.get_attr("low")
+            node.meta["val"] = q.meta["val"].fake_mode.from_tensor(low)
+            bias = node
+        p = views.call(g, aten._softmax.default, (views.call(g, aten.add.Tensor, (a, bias)) if bias else a, -1, False))
+        return [views.call(g, aten.matmul.default, (p, v)), p]
+
+    @staticmethod
+    def backward(g, of_out, given, kept, bias, causal, scale, rate, of_bias):
+        (q, k, v), p = given, kept[1]
+        of_a = views.call(g, aten._softmax_backward_data.default,
+                          (views.call(g, aten.matmul.default, (of_out, flipped(g, v))), p, -1, torch.float32))
+        of_s = views.call(g, aten.mul.Tensor, (of_a, scale))
+        return [views.call(g, aten.matmul.default, (of_s, k)), views.call(g, aten.matmul.default, (flipped(g, of_s), q)),
+                views.call(g, aten.matmul.default, (flipped(g, p), of_out)), of_a]
+
+
+def flipped(g, x):
+    return views.call(g, aten.transpose.int, (x, -2, -1))
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    monkeypatch.setattr(attention, "_kernel", lambda *given: Reference)
+    monkeypatch.setattr(Reference, "rates", [])
+    return Reference
+
+
+@pytest.mark.parametrize("shape", [(1, H, T, T), (H, T, T), (B, 1, T, T), (T,)])
+@pytest.mark.parametrize("after", [lambda a: a, causal_by_where, lambda a: tf.cast(tf.cast(a, tf.float32), tf.float32)])
+def test_a_bias_that_is_learned(weights, reference, shape, after):
+    """Relative positions: the bias's gradient is a sum of that of the scores."""
+    bias = tf.Variable(draw(*shape, seed=2))
+    net = attended(weights, lambda a: after(a + bias))
+    agrees(*training(net, lambda: [*weights, bias], tf.constant(draw(B, T, D))), attention.use_kernels, 1)
+
+
+@pytest.mark.parametrize("drop", [
+    lambda p: tf.nn.dropout(p, 0.25),
+    lambda p: tf.compat.v1.nn.dropout(p, keep_prob=0.75),
+    lambda p: tf.where(tf.random.uniform(tf.shape(p)) < 0.75, p, 0.0) / 0.75,
+    lambda p: p * tf.floor(tf.random.uniform(tf.shape(p)) + 0.75) * (1 / 0.75),
+])
+def test_dropout_is_left_to_the_kernel(weights, reference, drop):
+    graph, inputs = training(attended(weights, probabilities=drop), lambda: weights, tf.constant(draw(B, T, D)))
+    assert attention.use_kernels(graph) == 1 and reference.rates == [pytest.approx(0.25)]
+    left = [n.target for n in graph.graph.nodes]
+    assert aten.rand.generator not in left and aten.rand.default not in left
+    plain, others = training(attended(weights), lambda: weights, tf.constant(draw(B, T, D)))
+    torch.testing.assert_close(graph(*inputs()), plain(*others()), rtol=1e-4, atol=1e-6)     # the reference drops nothing
+
+
+def test_keras_with_dropout_and_a_mask(reference):
+    layer = tf.keras.layers.MultiHeadAttention(H, D // H, dropout=0.1)
+    lengths = tf.Variable([10, 16])
+
+    def net(x):
+        return layer(x, x, attention_mask=tf.sequence_mask(lengths, T)[:, None, :], training=True)
+    graph, _ = training(net, lambda: layer.trainable_variables, tf.constant(draw(B, T, D)))
+    assert attention.use_kernels(graph) == 1 and reference.rates == [pytest.approx(0.1)]
+
+
+@pytest.mark.parametrize("drop", [
+    lambda p: tf.nn.dropout(p, 0.25, seed=3),                               # its numbers are the same in every tier
+    lambda p: tf.nn.dropout(p, 0.25, noise_shape=[B, H, 1, T]),             # whole columns
+    lambda p: tf.nn.dropout(p, 0.25) * 2.0,
+    lambda p: tf.where(tf.random.normal([B, H, T, T]) < 0.75, p, 0.0) / 0.75,
+])
+def test_other_dropout_stays(weights, reference, drop):
+    graph, _ = training(attended(weights, probabilities=drop), lambda: weights, tf.constant(draw(B, T, D)))
+    assert attention.use_kernels(graph) == 0
+
+
 @pytest.mark.parametrize("transpose", [False, True])
 def test_the_gradient_of_a_matrix_is_one_product(transpose):
     w = tf.Variable(draw(8, D) if transpose else draw(D, 8))
@@ -157,3 +272,66 @@ def test_the_gradient_of_a_matrix_is_one_product(transpose):
     batched = sum(n.target is torch.ops.aten.bmm.default for n in graph.graph.nodes)
     agrees(graph, inputs, products.join_sums, batched)
     assert not any(n.target is torch.ops.aten.bmm.default for n in graph.graph.nodes)
+
+
+def compiled_on_gpu(dtype, scores=lambda a: a, rate=0.0, variables=()):
+    """A step on a GPU, of [B, 2, 64, 32]: the attention, and its gradients by q, k, v and variables, in the best tier."""
+    q, k, v = (tf.Variable(draw(B, 2, 64, 32, seed=i)) for i in range(3))
+    weight = tf.constant(draw(B, 2, 64, 32, seed=5))
+
+    @tf.function(jit_compile=True)
+    def step():
+        with tf.GradientTape() as tape:
+            a = scores(tf.matmul(tf.cast(q, dtype), tf.cast(k, dtype), transpose_b=True) * tf.constant(0.2, dtype))
+            p = tf.nn.softmax(a)
+            out = tf.matmul(tf.nn.dropout(p, rate) if rate else p, tf.cast(v, dtype))
+            total = tf.reduce_sum(tf.cast(out, tf.float32) * weight)
+        return out, tape.gradient(total, [q, k, v, *variables]), total
+    return step, v
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float32])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_dropout_on_a_gpu(dtype, masked, monkeypatch):
+    """Forward and backward drop the same probabilities, and each step drops others, also when it is replayed.
+
+    The output is linear in the values, so <output, weight> = <values, gradient by values> for any mask of dropout.
+    """
+    places = []
+    monkeypatch.setattr(attention, "use_kernels", lambda g, usual=attention.use_kernels: places.append(usual(g)))
+    with tf.device("/gpu:0"):
+        hidden = tf.constant(np.where(np.arange(64) < 40, 0.0, -1e9).astype("f"))
+        step, v = compiled_on_gpu(dtype, (lambda a: a + tf.cast(hidden, dtype)) if masked else (lambda a: a), 0.3)
+        plain, _ = compiled_on_gpu(dtype, (lambda a: a + tf.cast(hidden, dtype)) if masked else (lambda a: a))
+        for _ in range(4):
+            expected = plain()[0].numpy().astype(np.float64)
+        found = []
+        for _ in range(60):
+            out, gradients, total = step()
+            np.testing.assert_allclose(np.sum(v.numpy().astype(np.float64) * gradients[2].numpy()), float(total), rtol=0.05,
+                                       atol=0.5)
+            found.append(out.numpy().astype(np.float64))
+    assert places[0] == 1
+    assert len({f.tobytes() for f in found}) == 60
+    spread = np.std(found, axis=0) / 60 ** 0.5
+    assert np.mean(np.abs(np.mean(found, axis=0) - expected) < 4 * spread + 0.02) > 0.99
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float32])
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_learned_bias_on_a_gpu(dtype, monkeypatch):
+    places = []
+    monkeypatch.setattr(attention, "use_kernels", lambda g, usual=attention.use_kernels: places.append(usual(g)))
+    found = {}
+    for device in ("/gpu:0", "/cpu:0"):
+        with tf.device(device):
+            bias = tf.Variable(draw(1, 2, 64, 64, seed=9))
+            step, _ = compiled_on_gpu(dtype, lambda a, bias=bias: a + tf.cast(bias, dtype), variables=[bias])
+            found[device] = [step() for _ in range(4)][-1][1]
+    assert places[0] == 1
+    for a, b in zip(found["/gpu:0"], found["/cpu:0"], strict=True):
+        a, b = a.numpy().astype(np.float64), b.numpy().astype(np.float64)
+        assert np.linalg.norm(a - b) < (0.03 if dtype == tf.bfloat16 else 5e-3) * np.linalg.norm(b)

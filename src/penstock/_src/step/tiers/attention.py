@@ -1,11 +1,15 @@
 """Scaled-dot-product attention, recognized by its structure in the graph of a step.
 
-    out = bmm(softmax(bmm(q, kᵀ) · scale + mask), v)
+    out = bmm(dropout(softmax(bmm(q, kᵀ) · scale + mask)), v)
 
 and, where the step has them, the ops of its gradient: four further products around the gradient of the softmax. Views between
 them may be of any kind (views.py), so Keras's MultiHeadAttention, einsum and code with reshapes and transposes are the same.
-The mask is a constant (causal or not) or something that is added. All of it becomes one call of a fused kernel, and one for
-the gradient, which keep no matrix of scores. Where any value in between is used for something else, nothing is changed.
+A mask is a constant (causal or not), computed, or something that is added: padding, slopes, learned biases. All of it becomes
+one call of a fused kernel, and one for the gradient, which keep no matrix of scores. Where any value in between is used for
+something else, nothing is changed.
+
+The kernels draw the numbers of dropout themselves, from the generator of the device. A dropout with a seed, whose numbers are
+the same in every tier, stays as it is.
 """
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from penstock._src.step.tiers import views
 from penstock._src.step.tiers.views import aten
 
 _MINUS_INFINITY = -1e3               # masks add, or put, a number below this: its exponential is zero
+_HIDDEN = -1e30                      # what is added to hidden scores: the score itself is lost in it
+_RANDOM = {aten.rand.generator, aten.rand.default}
 _POINTWISE = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor, aten.where.self}
 
 
@@ -28,7 +34,15 @@ class _Scores(NamedTuple):
     steps: list                      # (kind, value) in order: "cast", "scale", "where", "hide", "times", "add"
     scale: float
     keep: torch.Tensor | None        # constant mask: where scores stay
-    bias: torch.fx.Node | None       # what is added
+    added: list                      # (kind, node) of what is added, and of masks that are computed
+
+
+class _Dropout(NamedTuple):
+    """From the probabilities to those that are left."""
+    result: torch.fx.Node            # the probabilities that are left, multiplied by 1 / (1 - rate)
+    rate: float
+    mask: torch.fx.Node | None
+    steps: int                       # multiplications
 
 
 class _NoMatch(Exception):
@@ -46,6 +60,9 @@ def use_kernels(graph: torch.fx.GraphModule) -> int:
             continue
     if found:
         graph.graph.eliminate_dead_code()
+        for node in [n for target in _RANDOM for n in graph.graph.find_nodes(op="call_function", target=target)]:
+            if not node.users:                                                    # which counts as an effect there
+                graph.graph.erase_node(node)
         graph.recompile()
     return found
 
@@ -77,6 +94,7 @@ class _Attention:
         self.scores = self._scores(softmax.args[0])
         self.batch = views.shape_of(softmax)[:-2]
         self.q, self.k = self._operands(self.scores.product, *self.scores.frame.dims[-2:])
+        self.dropout = self._dropout()
         self._find_uses()
 
     # -- forward ----------------------------------------------------------------------------------------------------
@@ -101,7 +119,9 @@ class _Attention:
         frame = views.layout(node)
         _require(frame.base.target is aten.bmm.default)
         steps.reverse()
-        return _Scores(frame.base, frame, steps, *self._meaning(steps, views.shape_of(self.softmax)))
+        found = _Scores(frame.base, frame, steps, *self._meaning(steps, views.shape_of(self.softmax)))
+        _require(not any(_depends(value, frame.base) for _, value in found.added))
+        return found
 
     def _binary(self, node: torch.fx.Node) -> tuple[str, Any, Any]:
         """What a pointwise op with two inputs does to the scores, which are the one that is not constant."""
@@ -129,16 +149,19 @@ class _Attention:
             return any(self._leads_to_product(a, depth + 1) for a in node.args)
         return False
 
-    def _meaning(self, steps: list, shape: tuple) -> tuple[float, torch.Tensor | None, Any]:
+    def _meaning(self, steps: list, shape: tuple) -> tuple[float, torch.Tensor | None, list]:
         """Scale, constant mask and what is added, of the steps from the product to the softmax."""
-        scale, keep, bias = 1.0, None, None
+        scale, keep, added = 1.0, None, []
         pending: torch.Tensor | None = None                            # factors 0 and 1, until something low is added there
         for kind, value in steps:
             if kind == "scale":
-                _require(bias is None and keep is None and pending is None)
+                _require(not added and keep is None and pending is None)
                 scale *= value
             elif kind in ("where", "hide"):
                 mask = _constant(self.graph, value)
+                if mask is None:
+                    added.append((kind, value))
+                    continue
                 _require(isinstance(mask, torch.Tensor) and keep is None and mask.numel() == shape[-1] * shape[-2] and
                          tuple(mask.shape[-2:]) == shape[-2:])
                 keep = mask.reshape(shape[-2:]).bool() if kind == "where" else ~mask.reshape(shape[-2:]).bool()
@@ -154,10 +177,10 @@ class _Attention:
                     _require(bool((low[~keep] <= _MINUS_INFINITY).all()) and (pending is None or bool((pending == keep).all())))
                     pending = None
                 else:
-                    _require(kind == "add" and bias is None and isinstance(value, torch.fx.Node))
-                    bias = value
-        _require(pending is None and (keep is None or bias is None) and (keep is None or bool(keep.any(-1).all())))
-        return scale, keep, bias
+                    _require(isinstance(value, torch.fx.Node))
+                    added.append((kind, value))
+        _require(pending is None and (keep is None or bool(keep.any(-1).all())))
+        return scale, keep, added
 
     def _operands(self, product: torch.fx.Node, rows: Any, columns: Any) -> tuple[views.Layout, views.Layout]:
         """The operand with the rows of a product, and the one with its columns: (batch, rows or columns, contracted) each."""
@@ -169,14 +192,108 @@ class _Attention:
         _require((rows, columns) == (whole[2], whole[1]))
         return second, first
 
+    # -- dropout ----------------------------------------------------------------------------------------------------
+    def _dropout(self) -> _Dropout:
+        """What becomes of the probabilities before they are multiplied with the values."""
+        begins = [u for u, through in _consumers(self.softmax) if self._drops(u, through)]
+        if not begins:
+            return _Dropout(self.softmax, 0.0, None, 0)
+        _require(len(begins) == 1)
+        node, through = begins[0], next(t for u, t in _consumers(self.softmax) if u is begins[0])
+        mask, rate, factor, steps = None, 0.0, 1.0, 0
+        while step := self._drops(node, through):
+            steps += 1
+            if isinstance(step, float):
+                factor *= step
+            else:
+                _require(mask is None)
+                mask, rate = step
+            users = _consumers(node)
+            if len(users) != 1 or not self._drops(*users[0]):
+                break
+            node, through = users[0]
+        _require(mask is not None and math.isclose(factor * (1.0 - rate), 1.0, rel_tol=1e-2) and
+                 views.shape_of(node) == views.shape_of(self.softmax) == views.shape_of(mask))
+        return _Dropout(node, rate, mask, steps)
+
+    def _drops(self, node: torch.fx.Node, value: torch.fx.Node) -> float | tuple[torch.fx.Node, float] | None:
+        """What a step of dropout multiplies `value` with: a number, or a mask and its rate; None if it is no such step."""
+        if node.target is aten.where.self and node.args[1] is value and _constant(self.graph, node.args[2]) == 0:
+            mask = _bare(node.args[0])
+            return None if (rate := self._rate(mask)) is None else (mask, rate)
+        if node.target is aten.div.Tensor and node.args[0] is value:
+            number = _constant(self.graph, node.args[1])
+            return 1.0 / number if isinstance(number, float) and number else None
+        if node.target is not aten.mul.Tensor or node.args[0] is node.args[1]:
+            return None
+        other = _other(node, value)
+        number = _constant(self.graph, other)
+        if isinstance(number, (int, float)):
+            return float(number)
+        mask = _bare(other)
+        return None if (rate := self._rate(mask)) is None else (mask, rate)
+
+    def _rate(self, mask: Any) -> float | None:
+        """The probability that a random mask is zero; None if it is not one."""
+        if not isinstance(mask, torch.fx.Node):
+            return None
+        if mask.target is aten.floor.default:                          # floor(u + keep)
+            keep = self._shift(mask.args[0])
+            return None if keep is None or not 0.0 < keep < 1.0 else 1.0 - keep
+        kinds = {aten.ge.Tensor: 1, aten.gt.Tensor: 1, aten.lt.Tensor: -1, aten.le.Tensor: -1,
+                 aten.ge.Scalar: 1, aten.gt.Scalar: 1, aten.lt.Scalar: -1, aten.le.Scalar: -1}
+        if mask.target not in kinds or self._shift(mask.args[0]) != 0.0:
+            return None
+        edge = _constant(self.graph, mask.args[1])
+        if not isinstance(edge, float) or not 0.0 < edge < 1.0:
+            return None
+        return edge if kinds[mask.target] == 1 else 1.0 - edge
+
+    def _shift(self, node: Any) -> float | None:
+        """What is added to numbers drawn evenly from [0, 1); None if these are others."""
+        shift = 0.0
+        while isinstance(node, torch.fx.Node):
+            node = _bare(node)
+            if node.target in _RANDOM:
+                return shift
+            if node.target not in (aten.add.Tensor, aten.mul.Tensor):
+                return None
+            target, (a, b) = node.target, node.args[:2]
+            number = _constant(self.graph, b)
+            node, number = (a, number) if number is not None else (b, _constant(self.graph, a))
+            if not isinstance(number, (int, float)) or target is aten.mul.Tensor and number != 1:
+                return None
+            if target is aten.mul.Tensor:
+                continue
+            shift += float(number)
+        return None
+
+    def _undropped(self, node: torch.fx.Node) -> torch.fx.Node:
+        """From the gradient of the probabilities back to that of those that were left."""
+        left = self.dropout.steps
+        while left:
+            if views.is_cast(node):
+                node = node.args[0]                                    # type: ignore[assignment]
+                continue
+            _require(node.target in (aten.mul.Tensor, aten.div.Tensor, aten.where.self))
+            given: Any = node.args
+            value = next((a for a in given if isinstance(a, torch.fx.Node) and self._drops(node, a)), None)
+            _require(value is not None)
+            step = self._drops(node, value)                            # type: ignore[arg-type]
+            _require(isinstance(step, float) or step[0] is self.dropout.mask)             # type: ignore[index]
+            node = value                                               # type: ignore[assignment]
+            left -= 1
+            _require(left == 0 or len(node.users) == 1)
+        return node
+
     # -- what the probabilities are used for ------------------------------------------------------------------------
     def _find_uses(self) -> None:
         self.out: Any = None
         self.back: Any = None
-        muls = []
-        for user, through in _consumers(self.softmax):
+        left = self.dropout.result
+        for user, through in _consumers(left):
             if user.target is aten.bmm.default:
-                over, other, transposed = self._role(user, through, self.softmax)
+                over, other, transposed = self._role(user, through, left)
                 if over == "columns":
                     _require(self.out is None)
                     self.out, self.v, self.out_transposed = user, other, transposed
@@ -184,7 +301,9 @@ class _Attention:
                     _require(self.back is None)
                     self.back = user, other, transposed
             else:
-                muls.append(user)
+                _require(left is self.softmax)
+        muls = [u for u, through in _consumers(self.softmax) if u.target is not aten.bmm.default and
+                not (self.dropout.steps and self._drops(u, through))]
         _require(self.out is not None)
         self.gradient = self._gradient(muls) if muls else None
         _require((self.gradient is None) == (self.back is None))
@@ -219,16 +338,19 @@ class _Attention:
         _require(_other(first, self.softmax) is of_p and total.target is aten.sum.dim_IntList and total.args[0] is first and
                  [d % rank for d in total.args[1]] == [rank - 1] and len(total.args) > 2 and total.args[2] and
                  len(first.users) == 1 and len(total.users) == 1)
-        product = views.layout(of_p, True)
+        product = views.layout(self._undropped(of_p), True)
         _require(product.base.target is aten.bmm.default and set(of_p.users) == {first, _other(last, self.softmax)})
-        same = views.layout(of_p, True).dims[-2:]
+        same = product.dims[-2:]
         out_gradient, values = self._operands(product.base, *same)
         _require(values == self.v)                                     # (batch, columns, depth) in both
         _, given, _ = self.back
         _require(given == out_gradient)
         found: dict[str, Any] = {"out": out_gradient}
-        for user, through in _consumers(self._undo(last)):
-            _require(user.target is aten.bmm.default)
+        scores = self._undo(last)
+        for user, through in _consumers(scores):
+            if user.target is not aten.bmm.default:
+                _require(scores is self.of_bias)
+                continue
             over, other, transposed = self._role(user, through, self.of_scores)
             wanted = self.k if over == "columns" else self.q
             _require(other == wanted and over not in found)
@@ -237,33 +359,46 @@ class _Attention:
         return found
 
     def _undo(self, node: torch.fx.Node) -> torch.fx.Node:
-        """The gradient of the product, behind the gradients of what was done to it, in reverse order."""
-        for kind, value in reversed(self.scores.steps):
+        """The gradient of the product, behind the gradients of what was done to it, in reverse order.
+
+        The gradient of the sum with a bias is that of the bias, too: what computes the bias's own takes it from there.
+        """
+        self.of_bias: torch.fx.Node | None = None
+        self.bias_users: list[torch.fx.Node] = []
+        steps = list(reversed(self.scores.steps))
+        for i, (kind, value) in enumerate(steps):
             if kind in ("add", "sub"):
+                more = [s for s in steps[i:] if s[0] not in ("add", "sub", "cast")]
+                others = [u for u in node.users if not (self._undoes(u, *more[0]) if more else _only_in_products(u))]
+                if others:
+                    _require(kind == "add" and self.of_bias is None and len(self.scores.added) == 1)
+                    self.of_bias, self.bias_users = node, others
                 continue
-            _require(len(node.users) == 1)
-            node = next(iter(node.users))
-            if kind == "cast":
-                _require(views.is_cast(node))
-            elif kind in ("where", "hide"):
-                _require(node.target is aten.where.self)
-                mask: Any = _constant(self.graph, node.args[0])
-                _require(isinstance(mask, torch.Tensor))
-                kept = mask.bool() if kind == "where" else ~mask.bool()
-                _require(torch.equal(*torch.broadcast_tensors(kept, self.scores.keep)) and
-                         _constant(self.graph, node.args[2 if kind == "where" else 1]) == 0)
-            elif kind == "times":
-                _require(node.target is aten.mul.Tensor)
-                factor = next((c for a in node.args if isinstance(c := _constant(self.graph, a), torch.Tensor)), None)
-                _require(factor is not None and factor.numel() == value.numel() and
-                         bool((factor.reshape(value.shape) == value).all()))
-            else:
-                number = next((c for a in node.args if isinstance(c := _constant(self.graph, a), float)), None)
-                _require(number is not None and (node.target is aten.mul.Tensor and math.isclose(number, value, rel_tol=1e-6) or
-                                                 node.target is aten.div.Tensor and math.isclose(number, 1 / value,
-                                                                                                 rel_tol=1e-6)))
+            users = [u for u in node.users if self._undoes(u, kind, value)]
+            _require(len(users) == 1 and (len(node.users) == 1 or node is self.of_bias))
+            node = users[0]
         self.of_scores = node
         return node
+
+    def _undoes(self, node: torch.fx.Node, kind: str, value: Any) -> bool:
+        """Whether a node is the gradient of one thing that was done to the scores."""
+        if kind == "cast":
+            return views.is_cast(node)
+        if kind in ("where", "hide"):
+            if node.target is not aten.where.self or _constant(self.graph, node.args[2 if kind == "where" else 1]) != 0:
+                return False
+            mask: Any = _constant(self.graph, node.args[0])
+            if mask is None:
+                return node.args[0] is value
+            kept = mask.bool() if kind == "where" else ~mask.bool()
+            return self.scores.keep is not None and torch.equal(*torch.broadcast_tensors(kept, self.scores.keep))
+        if kind == "times":
+            factor = next((c for a in node.args if isinstance(c := _constant(self.graph, a), torch.Tensor)), None)
+            return node.target is aten.mul.Tensor and factor is not None and factor.numel() == value.numel() and \
+                bool((factor.reshape(value.shape) == value).all())
+        number = next((c for a in node.args if isinstance(c := _constant(self.graph, a), float)), None)
+        return number is not None and (node.target is aten.mul.Tensor and math.isclose(number, value, rel_tol=1e-6) or
+                                       node.target is aten.div.Tensor and math.isclose(number, 1 / value, rel_tol=1e-6))
 
     # -- the kernels ------------------------------------------------------------------------------------------------
     def replace(self) -> None:
@@ -276,13 +411,16 @@ class _Attention:
         dtype = self.out.meta["val"].dtype
         causal = self.scores.keep is not None and sizes[0] == sizes[1] and \
             bool((self.scores.keep.cpu() == torch.ones(sizes, dtype=torch.bool).tril()).all())
-        biased = self.scores.bias is not None or self.scores.keep is not None and not causal
+        biased = bool(self.scores.added) or self.scores.keep is not None and not causal
+        causal = causal and not biased
         kernel = _kernel(example.device.type, dtype, depth, value_depth, biased, sizes)
+        _require(kernel.drops or not self.dropout.rate)
+        _require(kernel.derives_bias or self.gradient is None or self.of_bias is None)
         outer = self._outer()
         with g.inserting_before(self.out):
             q, k, v = (self._four(x, dtype, outer) for x in (self.q, self.k, self.v))
             bias = self._bias(dtype, outer, sizes) if biased else None
-            kept = kernel.forward(g, q, k, v, bias, causal, self.scores.scale)
+            kept = kernel.forward(g, q, k, v, bias, causal, self.scores.scale, self.dropout.rate)
         self._substitute(self.out, kept[0], (*outer, sizes[0], value_depth), self.out_transposed)
         if self.gradient is None:
             return
@@ -294,14 +432,28 @@ class _Attention:
         products = [self.back[0], self.gradient["rows"][0], self.gradient["columns"][0]]  # type: ignore[index]
         order = {n: i for i, n in enumerate(g.nodes)}
         latest = max((self.gradient["out"].base, self.out), key=order.__getitem__)        # type: ignore[index]
-        first = min(products, key=order.__getitem__)
+        first = min([*products, *self.bias_users], key=order.__getitem__)
         _require(order[latest] < order[first])
         with g.inserting_before(first):
             of_out = self._four(self.gradient["out"], dtype, outer)             # type: ignore[index]
-            dq, dk, dv = kernel.backward(g, of_out, given, kept, bias, causal, self.scores.scale)
+            dq, dk, dv, *rest = kernel.backward(g, of_out, given, kept, bias, causal, self.scores.scale, self.dropout.rate,
+                                                self.of_bias is not None)
         self._substitute(self.back[0], dv, (*outer, sizes[1], value_depth), self.back[2])
         self._substitute(self.gradient["columns"][0], dq, (*outer, sizes[0], depth), self.gradient["columns"][1])  # type: ignore
         self._substitute(self.gradient["rows"][0], dk, (*outer, sizes[1], depth), self.gradient["rows"][1])  # type: ignore
+        if self.of_bias is not None:
+            self._substitute_bias(rest[0], first)
+
+    def _substitute_bias(self, made: torch.fx.Node, before: torch.fx.Node) -> None:
+        """Puts the kernel's gradient of the bias in the place of that of the scores. It is as large as these."""
+        g, old = self.graph.graph, self.of_bias
+        assert old is not None
+        with g.inserting_before(before):
+            if views.shape_of(made) != views.shape_of(old):
+                made = views.call(g, aten.reshape.default, (made, list(views.shape_of(old))))
+            if made.meta["val"].dtype is not old.meta["val"].dtype:
+                made = views.call(g, aten._to_copy.default, (made,), {"dtype": old.meta["val"].dtype})
+        old.replace_all_uses_with(made, delete_user_cb=self.bias_users.__contains__)
 
     def _outer(self) -> tuple[int, int]:
         """Batch and heads."""
@@ -320,18 +472,39 @@ class _Attention:
     def _bias(self, dtype: torch.dtype, outer: tuple[int, int], sizes: list) -> torch.fx.Node:
         """What is added to the scores, as [batch, heads, rows, columns]."""
         g = self.graph.graph
-        if self.scores.bias is None:
-            keep = self.scores.keep
-            assert keep is not None
-            name = f"_mask_of_{self.softmax.name}"
-            low = torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(~keep, -math.inf)
-            self.graph.register_buffer(name, low)
-            node = g.get_attr(name)
-            node.meta["val"] = self.softmax.meta["val"].fake_mode.from_tensor(low)
-        else:
-            node = views.call(g, aten._to_copy.default, (self.scores.bias,), {"dtype": dtype})
+        parts = [self._added(*part, dtype) for part in self.scores.added]
+        if self.scores.keep is not None:
+            parts.append(self._constant_mask(self.scores.keep))
+        node = parts[0]
+        for part in parts[1:]:
+            node = views.call(g, aten.add.Tensor, (node, part))
+        if node.meta["val"].dtype is not dtype:
+            node = views.call(g, aten._to_copy.default, (node,), {"dtype": dtype})
         node = views.call(g, aten.expand.default, (node, list(views.shape_of(self.softmax))))
         return views.call(g, aten.reshape.default, (node, [*outer, *sizes])) if len(self.batch) != 2 else node
+
+    def _added(self, kind: str, value: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
+        g = self.graph.graph
+        if kind == "add":
+            if value.op == "get_attr":                                 # traced in another mode
+                value.meta["val"] = self.softmax.meta["val"].fake_mode.from_tensor(getattr(self.graph, str(value.target)))
+            return value
+        if kind == "sub":
+            return views.call(g, aten.neg.default, (value,))
+        example = self.softmax.meta["val"]
+        _require(torch.float16 not in (dtype, example.dtype))          # has no number that low
+        zero, low = (views.call(g, aten.full.default, ([], number), {"dtype": example.dtype, "device": example.device})
+                     for number in (0.0, _HIDDEN))
+        return views.call(g, aten.where.self, (value, *((zero, low) if kind == "where" else (low, zero))))
+
+    def _constant_mask(self, keep: torch.Tensor) -> torch.fx.Node:
+        dtype = self.softmax.meta["val"].dtype
+        name = f"_mask_of_{self.softmax.name}"
+        low = torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(~keep, -math.inf)
+        self.graph.register_buffer(name, low)
+        node = self.graph.graph.get_attr(name)
+        node.meta["val"] = self.softmax.meta["val"].fake_mode.from_tensor(low)
+        return node
 
     def _substitute(self, product: torch.fx.Node, made: Any, shape: tuple, transposed: bool) -> None:
         """Puts the result of a kernel in the place of a product, and of the views of it."""
@@ -346,6 +519,32 @@ class _Attention:
                     new = views.call(g, aten._to_copy.default, (new,), {"dtype": user.meta["val"].dtype})
             user.replace_all_uses_with(
                 new, delete_user_cb=lambda n: not views.is_view(n) or views.layout(n).base is not product)
+
+
+def _bare(node: Any) -> Any:
+    """A value without the casts of it."""
+    while views.is_cast(node):
+        node = node.args[0]
+    return node
+
+
+def _only_in_products(node: torch.fx.Node) -> bool:
+    """Whether a node is a product, or its value is used in products alone."""
+    return node.target is aten.bmm.default or (views.is_view(node) or views.is_cast(node)) and all(
+        map(_only_in_products, node.users))
+
+
+def _depends(node: torch.fx.Node, on: torch.fx.Node) -> bool:
+    """Whether a value is computed from another one."""
+    left, seen = [node], {node}
+    while left:
+        for source in left.pop().all_input_nodes:
+            if source is on:
+                return True
+            if source not in seen and on < source:
+                seen.add(source)
+                left.append(source)
+    return node is on
 
 
 def _other(node: torch.fx.Node, than: torch.fx.Node) -> Any:
@@ -417,44 +616,54 @@ def _several(g: torch.fx.Graph, node: torch.fx.Node, count: int) -> list:
 class _Flash:
     """FlashAttention: half precision, causal or without a mask."""
 
+    drops, derives_bias = True, False
+
     @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention.default, (q, k, v, 0.0, causal, False),
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
+        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention.default, (q, k, v, rate, causal, False),
                                            {"scale": scale}), 8)
 
     @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
+                 of_bias: bool) -> list:
         out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
         return _several(g, views.call(g,
             aten._scaled_dot_product_flash_attention_backward.default,
-            (of_out, *given, out, lse, cum_q, cum_k, max_q, max_k, 0.0, causal, seed, offset), {"scale": scale}), 3)
+            (of_out, *given, out, lse, cum_q, cum_k, max_q, max_k, rate, causal, seed, offset), {"scale": scale}), 3)
 
 
 class _Efficient:
     """Memory-efficient attention: any mask, also in single precision."""
 
-    @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_efficient_attention.default,
-                                           (q, k, v, bias, True, 0.0, causal), {"scale": scale}), 4)
+    drops, derives_bias = True, True
 
     @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
+        return _several(g, views.call(g, aten._scaled_dot_product_efficient_attention.default,
+                                           (q, k, v, bias, True, rate, causal), {"scale": scale}), 4)
+
+    @staticmethod
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
+                 of_bias: bool) -> list:
         out, lse, seed, offset = kept
         return _several(g, views.call(g,
             aten._scaled_dot_product_efficient_attention_backward.default,
-            (of_out, *given, bias, out, lse, seed, offset, 0.0, [True, True, True, False], causal), {"scale": scale}), 3)
+            (of_out, *given, bias, out, lse, seed, offset, rate, [True, True, True, of_bias], causal), {"scale": scale}),
+            4 if of_bias else 3)
 
 
 class _OnHost:
     """ATen's fused attention on CPUs."""
 
+    drops, derives_bias = False, False
+
     @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float) -> list:
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
         return _several(g, views.call(g, aten._scaled_dot_product_flash_attention_for_cpu.default, (q, k, v, 0.0, causal),
                                            {"attn_mask": bias, "scale": scale}), 2)
 
     @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float) -> list:
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
+                 of_bias: bool) -> list:
         return _several(g, views.call(g, aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
                                            (of_out, *given, *kept, 0.0, causal), {"attn_mask": bias, "scale": scale}), 3)
