@@ -1,7 +1,6 @@
 """The models of others.py, as programs for TensorFlow write them: Keras models, tf.functions, and graphs of 1.x."""
 from __future__ import annotations
 
-import gc
 import math
 import threading
 import time
@@ -57,7 +56,7 @@ class Settled:
 def slots() -> list:
     """The versions of all steps."""
     from penstock._src.step.tiers import tiers
-    return [s for o in gc.get_objects() if type(o) is tiers.Tiered for s in o._slots.values()]
+    return [slot for step in list(tiers.every) for slot in list(step._slots.values())]
 
 
 def remarks() -> list[str]:

@@ -87,7 +87,7 @@ def test_a_value_from_before_the_update_is_returned():
 
 def test_a_wrong_update_is_not_taken_over(monkeypatch):
     """The trial compares variables whose updates run behind the graph, too."""
-    def wrong(self, out, copies, beside=False, usual=tiers.Compiled._run_later):
+    def wrong(self, out, copies, beside=None, usual=tiers.Compiled._run_later):
         usual(self, out, copies, beside)
         for c in copies.values():
             c.value.add_(100.0)
