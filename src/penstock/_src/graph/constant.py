@@ -49,8 +49,8 @@ def _evaluate(tensor: AnyTensor, depth: int) -> np.ndarray | None:
         if dims is not None and all(d is not None for d in dims):
             out = np.array(dims, tensor.dtype.as_numpy_dtype)
             return out.reshape(()) if tensor.static_dims == () else out
-    if not opdef.foldable or depth > _DEPTH or not op.inputs or op._control_flow_context is not None \
-            and opdef.control_flow:
+    if not opdef.foldable or depth > _DEPTH or not op.inputs or opdef.control_flow and \
+            getattr(op, "_control_flow_context", op) is not None:              # nodes of a step have no context
         return None
     dims = tensor.static_dims
     if dims is None or None in dims or np.prod(dims, dtype=float) > _LIMIT:
