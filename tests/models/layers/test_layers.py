@@ -80,3 +80,10 @@ def test_a_layer_of_ones_own():
     layer = Double(name="twice")
     y = layer(tf.constant(3.))
     assert layer.scope_name == "twice" and run(y) == (6.,) and layer.trainable_weights == tf.trainable_variables()
+
+
+def test_units_may_be_a_dimension():
+    with tf.Graph().as_default():
+        x = tf.zeros([2, 7])
+        assert tf.layers.dense(x, tf.Dimension(5)).shape.as_list() == [2, 5]
+        assert tf.layers.dense(x, x.shape[1]).shape.as_list() == [2, 7]

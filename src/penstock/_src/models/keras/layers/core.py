@@ -40,7 +40,7 @@ class Dense(Layer):
                  bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None,
                  activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, **kwargs: Any):
         super().__init__(activity_regularizer=regularizers.get(activity_regularizer), **kwargs)
-        if not isinstance(units, (int, np.integer)) and not (isinstance(units, (float, str)) and float(units).is_integer()):
+        if not hasattr(units, "__index__") and not (isinstance(units, (float, str)) and float(units).is_integer()):
             raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: units={units}")
         self.units = int(units)
         if self.units < 0:
