@@ -29,7 +29,7 @@ help:
 	@echo "make public       write the public modules from what @export declares"
 	@echo "make lint         ruff, mypy, and whether the public modules are current"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
-	@echo "make models       GPT-2 and BERT as published, against real TensorFlow: MIRROR=folder of git directories OWNER+NAME/repo"
+	@echo "make models       GPT-2, BERT and DeepRec's recommenders as published: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
 	@echo "make ecosystem    the tests of Keras 3 and other libraries, here and on TensorFlow (ARGS='--only Sonnet --sample 5')"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
@@ -79,7 +79,8 @@ oracle: $(READY) $(ORACLE_READY)
 
 models: $(READY) $(ORACLE_READY)
 	@test -n "$(MIRROR)" || { echo "set MIRROR to a folder with openai+gpt-2/repo and google-research+bert/repo, git directories"; exit 2; }
-	@PENSTOCK_MIRROR=$(MIRROR) PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/compat/programs/test_published_models.py $(ARGS)
+	@PENSTOCK_MIRROR=$(MIRROR) PENSTOCK_ORACLE=$(ORACLE)/bin/python $(RUN) -m pytest -q -m oracle tests/compat/programs/test_published_models.py \
+		tests/compat/programs/test_recommender_zoo.py $(ARGS)
 
 conformance: $(READY)
 	@test -n "$(CONFORMANCE)" -a -n "$(TF_GIT)" || { echo "set CONFORMANCE to the harness folder and TF_GIT to TensorFlow's git directory"; exit 2; }

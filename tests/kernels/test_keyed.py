@@ -99,7 +99,7 @@ def test_fused_rules_compute_what_the_training_ops_do(rule, option, numbers, see
 NUMBERS = {"alpha": 0.1, "lr": 0.1, "l1": 0.01, "l2": 0.02, "momentum": 0.9, "beta1_power": 0.9, "beta2_power": 0.999,
            "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-3, "rho": 0.9, "global_step": 3.0, "lr_power": -0.4, "l2_shrinkage": 0.1,
            "sign_decay": 0.5, "beta": 0.9, "logbase": 1.0, "beta_1": 0.9, "beta_2": 0.99, "now": 0.8, "then": 0.9,
-           "product": 0.7, "next_product": 0.6}
+           "product": 0.7, "next_product": 0.6, "periods": 2.0, "decay_rate": 0.5, "baseline": 0.08}
 
 
 @NEEDED

@@ -12,7 +12,7 @@ if not updates.available():
 NUMBERS = {"lr": 0.05, "momentum": 0.8, "rho": 0.9, "epsilon": 1e-3, "beta1": 0.9, "beta2": 0.98, "beta_1": 0.9, "beta_2": 0.97,
            "beta1_power": 0.9 ** 3, "beta2_power": 0.98 ** 3, "l1": 0.02, "l2": 0.1, "l2_shrinkage": 0.05, "lr_power": -0.5,
            "now": 0.85, "then": 0.87, "product": 0.6, "next_product": 0.5, "alpha": 0.07, "sign_decay": 0.6, "beta": 0.9,
-           "logbase": 1.1, "global_step": 3}
+           "logbase": 1.1, "global_step": 3, "periods": 1.0, "decay_rate": 0.5, "baseline": 0.2}
 OPS = sorted((o for o in rules.updates.compiled if o.name.lstrip("_").startswith("Resource") and not o.name.endswith("ToAll")),
              key=lambda o: o.name)
 SHAPES = [(7,), (5, 1), (40, 9), (6, 3, 2), (3, 300)]

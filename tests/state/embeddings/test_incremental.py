@@ -88,3 +88,31 @@ def test_nothing_acknowledged_is_lost_when_a_process_is_killed():
                           capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing acknowledged was lost" in done.stdout
+
+
+def test_a_monitored_session_saves_increments(tmp_path, monkeypatch):
+    """By a clock that moves a minute each time it is read: an increment after each step but the first."""
+    clock = iter(range(0, 10**9, 60))
+    monkeypatch.setattr("penstock._src.training.train.hooks.timer.time.monotonic", lambda: next(clock))
+
+    def session(steps):
+        with v1.Graph().as_default():
+            table, keys, train = _model()
+            rows = v1.nn.embedding_lookup(table, keys)
+            with v1.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), save_checkpoint_steps=1000,
+                                                   save_incremental_checkpoint_secs=60) as sess:
+                found = sess.run(rows, {keys: range(6)})
+                for i in range(steps):
+                    sess.run(train, {keys: [i]})
+                if steps:
+                    raise _Killed
+        return found
+    with pytest.raises(_Killed):
+        session(4)
+    assert len(list(tmp_path.glob("*.increment-*.index"))) >= 3
+    found = session(0)
+    np.testing.assert_array_equal(found[:, 0] != 0, [True, True, True, True, False, False])
+
+
+class _Killed(BaseException):
+    """Ends a session as a kill would: nothing is saved at the end."""

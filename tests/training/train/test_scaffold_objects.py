@@ -15,3 +15,14 @@ def test_a_scaffold_saves_an_object_based_checkpoint(tmp_path):
     fresh = tf2.Variable(0.0)
     tf2.train.Checkpoint(v=fresh).restore(tf.train.latest_checkpoint(str(tmp_path))).expect_partial()
     assert fresh.numpy() == 7.0
+
+
+def test_tables_that_a_local_init_op_leaves_out_are_initialized(tmp_path):
+    """TensorFlow fails in the first step then ("Table not initialized"); published programs of its forks leave them out."""
+    (tmp_path / "words").write_text("a\nb\n")
+    with tf.Graph().as_default():
+        table = tf.contrib.lookup.index_table_from_file(str(tmp_path / "words"))
+        found = table.lookup(tf.constant(["b", "x"]))
+        scaffold = tf.train.Scaffold(local_init_op=tf.local_variables_initializer())
+        with tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold)) as sess:
+            assert sess.run(found).tolist() == [1, -1]

@@ -48,6 +48,8 @@ typedef struct { const Rule *rules; AddRow add_row; } Processor;
     EACH(PROXIMAL_ADAGRAD, 1, 0, a += q; const float rate = n0 / sqrtf(a);                                                \
          v = SHRUNK(v - rate * g, rate * n1) / (1.f + rate * n2))                                                         \
     EACH(ADAGRAD_DA, 2, 0, a += g; b += q; v = -n0 * SHRUNK(a, n1) / (sqrtf(b) + n2))                                     \
+    EACH(ADAGRAD_DECAY, 2, 0, const float less = a * n2; const int due = b < n1;                                          \
+         a = due ? (less < n3 ? n3 : less) : a; b += due ? 1.f : 0.f; a += q; v -= n0 * (g / sqrtf(a)))                   \
     EACH(ADADELTA, 2, 0, a = a * n1 + q * (1.f - n1); const float ratio = sqrtf((b + n2) / (a + n2));                     \
          v -= n0 * ratio * g; b = b * n1 + ratio * ratio * q * (1.f - n1))                                                \
     EACH(RMSPROP, 2, 0, a = a * n1 + q * (1.f - n1); b = b * n2 + n0 * g / sqrtf(a + n3); v -= b)                         \

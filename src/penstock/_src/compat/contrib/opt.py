@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.graph.node import Tensor
+from penstock._src.state.embeddings.variable import KeyedRows
 from penstock.compat import v1 as tf
 
 _Optimizer = tf.train.Optimizer
@@ -72,7 +73,8 @@ class DecoupledWeightDecayExtension:
         return super().apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
     def _decayed(self, var: Any) -> list:
-        if self._decay_var_list is not None and id(var) not in self._decay_var_list:
+        owner = var.variable if isinstance(var, KeyedRows) else var
+        if self._decay_var_list is not None and id(owner) not in self._decay_var_list:
             return []
         decay = self._weight_decay() if callable(self._weight_decay) else self._weight_decay
         return [tf.assign_sub(var, tf.cast(decay, var.dtype.base_dtype) * var)]
@@ -112,7 +114,7 @@ def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
 _export(DecoupledWeightDecayExtension)
 
 
-@_export
+@export(v1=["contrib.opt.AdamWOptimizer", "train.AdamWOptimizer"])
 class AdamWOptimizer(DecoupledWeightDecayExtension, tf.train.AdamOptimizer):
     """Adam with decoupled weight decay."""
 

@@ -33,7 +33,7 @@ saved_model: saved_model saved_model.simple_save saved_model.load saved_model.sa
 estimator: estimator
 feature_column: feature_column
 feature_column @compat.programs.inside.columns @models.feature_column.serialization: feature_column.feature_column
-    feature_column.feature_column_v2 feature_column.feature_column_lib feature_column.serialization
+    feature_column.feature_column_v2 feature_column.feature_column_lib feature_column.serialization feature_column.utils
 data: data data.dataset_ops data.ops data.ops.dataset_ops data.ops.readers
 data @data.datasets.iterators: data.ops.iterator_ops
 . @library.vectorized: ops.parallel_for ops.parallel_for.control_flow_ops
@@ -82,7 +82,8 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.programs.inside.freezing: tools.freeze_graph tools.saved_model_utils
 . manip sparse @compat.programs.inside.ops: ops.array_ops
 . math: ops.math_ops ops.special_math_ops
-nn .: ops.nn_ops ops.nn_impl ops.embedding_ops
+nn .: ops.nn_ops ops.nn_impl
+nn . @compat.programs.inside.columns: ops.embedding_ops
 nn: ops.nn ops.ctc_ops
 . initializers @compat.programs.inside.ops: ops.init_ops
 initializers @compat.programs.inside.ops: ops.init_ops_v2

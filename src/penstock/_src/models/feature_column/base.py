@@ -90,6 +90,10 @@ class CategoricalColumn(FeatureColumn):
         """The ids of a batch."""
         return IdWeightPair(batch.get(self), None)
 
+    def _get_sparse_tensors(self, inputs: Batch, weight_collections: Any = None, trainable: Any = None) -> IdWeightPair:
+        """The same by the name that programs for 1.x call."""
+        return self.sparse(inputs)
+
 
 class Batch:
     """The features of a batch, and what columns have made of them. `tables`, if given, keeps lookup tables for others."""

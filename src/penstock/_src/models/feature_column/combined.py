@@ -140,8 +140,8 @@ def _checked(dimension: Any, initializer: Any, ckpt: Any, tensor: Any) -> Any:
 @export("feature_column.embedding_column")
 def embedding_column(categorical_column: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
                      ckpt_to_load_from: Any = None, tensor_name_in_ckpt: Any = None, max_norm: float | None = None,
-                     trainable: bool = True) -> EmbeddingColumn:
-    """Categories as learned vectors.
+                     trainable: bool = True, do_fusion: Any = None) -> EmbeddingColumn:
+    """Categories as learned vectors. `do_fusion` is an argument of DeepRec's: the compiler fuses without being asked.
 
     Args:
         categorical_column: Column of ids.

@@ -100,7 +100,8 @@ def _scope_of(column: Any) -> Any:
 
 @export(v1=["feature_column.linear_model"])
 def linear_model(features: dict[str, Any], feature_columns: Any, units: int = 1, sparse_combiner: str = "sum",
-                 weight_collections: Any = None, trainable: bool = True, cols_to_vars: Any = None) -> Any:
+                 weight_collections: Any = None, trainable: bool = True, cols_to_vars: Any = None,
+                 do_fusion: Any = None) -> Any:
     """A weighted sum of all columns, dense or categorical, and a bias: [rows, units].
 
     >>> tf.feature_column.linear_model({"price": p, "word": w}, [price, words])

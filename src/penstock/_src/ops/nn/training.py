@@ -34,8 +34,9 @@ _TINY = 1 << 16              # elements of one that no compiler needs to see
 
 
 def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
-            rows: Callable | None = None, compiled: Callable | None = None) -> Callable:
-    """Declares the ops of a rule: `states` and `inputs` are their argument names in order.
+            rows: Callable | None = None, compiled: Callable | None = None, hidden: bool = False) -> Callable:
+    """Declares the ops of a rule: `states` and `inputs` are their argument names in order. TensorFlow has no ops for rules that
+    are `hidden`: the names of theirs begin with an underscore.
 
     `compiled`: (numbers, attributes) -> the rule of kernels/updates.py that does the same, and its numbers; or None.
 
@@ -49,20 +50,21 @@ def _family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool =
                 names = ["grad" if n == "delta" else n for n in names]
                 names.insert(names.index("grad") + 1, "indices")
             for is_ref in (True, False) if ref else (False,):
-                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows, compiled)
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows, compiled, hidden)
         return rule
     return declare
 
 
 def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
-             is_sparse: bool, rows: Callable | None, compiled: Callable | None) -> None:
+             is_sparse: bool, rows: Callable | None, compiled: Callable | None, hidden: bool) -> None:
     kinds = {"indices": "Tindices", "global_step": "int64"}
     args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
     args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
     types = "T: type in {numeric quantized}" + (", Tindices: type in {index}" if is_sparse else "")
     all_rows = "squares" in keyword_names(rule)
-    made = (internal if all_rows else op)(
-        f"{'_' if all_rows else ''}{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
+    hidden = hidden or all_rows
+    made = (internal if hidden else op)(
+        f"{'_' if hidden else ''}{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
         f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
         f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
         stateful=not is_ref, foldable=False, host="indices" if is_sparse and not all_rows else "").no_gradient()
@@ -756,6 +758,27 @@ def _power_sign_update(var, m, lr, logbase, sign_decay, beta, grad):
     _towards(m, grad, beta)
     agreement = grad.sign() * m.sign()
     _less(var, agreement.mul_(logbase * sign_decay).exp_().mul_(grad), lr)
+
+
+# -- the rules of DeepRec ---------------------------------------------------------------------------------------------
+@_family("LazyAdam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", sparse=True, hidden=True,
+         compiled=_adam_numbers)
+def _lazy_adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
+    """Adam; of sparse gradients, on their rows only."""
+    _towards(m, grad, beta1)
+    _squares(v, grad, beta2)
+    _less_ratio(var, m, v.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
+
+
+@_family("AdagradDecay", "var accum accum_decay_power", "lr periods decay_rate baseline grad", sparse=True, hidden=True,
+         compiled=lambda *numbers: ("ADAGRAD_DECAY", numbers))
+def _adagrad_decay_update(var, accum, accum_decay_power, lr, periods, decay_rate, baseline, grad):
+    """Adagrad whose sums decay once in a period; `accum_decay_power` counts how often they have."""
+    due = accum_decay_power < periods
+    accum.copy_(torch.where(due, (accum * decay_rate).clamp_(min=baseline), accum))
+    accum_decay_power.add_(due)
+    accum.addcmul_(grad, grad)
+    _less(var, accum.rsqrt().mul_(grad), lr)
 
 
 # -- the rules of Keras 3 ---------------------------------------------------------------------------------------------

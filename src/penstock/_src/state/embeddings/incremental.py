@@ -41,9 +41,10 @@ class IncrementalSaver:
     >>> saver.restore(sess, tf.train.latest_checkpoint("/data"))
     """
 
-    def __init__(self, var_list: Any = None, max_to_keep: int | None = 5, name: str | None = None):
+    def __init__(self, var_list: Any = None, max_to_keep: int | None = 5, name: str | None = None, saver: Saver | None = None):
+        var_list = saver._var_list if saver is not None else var_list
         var_list = all_saveable_objects() if var_list is None else var_list
-        self._saver = Saver(var_list, max_to_keep=max_to_keep, name=name)
+        self._saver = saver or Saver(var_list, max_to_keep=max_to_keep, name=name)
         saveables = validate_and_slice_inputs(var_list)
         tables = [v for s in saveables if isinstance(s, KeyedSaveable) for v in s.variables]
         with name_scope(name or "save_incremental"):
@@ -54,9 +55,20 @@ class IncrementalSaver:
             self._done = group(*[_saved(v) for v in tables])
         self._full, self._count = "", 0
 
+    def __getattr__(self, name: str) -> Any:
+        """Anything else is asked of the saver of full checkpoints, so that this one may stand in its place."""
+        if name.startswith("__") or name == "_saver":
+            raise AttributeError(name)
+        return getattr(self._saver, name)
+
+    @property
+    def has_full(self) -> bool:
+        """Whether there is a full checkpoint, which an increment could belong to."""
+        return bool(self._full)
+
     def save(self, sess: Any, save_path: str, global_step: Any = None, **kwargs: Any) -> str:
         """A full checkpoint, which the next increments belong to; returns its path."""
-        self._full, self._count = self._saver.save(sess, save_path, global_step, **kwargs), 0
+        self._full, self._count = self._saver.save(sess, save_path, global_step=global_step, **kwargs), 0
         sess.run(self._done)
         self._remove_orphans()
         return self._full

@@ -7,6 +7,7 @@ from penstock._src.training.train import (  # noqa: F401
     adagrad,
     adagrad_da,
     adam,
+    adam_async,
     coordinator,
     event_iterator,
     ftrl,

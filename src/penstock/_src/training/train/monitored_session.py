@@ -24,6 +24,7 @@ from penstock._src.graph.collections import GraphKeys
 from penstock._src.training.train.coordinator import Coordinator
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunContext, SessionRunValues
 from penstock._src.training.train.hooks.checkpoint import CheckpointSaverHook
+from penstock._src.training.train.hooks.incremental import IncrementalCheckpointHook
 from penstock._src.training.train.hooks.reporting import StepCounterHook, SummarySaverHook
 from penstock._src.training.train.queue_runner import start_queue_runners
 from penstock._src.training.train.scaffold import ChiefSessionCreator, Scaffold, SessionCreator, WorkerSessionCreator
@@ -361,8 +362,10 @@ def MonitoredTrainingSession(  # noqa: N802
         chief_only_hooks: Any = None, save_checkpoint_secs: Any = USE_DEFAULT, save_summaries_steps: Any = USE_DEFAULT,
         save_summaries_secs: Any = USE_DEFAULT, config: Any = None, stop_grace_period_secs: float = 120,
         log_step_count_steps: int | None = 100, max_wait_secs: float = 7200, save_checkpoint_steps: Any = USE_DEFAULT,
-        summary_dir: str | None = None, save_graph_def: bool = True) -> MonitoredSession:
-    """A MonitoredSession for training: the chief restores or initializes, and saves; other workers wait for it.
+        summary_dir: str | None = None, save_graph_def: bool = True,
+        save_incremental_checkpoint_secs: float | None = None) -> MonitoredSession:
+    """A MonitoredSession for training: the chief restores or initializes, and saves; other workers wait for it. With
+    `save_incremental_checkpoint_secs`, it saves the rows of embedding variables that changed that often, between checkpoints.
 
     Args:
         master: Address of the server; empty for this process.
@@ -405,8 +408,10 @@ def MonitoredTrainingSession(  # noqa: N802
         steps, secs = checkpoints
         every.append(CheckpointSaverHook(checkpoint_dir, save_secs=secs, save_steps=steps, scaffold=scaffold,
                                          save_graph_def=save_graph_def))
+    last = [IncrementalCheckpointHook(scaffold, save_incremental_checkpoint_secs)] \
+        if checkpoint_dir and save_incremental_checkpoint_secs else []
     creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
-    return MonitoredSession(creator, [*every, *(hooks or ())], stop_grace_period_secs)
+    return MonitoredSession(creator, [*every, *(hooks or ()), *last], stop_grace_period_secs)
 
 
 def _steps_and_secs(steps: Any, secs: Any, default: tuple) -> tuple:

@@ -471,7 +471,9 @@ class RuleOptimizer(Optimizer):
             if done is not NotImplemented:
                 return done
         resource = is_resource(var)
-        opdef = get(f"{'Resource' if resource else ''}{'' if indices is None else 'Sparse'}Apply{self.rule}")
+        hidden = "_" if self.rule[0] == "_" else ""
+        kind = f"{'Resource' if resource else ''}{'' if indices is None else 'Sparse'}"
+        opdef = get(f"{hidden}{kind}Apply{self.rule[len(hidden):]}")
         states = [s.handle if resource else s._ref() for s in self._states(var)]
         dtype, given = var.dtype.base_dtype, self._arguments()
         args = [grad if n in ("grad", "delta") else indices if n == "indices" else given[n] if n == "global_step"

@@ -9,6 +9,8 @@ from penstock._src.base import tf_logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
+from penstock._src.graph.node import Operation
+from penstock._src.graph.prune import needed
 from penstock._src.ops.array.concat import concat
 from penstock._src.ops.core import group
 from penstock._src.state.checkpoint.saver import Saver
@@ -151,6 +153,11 @@ class Scaffold:
             graph.add_to_collection(collection_key, made)
         return made
 
+    def use_saver(self, around: Callable[[Any], Any]) -> Any:
+        """Replaces the saver, before the scaffold is finalized, by one that is made around it."""
+        self._given["saver"] = around(_built(self._given["saver"]))
+        return self._given["saver"]
+
     @staticmethod
     def default_local_init_op() -> Any:
         """Initializes local variables, tables and local resources."""
@@ -195,10 +202,11 @@ class ChiefSessionCreator(SessionCreator):
         """A session of the chief."""
         scaffold = self._scaffold.finalize()
         self._session_manager = self._session_manager or _manager(scaffold)
-        return self._session_manager.prepare_session(
+        made = self._session_manager.prepare_session(
             self._master, saver=scaffold.saver, checkpoint_dir=self._checkpoint_dir,
             checkpoint_filename_with_path=self._checkpoint_filename_with_path, config=self._config,
             init_op=scaffold.init_op, init_feed_dict=scaffold.init_feed_dict, init_fn=scaffold.init_fn)
+        return _with_tables(made, scaffold)
 
 
 @export(v1=["train.WorkerSessionCreator"])
@@ -214,7 +222,21 @@ class WorkerSessionCreator(SessionCreator):
         """A session of a worker."""
         scaffold = self._scaffold.finalize()
         self._session_manager = self._session_manager or _manager(scaffold)
-        return self._session_manager.wait_for_session(self._master, config=self._config, max_wait_secs=self._max_wait_secs)
+        made = self._session_manager.wait_for_session(self._master, config=self._config, max_wait_secs=self._max_wait_secs)
+        return _with_tables(made, scaffold)
+
+
+def _with_tables(session: Any, scaffold: Scaffold) -> Any:
+    """Initializes the lookup tables that a program's own `local_init_op` leaves out. TensorFlow fails in the first step then;
+    programs that were written for its forks rely on it."""
+    graph, given = context.current_graph(), scaffold.local_init_op
+    tables = [op for op in graph.get_collection(GraphKeys.TABLE_INITIALIZERS) if op.type.startswith("InitializeTable")]
+    if tables and isinstance(given, Operation):
+        run = set(needed([], [given], set()))
+        missing = [op for op in tables if op not in run]
+        if missing:
+            session.run(missing)
+    return session
 
 
 def _manager(scaffold: Scaffold) -> SessionManager:

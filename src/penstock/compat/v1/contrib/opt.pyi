@@ -4,8 +4,7 @@ from penstock.compat.v1.train import MomentumOptimizer as _MomentumOptimizer
 from penstock.compat.v1.train import Optimizer as _Optimizer
 from typing import Any
 
-class AdamWOptimizer(DecoupledWeightDecayExtension, _AdamOptimizer):
-    def __init__(self, weight_decay: Any, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-08, use_locking: bool = False, name: str = "AdamW") -> None: ...
+from penstock.compat.v1.train import AdamWOptimizer as AdamWOptimizer
 class AddSignOptimizer(_Optimizer):
     def __init__(self, learning_rate: Any = 0.1, alpha: float = 1.0, beta: float = 0.9, sign_decay_fn: Any = None, use_locking: bool = False, name: str = "AddSignOptimizer") -> None: ...
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any: ...

@@ -5,8 +5,11 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "train.", {
     "AdadeltaOptimizer": "training.train.adadelta",
     "AdagradDAOptimizer": "training.train.adagrad_da",
+    "AdagradDecayOptimizer": "training.train.adam_async",
     "AdagradOptimizer": "training.train.adagrad",
+    "AdamAsyncOptimizer": "training.train.adam_async",
     "AdamOptimizer": "training.train.adam",
+    "AdamWOptimizer": "compat.contrib.opt",
     "BytesList": "graph.message_names",
     "Checkpoint": "state.checkpoint.checkpoint",
     "CheckpointManager": "state.checkpoint.checkpoint",

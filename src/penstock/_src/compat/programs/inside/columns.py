@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.models.feature_column.base import CategoricalColumn, DenseColumn, FeatureColumn
+from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn, FeatureColumn
 from penstock._src.models.feature_column.categorical import (
     CrossedColumn,
     HashedCategoricalColumn,
@@ -15,9 +15,10 @@ from penstock._src.models.feature_column.categorical import (
     VocabularyListCategoricalColumn,
     WeightedCategoricalColumn,
 )
-from penstock._src.models.feature_column.combined import EmbeddingColumn, IndicatorColumn, SharedEmbeddingColumn
+from penstock._src.models.feature_column.combined import EmbeddingColumn, IndicatorColumn, SharedEmbeddingColumn, lengths
 from penstock._src.models.feature_column.dense import BucketizedColumn, NumericColumn
 from penstock._src.models.feature_column.sequence import SequenceCategoricalColumn, SequenceNumericColumn  # noqa: F401
+from penstock._src.ops.nn.embedding import safe_embedding_lookup_sparse
 
 
 def is_feature_column_v2(feature_columns: Any) -> bool:
@@ -25,6 +26,13 @@ def is_feature_column_v2(feature_columns: Any) -> bool:
     return True
 
 
+def sequence_length_from_sparse_tensor(sp_tensor: Any, num_elements: int = 1) -> Any:
+    """The number of steps in each row of a batch of sequences."""
+    found = lengths(sp_tensor)
+    return found if sp_tensor.shape.rank != 2 or num_elements == 1 else -(-found // num_elements)
+
+
+_LazyBuilder = FeatureTransformationCache = Batch
 _FeatureColumn, _DenseColumn, _CategoricalColumn = FeatureColumn, DenseColumn, CategoricalColumn
 _NumericColumn, _BucketizedColumn, _IndicatorColumn = NumericColumn, BucketizedColumn, IndicatorColumn
 _EmbeddingColumn, _SharedEmbeddingColumn, _CrossedColumn = EmbeddingColumn, SharedEmbeddingColumn, CrossedColumn
@@ -32,3 +40,8 @@ _IdentityCategoricalColumn, _HashedCategoricalColumn = IdentityCategoricalColumn
 _VocabularyListCategoricalColumn = VocabularyListCategoricalColumn
 _VocabularyFileCategoricalColumn = VocabularyFileCategoricalColumn
 _WeightedCategoricalColumn, _SequenceCategoricalColumn = WeightedCategoricalColumn, SequenceCategoricalColumn
+
+
+def fused_safe_embedding_lookup_sparse(*args: Any, **kwargs: Any) -> Any:
+    """`safe_embedding_lookup_sparse` by DeepRec's name: the compiler fuses without being asked."""
+    return safe_embedding_lookup_sparse(*args, **kwargs)
