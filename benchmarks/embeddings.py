@@ -2,6 +2,7 @@
 
     python benchmarks/embeddings.py                       # the comparison
     python benchmarks/embeddings.py --bounded 1e9         # that many lookups and updates, with memory bounded by the capacity
+    python benchmarks/embeddings.py --bounded 1e9 --state run.npz --minutes 4       # four minutes of it; again to continue
 
 All of them train the same model on the same keys: rows of a batch are looked up, and updated by Adagrad or gradient descent.
 Times are CPU times of one thread, and the parts run in turns, so that other programs on the machine do not count. A lookup
@@ -101,24 +102,42 @@ def compare(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dic
     return {name: done[name] / spent[name] for name in parts}
 
 
-def bounded(total: float, capacity: int, dim: int, batch: int) -> None:
-    """Looks up and updates keys of an unbounded stream; prints the memory of the process as it goes."""
+def bounded(total: float, capacity: int, dim: int, batch: int, state: str, minutes: float) -> None:
+    """Looks up and updates keys of an unbounded stream; prints the memory of the process as it goes. After some minutes it
+    writes the rows and its counts to a file, and the next call continues."""
     table = KeyedTable("bounded", KeyedConfig(dim=dim, capacity=capacity), False, dtypes.float32)
     table.initialize(None)
     slot = table.add_slot("sums", 0.1)
-    rng, done, next_report = np.random.default_rng(0), 0, 0.0
-    grad, began = torch.full((batch, dim), 0.01), time.thread_time()
-    while done < total:
+    kept = _resume(table, state) if state and os.path.exists(state) else {"done": 0, "seconds": 0.0, "memory": 0.0}
+    done, before, most = int(kept["done"]), float(kept["seconds"]), float(kept["memory"])
+    rng = np.random.default_rng(done)
+    grad, began, next_report = torch.full((batch, dim), 0.01), time.thread_time(), float(done)
+    while done < total and time.thread_time() - began < 60 * minutes:
         keys = torch.from_numpy(_skewed(rng, batch, 50 * capacity) + done // (20 * capacity) * capacity)     # the keys move on
         table.lookup(keys)
         table.apply(("ADAGRAD", (0.1,)), keys, grad, [slot])
         done += batch
         if done >= next_report:
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            seconds = time.thread_time() - began
-            print(f"{done:>13,} lookups and updates, {table.size():>9,} rows, {memory:7.0f} MB, "
+            most = max(most, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            seconds = before + time.thread_time() - began
+            print(f"{done:>13,} lookups and updates, {table.size():>9,} rows, {most:7.0f} MB, "
                   f"{done / seconds / 1e6:5.2f} M/s", flush=True)
-            next_report += total / 10
+            next_report += total / 20
+    if state:
+        rows = table.export()
+        np.savez(state, done=done, seconds=before + time.thread_time() - began, memory=most, keys=rows.keys.numpy(),
+                 values=rows.columns[""].numpy(), sums=rows.columns["sums"].numpy(), versions=rows.versions.numpy(),
+                 frequencies=rows.frequencies.numpy())
+
+
+def _resume(table: KeyedTable, state: str) -> dict[str, float]:
+    """The rows and counts of an earlier call. Which rows were used last is not kept: eviction continues by the new order."""
+    with np.load(state) as kept:
+        keys = torch.from_numpy(kept["keys"])
+        table.write(keys, torch.from_numpy(kept["values"]), None, True, torch.from_numpy(kept["versions"]),
+                    torch.from_numpy(kept["frequencies"]))
+        table.write(keys, torch.from_numpy(kept["sums"]), "sums", creates=False)
+        return {name: float(kept[name]) for name in ("done", "seconds", "memory")}
 
 
 def main() -> None:
@@ -130,9 +149,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--bounded", type=float, default=0, help="lookups and updates of the bounded run, in place of the rest")
     parser.add_argument("--capacity", type=int, default=1_000_000)
+    parser.add_argument("--state", default="", help="a file (.npz) that the bounded run continues from and writes")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="of processor time, after which it stops")
     given = parser.parse_args()
     if given.bounded:
-        bounded(given.bounded, given.capacity, given.dim, given.batch)
+        bounded(given.bounded, given.capacity, given.dim, given.batch, given.state, given.minutes)
         return
     print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}: "
           "millions of lookups and updates per second of CPU time")

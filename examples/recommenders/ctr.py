@@ -100,8 +100,8 @@ def din(features: dict[str, Any]) -> Any:
     return tf.squeeze(mlp(tf.concat([user, item, interest, item * interest], 1), (32, 16, 1), "top"), 1)
 
 
-MODELS: dict[str, tuple[Callable, Callable]] = {"wdl": (wdl, criteo), "deepfm": (deepfm, criteo), "dlrm": (dlrm, criteo),
-                                               "din": (din, taobao)}
+MODELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "wdl": (wdl, criteo), "deepfm": (deepfm, criteo), "dlrm": (dlrm, criteo), "din": (din, taobao)}
 
 
 # -- training -----------------------------------------------------------------------------------------------------------
