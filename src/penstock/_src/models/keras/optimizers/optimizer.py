@@ -30,6 +30,7 @@ from penstock._src.models.distribute.cross_device_ops import mirrored
 from penstock._src.models.keras import backend, initializers
 from penstock._src.models.keras.optimizers import schedules
 from penstock._src.models.keras.optimizers.averages import MovingAverages
+from penstock._src.models.keras.optimizers.custom import CustomSteps
 from penstock._src.models.keras.utils.generic_utils import to_snake_case
 from penstock._src.ops.array.array import shape
 from penstock._src.ops.core import group, identity
@@ -77,7 +78,7 @@ class _Hyper:
     def __getattr__(self, name: str) -> Any:
         name = "learning_rate" if name == "lr" else name
         if name not in ("_hyper", "_hypers_created") and name in self.__dict__.get("_hyper", ()):
-            return self._get_hyper(name)
+            return self._hyper_attribute(name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -98,7 +99,7 @@ class _Hyper:
 @export(v1=["keras.optimizers.Optimizer"], v2=["keras.optimizers.Optimizer", "optimizers.Optimizer",
                                               "keras.optimizers.legacy.Optimizer",
                                               "keras.optimizers.experimental.Optimizer"])
-class Optimizer(_Hyper, MovingAverages, Trackable):
+class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     """Base of the optimizers. A subclass has `_create_slots`, `_resource_apply_dense`, `_resource_apply_sparse`, `get_config`.
 
     >>> opt = tf.keras.optimizers.SGD(0.1)
@@ -108,7 +109,10 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
     _modern = False
     _HAS_AGGREGATE_GRAD = True
 
-    def __init__(self, name: str | None, **kwargs: Any):
+    def __init__(self, name: Any = None, **kwargs: Any):
+        if name is not None and not isinstance(name, str):       # Keras 3 has the learning rate first
+            kwargs["learning_rate"], name = name, kwargs.pop("name", None)
+        rate = kwargs.pop("learning_rate", None)
         allowed = {*_OPTIONS, *self._averaging_options, "lr", "decay", "weight_decay", "jit_compile", "is_legacy_optimizer"}
         for key, value in kwargs.items():
             if key not in allowed:
@@ -132,7 +136,9 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         if hasattr(self, "clipnorm") and hasattr(self, "global_clipnorm"):
             raise ValueError(f"Cannot accept both `clipnorm` and `global_clipnorm`, passed `clipnorm` {self.clipnorm}, "
                              f"`global_clipnorm` {self.global_clipnorm}")
-        self._hypers_created = False
+        self._hypers_created = self._is_built = False
+        if rate is not None:
+            self._set_hyper("learning_rate", rate)
 
     def _init_set_name(self, name: str | None, zero_based: bool = True) -> None:
         if not name:
@@ -211,7 +217,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             return replica.merge_call(self._distributed_apply, args=(pairs,), kwargs={"name": name, "aggregate": aggregate})
         var_list = [v for _, v in pairs]
         with name_scope(self._name):
-            self.build(var_list)
+            self._build_outside(var_list)
             pairs = self._clipped_at_last(pairs)
             state = self._prepare(var_list)
             with name_scope(name or self._name):
@@ -232,7 +238,7 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             pairs = [(g, v) for g, (_, v) in zip(summed, pairs, strict=True)]
         var_list = [v for _, v in pairs]
         with name_scope(self._name):
-            self.build(var_list)
+            self._build_outside(var_list)
             state = self._prepare([copy for v in var_list for copy in strategy.experimental_local_results(v)])
             pairs = self._clipped_across(strategy, pairs)
 
@@ -257,6 +263,14 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             self._trained = list(trainable_variables)
         self.apply_gradients(list(zip(grads, self._trained, strict=True)))
 
+    def _build_outside(self, var_list: list) -> None:
+        """Builds outside of the function that is traced: a subclass may make variables in `build`."""
+        if type(self).build is Optimizer.build:
+            self.build(var_list)
+            return
+        with init_scope():
+            self.build(var_list)
+
     def build(self, var_list: Any) -> None:
         """Makes the step counter, the hyperparameters and the slots of the variables, as far as they are missing."""
         with init_scope():
@@ -265,8 +279,13 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             self._create_slots(var_list)
             self._create_averages(var_list)
             self._trained = list(var_list)
+            if self._has_step():
+                self._build_index_dict(var_list)
+            self._is_built = True
 
-    built = property(lambda self: self._iterations is not None and self._hypers_created, doc="Whether it has its variables.")
+    _var_key = staticmethod(_var_key)
+    _trainable_variables = property(lambda self: self._trained, doc="The variables that it changes.")
+    built = property(lambda self: self._is_built, doc="Whether it has its variables.")
 
     def _updates(self, pairs: list, state: dict) -> list:
         done = []
@@ -283,6 +302,8 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
             return self._update_rows(grad, var, state)
         before = self._decay_weights(var, state)
         with control_dependencies([] if before is None else [before]):
+            if self._has_step():
+                return self._step(grad, var, state)
             if isinstance(grad, IndexedSlices):
                 if var.constraint is not None:
                     raise RuntimeError("Cannot use a constraint function on a sparse variable.")
@@ -366,11 +387,8 @@ class Optimizer(_Hyper, MovingAverages, Trackable):
         """Makes the slots of the variables."""
 
     def _resource_apply_dense(self, grad: Any, handle: Any, apply_state: dict | None = None) -> Any:
-        """How a gradient changes a variable; a subclass in Keras 3's style has `update_step` for it."""
-        step = getattr(self, "update_step", None)
-        if step is None:
-            raise NotImplementedError(f"{type(self).__name__} must implement _resource_apply_dense or update_step.")
-        return step(grad, handle, self._coefficients(handle, apply_state)["lr_t"])
+        """How a gradient changes a variable; a subclass in the newer styles has `update_step` instead."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _resource_apply_dense or update_step.")
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any, **kwargs: Any) -> Any:
         if self._modern:
