@@ -15,6 +15,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
+from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
@@ -392,9 +393,10 @@ def _picked_rows(data: torch.Tensor, indices: torch.Tensor, segment_ids: torch.T
 def _picked(name: str, reduce: Callable, types: str) -> tuple[OpDef, OpDef]:
     """Declares a reduction of picked rows, without and with a given number of segments."""
     plain = op(f"SparseSegment{name}", f"{_PICKED} -> output: T",
-               f"T: type in {{{types}}}, {_PICKED_TYPES}, {_ID_TYPES}")
+               f"T: type in {{{types}}}, {_PICKED_TYPES}, {_ID_TYPES}, sparse_gradient: bool = False")
     counted = op(f"SparseSegment{name}WithNumSegments", f"{_PICKED}, num_segments: Tnumsegments -> output: T",
-                 f"T: type in {{{types}}}, {_PICKED_TYPES}, Tnumsegments: type in {{index}} = int32, {_ID_TYPES}")
+                 f"T: type in {{{types}}}, {_PICKED_TYPES}, Tnumsegments: type in {{index}} = int32, {_ID_TYPES}, "
+                 "sparse_gradient: bool = False")
 
     @plain.shape
     def _plain_shape(data, indices, segment_ids):
@@ -509,27 +511,41 @@ def _rows(op: Any) -> Tensor:
     return get("Shape")(op.inputs[0])[0]
 
 
-for _op, _more in ((sparse_sum, (None,)), (sparse_sum_counted, (None, None))):
-    _op.gradient(lambda op, grad, _more=_more: (unsorted_sum(
-        get("GatherV2")(grad, op.inputs[2], 0), op.inputs[1], _rows(op)), None, *_more))
-for _op, _grad, _more in ((sparse_mean, sparse_mean_grad, (None,)), (sparse_mean_counted, sparse_mean_grad, (None, None)),
-                          (sparse_sqrt_n, sparse_sqrt_n_grad, (None,)),
-                          (sparse_sqrt_n_counted, sparse_sqrt_n_grad, (None, None))):
-    _op.gradient(lambda op, grad, _grad=_grad, _more=_more: (
-        _grad(grad, op.inputs[1], op.inputs[2], _rows(op)), None, *_more))
+def _sum_back(grad: Tensor, indices: Tensor, segment_ids: Tensor, rows: Tensor) -> Tensor:
+    return unsorted_sum(get("GatherV2")(grad, segment_ids, 0), indices, rows)
+
+
+def _set_gradient(made: OpDef, name: str, dense: Callable) -> None:
+    """The gradient of a reduction of picked rows: of all rows, or, if that is asked for, of those that were picked."""
+    @made.gradient
+    def _gradient(op, grad):
+        others = [None] * (len(op.inputs) - 1)
+        if not op.attrs["sparse_gradient"]:
+            return dense(grad, op.inputs[1], op.inputs[2], _rows(op)), *others
+        rows, places = get(f"SparseSegment{name}GradV2")(grad, op.inputs[1], op.inputs[2], _rows(op))
+        return IndexedSlices(rows, places, get("Shape")(op.inputs[0])), *others
+
+
+for _name, _dense, *_ops in (("Sum", _sum_back, sparse_sum, sparse_sum_counted),
+                             ("Mean", sparse_mean_grad, sparse_mean, sparse_mean_counted),
+                             ("SqrtN", sparse_sqrt_n_grad, sparse_sqrt_n, sparse_sqrt_n_counted)):
+    for _op in _ops:
+        _set_gradient(_op, _name, _dense)
 
 
 def _publish(name: str, plain: OpDef, counted: OpDef, doc: str) -> None:
-    def compute(data, indices, segment_ids, num_segments, name):
+    def compute(data, indices, segment_ids, num_segments, name, sparse_gradient):
         if num_segments is not None:
-            return counted(data, indices, segment_ids, num_segments, name=name)
-        return plain(data, indices, segment_ids, name=name)
+            return counted(data, indices, segment_ids, num_segments, sparse_gradient=sparse_gradient, name=name)
+        return plain(data, indices, segment_ids, sparse_gradient=sparse_gradient, name=name)
 
-    def v1(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None) -> Tensor:
-        return compute(data, indices, segment_ids, num_segments, name)
+    def v1(data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None,
+           sparse_gradient: bool = False) -> Tensor:
+        return compute(data, indices, segment_ids, num_segments, name, sparse_gradient)
 
-    def v2(data: Any, indices: Any, segment_ids: Any, num_segments: Any = None, name: str | None = None) -> Tensor:
-        return compute(data, indices, segment_ids, num_segments, name)
+    def v2(data: Any, indices: Any, segment_ids: Any, num_segments: Any = None, name: str | None = None,
+           sparse_gradient: bool = False) -> Tensor:
+        return compute(data, indices, segment_ids, num_segments, name, sparse_gradient)
 
     for f in (v1, v2):
         f.__name__ = f.__qualname__ = f"sparse_segment_{name}"

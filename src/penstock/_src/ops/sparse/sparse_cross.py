@@ -246,12 +246,16 @@ def _joined(picked: list, total: int, separator: bytes = _SEPARATOR) -> np.ndarr
 
 # -- public functions ----------------------------------------------------------------------------------------------
 @export("sparse.cross")
-def sparse_cross(inputs: list, name: str | None = None) -> SparseTensor:
+def sparse_cross(inputs: list, name: str | None = None, separator: Any = None) -> SparseTensor:
     """Every combination of one feature per input, row by row, as strings: "a_X_b".
 
     >>> tf.sparse.cross([colours, sizes]).values       # [b'red_X_small', ...]
     """
-    return _crossed(inputs, False, 0, None, name)
+    if separator is None:
+        return _crossed(inputs, False, 0, None, name)
+    thin, values, dense = _sorted(inputs)
+    return SparseTensor(*cross_text_op([i.indices for i in thin], values, [i.dense_shape for i in thin], dense,
+                                       tf.convert_to_tensor(separator, dtypes.string), name=name))
 
 
 @export("sparse.cross_hashed")
@@ -261,14 +265,18 @@ def sparse_cross_hashed(inputs: list, num_buckets: int = 0, hash_key: int | None
     return _crossed(inputs, True, num_buckets, hash_key, name)
 
 
-def _crossed(inputs: list, hashed: bool, num_buckets: int, hash_key: int | None, name: str | None) -> SparseTensor:
+def _sorted(inputs: Any) -> tuple[list, list, list]:
+    """The sparse inputs, their values, and the dense inputs."""
     if not isinstance(inputs, list):
         raise TypeError("Inputs must be a list")
     if not all(isinstance(i, (SparseTensor, Tensor)) for i in inputs):
         raise TypeError("All inputs must be SparseTensors or Tensors")
     thin = [i for i in inputs if isinstance(i, SparseTensor)]
-    values = [_feature(i.values) for i in thin]
-    dense = [_feature(i) for i in inputs if not isinstance(i, SparseTensor)]
+    return thin, [_feature(i.values) for i in thin], [_feature(i) for i in inputs if not isinstance(i, SparseTensor)]
+
+
+def _crossed(inputs: list, hashed: bool, num_buckets: int, hash_key: int | None, name: str | None) -> SparseTensor:
+    thin, values, dense = _sorted(inputs)
     numbers = any(t.dtype.base_dtype != dtypes.string for t in (*values, *dense))
     return SparseTensor(*cross_op(
         [i.indices for i in thin], values, [i.dense_shape for i in thin], dense, hashed_output=hashed,

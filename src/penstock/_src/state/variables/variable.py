@@ -296,6 +296,27 @@ class SaveSliceInfo:
         parts = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape, strict=True))
         return f"{full} {parts}"
 
+    @classmethod
+    def from_spec(cls, spec: str) -> SaveSliceInfo:
+        """The part that such a text describes, without a name."""
+        *full, parts = spec.split(" ")
+        if not full:
+            raise ValueError(f"Spec string must contain space-separated full_shape info: {spec!r}")
+        try:
+            full_shape = [int(d) for d in full]
+        except ValueError:
+            raise ValueError(f"Spec string full_shape must be a sequence of integers: {spec!r}") from None
+        offsets, sizes = [], []
+        for part in parts.split(":"):
+            pair = part.split(",")
+            if len(pair) != 2:
+                raise ValueError(f"Spec string must contain comma-separated pairs of offsets and shapes: {spec!r}")
+            for text, found, what in zip(pair, (offsets, sizes), ("var_offset", "var_shape"), strict=True):
+                if not text.lstrip("-").isdigit():
+                    raise ValueError(f"Spec string {what} must be an integer: {spec!r}")
+                found.append(int(text))
+        return cls(full_shape=full_shape, var_offset=offsets, var_shape=sizes)
+
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The SaveSliceInfoDef message."""
         from tensorboard.compat.proto.variable_pb2 import SaveSliceInfoDef
