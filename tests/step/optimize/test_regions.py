@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf
 from penstock._src.kernels import regions
+from penstock._src.step.compile import program
 from penstock._src.step.optimize import regions as regions_pass
 
 pytestmark = pytest.mark.skipif(not regions.available(), reason="needs compiled kernels and sgemm of torch's library")
@@ -87,7 +89,11 @@ def test_a_region_is_one_op_of_an_iteration():
 
 
 def _body_text(f, *args):
-    from penstock._src.step.compile import program
+    return _body_texts(f, *args)[0]
+
+
+def _body_texts(f, *args):
+    """The programs of the loops of a function."""
     made = []
     keep = program.Program.__init__
 
@@ -99,7 +105,7 @@ def _body_text(f, *args):
         f(*args)
     finally:
         program.Program.__init__ = keep
-    return next(text for text in made if "while True" in text)
+    return [text for text in made if "while True" in text]
 
 
 def test_invariants_stay_before_the_loop_and_sums_behind_it():
@@ -207,7 +213,6 @@ def test_second_derivatives_pass_through_values_that_stay():
 
 @pytest.mark.parametrize("dims", [(1, 1), (3, 5), (17, 33), (2, 3, 9)])
 def test_builder_against_numpy(dims):
-    import torch
     b = regions.Builder()
     x = b.value(dims)
     turned = b.permuted(x, list(range(len(dims)))[::-1])
@@ -321,3 +326,23 @@ def test_lists_of_loops_that_are_used_again_stay_as_they_are():
     eager = [tape.gradient(one, x), tape.gradient(two, x), tape.gradient(one, w)]
     for a, b in zip(found, eager, strict=True):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_of_reads_are_added_to_one_element():
+    @tf.function
+    def f(x, order):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            rows = tf.TensorArray(tf.float32, 4, element_shape=[3], clear_after_read=False).unstack(x)
+            total = tf.zeros([3])
+            for t in tf.range(6):
+                total = total * 0.5 + tf.square(rows.read(order[t]))            # some rows twice, one never
+            loss = tf.reduce_sum(total)
+        return tape.gradient(loss, x)
+    x, order = _w(4, 3), np.array([0, 2, 2, 0, 1, 2])
+    text = _body_texts(f, tf.constant(x), tf.constant(order, tf.int32))
+    assert any(": _TensorListAddElement" in t and ": AddN" not in t for t in text)
+    weights = np.zeros([4, 1])
+    for t, row in enumerate(order):
+        weights[row] += 0.5 ** (5 - t)
+    np.testing.assert_allclose(f(tf.constant(x), tf.constant(order, tf.int32)).numpy(), 2 * x * weights, rtol=1e-5)

@@ -19,7 +19,8 @@ from penstock._src.graph.build import ShapeContext
 from penstock._src.graph.convert import convert
 from penstock._src.graph.list_types import elements_of
 from penstock._src.ops import rules
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.math.aggregate import add_n_op
+from penstock._src.ops.registry import get, internal, op
 
 
 class TensorList:
@@ -571,6 +572,46 @@ def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_inde
     out = target.like(items)
     out.only = at if only in (-1, at) else None
     return out
+
+
+# The gradient of a read is a list with one element, which loops add to a list of sums: they add to the one element instead.
+add_element = internal("_TensorListAddElement", "input_handle: variant, index: int32, item: element_dtype -> "
+                       "output_handle: variant", "element_dtype: type")
+add_element.shape(lambda input_handle, index, item: ())
+add_element.consumes = frozenset(["input_handle"])
+rules.numbers.inputs[add_element] = frozenset(["index"])
+rules.lists.elements[add_element] = lambda op, i: op.inputs[0]
+
+
+@add_element.kernel
+def _add_element_kernel(input_handle, index, item, *, element_dtype):
+    alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
+    target = _typed(_list(input_handle), element_dtype)
+    _fits(target, item)
+    at = _index(target, index, "modify")
+    if not alone:
+        only = target.only
+        target = target.like(target.items())
+        target.only = only
+    target.store[at] = _plus(target.store[at], item)
+    target.only = at if target.only in (-1, at) else None
+    return target
+
+
+@rules.loops.improve(add_n_op)
+def _add_one_element(op, loop):
+    if op.outputs[0].dtype != dtypes.variant or len(op.inputs) != 2 or op.control_inputs:
+        return
+    for total, single in (op.inputs, op.inputs[::-1]):
+        put = loop.only(single, op)
+        if put is None or put.opdef is not set_item or put.attrs["resize_if_index_out_of_bounds"] or put.control_inputs:
+            continue
+        made = loop.only(put.inputs[0], put)
+        if made is not None and made.opdef is reserve and not made.control_inputs:
+            op.opdef, op.counts = add_element, (None, None, None)
+            op.attrs = {"element_dtype": put.attrs["element_dtype"]}
+            op.set_inputs([total, put.inputs[1], put.inputs[2]])
+            return
 
 
 @resize.kernel
