@@ -346,3 +346,42 @@ def test_gradients_of_reads_are_added_to_one_element():
     for t, row in enumerate(order):
         weights[row] += 0.5 ** (5 - t)
     np.testing.assert_allclose(f(tf.constant(x), tf.constant(order, tf.int32)).numpy(), 2 * x * weights, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_index_that_counts_is_a_number_and_gradients_are_added_in_place(axis, sign):
+    @tf.function
+    def f(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.zeros([])
+            for t in tf.range(1, 4):
+                i = t * sign
+                part = x[i] if axis == 0 else x[:, i] if axis == 1 else x[:, :, i]
+                total = total * 0.5 + tf.reduce_sum(tf.square(part))
+        return total, tape.gradient(total, x)
+    x = _w(4, 5, 6)
+    text = _body_texts(f, tf.constant(x))
+    assert any(": _SelectAt" in t for t in text) and any(": _AddAt" in t for t in text)
+    expected, total = np.zeros_like(x), 0.0
+    for n, t in enumerate(range(1, 4)):
+        at = (slice(None),) * axis + (t * sign,)
+        total = total * 0.5 + (x[at] ** 2).sum()
+        expected[at] += 2 * x[at] * 0.5 ** (2 - n)
+    for _ in range(2):
+        found, grad = f(tf.constant(x))
+        np.testing.assert_allclose(found.numpy(), total, rtol=1e-5)
+        np.testing.assert_allclose(grad.numpy(), expected, rtol=1e-5)
+
+
+def test_an_index_out_of_bounds():
+    @tf.function
+    def f(x, n):
+        total = tf.zeros([])
+        for t in tf.range(n):
+            total += x[t]
+        return total
+    assert float(f(tf.constant([1.0, 2.0]), tf.constant(2))) == 3.0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="slice index 2 of dimension 0 out of bounds"):
+        f(tf.constant([1.0, 2.0]), tf.constant(3))

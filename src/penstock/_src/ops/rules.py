@@ -147,6 +147,9 @@ class loops:
     # (list, type and static shape of elements) -> an object with `step`, which does to the list what the op does, and `finish`,
     # which returns it: for a list that only this op of a loop works on
     lists: RuleTable[Callable] = RuleTable()
+    # (sum, term, op, Looping): this op is the other one of two terms, and puts a part among zeros -> whether the sum has
+    # become an op that adds the part to the term
+    adds_to_part: RuleTable[Callable] = RuleTable()
     sums_rows: RuleTable[Callable] = RuleTable()       # (op) -> whether it is the sum over the first axis of a matrix
 
 

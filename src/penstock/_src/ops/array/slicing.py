@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock._src.graph.constant import constant_value, partial_values
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import arrays, strided
+from penstock._src.kernels import arrays, reuse, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import known, shape_of
@@ -25,7 +26,7 @@ from penstock._src.ops.array.concat import stack
 from penstock._src.ops.array.select import boolean_mask
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.registry import get, internal, op
 
 # -- Slice ------------------------------------------------------------------------------------------------------------
 slice_op = op("Slice", "input: T, begin: Index, size: Index -> output: T", "T: type, Index: type in {index}")
@@ -302,6 +303,79 @@ def _strided_slice_grad_gradient(op, grad):
 
 
 tensor_update.shape(lambda input, begin, end, strides, value: input)
+
+
+# -- one index that a loop computes ------------------------------------------------------------------------------------
+# x[:, t] with a counter t: the index is a number, and gradients are added to the part that was read.
+select_at = internal("_SelectAt", "input: T, index: Index -> output: T", "T: type, Index: type in {index}, axis: int")
+add_at = internal("_AddAt", "total: T, index: Index, part: T -> output: T", "T: type, Index: type in {index}, axis: int")
+rules.numbers.inputs[select_at] = rules.numbers.inputs[add_at] = frozenset(["index"])
+add_at.consumes = frozenset(["total"])
+
+
+def _at(index: Any, dims: Any, axis: int) -> int:
+    """The index, which is a number, or the one of this axis among others."""
+    i = int(index[axis] if isinstance(index, torch.Tensor) and index.ndim else index)
+    if not -dims[axis] <= i < dims[axis]:
+        raise errors.invalid(f"slice index {i} of dimension {axis} out of bounds.")
+    return i
+
+
+@select_at.kernel
+def _select_at_kernel(input, index, *, axis):
+    return input[(builtins.slice(None),) * axis + (_at(index, input.shape, axis),)]
+
+
+def _references(total: Any, index: Any, part: Any, *, axis: int) -> int:
+    return sys.getrefcount(total)
+
+
+_GIVEN = functools.partial(_references, axis=0)(object(), 0, 0) if sys.version_info < (3, 14) else 0
+
+
+@add_at.kernel
+def _add_at_kernel(total, index, part, *, axis):
+    if sys.getrefcount(total) > _GIVEN or not reuse.owned(0, total):
+        total = total.clone(memory_format=torch.contiguous_format)
+    total.select(axis, _at(index, total.shape, axis)).add_(part)
+    return total
+
+
+def _one_index(op: Any, loop: Any, begin: Any, strides: Any) -> tuple[int, Any] | None:
+    """The axis and the index of a slice that takes one element along one axis, and all along the others; or None."""
+    steps = loop.constant(strides)
+    if steps is None or (steps != 1).any() or loop.constant(begin) is not None or op.attrs["ellipsis_mask"] or op.attrs["new_axis_mask"]:
+        return None
+    axes = [i for i in range(len(steps)) if op.attrs["shrink_axis_mask"] >> i & 1]
+    others = (i for i in range(len(steps)) if i not in axes)
+    if len(axes) != 1 or not all(op.attrs["begin_mask"] >> i & op.attrs["end_mask"] >> i & 1 for i in others):
+        return None
+    computed = id(begin) not in loop.step.fed and begin.op.opdef is get("Pack")
+    return axes[0], begin.op.inputs[axes[0]] if computed else begin
+
+
+@rules.loops.improve(strided_slice_op)
+def _strided_slice_in_loop(op, loop):
+    found = None if op.control_inputs or op.inputs[0].dtype.torch is None else _one_index(op, loop, op.inputs[1], op.inputs[3])
+    if found is not None:
+        axis, index = found
+        x = op.inputs[0]
+        op.opdef, op.counts = select_at, (None, None)
+        op.attrs = {"T": x.dtype, "Index": index.dtype, "axis": axis}
+        op.set_inputs([x, index])
+
+
+@rules.loops.adds_to_part(strided_slice_grad)
+def _add_to_slice(op, total, put, loop):
+    found = _one_index(put, loop, put.inputs[1], put.inputs[3])
+    dims, part = op.outputs[0].static_dims, put.inputs[4]
+    if found is None or dims is None or None in dims or total.static_dims != dims or not total.dtype.is_floating or \
+            part.static_dims != (*dims[:found[0]], *dims[found[0] + 1:]):
+        return False
+    op.opdef, op.counts = add_at, (None, None, None)
+    op.attrs = {"T": total.dtype, "Index": found[1].dtype, "axis": found[0]}
+    op.set_inputs([total, found[1], part])
+    return True
 
 
 @tensor_update.kernel

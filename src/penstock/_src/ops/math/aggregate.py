@@ -57,6 +57,17 @@ add_n_op.kernel(_sum_tensors)
 add_n_op.kernel(unsigned.wrapping(_sum_tensors), types=unsigned.TYPES)
 
 
+@rules.loops.improve(add_n_op)
+def _add_n_in_loop(op, loop):
+    if len(op.inputs) != 2 or op.control_inputs:
+        return
+    for total, part in (op.inputs, op.inputs[::-1]):
+        made = loop.only(part, op)
+        if made is not None and not made.control_inputs and made.opdef in rules.loops.adds_to_part and \
+                rules.loops.adds_to_part[made.opdef](op, total, made, loop):
+            return
+
+
 @rules.program.prepare(add_n_op)
 def _add_n_prepare(known):
     alike = all(known.dims(i) is not None and known.dims(i) == known.dims(0) for i in range(known.attrs["N"]))

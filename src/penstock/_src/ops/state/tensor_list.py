@@ -19,7 +19,6 @@ from penstock._src.graph.build import ShapeContext
 from penstock._src.graph.convert import convert
 from penstock._src.graph.list_types import elements_of
 from penstock._src.ops import rules
-from penstock._src.ops.math.aggregate import add_n_op
 from penstock._src.ops.registry import get, internal, op
 
 
@@ -598,20 +597,15 @@ def _add_element_kernel(input_handle, index, item, *, element_dtype):
     return target
 
 
-@rules.loops.improve(add_n_op)
-def _add_one_element(op, loop):
-    if op.outputs[0].dtype != dtypes.variant or len(op.inputs) != 2 or op.control_inputs:
-        return
-    for total, single in (op.inputs, op.inputs[::-1]):
-        put = loop.only(single, op)
-        if put is None or put.opdef is not set_item or put.attrs["resize_if_index_out_of_bounds"] or put.control_inputs:
-            continue
-        made = loop.only(put.inputs[0], put)
-        if made is not None and made.opdef is reserve and not made.control_inputs:
-            op.opdef, op.counts = add_element, (None, None, None)
-            op.attrs = {"element_dtype": put.attrs["element_dtype"]}
-            op.set_inputs([total, put.inputs[1], put.inputs[2]])
-            return
+@rules.loops.adds_to_part(set_item)
+def _add_one_element(op, total, put, loop):
+    made = loop.only(put.inputs[0], put)
+    if made is None or made.opdef is not reserve or made.control_inputs or put.attrs["resize_if_index_out_of_bounds"]:
+        return False
+    op.opdef, op.counts = add_element, (None, None, None)
+    op.attrs = {"element_dtype": put.attrs["element_dtype"]}
+    op.set_inputs([total, put.inputs[1], put.inputs[2]])
+    return True
 
 
 @resize.kernel
