@@ -344,7 +344,8 @@ def _add_at_kernel(total, index, part, *, axis):
 def _one_index(op: Any, loop: Any, begin: Any, strides: Any) -> tuple[int, Any] | None:
     """The axis and the index of a slice that takes one element along one axis, and all along the others; or None."""
     steps = loop.constant(strides)
-    if steps is None or (steps != 1).any() or loop.constant(begin) is not None or op.attrs["ellipsis_mask"] or op.attrs["new_axis_mask"]:
+    if steps is None or (steps != 1).any() or loop.constant(begin) is not None or \
+            op.attrs["ellipsis_mask"] or op.attrs["new_axis_mask"]:
         return None
     axes = [i for i in range(len(steps)) if op.attrs["shrink_axis_mask"] >> i & 1]
     others = (i for i in range(len(steps)) if i not in axes)
