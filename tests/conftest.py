@@ -41,16 +41,26 @@ def pytest_addoption(parser):
     parser.addoption("--leaks", action="store_true", help="check in all folders that tests leave nothing behind")
 
 
+def _is_checked(request):
+    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
+    return folder not in leaks.UNCHECKED or request.config.getoption("--leaks")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_behind_by_the_module(request):
+    """What the tests of a module share ends with the module."""
+    before = leaks.snapshot(shared=True)
+    yield
+    left = leaks.left_since(before, shared=True) if _is_checked(request) else []
+    assert not left, f"the module leaves {', '.join(left)}"
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request):
     """A test ends its threads and child processes, and closes the files that it writes (tests/leaks.py)."""
-    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    if folder not in leaks.CHECKED and not request.config.getoption("--leaks"):
-        yield
-        return
     before = leaks.snapshot()
     yield
-    left = leaks.left_since(before)
+    left = leaks.left_since(before) if _is_checked(request) else []
     assert not left, f"the test leaves {', '.join(left)}"
 
 

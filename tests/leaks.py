@@ -1,7 +1,7 @@
 """What a test leaves behind: threads, child processes, files that are open for writing.
 
-`KEPT`, `KEPT_FILES` and `KEPT_PROCESSES` list what may outlive a test, with reasons. Tests in the folders of `CHECKED` are
-always checked, all others with `--leaks`; a folder that is clean is added to the list.
+`KEPT`, `KEPT_FILES` and `KEPT_PROCESSES` list what may outlive a test, with reasons. Threads of `SHARED` may outlive a test,
+but not its module: they belong to what a module's tests share. Folders of `UNCHECKED` are only checked with `--leaks`.
 """
 import gc
 import os
@@ -13,13 +13,19 @@ import time
 _PATIENCE = 10.0                    # seconds for what is ending already
 _PROC = "/proc/self"
 
-CHECKED = {"chaos", "cluster", "collective", "data", "eager", "execute", "session", "state", "training"}
+UNCHECKED = {"models", "registry"}                # may only shrink
 
-KEPT = {                            # the beginning of a thread's name: why it may stay
+KEPT = {                            # a part of a thread's name: why it may stay
     "penstock lane": "runs partitions; ends with its session, or after ten seconds without work",
     "penstock-compile": "compiles a step in the background; ends when it has",
     "fsspecIO": "the event loop of fsspec, one for the process",
     "execnet": "reads what the process of pytest-xdist says",
+    "_poll_wrapper": "polls for the event loops of gRPC; ends when the last of its objects is collected",
+}
+
+SHARED = {                          # a part of a thread's name: what it belongs to
+    "penstock step": "the pool of a model server (serving/core.py)",
+    "asyncio": "the event loop of a model server",
 }
 
 KEPT_FILES = {                      # the beginning of an open file's name: why it may stay
@@ -81,16 +87,17 @@ def _files() -> set[str]:
     return found
 
 
-def snapshot() -> tuple[set, set, set]:
-    """The threads, child processes and open files of now."""
-    return {t for t in threading.enumerate() if not t.name.startswith(tuple(KEPT))}, _children(), _files()
+def snapshot(shared: bool = False) -> tuple[set, set, set]:
+    """The threads, child processes and open files of now; with the threads that tests share, if `shared`."""
+    kept = tuple(KEPT) if shared else (*KEPT, *SHARED)
+    return {t for t in threading.enumerate() if not any(part in t.name for part in kept)}, _children(), _files()
 
 
-def left_since(before: tuple[set, set, set]) -> list[str]:
+def left_since(before: tuple[set, set, set], shared: bool = False) -> list[str]:
     """What there is now and was not `before`, after waiting for what is ending."""
     deadline, collected = time.monotonic() + _PATIENCE, False
     while True:
-        threads, children, files = (now - then for now, then in zip(snapshot(), before, strict=True))
+        threads, children, files = (now - then for now, then in zip(snapshot(shared), before, strict=True))
         left = [f"thread {t.name}" for t in threads if t.is_alive()] + [f"open file {path}" for path in files] + \
             [f"process {pid} ({_command(pid)})" for pid in children]
         if not left or time.monotonic() > deadline:

@@ -51,7 +51,7 @@ def test_eager_summaries(tmp_path):
             summary.scalar("odd", 1.0)
         with summary.record_summaries_every_n_global_steps(5):
             summary.scalar("fifth", 1.0)
-    writer.flush()
+    writer.close()
     events = summary.summary_test_util.events_from_logdir(str(tmp_path))
     assert [(e.step, e.summary.value[0].tag) for e in events[1:]] == [(5, "loss"), (5, "h"), (5, "fifth")]
     assert events[1].summary.value[0].simple_value == 2.0

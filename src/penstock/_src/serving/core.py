@@ -46,7 +46,7 @@ class Core:
         self.settings = Settings(options.enable_serialization_as_tensor_content, options.enable_signature_method_name_check)
         self.repository = Repository(self._load, options.max_num_load_retries, options.load_retry_interval_seconds,
                                      options.allow_version_labels_for_unavailable_models)
-        self._threads = ThreadPoolExecutor(options.session_threads or 2 * (os.cpu_count() or 1), "step")
+        self._threads = ThreadPoolExecutor(options.session_threads or 2 * (os.cpu_count() or 1), "penstock step")
         self._logs: dict[str, request_log.RequestLog] = {}
         self._pending = 0
         self._pending_lock = threading.Lock()

@@ -257,6 +257,7 @@ def training(tf):
     server = tf.train.Server.create_local_server()
     with tf.Session(server.target) as sess:
         assert sess.run(tf.constant(2) + 1) == 3
+    server.stop()
     setter = tf.train.replica_device_setter(ps_tasks=2)
     with tf.Graph().as_default(), tf.device(setter):
         assert [tf.Variable(0.0).device, tf.Variable(0.0).device] == ["/job:ps/task:0", "/job:ps/task:1"]
