@@ -5,7 +5,6 @@ What they show of clusters, servers, distribution strategies, Keras and estimato
 import contextlib
 import io
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -96,8 +95,7 @@ def test_queues_block_and_push_back():
                 done.append(i)
         thread = threading.Thread(target=produce)
         thread.start()
-        assert eventually(lambda: len(done) == 2, 20)
-        time.sleep(0.1)
+        assert eventually(lambda: len(done) == 2 and len(sess._engine.running_steps()) == 1, 20)
         assert len(done) == 2 == sess.run(size)        # the third waits: back-pressure
         assert [sess.run(get) for _ in range(6)] == list(range(6))
         thread.join(20)

@@ -1,12 +1,12 @@
 """The watchdog tells what a stuck step waits for."""
 import logging
 import threading
-import time
 
 import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors, waits
+from penstock._src.execute import watchdog
 
 
 @pytest.fixture
@@ -27,7 +27,9 @@ def test_a_stuck_step_is_reported_once_with_its_line_and_who_could_feed_it(quick
         assert part in reports[0]
 
 
-def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog):
+def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog, monkeypatch):
+    looked, report = threading.Event(), watchdog.Wait.report
+    monkeypatch.setattr(watchdog.Wait, "report", lambda self: (report(self), looked.set()))
     with tf.Graph().as_default(), tf.Session() as sess:
         q = tf.FIFOQueue(5, tf.float32)
         x, put = q.dequeue(), q.enqueue(1.0)
@@ -35,7 +37,7 @@ def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog)
 
         def compute():
             computing.set()
-            time.sleep(1)                                   # the other step waits all this time
+            assert looked.wait(20)                          # the other step has waited for longer than is usual
             sess.run(put)
             return 0.0
         slow = tf.py_func(compute, [], tf.double)

@@ -2,7 +2,6 @@
 import os
 import shutil
 import threading
-import time
 
 import grpc
 import numpy as np
@@ -15,6 +14,7 @@ from penstock._src.io.record import TFRecordWriter
 from penstock._src.serving import config, versions
 from penstock._src.serving.messages import pb
 from penstock._src.serving.repository import Repository, Version
+from tests.checks import eventually
 from tests.serving.models import Client, config_of, floats, half_plus, serving
 
 
@@ -85,8 +85,7 @@ def test_a_new_version_replaces_the_old_one_after_its_last_request(repository):
     other = repository.acquire(pb.ModelSpec(name="m"))
     assert other.number == 2
     repository.release(held)
-    while states(repository)[1] != "END":
-        time.sleep(0.001)
+    assert eventually(lambda: states(repository)[1] == "END", 30)
     assert states(repository) == {1: "END", 2: "AVAILABLE"} and len(repository.loader.closed) == 1
     repository.release(other)
     repository.close()

@@ -308,8 +308,8 @@ def test_a_lost_parameter_server_ends_the_coordinator(made):  # noqa: F811
 
 def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):  # noqa: F811
     """The error of its connection comes to functions before all have heard of the loss: they do not wait for it."""
-    forget = Peers._forget
-    monkeypatch.setattr(Peers, "_forget", lambda self, link: (time.sleep(0.3), forget(self, link)))
+    forget, joined = Peers._forget, threading.Event()
+    monkeypatch.setattr(Peers, "_forget", lambda self, link: (joined.wait(40), forget(self, link)))
     c = made(ps=1, worker=2)
     v = c.variable(1.0)
     c.coordinator.schedule(tf.function(lambda: v.assign_add(1.0)))
@@ -317,7 +317,8 @@ def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):
     c.stop("ps", 0)
     c.coordinator.schedule(tf.function(lambda: v.assign_add(1.0)))
     with pytest.raises(E.UnavailableError, match="restore the variables from the last checkpoint"):
-        c.coordinator.join(timeout=40)
+        c.coordinator.join(timeout=30)
+    joined.set()
 
 
 def test_a_coordinator_that_ends_while_a_function_fails(made, monkeypatch):  # noqa: F811

@@ -1,6 +1,5 @@
 """Steps on several devices: the cut, one transfer per tensor and destination, the same results as on one device."""
 import collections
-import time
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.schedule import lanes, ordered
 from penstock._src.step.partition.split import Partition, partition
 from penstock._src.step.place.placer import Placer
+from tests.checks import eventually
 
 CPUS = ["/cpu:0", "/cpu:1", "/cpu:2"]
 KINDS = [pytest.param(CPUS, id="cpus"),
@@ -154,9 +154,7 @@ def test_partitions_travel_as_messages(graph):
             threads.start(lambda lane=lane: lane.run(ctx, (torch.ones(2),), results))
     for task in tasks:
         work(task)
-    end = time.monotonic() + 10
-    while len(results) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
+    assert eventually(lambda: len(results) == 2)
     threads.close()
     np.testing.assert_array_equal(results[0], [8, 8])
     np.testing.assert_array_equal(results[1], [4, 4])
