@@ -27,7 +27,7 @@ help:
 	@echo "make test         set up, then run the tests (ARGS='-k digits' passes options)"
 	@echo "make test-slow    the tests that make test leaves out because they take long"
 	@echo "make public       write the public modules from what @export declares"
-	@echo "make lint         ruff, mypy, and whether the public modules are current"
+	@echo "make lint         ruff, mypy, pyright, layers, and whether the public modules are current"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
 	@echo "make models       GPT-2, BERT and DeepRec's recommenders as published: MIRROR=folder of git directories OWNER+NAME/repo"
 	@echo "make conformance  TensorFlow 1.15's own tests: CONFORMANCE=harness folder TF_GIT=git directory LIST=suite"
@@ -63,6 +63,7 @@ lint: $(READY)
 	@$(RUN) -m ruff check .
 	@$(RUN) -m mypy
 	@OMP_NUM_THREADS=1 $(RUN) scripts/make_public.py --check
+	@OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n 2 tests/test_layers.py tests/typing
 
 public: $(READY)
 	@OMP_NUM_THREADS=1 $(RUN) scripts/make_public.py

@@ -20,7 +20,7 @@ FOLDER = pathlib.Path(__file__).parent
 ROOT = FOLDER.parents[1]
 PROGRAMS = sorted((FOLDER / "programs").glob("*.py"))
 WRONG = sorted((FOLDER / "wrong").glob("*.py"))
-EXAMPLES = [f for f in sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = [f for f in sorted((ROOT / "examples").rglob("*.py"))
             if "import tensorflow" not in f.read_text()]        # those are programs for `penstock run`, which have no stubs
 
 

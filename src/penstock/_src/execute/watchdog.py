@@ -52,7 +52,7 @@ class Wait(waits.Wait):
         """What a report says: the op, what it waits for, and which other ops use that."""
         op = self.operation()
         text = f"{where(op.origin or op)} " if op is not None else ""
-        others = _others(op.origin or op) if op is not None else []
+        others = _others(op.origin) if op is not None and op.origin is not None else []
         return text + super().text() + (f"; the same is used by {', '.join(others)}" if others else "")
 
     def operation(self) -> Node | None:

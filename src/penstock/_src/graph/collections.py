@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from penstock._src.base.api import export
 from penstock._src.graph import context
+from penstock._src.graph.message_names import message_class
 
 
 @export(v1=["GraphKeys"])
@@ -62,8 +63,7 @@ class Messages(NamedTuple):
     def type(self) -> Any:
         """The class of the messages."""
         if isinstance(self.kind, str):                    # loaded only now: protobuf is slow to load
-            from penstock._src.graph import messages
-            return getattr(messages, self.kind)
+            return message_class(self.kind)
         return self.kind
 
 

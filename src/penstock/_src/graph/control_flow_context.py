@@ -133,14 +133,12 @@ class ControlFlowContext:
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The message of this context; None if it is not in `export_scope`."""
-        from penstock._src.graph.control_flow_messages import to_message
-        return to_message(self, export_scope)
+        return _messages().to_message(self, export_scope)
 
     @staticmethod
     def from_proto(context_def: Any, import_scope: str | None = None) -> Any:
         """The context that a message describes, in the default graph."""
-        from penstock._src.graph.control_flow_messages import from_message
-        return from_message(context_def, import_scope)
+        return _messages().from_message(context_def, import_scope)
 
     def to_control_flow_context_def(self, context_def: Any, export_scope: str | None = None) -> None:
         """Writes this context into a ControlFlowContextDef."""
@@ -316,3 +314,8 @@ def calls_function(op: Operation) -> bool:
     """Whether `op` runs a function: it must not start before its branch or iteration is known to run."""
     return getattr(op.opdef, "function", None) is not None or op.type == "SymbolicGradient" \
         or op.graph._is_function(op.type)
+
+
+def _messages() -> Any:
+    from penstock._src.graph import control_flow_messages  # which knows all kinds of contexts
+    return control_flow_messages

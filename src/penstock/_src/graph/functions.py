@@ -23,9 +23,6 @@ from penstock._src.ops import rules
 if TYPE_CHECKING:
     from tensorboard.compat.proto.function_pb2 import FunctionDef
 
-    from penstock._src.step.called import CalledFunction
-    from penstock._src.step.runnable import Runnable
-
 
 class GraphFunction:
     """A function over graph tensors. Several may share one FuncGraph, with other outputs."""
@@ -46,7 +43,7 @@ class GraphFunction:
         self._narrowed: dict[tuple, GraphFunction] = {}
         self._extended: dict[tuple[int, ...], GraphFunction] = {}
         self._definition: Any = None
-        self._called: CalledFunction | None = None
+        self._called: Any = None                     # the function as its own step, once eager code has called it
 
     @property
     def graph_function(self) -> GraphFunction:
@@ -95,7 +92,7 @@ class GraphFunction:
         return self._narrowed[key]
 
     # -- running ------------------------------------------------------------------------------------------------
-    def program(self, ctx: Any) -> Runnable:
+    def program(self, ctx: Any) -> Any:
         """The compiled body, kept per set of resources (a session's, or the process's)."""
         if tracing.lowering():
             return self.unfused(ctx)
@@ -104,14 +101,14 @@ class GraphFunction:
             found = self._programs[ctx.resources] = engine.bodies.program(self, ctx)
         return found
 
-    def repeated(self, ctx: Any) -> Runnable:
+    def repeated(self, ctx: Any) -> Any:
         """The same for a function that is called often, with values of the same shapes: it is recorded (step/compile)."""
         found = self._repeated.get(ctx.resources)
         if found is None:
             found = self._repeated[ctx.resources] = engine.bodies.program(self, ctx, repeated=True)
         return found
 
-    def unfused(self, ctx: Any) -> Runnable:
+    def unfused(self, ctx: Any) -> Any:
         """The body as a program that only calls ATen, to be traced."""
         found = self._unfused.get(ctx.resources)
         if found is None:
@@ -149,16 +146,15 @@ class GraphFunction:
     # -- messages -----------------------------------------------------------------------------------------------
     def definition(self) -> FunctionDef:
         """The FunctionDef message."""
-        from penstock._src.graph.function_messages import definition
         if self._definition is None:
-            self._definition = definition(self)
+            self._definition = _messages().definition(self)
         return self._definition
 
     def __repr__(self) -> str:
         return f"<function {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs>"
 
 
-def raise_typed(error: Exception, *programs: Runnable) -> None:
+def raise_typed(error: Exception, *programs: Any) -> None:
     """Raises the typed error that names the op of one of the programs which failed; returns if it has its name already."""
     op = next((op for op in (p.failing_op(error.__traceback__) for p in programs) if op is not None), None)
     made = typed(error, op)
@@ -193,11 +189,10 @@ def as_function(value: Any, graph: Any = None) -> GraphFunction:
 
 def _imported(value: Any, attrs: dict[str, Any], graph: Any) -> GraphFunction:
     """A FunctionDef as a function, kept with the object that holds it."""
-    from penstock._src.graph.function_messages import from_definition
     made = value.__dict__.setdefault("_made", {})
     key = tuple(sorted((k, v.SerializeToString(deterministic=True)) for k, v in attrs.items()))
     if key not in made:
-        made[key] = from_definition(value.definition(), attrs, graph)
+        made[key] = _messages().from_definition(value.definition(), attrs, graph)
     return made[key]
 
 
@@ -232,3 +227,8 @@ def append_outputs(op: Operation, tensors: list[Tensor], attr: str) -> None:
     if op.attrs.get("output_shapes"):
         op.attrs["output_shapes"] = [*op.attrs["output_shapes"], *(TensorShape.of(t.static_dims) for t in tensors)]
     op.graph._version_changed()
+
+
+def _messages() -> Any:
+    from penstock._src.graph import function_messages  # which builds functions
+    return function_messages

@@ -1,4 +1,4 @@
-"""The public names of messages. The classes (`messages.py`) are loaded when one is requested: protobuf is slow to load."""
+"""Messages by name. The classes (`messages.py`) are loaded when one is requested: protobuf is slow to load."""
 from __future__ import annotations
 
 import functools
@@ -7,21 +7,22 @@ from typing import Any
 from penstock._src.base.api import export
 
 
-def _class(name: str) -> Any:
+def message_class(name: str) -> Any:
+    """The class of messages of a name, such as "Summary"."""
     from penstock._src.graph import messages
     return getattr(messages, name)
 
 
 for _name in ("BytesList", "FloatList", "Int64List", "Feature", "Features", "FeatureList", "FeatureLists", "Example",
               "SequenceExample", "ClusterDef", "JobDef", "ServerDef"):
-    export.later(functools.partial(_class, _name), f"train.{_name}")
+    export.later(functools.partial(message_class, _name), f"train.{_name}")
 for _name in ("AttrValue", "ConfigProto", "GPUOptions", "GraphDef", "GraphOptions", "HistogramProto", "LogMessage",
               "MetaGraphDef", "NameAttrList", "NodeDef", "OptimizerOptions", "RunMetadata", "RunOptions",
               "SummaryMetadata", "TensorInfo"):
-    export.later(functools.partial(_class, _name), v1=[_name])
+    export.later(functools.partial(message_class, _name), v1=[_name])
 for _name in ("Event", "SessionLog", "Summary"):
-    export.later(functools.partial(_class, _name), v1=[_name, f"summary.{_name}"])
+    export.later(functools.partial(message_class, _name), v1=[_name, f"summary.{_name}"])
 for _name in ("SummaryDescription", "TaggedRunMetadata"):
-    export.later(functools.partial(_class, _name), v1=[f"summary.{_name}"])
-export.later(functools.partial(_class, "SaverDef"), v1=["train.SaverDef"])
-export.later(functools.partial(_class, "OpLogProto"), v1=["profiler.OpLogProto"])
+    export.later(functools.partial(message_class, _name), v1=[f"summary.{_name}"])
+export.later(functools.partial(message_class, "SaverDef"), v1=["train.SaverDef"])
+export.later(functools.partial(message_class, "OpLogProto"), v1=["profiler.OpLogProto"])

@@ -445,5 +445,4 @@ class IndexedSlicesSpec(TypeSpec):
         return parts if value.dense_shape is None else (*parts, value.dense_shape)
 
     def _from_components(self, tensor_list: list) -> Any:
-        from penstock._src.graph.indexed_slices import IndexedSlices
-        return IndexedSlices(*tensor_list)
+        return self.value_type(*tensor_list)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.graph.message_names import message_class
 from penstock._src.io import paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
 
@@ -22,8 +23,7 @@ _uid = itertools.count()
 
 def event_class() -> Any:
     """The message of one record. Protocol messages are loaded when they are first needed."""
-    from penstock._src.graph.messages import Event
-    return Event
+    return message_class("Event")
 
 
 class EventsWriter:

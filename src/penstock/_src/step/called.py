@@ -6,17 +6,15 @@ handles among its arguments are bound when it is compiled, so that the compiler 
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.graph.functions import GraphFunction, raise_typed
 from penstock._src.kernels import sharing
 from penstock._src.step.compiler import compile_step
 from penstock._src.step.optimize.pipeline import paused_collector
+from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import step_of
-
-if TYPE_CHECKING:
-    from penstock._src.step.runnable import Runnable
 
 _MOST = 8                    # sets of variables that a function is compiled for; then for any
 

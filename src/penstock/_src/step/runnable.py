@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from penstock._src.graph.node import Tensor
-
-if TYPE_CHECKING:
-    from penstock._src.step.ir import Node
+from penstock._src.step.ir import Node
 
 
 class Runnable(Protocol):

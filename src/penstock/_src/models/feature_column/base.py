@@ -35,14 +35,12 @@ class FeatureColumn:
 
     def get_config(self) -> dict[str, Any]:
         """The fields of the column as plain values."""
-        from penstock._src.models.feature_column import serialization
-        return serialization.config_of(self)
+        return _serialization().config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None, columns_by_name: Any = None) -> Any:
         """The column that `get_config` has described."""
-        from penstock._src.models.feature_column import serialization
-        return serialization.column_of(cls, config, custom_objects, columns_by_name)
+        return _serialization().column_of(cls, config, custom_objects, columns_by_name)
 
     _get_config, _from_config = get_config, from_config
     _parse_example_spec = property(lambda self: self.parse_example_spec)
@@ -191,3 +189,8 @@ def as_shape(shape: Any) -> tuple[int, ...]:
         if int(d) < 1:
             raise ValueError(f"shape dimensions must be greater than 0. shape: {shape}")
     return tuple(int(d) for d in dims)
+
+
+def _serialization() -> Any:
+    from penstock._src.models.feature_column import serialization  # which knows all columns
+    return serialization

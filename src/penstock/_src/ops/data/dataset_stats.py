@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines.statistics import Measured, Watched
+from penstock._src.graph.message_names import message_class
 from penstock._src.kernels import strings
 from penstock._src.ops.data.dataset_base import dataset, stage_of, text
 from penstock._src.ops.io.summary import histogram_limits, write_histogram
@@ -63,8 +64,7 @@ class StatsAggregatorResource:
             self.writer.opened().add_summary(self._message([tag]), self._steps)
 
     def _message(self, tags: list[str]) -> Any:
-        from penstock._src.graph.messages import Summary
-        out = Summary()
+        out = message_class("Summary")()
         for tag in tags:
             h = self._histograms.get(tag)
             if h is None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors
+from penstock._src.graph.message_names import message_class
 from penstock._src.graph.tensor_proto import make_tensor_proto
 from penstock._src.kernels import bridge, strings
 from penstock._src.ops.image.codec import _png
@@ -22,8 +23,7 @@ _RED = np.array([255, 0, 0, 255], np.uint8)
 
 
 def _summary() -> Any:
-    from penstock._src.graph.messages import Summary
-    return Summary()
+    return message_class("Summary")()
 
 
 def _out(summary: Any) -> np.ndarray:

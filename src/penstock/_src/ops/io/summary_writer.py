@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors
+from penstock._src.graph.message_names import message_class
 from penstock._src.io.events import EventsWriter, event_class
 from penstock._src.kernels import strings
 from penstock._src.ops.io.summary import audio_message, histogram_message, image_message, parse_metadata, tensor_message
@@ -84,8 +85,7 @@ def _text(value: Any, what: str) -> str:
 
 
 def _summary() -> Any:
-    from penstock._src.graph.messages import Summary
-    return Summary()
+    return message_class("Summary")()
 
 
 @create_summary_file_writer.kernel

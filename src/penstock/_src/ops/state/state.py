@@ -27,6 +27,11 @@ Value = torch.Tensor | np.ndarray
 _FIRST = " (run tf.global_variables_initializer(), or restore a checkpoint, first)"
 
 
+def _stand_ins() -> Any:
+    from penstock._src.ops.state import stand_in  # subclasses of what is defined here
+    return stand_in
+
+
 class VariableResource:
     """What a variable is while it runs: a tensor (None before initialization), its type, name and lock.
 
@@ -137,13 +142,11 @@ class VariableResource:
 
     def stand_in(self, recorder: Any, at: str, fixed: bool = False) -> VariableResource:
         """What takes its place, as `at`, in a run that is recorded (step/compile/recorder.py); if `fixed`, as a constant."""
-        from penstock._src.ops.state.stand_in import StandIn
-        return StandIn(self, at, recorder, fixed)
+        return _stand_ins().StandIn(self, at, recorder, fixed)
 
     def shadow(self, value: torch.Tensor) -> VariableResource:
         """What takes its place, with `value`, in a trace (step/tiers/lower.py)."""
-        from penstock._src.ops.state.stand_in import Shadow
-        return Shadow(self, value)
+        return _stand_ins().Shadow(self, value)
 
     def assign(self, value: Value) -> None:
         """Sets the value to a copy of `value`."""

@@ -14,6 +14,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph.message_names import message_class
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.tensor_proto import decode
 from penstock._src.kernels import bridge, strings
@@ -467,12 +468,11 @@ decode_json_example_op.shape(lambda json_examples: json_examples)
 @decode_json_example_op.kernel(device="cpu")
 def _decode_json_example_kernel(json_examples):
     from google.protobuf import json_format
-
-    from penstock._src.graph.messages import Example
+    example = message_class("Example")
 
     def convert(text: bytes) -> bytes:
         try:
-            return json_format.Parse(text, Example()).SerializeToString(deterministic=True)
+            return json_format.Parse(text, example()).SerializeToString(deterministic=True)
         except (json_format.ParseError, UnicodeDecodeError) as e:
             raise errors.invalid(f"Error while parsing JSON: {e}") from None
     return strings.each(convert, json_examples)

@@ -8,7 +8,6 @@ from tensorboard.compat.proto.meta_graph_pb2 import SignatureDef
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.graph.node import Tensor
-from penstock._src.io import paths
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.tensor_info import (
     build_tensor_info,
@@ -118,38 +117,3 @@ def load_op_from_signature_def(signature_def: Any, key: str, import_scope: str |
         return get_element_from_tensor_info(signature_def.outputs[key], import_scope=import_scope)
     except KeyError:
         raise errors.NotFoundError(None, None, f"The {key} could not be found in the graph.") from None
-
-
-@export(v1=["saved_model.signature_def_utils.MethodNameUpdater"])
-class MethodNameUpdater:
-    """Changes the method names of signatures in a SavedModel on disk.
-
-    >>> updater = tf.saved_model.signature_def_utils.MethodNameUpdater(path)
-    >>> updater.replace_method_name("f", "classify"); updater.save(new_path)
-    """
-
-    def __init__(self, export_dir: Any):
-        from penstock._src.state.saved_model.model_loader import parse_saved_model
-        self._export_dir = export_dir
-        self._saved_model = parse_saved_model(export_dir)
-
-    def replace_method_name(self, signature_key: str, method_name: str, tags: Any = None) -> None:
-        """Sets the method name of a signature in the graphs with the tags (in all)."""
-        if not signature_key or not method_name:
-            raise ValueError("signature_key and method_name must be defined.")
-        found = False
-        for meta_graph in self._saved_model.meta_graphs:
-            if (tags is None or set(tags) == set(meta_graph.meta_info_def.tags)) and signature_key in meta_graph.signature_def:
-                meta_graph.signature_def[signature_key].method_name = method_name
-                found = True
-        if not found:
-            raise ValueError(f"MetaGraphDef associated with tags {tags} and signature {signature_key} could not be found in "
-                             "SavedModel.")
-
-    def save(self, new_export_dir: Any = None) -> None:
-        """Writes the SavedModel, to another directory if one is given."""
-        from penstock._src.state.saved_model.model_builder import write_saved_model
-        if new_export_dir is not None and paths.exists(new_export_dir):
-            raise AssertionError("Export directory already exists. Please specify a different export directory: "
-                                 f"{new_export_dir}")
-        write_saved_model(self._saved_model, new_export_dir or self._export_dir, False)

@@ -15,7 +15,7 @@ import math
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,11 +23,8 @@ from penstock._src.graph.node import Tensor
 from penstock._src.ops import rules
 from penstock._src.ops.registry import Known
 from penstock._src.step.compile.program import Program, bound_once
-from penstock._src.step.ir import Node, Value
+from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.runnable import Runnable
-
-if TYPE_CHECKING:
-    from penstock._src.step.optimize.step import StepGraph
 
 _SETTLED = 3                 # runs with the same values of variables before results are kept
 _MOST_RUNS = 64              # runs to wait for, at most, after values that were kept have changed again and again
