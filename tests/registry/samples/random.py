@@ -1,4 +1,4 @@
-"""Random numbers with state: their values are checked in tests/ops/test_random.py."""
+"""Random numbers with state: their values are checked in tests/ops/random/test_random.py."""
 import numpy as np
 
 from tests.registry.sample import f, i, sample

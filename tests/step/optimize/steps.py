@@ -54,3 +54,10 @@ def same(fetches, feed=None, init=None):
 def numbers(seed, *shape, dtype=np.float32):
     """Small random numbers."""
     return np.random.RandomState(seed).randn(*shape).astype(dtype) * 0.5
+
+
+def types(fetches, feeds=None, **switches):
+    """The op types in a session's program."""
+    with tf.Session(config=config(**switches)) as sess:
+        text = sess.explain(fetches, dict.fromkeys(feeds or (), None))
+    return [line.rsplit(": ", 1)[1].split(" ")[0] for line in text.splitlines() if "  # " in line]

@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
-from tests.ops.test_sparse_layout import dense, random_sparse
+from tests.ops.sparse.test_sparse_layout import dense, random_sparse
 
 AXES = [None, 0, 1, -1, [0, 2], [0, 1, 2]]
 

@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf
 from penstock._src.ops.registry import get
-from tests.ops.test_sparse_layout import dense, random_sparse
+from tests.ops.sparse.test_sparse_layout import dense, random_sparse
 
 
 def pair():

@@ -1,0 +1,113 @@
+"""tf.GradientTape: what is recorded, which gradients come back, jacobians."""
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import penstock as tf
+
+
+def test_gradients_of_what_was_watched():
+    x, y = tf.constant([1.0, 2.0]), tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        z = tf.reduce_sum(x * x) * y
+    gradients = tape.gradient(z, {"x": x, "y": y})
+    np.testing.assert_allclose(gradients["x"], [6.0, 12.0])
+    assert gradients["y"] is None                            # it was not watched
+
+
+def test_variables_are_watched_unless_told_otherwise():
+    v, fixed = tf.Variable(2.0), tf.Variable(3.0, trainable=False)
+    with tf.GradientTape() as tape:
+        y = v * v * fixed
+    assert tape.watched_variables() == (v,)
+    assert tape.gradient(y, v).numpy() == 12.0
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(fixed)
+        y = v * fixed
+    assert tape.gradient(y, [v, fixed])[0] is None
+
+
+def test_a_tape_serves_one_gradient_unless_it_is_persistent():
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x ** 3
+    assert tape.gradient(y, x).numpy() == 27.0
+    with pytest.raises(RuntimeError, match="non-persistent"):
+        tape.gradient(y, x)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y, z = x ** 3, x * 2.0
+    assert [tape.gradient(t, x).numpy() for t in (y, z, y)] == [27.0, 2.0, 27.0]
+
+
+def test_nothing_is_recorded_where_recording_is_stopped():
+    x = tf.constant(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        with tape.stop_recording():
+            hidden = x * x
+        seen = x * 2.0
+    assert tape.gradient(hidden, x) is None
+    assert tape.gradient(seen, x).numpy() == 2.0
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * 2.0
+        tape.reset()
+        tape.watch(x)
+        z = x * 5.0
+    assert tape.gradient([y, z], x).numpy() == 5.0
+
+
+def test_tapes_inside_of_tapes():
+    x = tf.constant(2.0)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = x ** 4
+        first = inner.gradient(y, x)
+    assert first.numpy() == 32.0
+    assert outer.gradient(first, x).numpy() == 48.0
+
+
+def test_seeds_and_unconnected_sources():
+    x, other = tf.constant([1.0, 2.0]), tf.constant([5.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, other])
+        y = x * x
+    np.testing.assert_allclose(tape.gradient(y, x, output_gradients=tf.constant([10.0, 1.0])), [20.0, 4.0])
+    zero = tape.gradient(y, other, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    assert zero.numpy().tolist() == [0.0]
+
+
+def test_jacobians():
+    a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
+    x = tf.constant([[1.0], [-1.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = tf.matmul(a, x)
+    np.testing.assert_allclose(tape.jacobian(y, x).numpy().reshape(3, 2), a)
+    rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        z = rows * rows
+    want = np.stack([np.diag(r) for r in 2 * rows.numpy()])
+    np.testing.assert_allclose(tape.batch_jacobian(z, rows), want)
+
+
+def test_what_was_recorded_goes_with_its_tape():
+    x = tf.Variable(tf.ones([4]))
+    with tf.GradientTape() as tape:
+        y = tf.exp(x)
+        recorded = weakref.ref(y)
+        z = tf.reduce_sum(y)
+    del y
+    assert recorded() is not None                            # the gradient of Exp is its result
+    tape.gradient(z, x)
+    del tape, z
+    gc.collect()
+    assert recorded() is None

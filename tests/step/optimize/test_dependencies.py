@@ -1,0 +1,60 @@
+"""What only waits: control dependencies are simplified."""
+import numpy as np
+import pytest
+
+import penstock.compat.v1 as tf
+from penstock._src.step.optimize.dependencies import simplify_dependencies
+
+from .steps import after, same
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def test_what_others_only_wait_for_does_not_run():
+    x = tf.placeholder(tf.float32, [2])
+    waste = tf.exp(x)
+    with tf.control_dependencies([waste]):
+        y = tf.identity(x)
+    assert "Exp" not in after(simplify_dependencies, [y], feeds=[x])
+
+
+def test_waiting_for_an_op_is_waiting_for_the_effects_behind_it():
+    v = tf.Variable(1.)
+    add = tf.assign_add(v, 1.)
+    with tf.control_dependencies([tf.exp(add)]):
+        y = tf.constant(3.) * 2.
+    left = after(simplify_dependencies, [y])
+    assert "AssignAddVariableOp" in left and "Exp" not in left
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        sess.run(y)
+        assert sess.run(v) == 2.
+
+
+def test_an_operation_that_was_asked_for_runs():
+    x = tf.constant([1.])
+    assert "Exp" in after(simplify_dependencies, [], [tf.exp(x).op])
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError):
+        sess.run(tf.reshape(tf.constant([1., 2.]), tf.placeholder_with_default([3], [1])).op)
+
+
+def test_a_read_that_an_assignment_waits_for_comes_before_it():
+    v = tf.Variable(1., use_resource=False)
+    read = v.read_value()
+    with tf.control_dependencies([read]):
+        add = tf.assign_add(v, 10.)
+    with tf.control_dependencies([add]):
+        total = read + v.read_value()
+    assert same([total], init=v.initializer)[0] == 12.
+
+
+def test_checks_run_though_nobody_uses_their_result():
+    x = tf.placeholder(tf.float32, [])
+    with tf.control_dependencies([tf.check_numerics(x, "bad")]):
+        y = tf.constant(1.)
+    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
+        sess.run(y, {x: np.nan})

@@ -1,0 +1,50 @@
+"""Programs for shapes that come again: when they are built, how many, and what happens if one cannot be."""
+import torch
+
+from penstock._src.step.optimize import variants
+from penstock._src.step.optimize.variants import Variants
+from penstock._src.step.runnable import Runnable
+
+
+class Named(Runnable):
+    def __init__(self, name):
+        self.name = name
+
+    def run(self, ctx, *feeds):
+        return self.name, *feeds
+
+    def failing_op(self, traceback):
+        return None
+
+    def text(self):
+        return self.name
+
+
+def made(build=lambda dims: Named(str(dims))):
+    return Variants(Named("general"), build)
+
+
+def times(step, shape, n):
+    return [step.run(None, torch.zeros(shape))[0] for _ in range(n)]
+
+
+def test_a_shape_that_comes_again_gets_a_program():
+    step = made()
+    assert times(step, (2, 3), 4) == ["general"] * variants._AFTER + ["[(2, 3)]"] * (4 - variants._AFTER)
+    assert times(step, (4, 3), 1) == ["general"]
+    assert step.text() == "general"
+
+
+def test_few_programs_are_kept():
+    step = made()
+    for n in range(variants._MOST):
+        times(step, (n,), variants._AFTER + 1)
+    assert times(step, (99,), variants._AFTER + 3) == ["general"] * (variants._AFTER + 3)
+    assert times(step, (0,), 1) == ["[(0,)]"]
+
+
+def test_shapes_that_never_come_again_are_forgotten():
+    step = made()
+    for n in range(10 * variants._REMEMBERED):
+        step.pick([torch.zeros(n)])
+    assert len(step._seen) <= variants._REMEMBERED and not step._made
