@@ -29,7 +29,7 @@ flags.DEFINE_integer("batch", 32, "images in a batch")
 flags.DEFINE_float("rate", 0.1, "the learning rate")
 flags.DEFINE_float("delay", 0.0, "seconds that a step takes longer, as if the model were larger")
 flags.DEFINE_integer("slow_worker", -1, "a worker whose delay is ten times as long")
-flags.DEFINE_integer("report_steps", 0, "steps after which the chief says what the model is worth so far; never, if 0")
+flags.DEFINE_integer("report_steps", 0, "steps between reports of the accuracy by the chief; 0 for none")
 FLAGS = flags.FLAGS
 
 
@@ -77,7 +77,7 @@ def build(cluster: tf.train.ClusterSpec, task: int) -> tuple[Any, list[Any], tup
 
 
 def work(cluster: tf.train.ClusterSpec, server: tf.train.Server, task: int) -> None:
-    """Trains to the last step, and says what the model is worth then."""
+    """Trains to the last step, and reports the accuracy."""
     train, hooks, report = build(cluster, task)
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{task}"])     # workers do not need each other
     delay = FLAGS.delay * (10 if task == FLAGS.slow_worker else 1)
