@@ -139,7 +139,7 @@ def train(model: str, steps: int, batch: int = 256, rate: float = 0.02, seed: in
 
 def main() -> None:
     """Trains the model of the arguments, or all."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--model", choices=[*MODELS, "all"], default="all")
     parser.add_argument("--steps", type=int, default=300)
     given = parser.parse_args()

@@ -17,6 +17,8 @@ from typing import Any
 class AUC(Metric):
     def __init__(self, num_thresholds: int = 200, curve: Any = "ROC", summation_method: Any = "interpolation", name: str | None = None, dtype: Any = None, thresholds: Any = None, multi_label: bool = False, num_labels: int | None = None, label_weights: Any = None, from_logits: bool = False) -> None: ...
     curve: Any
+    false_negatives: Any
+    false_positives: Any
     def get_config(self) -> dict[str, Any]: ...
     def interpolate_pr_auc(self) -> Any: ...
     label_weights: Any
@@ -26,6 +28,8 @@ class AUC(Metric):
     def result(self) -> Any: ...
     summation_method: Any
     thresholds: Any
+    true_negatives: Any
+    true_positives: Any
     def update_state(self, *args: Any, **kwargs: Any) -> Any: ...
 class Accuracy(MeanMetricWrapper):
     def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None: ...
@@ -54,9 +58,13 @@ class FBetaScore(Metric):
     average: Any
     axis: Any
     beta: Any
+    false_negatives: Any
+    false_positives: Any
     def get_config(self) -> dict[str, Any]: ...
+    intermediate_weights: Any
     def result(self) -> Any: ...
     threshold: Any
+    true_positives: Any
     def update_state(self, *args: Any, **kwargs: Any) -> Any: ...
 class FalseNegatives(Metric):
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None: ...
@@ -178,11 +186,15 @@ class Precision(Metric):
 class PrecisionAtRecall(Metric):
     def __init__(self, recall: float, num_thresholds: int = 200, class_id: int | None = None, name: str | None = None, dtype: Any = None) -> None: ...
     class_id: Any
+    false_negatives: Any
+    false_positives: Any
     def get_config(self) -> dict[str, Any]: ...
     num_thresholds: Any
     recall: Any
     def result(self) -> Any: ...
     thresholds: Any
+    true_negatives: Any
+    true_positives: Any
     def update_state(self, *args: Any, **kwargs: Any) -> Any: ...
     value: Any
 class R2Score(Metric):
@@ -206,11 +218,15 @@ class Recall(Metric):
 class RecallAtPrecision(Metric):
     def __init__(self, precision: float, num_thresholds: int = 200, class_id: int | None = None, name: str | None = None, dtype: Any = None) -> None: ...
     class_id: Any
+    false_negatives: Any
+    false_positives: Any
     def get_config(self) -> dict[str, Any]: ...
     num_thresholds: Any
     precision: Any
     def result(self) -> Any: ...
     thresholds: Any
+    true_negatives: Any
+    true_positives: Any
     def update_state(self, *args: Any, **kwargs: Any) -> Any: ...
     value: Any
 class RootMeanSquaredError(Mean):
@@ -220,11 +236,15 @@ class RootMeanSquaredError(Mean):
 class SensitivityAtSpecificity(Metric):
     def __init__(self, specificity: float, num_thresholds: int = 200, name: str | None = None, dtype: Any = None, class_id: int | None = None) -> None: ...
     class_id: Any
+    false_negatives: Any
+    false_positives: Any
     def get_config(self) -> dict[str, Any]: ...
     num_thresholds: Any
     def result(self) -> Any: ...
     specificity: Any
     thresholds: Any
+    true_negatives: Any
+    true_positives: Any
     def update_state(self, *args: Any, **kwargs: Any) -> Any: ...
     value: Any
 class SparseCategoricalAccuracy(MeanMetricWrapper):
@@ -236,11 +256,15 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
 class SpecificityAtSensitivity(Metric):
     def __init__(self, sensitivity: float, num_thresholds: int = 200, name: str | None = None, dtype: Any = None, class_id: int | None = None) -> None: ...
     class_id: Any
+    false_negatives: Any
+    false_positives: Any
     def get_config(self) -> dict[str, Any]: ...
     num_thresholds: Any
     def result(self) -> Any: ...
     sensitivity: Any
     thresholds: Any
+    true_negatives: Any
+    true_positives: Any
     def update_state(self, *args: Any, **kwargs: Any) -> Any: ...
     value: Any
 class SquaredHinge(MeanMetricWrapper):

@@ -10,7 +10,7 @@ from penstock._src.ops.registry import OPS, op
 def calls():
     """An op that counts the calls of its kernel."""
     seen = []
-    declared = op("TestCounted", "x: T -> y: T", "T: type in {float, int32}; scale: int = 2")
+    declared = op("TestCounted", "x: T -> y: T", "T: type in {float32, int32}, scale: int = 2")
 
     @declared.kernel
     def _counted(x, *, scale):

@@ -15,6 +15,9 @@ class DelegatingTrackableMixin:
     def __init__(self, trackable_obj: Any) -> None: ...
 class NoDependency:
     def __init__(self, value: Any) -> None: ...
+    restore: Any
+    save: Any
+    save_to: Any
     value: Any
 class ObjectGraphView:
     def __init__(self, root: Any, cached: bool = False) -> None: ...

@@ -53,7 +53,14 @@ class NoisyLinearCosineDecay(LinearCosineDecay):
     initial_variance: Any
     variance_decay: Any
 class PeepholeLSTMCell(_LSTMCell):
+    activation: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
+    forget_gate_peephole_weights: Any
+    input_gate_peephole_weights: Any
+    kernel_initializer: Any
+    output_gate_peephole_weights: Any
+    recurrent_activation: Any
+    units: Any
 class SequenceFeatures(_Layer):
     def __init__(self, feature_columns: Any, trainable: bool = True, name: str | None = None, *, dtype: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     def build(self, *args: Any, **kwargs: Any) -> None: ...

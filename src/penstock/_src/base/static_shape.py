@@ -12,6 +12,7 @@ by default, a `Dimension` after `disable_v2_tensorshape()`.
 import functools
 import operator
 from collections.abc import Iterator
+from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
@@ -208,7 +209,7 @@ class TensorShape:
     _dims = property(lambda self: self.static_dims)             # Keras 3 reads it
 
     def __init__(self, dims):
-        self.static_dims = as_dims(dims)
+        self.static_dims: Any = as_dims(dims)                   # callers know whether the rank is known
 
     @classmethod
     def of(cls, dims: Dims) -> "TensorShape":

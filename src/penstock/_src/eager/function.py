@@ -475,9 +475,10 @@ class Function:
         describe(args, tensors, shapes)
         describe(kwargs, tensors, shapes)
         self._first_trace(args, kwargs, tensors, shapes, True)
-        values: list[tuple[Any, Tensor]] = [(v, v.read_value()) for v in self._created or ()]
-        for v, _ in values:
-            v.handle._value.value = None
+        created: Any = self._created or ()
+        values = [(v, v.read_value()) for v in created]
+        for variable, _ in values:
+            variable.handle._value.value = None
 
         def initialize() -> None:
             for variable, value in values:

@@ -187,7 +187,7 @@ class PartRun:
         code, clock = self.code.code, self.task.cluster.clock
         end = len(code)
         while self.at < end:
-            now = code[self.at]
+            now: Any = code[self.at]
             kind = type(now)
             if kind is Wait:
                 if now.key not in self.got:
@@ -387,6 +387,7 @@ class MasterRun:
             self.task.cluster.tasks[name].master_lost(self.task.name, self.task.life - 1)
 
     def _act(self, actions: Actions) -> None:
+        action: Any
         for action in actions:
             kind = type(action)
             if kind is Deliver:

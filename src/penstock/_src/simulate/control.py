@@ -70,7 +70,7 @@ class Control:
     __slots__ = ("op", "_kernel", "_bound", "_ctx", "_reads", "_once")
 
     def __init__(self, op: Node):
-        kernel = op.opdef.kernel_for("cpu")
+        kernel: Any = op.opdef.kernel_for("cpu")
         self.op, self._kernel, self._ctx = op, kernel, kernel.wants_ctx
         self._bound: dict[str, Callable] = {}        # by the worker whose step it is; one for all, if that makes no difference
         self._reads = [t.dtype._is_ref_dtype and not arg.is_ref for t, arg in zip(op.inputs, op.opdef.inputs, strict=True)]
@@ -113,7 +113,7 @@ class _Renamed:
 
 def _value(t: Value, values: dict[int, Any], reads: bool) -> Any:
     if id(t) not in values:
-        values[id(t)] = torch.empty(t.static_dims, dtype=t.dtype.base_dtype.torch, device="meta")
+        values[id(t)] = torch.empty(t.static_dims or (), dtype=t.dtype.base_dtype.torch, device="meta")
     value = values[id(t)]
     return value.read() if reads else value
 

@@ -22,6 +22,11 @@ from penstock._src.state.variables.variable import Variable
 class NoDependency:
     """A value to set as an attribute without tracking it."""
 
+    _graph_view: Any
+    restore: Any
+    save: Any
+    save_to: Any
+
     def __init__(self, value: Any):
         self.value = value
 
@@ -215,12 +220,15 @@ class List(TrackableDataStructure, Sequence):
 class ListWrapper(List, MutableSequence, list):       # type: ignore[misc]
     """A list that was set as an attribute. It can be changed in every way, and saved if it was only appended to."""
 
+    _storage: Any
+    _track_trackable: Any
+
     def __init__(self, wrapped_list: Any = ()):
         self._non_append_mutation = self._external_modification = False
         super().__init__(wrapped_list if isinstance(wrapped_list, list) else list(wrapped_list))
         self._snapshot = list(self._storage)
 
-    def _make_storage(self, wrapped_list: list) -> list:      # type: ignore[override]
+    def _make_storage(self, wrapped_list: list) -> list:
         return wrapped_list
 
     def _track_value(self, value: Any, name: str) -> Any:
@@ -427,7 +435,7 @@ class DictWrapper(TrackableDataStructure):
             self._self_wrapped[key] = self._tracked(key, value)
         self._update()
 
-    __class__ = property(lambda self: type(self._self_wrapped))       # type: ignore[assignment]
+    __class__ = property(lambda self: type(self._self_wrapped))
     _values = property(lambda self: [self._self_wrapped[k] for k in sorted(self._self_wrapped, key=str)])
 
     def _tracked(self, key: Any, value: Any) -> Any:

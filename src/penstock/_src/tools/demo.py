@@ -5,6 +5,7 @@ of it in a session, step after step. It writes a TensorBoard log of loss, accura
 """
 
 import argparse
+import importlib
 import shlex
 import shutil
 import sys
@@ -163,7 +164,7 @@ def main(argv: list[str] | None = None, tf: ModuleType | None = None) -> int:
     """Run the demo; `tf` is the module that builds and runs the graph, penstock's v1 names by default."""
     args = parse(argv)
     if tf is None:
-        import penstock.compat.v1 as tf
+        tf = importlib.import_module("penstock.compat.v1")
     tf.disable_v2_behavior()
     console = Console()
     log = EventLog(args.logdir)

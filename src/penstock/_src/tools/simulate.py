@@ -25,7 +25,7 @@ import math
 import os
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -177,7 +177,7 @@ def _print_path(trace: Trace, job: Job) -> None:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    over = {}
+    over: dict[str, Sequence[int]] = {}
     for text in args.over:
         name, _, values = text.partition("=")
         over[name] = [int(v) for v in values.split(",") if v]

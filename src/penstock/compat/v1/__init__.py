@@ -196,7 +196,7 @@ _attach(__name__, "v1", "", {
     "cosh": "ops.math.elementwise",
     "count_nonzero": "ops.math.reduction",
     "count_up_to": "state.variables.functions",
-    "create_partitioned_variables": "state.variables.partitioned",
+    "create_partitioned_variables": "state.variables.create_partitioned",
     "cross": "ops.math.matmul",
     "cumprod": "ops.math.cumulative",
     "cumsum": "ops.math.cumulative",

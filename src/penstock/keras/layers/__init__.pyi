@@ -18,6 +18,7 @@ class AbstractRNNCell(_Layer):
     def state_size(self) -> Any: ...
 class Activation(_Layer):
     def __init__(self, activation: Any, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     def get_config(self) -> dict[str, Any]: ...
@@ -118,19 +119,27 @@ class BatchNormalization(_Layer):
     def __init__(self, axis: Any = -1, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", moving_mean_initializer: Any = "zeros", moving_variance_initializer: Any = "ones", beta_regularizer: Any = None, gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, renorm: bool = False, renorm_clipping: Any = None, renorm_momentum: float = 0.99, fused: bool | None = None, trainable: bool = True, virtual_batch_size: int | None = None, adjustment: Any = None, name: str | None = None, *, dtype: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     adjustment: Any
     axis: Any
+    beta: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
+    center: Any
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
+    epsilon: Any
     fused: Any
+    gamma: Any
     def get_config(self) -> dict[str, Any]: ...
+    momentum: Any
     moving_mean: Any
+    moving_mean_initializer: Any
     moving_stddev: Any
     moving_variance: Any
+    moving_variance_initializer: Any
     renorm: Any
     renorm_clipping: Any
     renorm_mean: Any
     renorm_momentum: Any
     renorm_stddev: Any
+    scale: Any
     supports_masking: Any
     virtual_batch_size: Any
 class Bidirectional(Wrapper):
@@ -179,6 +188,7 @@ class Concatenate(_Layer):
     supports_masking: Any
 class Conv1D(_Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: Any = "channels_last", dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, fused: bool = False, groups: int = 1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -194,8 +204,10 @@ class Conv1D(_Layer):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Conv1DTranspose(Conv1D):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", output_padding: Any = None, data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -212,8 +224,10 @@ class Conv1DTranspose(Conv1D):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Conv2D(_Layer):
     def __init__(self, filters: Any, kernel_size: Any, strides: Any = ..., padding: str = "valid", data_format: Any = None, dilation_rate: Any = ..., activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, fused: bool = False, groups: int = 1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -229,8 +243,10 @@ class Conv2D(_Layer):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Conv2DTranspose(Conv2D):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = ..., padding: str = "valid", output_padding: Any = None, data_format: Any = None, dilation_rate: Any = ..., activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -247,8 +263,10 @@ class Conv2DTranspose(Conv2D):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Conv3D(_Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = ..., padding: str = "valid", data_format: Any = None, dilation_rate: Any = ..., activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, groups: int = 1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -264,8 +282,10 @@ class Conv3D(_Layer):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Conv3DTranspose(Conv3D):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = ..., padding: str = "valid", output_padding: Any = None, data_format: Any = None, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -282,6 +302,7 @@ class Conv3DTranspose(Conv3D):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class ConvLSTM1D(RNN):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = ..., padding: str = "valid", data_format: Any = None, dilation_rate: Any = ..., activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, return_sequences: bool = False, go_backwards: bool = False, stateful: bool = False, dropout: float = 0.0, recurrent_dropout: float = 0.0, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     @property
@@ -470,14 +491,22 @@ class Cropping3D(_Layer):
     rank: int
 class Dense(_Layer):
     def __init__(self, units: int, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     def get_config(self) -> dict[str, Any]: ...
     kernel: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
     supports_masking: Any
     units: Any
+    use_bias: Any
 class DenseFeatures(_Layer):
     def __init__(self, feature_columns: Any, trainable: bool = True, name: str | None = None, *, dtype: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     def build(self, *args: Any, **kwargs: Any) -> None: ...
@@ -489,11 +518,13 @@ class DenseFeatures(_Layer):
     def get_config(self) -> dict[str, Any]: ...
 class DepthwiseConv1D(_Layer):
     def __init__(self, kernel_size: Any, strides: Any = 1, padding: str = "valid", depth_multiplier: int = 1, data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True, depthwise_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", depthwise_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, depthwise_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     data_format: Any
+    depth_multiplier: Any
     depthwise_kernel: Any
     dilation_rate: Any
     filters: Any
@@ -505,13 +536,16 @@ class DepthwiseConv1D(_Layer):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class DepthwiseConv2D(Conv2D):
     def __init__(self, kernel_size: Any, strides: Any = ..., padding: str = "valid", depth_multiplier: int = 1, data_format: Any = None, activation: Any = None, use_bias: bool = True, depthwise_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", depthwise_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, depthwise_constraint: Any = None, bias_constraint: Any = None, dilation_rate: Any = ..., *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     data_format: Any
+    depth_multiplier: Any
     depthwise_kernel: Any
     dilation_rate: Any
     filters: Any
@@ -523,6 +557,7 @@ class DepthwiseConv2D(Conv2D):
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Discretization(_PreprocessingLayer):
     def __init__(self, bin_boundaries: Any = None, num_bins: int | None = None, epsilon: float = 0.01, output_mode: str = "int", sparse: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     bin_boundaries: Any
@@ -565,14 +600,21 @@ class ELU(_Layer):
     supports_masking: Any
 class EinsumDense(_Layer):
     def __init__(self, equation: str, output_shape: Any, activation: Any = None, bias_axes: str | None = None, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     bias_axes: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     equation: Any
     def get_config(self) -> dict[str, Any]: ...
     kernel: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
     partial_output_shape: Any
 class Embedding(_Layer):
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform", embeddings_regularizer: Any = None, activity_regularizer: Any = None, embeddings_constraint: Any = None, mask_zero: bool = False, input_length: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
@@ -581,6 +623,9 @@ class Embedding(_Layer):
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     embeddings: Any
+    embeddings_constraint: Any
+    embeddings_initializer: Any
+    embeddings_regularizer: Any
     def get_config(self) -> dict[str, Any]: ...
     input_dim: Any
     input_length: Any
@@ -708,11 +753,17 @@ GlobalMaxPooling2D = GlobalMaxPool2D
 GlobalMaxPooling3D = GlobalMaxPool3D
 class GroupNormalization(_Layer):
     def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 0.001, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None, gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    axis: Any
+    beta: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
+    center: Any
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
+    epsilon: Any
+    gamma: Any
     def get_config(self) -> dict[str, Any]: ...
     groups: Any
+    scale: Any
     supports_masking: Any
 class HashedCrossing(_PreprocessingLayer):
     def __init__(self, num_bins: int, output_mode: str = "int", sparse: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
@@ -825,10 +876,15 @@ from penstock.keras import Layer as Layer
 class LayerNormalization(_Layer):
     def __init__(self, axis: Any = -1, epsilon: float = 0.001, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None, gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, trainable: bool = True, name: str | None = None, *, dtype: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     axis: Any
+    beta: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
+    center: Any
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
+    epsilon: Any
+    gamma: Any
     def get_config(self) -> dict[str, Any]: ...
+    scale: Any
     supports_masking: Any
 class LeakyReLU(_Layer):
     def __init__(self, alpha: float = 0.3, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
@@ -839,36 +895,54 @@ class LeakyReLU(_Layer):
     supports_masking: Any
 class LocallyConnected1D(_Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: Any = None, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, implementation: int = 1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     data_format: Any
     filters: Any
     def get_config(self) -> dict[str, Any]: ...
+    implementation: Any
     kernel: Any
+    kernel_constraint: Any
     kernel_idxs: Any
+    kernel_initializer: Any
     kernel_mask: Any
+    kernel_regularizer: Any
     kernel_size: Any
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class LocallyConnected2D(_Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = ..., padding: str = "valid", data_format: Any = None, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, implementation: int = 1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     data_format: Any
     filters: Any
     def get_config(self) -> dict[str, Any]: ...
+    implementation: Any
     kernel: Any
+    kernel_constraint: Any
     kernel_idxs: Any
+    kernel_initializer: Any
     kernel_mask: Any
+    kernel_regularizer: Any
     kernel_size: Any
     padding: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class Masking(_Layer):
     def __init__(self, mask_value: float = 0.0, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -964,6 +1038,9 @@ class Normalization(_PreprocessingLayer):
 class PReLU(_Layer):
     def __init__(self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None, alpha_constraint: Any = None, shared_axes: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     alpha: Any
+    alpha_constraint: Any
+    alpha_initializer: Any
+    alpha_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -1113,11 +1190,13 @@ class Resizing(_PreprocessingLayer):
     width: Any
 class SeparableConv1D(_Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: Any = None, dilation_rate: Any = 1, depth_multiplier: int = 1, activation: Any = None, use_bias: bool = True, depthwise_initializer: Any = "glorot_uniform", pointwise_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", depthwise_regularizer: Any = None, pointwise_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, depthwise_constraint: Any = None, pointwise_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     data_format: Any
+    depth_multiplier: Any
     depthwise_kernel: Any
     dilation_rate: Any
     filters: Any
@@ -1130,13 +1209,16 @@ class SeparableConv1D(_Layer):
     pointwise_kernel: Any
     rank: Any
     strides: Any
+    use_bias: Any
 class SeparableConv2D(_Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = ..., padding: str = "valid", data_format: Any = None, dilation_rate: Any = ..., depth_multiplier: int = 1, activation: Any = None, use_bias: bool = True, depthwise_initializer: Any = "glorot_uniform", pointwise_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", depthwise_regularizer: Any = None, pointwise_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, depthwise_constraint: Any = None, pointwise_constraint: Any = None, bias_constraint: Any = None, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     bias: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
     data_format: Any
+    depth_multiplier: Any
     depthwise_kernel: Any
     dilation_rate: Any
     filters: Any
@@ -1149,12 +1231,12 @@ class SeparableConv2D(_Layer):
     pointwise_kernel: Any
     rank: Any
     strides: Any
+    use_bias: Any
 SeparableConvolution1D = SeparableConv1D
 SeparableConvolution2D = SeparableConv2D
 class SimpleRNN(RNN):
     def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
-    @property
-    def activation(self) -> Any: ...
+    activation: Any
     @property
     def bias_constraint(self) -> Any: ...
     @property
@@ -1175,8 +1257,7 @@ class SimpleRNN(RNN):
     def kernel_regularizer(self) -> Any: ...
     @property
     def recurrent_constraint(self) -> Any: ...
-    @property
-    def recurrent_dropout(self) -> Any: ...
+    recurrent_dropout: Any
     @property
     def recurrent_initializer(self) -> Any: ...
     @property
@@ -1187,8 +1268,12 @@ class SimpleRNN(RNN):
     def use_bias(self) -> Any: ...
 class SimpleRNNCell(_Layer):
     def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple[Any, ...]: ...
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]: ...
     dropout: Any
@@ -1200,11 +1285,14 @@ class SimpleRNNCell(_Layer):
     kernel: Any
     output_size: Any
     def project(self, inputs: Any, training: Any = None, mask_like: Any = None) -> Any: ...
+    recurrent_activation: Any
     recurrent_dropout: Any
     recurrent_kernel: Any
     def reset_dropout_mask(self) -> None: ...
     def reset_recurrent_dropout_mask(self) -> None: ...
     state_size: Any
+    units: Any
+    use_bias: Any
 class Softmax(_Layer):
     def __init__(self, axis: Any = -1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     axis: Any

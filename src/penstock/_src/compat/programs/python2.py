@@ -141,7 +141,7 @@ def install(folder: pathlib.Path) -> None:
     plain = [(importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
              (_Loader, importlib.machinery.SOURCE_SUFFIXES),
              (importlib.machinery.SourcelessFileLoader, importlib.machinery.BYTECODE_SUFFIXES)]
-    make: Callable[[str], Any] = importlib.machinery.FileFinder.path_hook(*plain)  # type: ignore[arg-type]
+    make: Callable[[str], Any] = importlib.machinery.FileFinder.path_hook(*plain)
 
     def hook(path: str) -> Any:
         inside = os.path.realpath(path or ".")

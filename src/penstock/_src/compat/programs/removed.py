@@ -45,7 +45,7 @@ def _asfarray(a: Any, dtype: Any = np.float64) -> Any:
     return np.asarray(a, dtype=dtype)
 
 
-ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")  # type: ignore[name-match]
+ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
 
 
 def _getargspec(function: Any) -> ArgSpec:

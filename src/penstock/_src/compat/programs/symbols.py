@@ -181,6 +181,7 @@ def _outside(folder: pathlib.Path) -> pathlib.Path:
 
 def with_local_modules(path: pathlib.Path, limit: int = 200) -> Iterator[tuple[pathlib.Path, Source]]:
     """A program and the modules beside it that it imports, and those that those import; what cannot be read is left out."""
+    seen: set[pathlib.Path]
     folder, waiting, seen = path.parent, [path], set()
     roots = {folder, _outside(folder)}
     while waiting and len(seen) < limit:

@@ -22,6 +22,8 @@ from penstock.compat import v1 as tf
 class _Vectors(Distribution):
     """What distributions of vectors share: the last dimension of one parameter is the event."""
 
+    _values: Any
+
     _vector: str
 
     def _event_shape(self) -> TensorShape:
@@ -47,6 +49,8 @@ class Dirichlet(_Vectors):
 
     >>> tf.distributions.Dirichlet([1., 2., 3.]).mean()
     """
+
+    _values: Any
 
     concentration = Parameter("How strongly each component is drawn to the corner of its class; positive.", event_rank=1)
     _vector = "concentration"
@@ -136,6 +140,8 @@ class Multinomial(_Counts):
     >>> tf.distributions.Multinomial(total_count=4., probs=[0.2, 0.8]).mean()
     """
 
+    _values: Any
+
     logits = Parameter("The log probabilities of the classes, up to a constant.", event_rank=1)
     probs = Parameter("The probabilities of the classes.", event_rank=1)
     _vector = "logits"
@@ -195,6 +201,8 @@ class DirichletMultinomial(_Counts):
 
     >>> tf.distributions.DirichletMultinomial(total_count=2., concentration=[1., 2.]).prob([1., 1.])
     """
+
+    _values: Any
 
     concentration = Parameter("The concentration of the Dirichlet distribution.", event_rank=1)
     total_count = Parameter("The number of trials.", event_rank=None)

@@ -29,6 +29,8 @@ class Bernoulli(Distribution):
     >>> tf.distributions.Bernoulli(probs=[0.1, 0.7]).entropy()
     """
 
+    _values: Any
+
     logits = Parameter("The log odds of one.")
     probs = Parameter("The probability of one.")
 
@@ -95,6 +97,8 @@ class Categorical(Distribution):
 
     >>> tf.distributions.Categorical(probs=[0.2, 0.5, 0.3]).log_prob(1)
     """
+
+    _values: Any
 
     logits = Parameter("The log probabilities of the classes, up to a constant.", event_rank=1)
     probs = Parameter("The probabilities of the classes.", event_rank=None)

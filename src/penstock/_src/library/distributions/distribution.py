@@ -73,6 +73,9 @@ class Distribution:
     >>> tf.distributions.Normal(loc=[0., 1.], scale=1.).log_prob(0.5)
     """
 
+    _made_with: Any
+    _values: Any
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.__signature__ = _signature(cls)
@@ -248,7 +251,7 @@ class Distribution:
 
     # Samples.
 
-    def _sample_n(self, n: Any, seed: Any = None, **kwargs: Any) -> Tensor:
+    def _sample_n(self, n: Any, seed: Any = None) -> Tensor:
         raise NotImplementedError(f"sample_n is not implemented: {type(self).__name__}")
 
     def _call_sample_n(self, sample_shape: Any, seed: Any, name: str, **kwargs: Any) -> Tensor:

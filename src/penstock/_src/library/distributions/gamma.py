@@ -110,6 +110,8 @@ class Beta(Distribution):
     >>> tf.distributions.Beta(concentration1=2., concentration0=3.).mean()
     """
 
+    _values: Any
+
     concentration1 = Parameter("The power of x, plus one; positive.")
     concentration0 = Parameter("The power of 1 - x, plus one; positive.")
 

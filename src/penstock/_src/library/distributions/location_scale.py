@@ -205,6 +205,8 @@ class Uniform(Distribution):
     >>> tf.distributions.Uniform(0., 2.).prob(1.)
     """
 
+    _values: Any
+
     low = Parameter("The lower end, included.")
     high = Parameter("The upper end.")
 

@@ -35,6 +35,8 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
     >>> op.matmul(tf.ones([2, 3]))
     """
 
+    _parameters: Any
+
     _TF_MODULE_IGNORED_PROPERTIES = Module._TF_MODULE_IGNORED_PROPERTIES | {"_given", "_parameters", "_graph_parents"}
     _spec_class: type[LinearOperatorSpec] = LinearOperatorSpec
     _parameter_ndims: dict[str, Any] = {}      # of each component, how many of its dimensions make up one matrix

@@ -32,6 +32,9 @@ def cross_hashed(inputs: list, num_buckets: int = 0, hash_key: int | None = None
 def _crossed(inputs: Any, hashed: bool, num_buckets: int, hash_key: int | None, name: str | None) -> RaggedTensor:
     if not isinstance(inputs, (list, tuple)):
         raise TypeError("Inputs must be a list")
+    sparse: list[Any]
+    ragged: list[Any]
+    dense: list[Any]
     ragged, sparse, dense, order = [], [], [], ""
     with tf.name_scope(name, "RaggedCross", []):
         for i, given in enumerate(inputs):

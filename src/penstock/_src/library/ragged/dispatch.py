@@ -80,6 +80,7 @@ def _find(fn: Callable) -> Callable | None:
 
     def is_it(obj: Any) -> bool:
         return obj is fn or callable(obj) and inspect.unwrap(obj) is bare
+    others: set[Any]
     names, others = {getattr(fn, "__name__", "")}, set()
     for table in TABLES.values():
         for n in [n for n, obj in list(table.items()) if is_it(obj)]:

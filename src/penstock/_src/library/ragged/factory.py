@@ -115,6 +115,7 @@ def _nest(ragged: Any, values: Any, pylist: Any, dtype: Any, ragged_rank: int, i
         return values(pylist, dtype, (len(pylist), *inner_shape))
     all_splits, level = [], list(pylist)
     for _ in range(ragged_rank):
+        inner: list[Any]
         splits, inner = [0], []
         for row in level:
             if not isinstance(row, (list, tuple, np.ndarray)):

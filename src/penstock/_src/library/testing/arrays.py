@@ -25,6 +25,12 @@ _RAGGED = (RaggedTensor, RaggedTensorValue)
 class ArrayAssertions:
     """Mixed into TestCase, which has `evaluate` and unittest's assertions."""
 
+    assertCountEqual: Any
+    assertEqual: Any
+    assertRaisesRegex: Any
+    assertTrue: Any
+    evaluate: Any
+
     def _GetNdArray(self, a: Any) -> np.ndarray:
         if isinstance(a, (Tensor, Variable)) or _holds_tensors(a):
             a = self.evaluate(a)

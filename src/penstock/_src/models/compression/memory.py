@@ -42,6 +42,7 @@ class Compressor:
         if momentum and not self.error_feedback:
             raise ValueError("momentum is for lossy codecs with error feedback; not for "
                              f"{self.codec!r} with error_feedback={error_feedback}.")
+        self._kept: dict[Any, Any]
         self._watch, self._kept = watch, {}
 
     def config(self) -> dict[str, Any]:

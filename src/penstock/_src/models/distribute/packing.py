@@ -21,6 +21,7 @@ class Packing:
         if num_packs < 1 or len(columns) <= num_packs or not all(s.is_fully_defined() for s in shapes):
             return None
         sizes = [s.num_elements() for s in shapes]
+        groups: list[Any]
         groups, begin, packed, total = [], 0, 0, sum(sizes)
         for i, size in enumerate(sizes):
             packed += size

@@ -30,7 +30,7 @@ class _SavedModelExporter(Exporter):
     def __init__(self, name: str, serving_input_receiver_fn: Any, assets_extra: Any = None, as_text: bool = False):
         self._name, self._receiver, self._assets_extra, self._as_text = name, serving_input_receiver_fn, assets_extra, as_text
 
-    name = property(lambda self: self._name, doc="The name of its directory.")      # type: ignore[assignment]
+    name = property(lambda self: self._name, doc="The name of its directory.")
 
     def _write(self, estimator: Any, path: str, checkpoint: str) -> Any:
         tf.gfile.MakeDirs(path)

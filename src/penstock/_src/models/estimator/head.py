@@ -218,7 +218,7 @@ class MultiClassHead(_ClassHead):
             raise ValueError(f"n_classes must be > 2: {n_classes}.")
         super().__init__(n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name)
 
-    logits_dimension = property(lambda self: self._n_classes, doc="The number of classes.")      # type: ignore[assignment]
+    logits_dimension = property(lambda self: self._n_classes, doc="The number of classes.")
 
     def _labels(self, labels: Any) -> Any:
         ids = tf.cast(self._ids(labels), tf.int64)
@@ -254,7 +254,7 @@ class BinaryClassHead(_ClassHead):
                 raise ValueError(f"thresholds not in (0, 1): {thresholds}.")
         super().__init__(2, weight_column, label_vocabulary, loss_reduction, loss_fn, name)
 
-    logits_dimension = property(lambda self: 1, doc="One.")                                      # type: ignore[assignment]
+    logits_dimension = property(lambda self: 1, doc="One.")
 
     def _labels(self, labels: Any) -> Any:
         values = tf.cast(self._ids(labels), tf.float32)
@@ -300,7 +300,7 @@ class RegressionHead(Head):
 
     update_metrics = _update_metrics                             # type: ignore[assignment]
 
-    logits_dimension = property(lambda self: self._dimension, doc="The numbers of a row.")       # type: ignore[assignment]
+    logits_dimension = property(lambda self: self._dimension, doc="The numbers of a row.")
 
     def _labels(self, labels: Any) -> Any:
         labels = tf.cast(tf.convert_to_tensor(labels), tf.float32)
@@ -370,7 +370,7 @@ class MultiLabelHead(Head):
 
     update_metrics = _update_metrics                             # type: ignore[assignment]
 
-    logits_dimension = property(lambda self: self._n_classes, doc="The number of classes.")      # type: ignore[assignment]
+    logits_dimension = property(lambda self: self._n_classes, doc="The number of classes.")
 
     def _labels(self, labels: Any) -> Any:
         if not isinstance(labels, tf.SparseTensor):
@@ -434,7 +434,7 @@ class MultiHead(Head):
             h.update_metrics(own, features, parts[h.name], labels[h.name])
         return eval_metrics
 
-    logits_dimension = property(lambda self: sum(h.logits_dimension for h in self._heads), doc="The sum.")  # type: ignore[assignment]
+    logits_dimension = property(lambda self: sum(h.logits_dimension for h in self._heads), doc="The sum.")
 
     def _parts(self, logits: Any) -> dict[str, Any]:
         if isinstance(logits, dict):

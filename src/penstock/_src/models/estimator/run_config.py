@@ -80,6 +80,28 @@ class RunConfig:
     >>> tf.estimator.RunConfig(model_dir="/tmp/model", save_checkpoints_steps=500)
     """
 
+    _save_checkpoints_secs: Any
+    _save_checkpoints_steps: Any
+    _train_distribute: Any
+    cluster_spec: Any
+    device_fn: Any
+    eval_distribute: Any
+    evaluation_master: Any
+    is_chief: Any
+    keep_checkpoint_every_n_hours: Any
+    keep_checkpoint_max: Any
+    log_step_count_steps: Any
+    master: Any
+    num_ps_replicas: Any
+    save_checkpoints_secs: Any
+    save_checkpoints_steps: Any
+    save_summary_steps: Any
+    session_config: Any
+    task_id: Any
+    task_type: Any
+    tf_random_seed: Any
+    train_distribute: Any
+
     def __init__(self, model_dir: Any = None, tf_random_seed: int | None = None, save_summary_steps: int | None = 100,
                  save_checkpoints_steps: Any = _DEFAULT, save_checkpoints_secs: Any = _DEFAULT, session_config: Any = None,
                  keep_checkpoint_max: int | None = 5, keep_checkpoint_every_n_hours: float = 10000,

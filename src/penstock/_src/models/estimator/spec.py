@@ -42,6 +42,17 @@ class EstimatorSpec(collections.namedtuple("EstimatorSpec", _FIELDS)):
     >>> tf.estimator.EstimatorSpec(mode, predictions=classes, loss=loss, train_op=train_op)
     """
 
+    eval_metric_ops: Any
+    evaluation_hooks: Any
+    export_outputs: Any
+    loss: Any
+    prediction_hooks: Any
+    predictions: Any
+    scaffold: Any
+    train_op: Any
+    training_chief_hooks: Any
+    training_hooks: Any
+
     def __new__(cls, mode: str, predictions: Any = None, loss: Any = None, train_op: Any = None, eval_metric_ops: Any = None,
                 export_outputs: Any = None, training_chief_hooks: Any = None, training_hooks: Any = None,
                 scaffold: Any = None, evaluation_hooks: Any = None, prediction_hooks: Any = None) -> EstimatorSpec:

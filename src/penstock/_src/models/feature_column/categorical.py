@@ -36,7 +36,7 @@ class _Keyed(CategoricalColumn):
     """What columns of one feature share."""
 
     __slots__ = ()
-    name = property(lambda self: self.key)                     # type: ignore[assignment]
+    name = property(lambda self: self.key)
     _type = tf.int64
 
     @property
@@ -62,7 +62,7 @@ class IdentityCategoricalColumn(_Keyed, collections.namedtuple("IdentityCategori
     """Integers that are ids themselves."""
 
     __slots__ = ()
-    num_buckets = property(lambda self: self.number_buckets)   # type: ignore[assignment]
+    num_buckets = property(lambda self: self.number_buckets)
 
     def transform(self, batch: Batch) -> Any:
         """The ids, checked to be below num_buckets, or replaced by the default."""
@@ -98,8 +98,8 @@ class HashedCategoricalColumn(_Keyed, collections.namedtuple("HashedCategoricalC
     """Strings or integers by their hash."""
 
     __slots__ = ()
-    num_buckets = property(lambda self: self.hash_bucket_size)  # type: ignore[assignment]
-    _type = property(lambda self: self.dtype)                   # type: ignore[assignment]
+    num_buckets = property(lambda self: self.hash_bucket_size)
+    _type = property(lambda self: self.dtype)
 
     def transform(self, batch: Batch) -> Any:
         """The hashes."""
@@ -135,7 +135,7 @@ class EmbeddingCategoricalColumn(_Keyed, collections.namedtuple(
     """Categories that are keys of an embedding variable themselves: there is no number of them, and they never collide."""
 
     __slots__ = ()
-    _type = property(lambda self: self.dtype)                   # type: ignore[assignment]
+    _type = property(lambda self: self.dtype)
 
     @property
     def num_buckets(self) -> KeySpace:                         # type: ignore[override]
@@ -172,8 +172,8 @@ class VocabularyListCategoricalColumn(_Keyed, collections.namedtuple(
     """Categories of a list."""
 
     __slots__ = ()
-    num_buckets = property(lambda self: len(self.vocabulary_list) + self.num_oov_buckets)      # type: ignore[assignment]
-    _type = property(lambda self: self.dtype)                                                  # type: ignore[assignment]
+    num_buckets = property(lambda self: len(self.vocabulary_list) + self.num_oov_buckets)
+    _type = property(lambda self: self.dtype)
 
     def transform(self, batch: Batch) -> Any:
         """The positions in the list."""
@@ -230,8 +230,8 @@ class VocabularyFileCategoricalColumn(_Keyed, collections.namedtuple(
     """Categories of the lines of a file."""
 
     __slots__ = ()
-    num_buckets = property(lambda self: self.vocabulary_size + self.num_oov_buckets)           # type: ignore[assignment]
-    _type = property(lambda self: self.dtype)                                                  # type: ignore[assignment]
+    num_buckets = property(lambda self: self.vocabulary_size + self.num_oov_buckets)
+    _type = property(lambda self: self.dtype)
 
     def transform(self, batch: Batch) -> Any:
         """The numbers of the lines."""
@@ -288,7 +288,7 @@ class CrossedColumn(CategoricalColumn, collections.namedtuple("CrossedColumn", (
     """Combinations of the categories of several columns, by hash."""
 
     __slots__ = ()
-    num_buckets = property(lambda self: self.hash_bucket_size)  # type: ignore[assignment]
+    num_buckets = property(lambda self: self.hash_bucket_size)
 
     @property
     def name(self) -> str:                                      # type: ignore[override]
@@ -348,8 +348,8 @@ class WeightedCategoricalColumn(CategoricalColumn, collections.namedtuple(
     """Categories with a weight each."""
 
     __slots__ = ()
-    name = property(lambda self: f"{self.categorical_column.name}_weighted_by_{self.weight_feature_key}")  # type: ignore[assignment]
-    num_buckets = property(lambda self: self.categorical_column.num_buckets)                  # type: ignore[assignment]
+    name = property(lambda self: f"{self.categorical_column.name}_weighted_by_{self.weight_feature_key}")
+    num_buckets = property(lambda self: self.categorical_column.num_buckets)
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:

@@ -15,9 +15,9 @@ class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", ("c
     """A number for each category: how often it is there, or the sum of its weights."""
 
     __slots__ = ()
-    name = property(lambda self: f"{self.categorical_column.name}_indicator")                 # type: ignore[assignment]
-    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)    # type: ignore[assignment]
-    variable_shape = property(lambda self: tf.TensorShape([1, self.categorical_column.num_buckets]))  # type: ignore[assignment]
+    name = property(lambda self: f"{self.categorical_column.name}_indicator")
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)
+    variable_shape = property(lambda self: tf.TensorShape([1, self.categorical_column.num_buckets]))
 
     def transform(self, batch: Batch) -> Any:
         """[rows, 1, categories]."""
@@ -96,9 +96,9 @@ class EmbeddingColumn(DenseColumn, collections.namedtuple("EmbeddingColumn", ("c
     """Categories as learned vectors."""
 
     __slots__ = ()
-    name = property(lambda self: f"{self.categorical_column.name}_embedding")                 # type: ignore[assignment]
-    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)    # type: ignore[assignment]
-    variable_shape = property(lambda self: tf.TensorShape([self.dimension]))                  # type: ignore[assignment]
+    name = property(lambda self: f"{self.categorical_column.name}_embedding")
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)
+    variable_shape = property(lambda self: tf.TensorShape([self.dimension]))
 
     def transform(self, batch: Batch) -> Any:
         """Ids and weights."""

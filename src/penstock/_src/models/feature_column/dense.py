@@ -16,8 +16,8 @@ class NumericColumn(DenseColumn, collections.namedtuple("NumericColumn",
     """Numbers as they are, or normalized."""
 
     __slots__ = ()
-    name = property(lambda self: self.key)                                    # type: ignore[assignment]
-    variable_shape = property(lambda self: tf.TensorShape(self.shape))        # type: ignore[assignment]
+    name = property(lambda self: self.key)
+    variable_shape = property(lambda self: tf.TensorShape(self.shape))
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:
@@ -86,11 +86,11 @@ class BucketizedColumn(DenseColumn, CategoricalColumn,
     """The bucket of a number, one-hot or as an id."""
 
     __slots__ = ()
-    name = property(lambda self: f"{self.source_column.name}_bucketized")     # type: ignore[assignment]
-    parse_example_spec = property(lambda self: self.source_column.parse_example_spec)      # type: ignore[assignment]
+    name = property(lambda self: f"{self.source_column.name}_bucketized")
+    parse_example_spec = property(lambda self: self.source_column.parse_example_spec)
     _count = property(lambda self: len(self.boundaries) + 1)
-    variable_shape = property(lambda self: tf.TensorShape((*self.source_column.shape, self._count)))  # type: ignore[assignment]
-    num_buckets = property(lambda self: self._count * int(np.prod(self.source_column.shape)))      # type: ignore[assignment]
+    variable_shape = property(lambda self: tf.TensorShape((*self.source_column.shape, self._count)))
+    num_buckets = property(lambda self: self._count * int(np.prod(self.source_column.shape)))
 
     def transform(self, batch: Batch) -> Any:
         """The number of the bucket of each number."""

@@ -17,9 +17,9 @@ class SequenceCategoricalColumn(SequenceColumn,
     """Categories per time step."""
 
     __slots__ = ()
-    name = property(lambda self: self.categorical_column.name)                                # type: ignore[assignment]
-    num_buckets = property(lambda self: self.categorical_column.num_buckets)                  # type: ignore[assignment]
-    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)    # type: ignore[assignment]
+    name = property(lambda self: self.categorical_column.name)
+    num_buckets = property(lambda self: self.categorical_column.num_buckets)
+    parse_example_spec = property(lambda self: self.categorical_column.parse_example_spec)
 
     def transform(self, batch: Batch) -> Any:
         """Ids [rows, steps, 1]."""
@@ -42,8 +42,8 @@ class SequenceNumericColumn(DenseColumn, collections.namedtuple(
     """Numbers per time step."""
 
     __slots__ = ()
-    name = property(lambda self: self.key)                                    # type: ignore[assignment]
-    variable_shape = property(lambda self: tf.TensorShape(self.shape))        # type: ignore[assignment]
+    name = property(lambda self: self.key)
+    variable_shape = property(lambda self: tf.TensorShape(self.shape))
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:

@@ -31,6 +31,12 @@ class PipelineModel(Model):
     >>> model.fit(x, y)
     """
 
+    _devices: Any
+    _inference: Any
+    _pieces: Any
+    _seen: Any
+    _training: Any
+
     def __init__(self, model: Any, devices: Sequence[str], micro_batches: int = 4, schedule: str = "1f1b",
                  cuts: Sequence[str] | None = None, name: str | None = None):
         super().__init__(name=name)

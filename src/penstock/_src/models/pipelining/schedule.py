@@ -74,6 +74,7 @@ def needs(stages: int, stage: int, task: Task) -> list[tuple[int, Task]]:
 def in_order(plan: Schedule) -> list[tuple[int, Task]]:
     """All tasks, each after those it needs and after those before it in its stage; ValueError for a plan that would block."""
     done: set[tuple[int, Task]] = set()
+    made: list[tuple[int, Task]]
     at, made = [0] * len(plan), []
     while len(made) < sum(map(len, plan)):
         before = len(made)

@@ -18,6 +18,8 @@ from penstock.compat import v1 as tf
 class _Wrapper(AbstractRNNCell):
     """A Keras cell around another one."""
 
+    _around: Any
+
     def __init__(self, cell: Any, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         assert_like_rnncell("cell", cell)

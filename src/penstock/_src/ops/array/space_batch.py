@@ -65,7 +65,7 @@ def _to_batch_shape(input: Dims, n: int | None, block: list | None, paddings: Di
     if block is None:
         return (None,) * (n + 1) + input[n + 1:]
     batch = None if input[0] is None else input[0] * math.prod(block)
-    out = []
+    out: list[Any] = []
     for d, b, p in zip(input[1:n + 1], block, amounts or [None] * n, strict=True):
         if d is None or p is None:
             out.append(None)

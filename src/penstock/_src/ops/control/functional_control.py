@@ -41,6 +41,7 @@ def share_captures(graphs: list[FuncGraph]) -> list:
 
 def rebuild(like: Any, tensors: list) -> Any:
     """Puts tensors into the structure of a function's results, TensorArrays from their flows."""
+    flat: list[Any]
     flat, it = [], iter(tensors)
     for x in nest.flatten(like, expand_composites=True):
         if x is None:

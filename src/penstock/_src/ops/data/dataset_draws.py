@@ -66,7 +66,8 @@ class DrawPlan:
         inputs, elements = {id(t) for t in self.function.inputs}, {id(t) for t in self.elements}
         effects = set(self.function.effects)
         ahead: set = set()
-        known, varying = {id(t) for t in self.held}, set()         # tensors that are computed ahead
+        known = {id(t) for t in self.held}                         # tensors that are computed ahead
+        varying: set[int] = set()
         for op in ops:
             if any(id(t) in inputs for t in op.outputs):
                 if not any(id(t) in elements for t in op.outputs):
@@ -113,7 +114,7 @@ class DrawPlan:
         return self.fits
 
     def _without(self, node: Any) -> None:
-        name = None if node is None else node.name
+        name = "" if node is None else node.name
         self.fits = len(self._later) < _MOST_LATER and name not in self._later and any(op.name == name for op in self._ops)
         if self.fits:
             self._later.add(name)

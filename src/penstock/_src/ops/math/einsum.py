@@ -349,7 +349,7 @@ def _kept(a: str, b: str, rest: list[str], out: str) -> str:
 
 def _best_pair(labels: list[str], out: str, tensors: list[Tensor]) -> tuple[int, int]:
     """The pair whose product is smallest against what it replaces; unknown sizes count as 8."""
-    sizes = {}
+    sizes: dict[Any, Any] = {}
     for text, t in zip(labels, tensors, strict=True):
         if t.static_dims is not None:
             for name, size in _sizes(text, t.static_dims)[0].items():

@@ -567,7 +567,7 @@ def _statistics(x: Any, axes: Any, shift: Any, keepdims: bool | None, name: str 
         dtype = x.dtype.base_dtype
         dims = None if x.static_dims is None else [x.static_dims[a] for a in axes]
         if dims is not None and None not in dims:
-            counts = convert(math.prod(dims), dtype)  # type: ignore[arg-type]
+            counts = convert(math.prod(dims), dtype)
         else:
             sizes = get("GatherV2")(cast(get("Shape")(x), dtype), np.array(axes, np.int32), np.int32(0))
             counts = get("Prod")(sizes, np.array([0], np.int32), name="count")

@@ -138,6 +138,7 @@ def _ragged_to_sparse_kernel(rt_nested_splits, rt_dense_values):
             raise errors.invalid("First value of ragged splits must be 0.")
     if int(rt_nested_splits[-1][-1]) != n:
         raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
+    columns: list[Any]
     columns, box = [], [rt_nested_splits[0].numel() - 1]
     device = rt_nested_splits[0].device
     row = torch.arange(box[0], device=device)

@@ -118,6 +118,7 @@ def _partitions(kinds: list[str], tensors: list) -> tuple[int, list]:
     first = int(tensors[0].reshape(-1)[0]) if kinds[0] == _FIRST else tensors[0].numel() - 1
     if first < 0:
         raise errors.invalid(f"The first dimension has size {first}")
+    parts: list[Any]
     parts, above = [], first
     for kind, t in zip(kinds, tensors, strict=True):
         if kind == _FIRST:

@@ -261,7 +261,7 @@ def _fields(record: bytes, delim: bytes, quotes: bool) -> Iterator[bytes]:
 
 def _quoted(record: bytes, at: int, delim: bytes) -> tuple[bytes, int]:
     """A field whose opening quote is before `at`, and where the next one starts."""
-    parts = []
+    parts: list[Any] = []
     while True:
         quote = record.find(b'"', at)
         following = record[quote + 1:quote + 2]

@@ -24,7 +24,7 @@ def world(choices: Choices) -> None:
     kind, size, length = kinds[choices.choose(len(kinds))], 2 + choices.choose(5), choices.choose(9)
     data = [torch.arange(length) * 10 + 10 ** (r % 4) for r in range(size)]
     root = choices.choose(size) if kind == "broadcast" else 0
-    wanted = data[root].clone() if kind == "broadcast" else sum(data)       # type: ignore[assignment]
+    wanted = data[root].clone() if kind == "broadcast" else sum(data)
     moves: dict[int, Any] = {r: broadcast(r, size, data[r], root) if kind == "broadcast" else
                              ALGORITHMS[kind](r, size, data[r], _ADD) for r in range(size)}
     dies = choices.choose(size + 1) - 1 if choices.happens(4) else -1

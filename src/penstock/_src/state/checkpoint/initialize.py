@@ -56,7 +56,7 @@ def _found(here: Any, known: dict[str, Any]) -> Any:
         return here
     if here in known:
         return known[here]
-    parts = []
+    parts: list[Any] = []
     while f"{here}/part_{len(parts)}" in known:
         parts.append(known[f"{here}/part_{len(parts)}"])
     return parts or None

@@ -187,7 +187,7 @@ class ObjectGraphView:
             full_name, = op_list_to_dict([given], convert_variable_to_tensor=False)
             made = tuple(saveable_objects_for_op(given, key))
             for s in made:
-                s.full_name = full_name          # type: ignore[attr-defined]
+                s.full_name = full_name
         for s in made:
             if key not in s.name:
                 raise AssertionError(f"The object {obj} produced a SaveableObject with name '{s.name}' for attribute '{name}'. "

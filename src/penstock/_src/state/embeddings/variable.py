@@ -299,7 +299,7 @@ class KeyedRows(BaseResourceVariable):
 
     device = property(lambda self: self.variable.device, doc="The device of the variable.")
     op = property(lambda self: self.variable.op, doc="The operation that makes the handle.")
-    _handle = property(lambda self: self._open()[0])        # type: ignore[assignment]
+    _handle = property(lambda self: self._open()[0])
 
     def _handle_device(self) -> str | None:
         return self.variable._handle_device()
@@ -344,7 +344,7 @@ class KeyedRows(BaseResourceVariable):
             return update
         after = [u for u in nest.flatten(update) if u is not None]
         with control_dependencies(after), self.variable._beside():
-            return ops.kv_put_rows(self.variable.handle, self._summed[1], self._opened, slots=self._slot_names)   # type: ignore[index]
+            return ops.kv_put_rows(self.variable.handle, self._summed[1], self._opened, slots=self._slot_names)
 
 
 class _SlotRows(BaseResourceVariable):
@@ -357,7 +357,7 @@ class _SlotRows(BaseResourceVariable):
         self._at = rows._slot_names.index(name) + 1
 
     device = property(lambda self: self._rows.device, doc="The device of the variable.")
-    _handle = property(lambda self: self._rows._open()[self._at])      # type: ignore[assignment]
+    _handle = property(lambda self: self._rows._open()[self._at])
 
     def _handle_device(self) -> str | None:
         return self._rows._handle_device()

@@ -193,7 +193,7 @@ class _Loader:
         root = self._nodes[0]
         if isinstance(root, AutoTrackable):
             root.__dict__.setdefault("signatures", SignatureMap())
-            root.tensorflow_version = self._meta_graph.meta_info_def.tensorflow_version      # type: ignore[attr-defined]
+            root.tensorflow_version = self._meta_graph.meta_info_def.tensorflow_version
         return root
 
     # -- functions ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
@@ -86,6 +86,9 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     >>> v.assign_add([1.0, 1.0]).numpy()
     array([2., 3.], dtype=float32)
     """
+
+    if TYPE_CHECKING:      # the metaclass chooses the class, which has the constructor
+        def __init__(self, initial_value: Any = None, *args: Any, **kwargs: Any): ...
 
     __array_priority__ = 100
     _is_tensor_like = True
@@ -320,7 +323,7 @@ class SaveSliceInfo:
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The SaveSliceInfoDef message."""
         from tensorboard.compat.proto.variable_pb2 import SaveSliceInfoDef
-        if export_scope is not None and not self.full_name.startswith(export_scope):  # type: ignore[union-attr]
+        if export_scope is not None and not self.full_name.startswith(export_scope):
             return None
         return SaveSliceInfoDef(full_name=strip_name_scope(self.full_name, export_scope), full_shape=self.full_shape,
                                 var_offset=self.var_offset, var_shape=self.var_shape)

@@ -117,7 +117,7 @@ class Placer:
         there = self.devices.fitting(group.parts)
         if there:
             kind = there[0].device_type
-            limiter = group.limiters.get(kind, op)
+            limiter: Any = group.limiters.get(kind, op)
             text = (f"Cannot assign a device for operation {op.name}{who}: Could not satisfy explicit device specification "
                     f"'{asked}' because no supported kernel for {kind} devices is available for {limiter.name} "
                     f"({limiter.type}{_types_text(limiter)}), which can run on: {', '.join(sorted(group.types)) or 'nothing'}. "

@@ -26,7 +26,7 @@ def _size(tensor: Any) -> int:
 
 
 def _dims(tensor: Any) -> list[int]:
-    dims = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
+    dims: list[Any] = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
     if None in dims:
         raise Unknown
     return dims

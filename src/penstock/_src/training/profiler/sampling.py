@@ -77,7 +77,8 @@ class Trace:
 
     def __init__(self, name: str, **kwargs: Any):
         self._metadata = dict(kwargs)
-        self._name, self._block = name, None
+        self._name = name
+        self._block: Any = None
 
     def set_metadata(self, **kwargs: Any) -> None:
         """Adds to what the recording says of the block."""

@@ -3,7 +3,7 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "saved_model.signature_def_utils.", {
-    "MethodNameUpdater": "state.saved_model.signatures",
+    "MethodNameUpdater": "state.saved_model.method_names",
     "build_signature_def": "state.saved_model.signatures",
     "classification_signature_def": "state.saved_model.signatures",
     "is_valid_signature": "state.saved_model.signatures",

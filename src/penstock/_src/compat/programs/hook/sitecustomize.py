@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class _Waiting(importlib.abc.MetaPathFinder):
     """Waits for `import tensorflow`."""
 
-    def find_spec(self, fullname, path=None, target=None):  # type: ignore[no-untyped-def]
+    def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] not in ("tensorflow", "tensorflow_core"):
             return None
         sys.meta_path.remove(self)

@@ -149,7 +149,7 @@ class TFDecorator:
     def __init__(self, decorator_name: str, target: Callable, decorator_doc: str = "", decorator_argspec: Any = None):
         self._decorated_target, self._decorator_name, self._decorator_doc = target, decorator_name, decorator_doc
         self._decorator_argspec = decorator_argspec
-        functools.update_wrapper(self, target)  # type: ignore[arg-type]
+        functools.update_wrapper(self, target)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._decorated_target(*args, **kwargs)
@@ -188,6 +188,7 @@ def make_decorator(target: Callable, decorator_func: Callable, decorator_name: s
 
 def unwrap(maybe_decorated: Callable) -> tuple[list, Callable]:
     """The decorators around a function, outermost first, and the function inside."""
+    found: list[Any]
     found, function = [], maybe_decorated
     while True:
         note = function if isinstance(function, TFDecorator) else getattr(function, "__dict__", {}).get("_tf_decorator")

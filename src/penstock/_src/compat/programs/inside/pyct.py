@@ -35,6 +35,7 @@ class Namer:
     """Makes names that are in use nowhere else."""
 
     def __init__(self, global_namespace: dict[str, Any]):
+        self.generated_names: set[Any]
         self.global_namespace, self.generated_names = global_namespace, set()
 
     def new_symbol(self, name_root: str, reserved_locals: Any) -> str:

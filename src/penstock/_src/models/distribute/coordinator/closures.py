@@ -31,6 +31,7 @@ class Closure:
         self._args, self._kwargs = tuple(args or ()), dict(kwargs or {})
         refuse_remote_values((self._args, self._kwargs))
         self.name = getattr(function, "__name__", type(function).__name__)
+        self._tensors: list[Any]
         self._function, self._concrete, self._tensors = function, None, []
         if isinstance(function, (Function, ConcreteFunction)):
             args, kwargs = as_arguments(self._args), as_arguments(self._kwargs)

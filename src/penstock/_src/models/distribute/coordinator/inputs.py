@@ -113,7 +113,7 @@ class PerWorkerDataset(PerWorkerValues):
     def _argument(self) -> Any:
         raise ValueError("A per-worker dataset cannot be an argument of a scheduled function: pass iter(dataset).")
 
-    _on_worker = property(lambda self: self._argument, doc="Not for functions.")        # type: ignore[assignment]
+    _on_worker = property(lambda self: self._argument, doc="Not for functions.")
 
     def __repr__(self) -> str:
         return f"<PerWorkerDataset of {self.element_spec}>"
@@ -125,6 +125,7 @@ class _Slot:
     def __init__(self, recipe: _Recipe):
         self.recipe = recipe
         self._handles: dict[int, tuple[Channel, Any]] = {}
+        self._begun: dict[Any, Any]
         self._round, self._begun = 0, {}
         self._lock = threading.Lock()
 

@@ -22,7 +22,7 @@ def shape(x: Any) -> Any:
 
 
 @export("keras.backend.int_shape")
-def int_shape(x: Any) -> tuple | None:
+def int_shape(x: Any) -> tuple | Any:
     """The static shape as a tuple of integers and None; None if even the rank is unknown.
 
     >>> tf.keras.backend.int_shape(tf.keras.Input((3,)))

@@ -33,6 +33,12 @@ backend = LazyModule("penstock._src.models.keras.backend")
 class Network(Layer):
     """A directed graph of layers, or a layer with layers as attributes."""
 
+    _nested_inputs: Any
+    _nested_outputs: Any
+    _save_spec: Any
+    inputs: Any
+    outputs: Any
+
     _TF_MODULE_IGNORED_PROPERTIES = frozenset((
         "_nodes_by_depth", "_network_nodes", "_nested_inputs", "_nested_outputs", "inputs", "outputs", "_input_coordinates",
         "_output_coordinates", "_input_layers", "_output_layers", "_feed_inputs",

@@ -20,6 +20,8 @@ class KerasHistory(NamedTuple):
 class _OfLayers(type):
     """Classes for `isinstance`: symbolic tensors are tensors of a graph that name the layer they come from."""
 
+    holds: Any
+
     def __instancecheck__(cls, x: Any) -> bool:
         return getattr(x, "_keras_history", None) is not None and cls.holds(x)
 

@@ -37,6 +37,8 @@ class Read:
 class TensorFlowOpLayer(Layer):
     """An op as a layer. `constants` are those of its inputs, by position, that are no inputs of the layer."""
 
+    constants: Any
+
     def __init__(self, node_def: Any, name: str, constants: dict | None = None, trainable: bool = True, dtype: Any = None):
         super().__init__(name=PREFIX + name, trainable=trainable, dtype=dtype, autocast=False)
         self.node_def = _as_node_def(node_def)
@@ -153,7 +155,7 @@ def uses_keras_history(tensors: Any) -> bool:
 
 def _parts(tensors: Any) -> list:
     """The tensors in a structure. One of several parts that came out of a layer as a whole stays whole."""
-    found = []
+    found: list[Any] = []
     for t in nest.flatten(tensors):
         if hasattr(t, "_type_spec") and not isinstance(t, Tensor) and getattr(t, "_keras_history", None) is None:
             found.extend(p for p in nest.flatten(t, expand_composites=True) if p is not t)

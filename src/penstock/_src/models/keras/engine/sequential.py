@@ -35,6 +35,9 @@ class Sequential(Model):
     >>> model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", input_shape=(4,)), tf.keras.layers.Dense(1)])
     """
 
+    inputs: Any
+    outputs: Any
+
     def _track_layers(self, layers: Any) -> None:
         """TensorFlow 1 counts the input layer among the dependencies of checkpoints; TensorFlow 2 does not."""
         eager = context.eager_outside_functions()

@@ -47,6 +47,12 @@ class Model(Saved, Network):
     >>> model.compile("sgd", "mse"); model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
     """
 
+    _call_fn_args: Any
+    _distribution_strategy: Any
+    _nested_inputs: Any
+    inputs: Any
+    outputs: Any
+
     _TF_MODULE_IGNORED_PROPERTIES = frozenset((
         "_steps", "_compiled", "_graph_parts", "compiled_loss", "compiled_metrics", *Network._TF_MODULE_IGNORED_PROPERTIES))
 
@@ -106,6 +112,8 @@ class Model(Saved, Network):
             raise ValueError("target_tensors argument is not supported when running a model eagerly.")
         self._target_tensors = target_tensors
         self._is_compiled = True
+        _steps: dict[Any, Any]
+        self._graph_parts: dict[Any, Any]
         self._steps, self._graph_parts = {}, {}
         self._compiled = self._new_compiled()
         self.compiled_loss, self.compiled_metrics = LossContainer(self), MetricsContainer(self)

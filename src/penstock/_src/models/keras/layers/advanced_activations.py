@@ -48,6 +48,10 @@ class LeakyReLU(_Activation):
 class PReLU(_Activation):
     """x where it is positive, else alpha * x, with a learned alpha for each element (the same along `shared_axes`)."""
 
+    alpha_constraint: Any
+    alpha_initializer: Any
+    alpha_regularizer: Any
+
     def __init__(self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None, alpha_constraint: Any = None,
                  shared_axes: Any = None, **kwargs: Any):
         super().__init__(**kwargs)

@@ -164,6 +164,14 @@ class EinsumDense(Layer):
     >>> tf.keras.layers.EinsumDense("abc,cd->abd", output_shape=(None, 64), bias_axes="d")
     """
 
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+
     def __init__(self, equation: str, output_shape: Any, activation: Any = None, bias_axes: str | None = None,
                  kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
                  bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
@@ -241,6 +249,10 @@ class MultiHeadAttention(Layer):
 
     >>> tf.keras.layers.MultiHeadAttention(num_heads=8, key_dim=64)(query, value)
     """
+
+    _key_dense: Any
+    _query_dense: Any
+    _value_dense: Any
 
     def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0, use_bias: bool = True,
                  output_shape: Any = None, attention_axes: Any = None, kernel_initializer: Any = "glorot_uniform",

@@ -27,6 +27,9 @@ from penstock.compat import v1 as tf
 class Conv(Layer):
     """What convolutions share: kernel, bias, activation; `rank` is the number of axes that the kernel moves along."""
 
+    activation: Any
+    use_bias: Any
+
     def __init__(self, rank: int, filters: Any, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,

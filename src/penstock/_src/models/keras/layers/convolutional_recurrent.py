@@ -29,6 +29,20 @@ from penstock.compat import v1 as tf
 class ConvLSTMCell(DropoutRNNCellMixin, Layer):
     """One step: [batch, *space, channels] and two states of the size of the output."""
 
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    recurrent_activation: Any
+    recurrent_constraint: Any
+    recurrent_initializer: Any
+    recurrent_regularizer: Any
+    unit_forget_bias: Any
+    use_bias: Any
+
     _words = ("filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", "activation",
               "recurrent_activation", "use_bias", "kernel_initializer", "recurrent_initializer", "bias_initializer",
               "unit_forget_bias", "kernel_regularizer", "recurrent_regularizer", "bias_regularizer", "kernel_constraint",

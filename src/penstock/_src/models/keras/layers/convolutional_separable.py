@@ -15,6 +15,8 @@ from penstock.compat import v1 as tf
 class SeparableConv(Conv):
     """What separable convolutions share: a kernel over space and one over channels."""
 
+    depth_multiplier: Any
+
     def __init__(self, rank: int, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = 1, depth_multiplier: int = 1, activation: Any = None,
                  use_bias: bool = True, depthwise_initializer: Any = "glorot_uniform",
@@ -93,6 +95,8 @@ class SeparableConv2D(SeparableConv):
 
 class _Depthwise(Conv):
     """What depthwise convolutions share: `depth_multiplier` outputs for each channel."""
+
+    depth_multiplier: Any
 
     def _read_depthwise(self, depth_multiplier: int, depthwise_initializer: Any, depthwise_regularizer: Any,
                         depthwise_constraint: Any, dilation_rate: Any) -> None:

@@ -36,6 +36,15 @@ class Dense(Layer):
     >>> layer = tf.keras.layers.Dense(10, activation="softmax")
     """
 
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    use_bias: Any
+
     def __init__(self, units: int, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform",
                  bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None,
                  activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, **kwargs: Any):
@@ -113,6 +122,8 @@ class Activation(Layer):
 
     >>> tf.keras.layers.Activation("relu")
     """
+
+    activation: Any
 
     def __init__(self, activation: Any, **kwargs: Any):
         super().__init__(**kwargs)

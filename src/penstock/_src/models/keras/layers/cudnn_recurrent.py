@@ -27,6 +27,10 @@ _WORDS = ("units", "kernel_initializer", "recurrent_initializer", "bias_initiali
 class _CuDNNRNN(RNN):
     """What both layers share: there is no cell, and no mask."""
 
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+
     gates = 0
 
     def __init__(self, units: int, return_sequences: bool, return_state: bool, go_backwards: bool, stateful: bool,
@@ -139,6 +143,9 @@ class CuDNNGRU(_CuDNNRNN):
 @export(v1=["keras.layers.CuDNNLSTM"])
 class CuDNNLSTM(_CuDNNRNN):
     """Long short-term memory with cuDNN's weights: two biases."""
+
+    bias_initializer: Any
+    unit_forget_bias: Any
 
     gates = 4
 

@@ -30,6 +30,10 @@ class Embedding(Layer):
     TensorShape([1, 2, 64])
     """
 
+    embeddings_constraint: Any
+    embeddings_initializer: Any
+    embeddings_regularizer: Any
+
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform",
                  embeddings_regularizer: Any = None, activity_regularizer: Any = None, embeddings_constraint: Any = None,
                  mask_zero: bool = False, input_length: Any = None, **kwargs: Any):

@@ -19,6 +19,9 @@ _AFFINE = ("center", "scale", "beta_initializer", "gamma_initializer", "beta_reg
 class _Affine(Layer):
     """A layer with a scale (gamma) and an offset (beta), each if wanted."""
 
+    center: Any
+    scale: Any
+
     def _make_affine(self, shape: list) -> None:
         for name, wanted in (("gamma", self.scale), ("beta", self.center)):
             made = None
@@ -47,6 +50,10 @@ class LayerNormalization(_Affine):
 
     >>> tf.keras.layers.LayerNormalization(epsilon=1e-6)
     """
+
+    beta: Any
+    epsilon: Any
+    gamma: Any
 
     def __init__(self, axis: Any = -1, epsilon: float = 0.001, center: bool = True, scale: bool = True,
                  beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None,
@@ -109,6 +116,13 @@ class GroupNormalization(_Affine):
 
     >>> tf.keras.layers.GroupNormalization(groups=8)
     """
+
+    axis: Any
+    beta: Any
+    center: Any
+    epsilon: Any
+    gamma: Any
+    scale: Any
 
     def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
                  beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None,

@@ -27,6 +27,16 @@ from penstock.compat import v1 as tf
 class _LocallyConnected(Layer):
     """Both layers. `implementation` 1 keeps a kernel for each place, 2 a dense matrix with a mask, 3 its nonzero elements."""
 
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    implementation: Any
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    use_bias: Any
+
     def __init__(self, rank: int, filters: int, kernel_size: Any, strides: Any, padding: str, data_format: Any, activation: Any,
                  use_bias: bool, kernel_initializer: Any, bias_initializer: Any, kernel_regularizer: Any, bias_regularizer: Any,
                  activity_regularizer: Any, kernel_constraint: Any, bias_constraint: Any, implementation: int, **kwargs: Any):

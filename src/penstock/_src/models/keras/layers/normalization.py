@@ -20,6 +20,15 @@ from penstock.compat import v1 as tf
 class BatchNormalizationBase(Layer):
     """What both versions share. In the 2.x one, a layer that is not trainable predicts while others train."""
 
+    beta: Any
+    center: Any
+    epsilon: Any
+    gamma: Any
+    momentum: Any
+    moving_mean_initializer: Any
+    moving_variance_initializer: Any
+    scale: Any
+
     _v2 = True
     _synchronized = False
 

@@ -64,7 +64,7 @@ class DropoutRNNCellMixin:
         return masks if count > 1 else masks[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())                                                   # type: ignore[misc]
+        state = dict(super().__getstate__())
         for name in ("_dropout_masks", "_recurrent_masks"):
             state.pop(name, None)
         return state
@@ -72,6 +72,13 @@ class DropoutRNNCellMixin:
 
 class _Cell(DropoutRNNCellMixin, Layer):
     """What the three cells share; `gates` is how many of them there are."""
+
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    recurrent_activation: Any
+    units: Any
+    use_bias: Any
 
     gates = 1
     _words = ("units", "activation", "use_bias", "kernel_initializer", "recurrent_initializer", "bias_initializer",
@@ -196,6 +203,8 @@ def _split(names: dict[str, Any]) -> tuple:
 class SimpleRNNCell(_Cell):
     """output = activation(inputs · kernel + output before · recurrent kernel + bias)."""
 
+    activation: Any
+
     def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
                  bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
@@ -213,6 +222,10 @@ class SimpleRNNCell(_Cell):
 
 class GRUCellBase(_Cell):
     """What both versions of the cell share. The gates are update, reset and candidate."""
+
+    activation: Any
+    reset_after: Any
+    units: Any
 
     gates = 3
     _words = (*_Cell._words, "recurrent_activation", "implementation", "reset_after")
@@ -273,6 +286,12 @@ class GRUCell(GRUCellV1):
 
 class LSTMCellBase(_Cell):
     """What the versions of the cell share. The gates are input, forget, candidate and output."""
+
+    activation: Any
+    bias_initializer: Any
+    recurrent_activation: Any
+    unit_forget_bias: Any
+    units: Any
 
     gates = 4
     _words = (*_Cell._words, "recurrent_activation", "unit_forget_bias", "implementation")
@@ -345,6 +364,14 @@ class LSTMCell(LSTMCellV1):
 @export("keras.experimental.PeepholeLSTMCell")
 class PeepholeLSTMCell(LSTMCellV1):
     """Long short-term memory whose gates see the carry, too."""
+
+    activation: Any
+    forget_gate_peephole_weights: Any
+    input_gate_peephole_weights: Any
+    kernel_initializer: Any
+    output_gate_peephole_weights: Any
+    recurrent_activation: Any
+    units: Any
 
     def build(self, input_shape: Any) -> None:
         """Makes the weights."""

@@ -42,6 +42,9 @@ def _delegated(cls: Any) -> Any:
 class _Layer(RNN):
     """A cell of ours over time."""
 
+    activation: Any
+    recurrent_dropout: Any
+
     _cell_class: Any = None
 
     def __init__(self, arguments: dict[str, Any]):

@@ -46,6 +46,8 @@ class _Spatial(Layer):
 
 # -- repeating ----------------------------------------------------------------------------------------------------------
 class _UpSampling(_Spatial):
+    size: Any
+
     _words = ("size",)
 
     def _length(self, i: int, length: int) -> int:
@@ -124,6 +126,8 @@ def _pairs(value: Any, rank: int, name: str) -> tuple:
 
 
 class _ZeroPadding(_Spatial):
+    padding: Any
+
     _words = ("padding",)
 
     def _length(self, i: int, length: int) -> int:
@@ -179,6 +183,8 @@ class ZeroPadding3D(_ZeroPadding):
 
 
 class _Cropping(_Spatial):
+    cropping: Any
+
     _words = ("cropping",)
 
     def _each(self) -> tuple:

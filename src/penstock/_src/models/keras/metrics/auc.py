@@ -44,6 +44,11 @@ class AUC(_FourCounts):
     >>> m.result()                 # 0.75
     """
 
+    false_negatives: Any
+    false_positives: Any
+    true_negatives: Any
+    true_positives: Any
+
     def __init__(self, num_thresholds: int = 200, curve: Any = "ROC", summation_method: Any = "interpolation",
                  name: str | None = None, dtype: Any = None, thresholds: Any = None, multi_label: bool = False,
                  num_labels: int | None = None, label_weights: Any = None, from_logits: bool = False):

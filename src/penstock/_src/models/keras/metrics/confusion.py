@@ -186,6 +186,11 @@ class Recall(_Share):
 class _FourCounts(Metric):
     """All four counts, at many thresholds."""
 
+    false_negatives: Any
+    false_positives: Any
+    true_negatives: Any
+    true_positives: Any
+
     def _make_counts(self, shape: tuple) -> None:
         for name in ("true_positives", "true_negatives", "false_positives", "false_negatives"):
             setattr(self, name, self._zeros(name, shape))
@@ -196,6 +201,11 @@ class _FourCounts(Metric):
 
 class _AtValue(_FourCounts):
     """The best of one share where another is at least `value`."""
+
+    false_negatives: Any
+    false_positives: Any
+    true_negatives: Any
+    true_positives: Any
 
     def __init__(self, value: float, num_thresholds: int = 200, class_id: int | None = None, name: str | None = None,
                  dtype: Any = None):
@@ -218,7 +228,7 @@ class _AtValue(_FourCounts):
     def _rates(self) -> tuple[Any, Any, Any]:
         """Sensitivity, specificity and precision, at each threshold."""
         tp, tn, fp, fn = self.true_positives, self.true_negatives, self.false_positives, self.false_negatives
-        return tuple(tf.math.divide_no_nan(a, a + b) for a, b in ((tp, fn), (tn, fp), (tp, fp)))  # type: ignore[return-value]
+        return tuple(tf.math.divide_no_nan(a, a + b) for a, b in ((tp, fn), (tn, fp), (tp, fp)))
 
 
 def _checked_share(name: str, value: float) -> float:

@@ -120,6 +120,11 @@ class OneHotMeanIoU(MeanIoU):
 class FBetaScore(Metric):
     """(1 + beta ** 2) * precision * recall / (beta ** 2 * precision + recall), per class or averaged."""
 
+    false_negatives: Any
+    false_positives: Any
+    intermediate_weights: Any
+    true_positives: Any
+
     def __init__(self, average: str | None = None, beta: float = 1.0, threshold: float | None = None,
                  name: str | None = "fbeta_score", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)

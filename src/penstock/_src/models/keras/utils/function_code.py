@@ -33,11 +33,11 @@ def disable_unsafe_deserialization() -> None:
 
 def func_dump(func: Callable) -> tuple:
     """A function as (code, defaults, values of its closure)."""
-    raw = marshal.dumps(func.__code__)                          # type: ignore[attr-defined]
+    raw = marshal.dumps(func.__code__)
     _own.add(hashlib.sha256(raw).digest())
-    closure = func.__closure__                                  # type: ignore[attr-defined]
+    closure = func.__closure__
     values = tuple(c.cell_contents for c in closure) if closure else None
-    return base64.encodebytes(raw).decode("ascii"), func.__defaults__, values      # type: ignore[attr-defined]
+    return base64.encodebytes(raw).decode("ascii"), func.__defaults__, values
 
 
 def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any = None) -> Callable:

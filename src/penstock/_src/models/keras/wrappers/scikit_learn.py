@@ -24,7 +24,7 @@ class BaseWrapper:
 
     def _builder(self) -> Any:
         if self.build_fn is None:
-            return self.__call__  # type: ignore[attr-defined]
+            return self.__call__
         plain = inspect.isfunction(self.build_fn) or inspect.ismethod(self.build_fn)
         return self.build_fn if plain else self.build_fn.__call__
 

@@ -41,19 +41,27 @@ class BatchNormalization(_Layer):
     def __init__(self, axis: Any = -1, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", moving_mean_initializer: Any = "zeros", moving_variance_initializer: Any = "ones", beta_regularizer: Any = None, gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, renorm: bool = False, renorm_clipping: Any = None, renorm_momentum: float = 0.99, fused: bool | None = None, trainable: bool = True, virtual_batch_size: int | None = None, adjustment: Any = None, name: str | None = None, *, dtype: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     adjustment: Any
     axis: Any
+    beta: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
+    center: Any
     def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any: ...
+    epsilon: Any
     fused: Any
+    gamma: Any
     def get_config(self) -> dict[str, Any]: ...
+    momentum: Any
     moving_mean: Any
+    moving_mean_initializer: Any
     moving_stddev: Any
     moving_variance: Any
+    moving_variance_initializer: Any
     renorm: Any
     renorm_clipping: Any
     renorm_mean: Any
     renorm_momentum: Any
     renorm_stddev: Any
+    scale: Any
     supports_masking: Any
     virtual_batch_size: Any
 from penstock.keras.layers import Bidirectional as Bidirectional
@@ -79,6 +87,9 @@ from penstock.keras.layers import Cropping3D as Cropping3D
 class CuDNNGRU(_RNN):
     def __init__(self, units: int, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, stateful: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     @property
@@ -102,6 +113,9 @@ class CuDNNGRU(_RNN):
 class CuDNNLSTM(_RNN):
     def __init__(self, units: int, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, stateful: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., implementation: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> Any: ...
     @property
@@ -121,6 +135,7 @@ class CuDNNLSTM(_RNN):
     stateful: Any
     supports_masking: Any
     time_major: Any
+    unit_forget_bias: Any
     units: Any
 from penstock.keras.layers import Dense as Dense
 from penstock.keras.layers import DenseFeatures as DenseFeatures
@@ -133,8 +148,7 @@ from penstock.keras.layers import Embedding as Embedding
 from penstock.keras.layers import Flatten as Flatten
 class GRU(_RNN):
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, implementation: int = 1, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False, reset_after: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
-    @property
-    def activation(self) -> Any: ...
+    activation: Any
     @property
     def bias_constraint(self) -> Any: ...
     @property
@@ -159,8 +173,7 @@ class GRU(_RNN):
     def recurrent_activation(self) -> Any: ...
     @property
     def recurrent_constraint(self) -> Any: ...
-    @property
-    def recurrent_dropout(self) -> Any: ...
+    recurrent_dropout: Any
     @property
     def recurrent_initializer(self) -> Any: ...
     @property
@@ -173,8 +186,12 @@ class GRU(_RNN):
     def use_bias(self) -> Any: ...
 class GRUCell(_Layer):
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, implementation: int = 1, reset_after: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple[Any, ...]: ...
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]: ...
     dropout: Any
@@ -186,11 +203,15 @@ class GRUCell(_Layer):
     kernel: Any
     output_size: Any
     def project(self, inputs: Any, training: Any = None, mask_like: Any = None) -> Any: ...
+    recurrent_activation: Any
     recurrent_dropout: Any
     recurrent_kernel: Any
+    reset_after: Any
     def reset_dropout_mask(self) -> None: ...
     def reset_recurrent_dropout_mask(self) -> None: ...
     state_size: Any
+    units: Any
+    use_bias: Any
 from penstock.keras.layers import GaussianDropout as GaussianDropout
 from penstock.keras.layers import GaussianNoise as GaussianNoise
 from penstock.keras.layers import GlobalAveragePooling1D as GlobalAveragePooling1D
@@ -214,8 +235,7 @@ from penstock.keras import InputSpec as InputSpec
 from penstock.keras.layers import IntegerLookup as IntegerLookup
 class LSTM(_RNN):
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, implementation: int = 1, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False, stateful: bool = False, unroll: bool = False, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
-    @property
-    def activation(self) -> Any: ...
+    activation: Any
     @property
     def bias_constraint(self) -> Any: ...
     @property
@@ -240,8 +260,7 @@ class LSTM(_RNN):
     def recurrent_activation(self) -> Any: ...
     @property
     def recurrent_constraint(self) -> Any: ...
-    @property
-    def recurrent_dropout(self) -> Any: ...
+    recurrent_dropout: Any
     @property
     def recurrent_initializer(self) -> Any: ...
     @property
@@ -254,8 +273,12 @@ class LSTM(_RNN):
     def use_bias(self) -> Any: ...
 class LSTMCell(_Layer):
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True, kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros", unit_forget_bias: bool = True, kernel_regularizer: Any = None, recurrent_regularizer: Any = None, bias_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None, bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, implementation: int = 1, *, name: Any = ..., dtype: Any = ..., trainable: Any = ..., dynamic: Any = ..., input_shape: Any = ..., batch_input_shape: Any = ..., input_dim: Any = ..., input_length: Any = ..., batch_size: Any = ..., weights: Any = ..., autocast: Any = ..., activity_regularizer: Any = ..., zero_output_for_mask: Any = ..., time_major: Any = ..., reverse_state_order: Any = ..., synchronized: Any = ..., negative_slope: Any = ..., max_tokens: Any = ..., vocabulary_dtype: Any = ..., bins: Any = ..., beta: Any = ...) -> None: ...
+    activation: Any
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple[Any, ...]: ...
     bias: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
     def build(self, *args: Any, **kwargs: Any) -> None: ...
     def call(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]: ...
     dropout: Any
@@ -267,11 +290,15 @@ class LSTMCell(_Layer):
     kernel: Any
     output_size: Any
     def project(self, inputs: Any, training: Any = None, mask_like: Any = None) -> Any: ...
+    recurrent_activation: Any
     recurrent_dropout: Any
     recurrent_kernel: Any
     def reset_dropout_mask(self) -> None: ...
     def reset_recurrent_dropout_mask(self) -> None: ...
     state_size: Any
+    unit_forget_bias: Any
+    units: Any
+    use_bias: Any
 from penstock.keras.layers import Lambda as Lambda
 from penstock.keras import Layer as Layer
 from penstock.keras.layers import LayerNormalization as LayerNormalization

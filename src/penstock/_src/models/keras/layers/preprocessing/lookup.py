@@ -49,6 +49,7 @@ class IndexLookup(PreprocessingLayer):
     # -- vocabularies -------------------------------------------------------------------------------------------------------
     @no_automatic_dependency_tracking
     def _set_tokens(self, tokens: Any, weights: Any) -> None:
+        self._tables: dict[Any, Any]
         self._tokens, self._idf, self._tables = tokens, weights, {}
 
     def _first(self) -> int:
