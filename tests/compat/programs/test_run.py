@@ -1,5 +1,6 @@
 """`penstock run`: programs written for TensorFlow, as they are."""
 import json
+import os
 import subprocess
 import sys
 
@@ -370,3 +371,32 @@ def test_a_program_sees_tensorflow_as_installed(tmp_path):
         "True tensorflow.python.framework.ops",
         "tensorflow.python.data.ops.dataset_ops tensorflow.python.ops.ragged.ragged_tensor "
         "tensorflow.python.framework.sparse_tensor"], done.stderr
+
+
+@pytest.mark.parametrize("program_text, legacy, expected", [
+    ("import keras\nimport tensorflow as tf\nimport tensorflow.keras.layers as n\n"
+     "print(keras.WORD, tf.keras.WORD, n.WORD)", "0", "keras shared layers"),
+    ("import tensorflow as tf\nprint(hasattr(tf.keras, 'WORD'))", "0", "False"),
+    ("import keras\nimport tensorflow as tf\nprint(keras.WORD, tf.keras.__version__)", "1", "keras 2.15.0")])
+def test_a_program_that_uses_both_kerases_gets_one(tmp_path, program_text, legacy, expected):
+    shared = tmp_path / "site" / "keras" / "_tf_keras" / "keras"
+    (shared / "layers").mkdir(parents=True)
+    (tmp_path / "site" / "keras" / "__init__.py").write_text("WORD = 'keras'")
+    (shared.parent / "__init__.py").write_text("")
+    (shared / "__init__.py").write_text("WORD = 'shared'")
+    (shared / "layers" / "__init__.py").write_text("WORD = 'layers'")
+    information = tmp_path / "site" / "keras-3.9.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: keras\nVersion: 3.9.0\n")
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join([SRC, str(tmp_path / "site")]), "TF_USE_LEGACY_KERAS": legacy}
+    done = subprocess.run([sys.executable, "-m", "penstock", "run", program(tmp_path, program_text)], env=settings,
+                          capture_output=True, text=True, check=False)
+    assert done.stdout == f"{expected}\n", done.stderr
+
+
+def test_commands_of_notebooks_over_several_lines(tmp_path):
+    cells = [["!command --first \\\n", "  --second \\\n", "  --third\n", "x = 1\n"], ["files = !ls \\\n", " -l\n", "print(x)"]]
+    notebook = {"cells": [{"cell_type": "code", "source": c} for c in cells], "nbformat": 4}
+    (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
+    done = penstock("run", str(tmp_path / "n.ipynb"))
+    assert done.stdout == "1\n", done.stderr

@@ -87,3 +87,5 @@ RUN_API = _switch("PENSTOCK_RUN_API", str, "", "Programs",
                   "Set by `penstock run` for child processes: the API that `import tensorflow` provides (v1 or v2).")
 RUN_SUPPLIES = _switch("PENSTOCK_RUN_SUPPLIES", str, "", "Programs",
                        "Set by `penstock run` for child processes: removed built-ins to restore, separated by commas.")
+RUN_KERAS = _switch("PENSTOCK_RUN_KERAS", str, "", "Programs",
+                    "3: `tf.keras` is the installed Keras 3. Set by `penstock run` for programs that use both.")

@@ -19,6 +19,7 @@ class Guess(NamedTuple):
     api: str
     because: str
     removed: frozenset[str]     # Python 2's functions that the program uses
+    two_kerases: bool = False   # it imports `keras`, and uses `tf.keras`, too
 
 
 def guess(path: pathlib.Path) -> Guess:
@@ -27,8 +28,10 @@ def guess(path: pathlib.Path) -> Guess:
     used: list[str] = []
     undefined: set[str] = set()
     compat = False
+    imported: set[str] = set()
     for _, source in symbols.with_local_modules(path):
         undefined |= source.undefined
+        imported |= {name.partition(".")[0] for name in source.imported}
         compat |= any(u.v1 for u in source.uses)
         mine = [u.name for u in source.uses if not u.v1]
         used += mine
@@ -43,7 +46,8 @@ def guess(path: pathlib.Path) -> Guess:
         found = weak
     if found is not None:
         return Guess("v1", found, frozenset(undefined))
-    return Guess("v2", "tf.compat.v1 is asked for by name" if compat else "nothing of 1.x", frozenset(undefined))
+    two = "keras" in imported and any(n == "tf.keras" or n.startswith("tf.keras.") for n in used)
+    return Guess("v2", "tf.compat.v1 is asked for by name" if compat else "nothing of 1.x", frozenset(undefined), two)
 
 
 def only_v2(name: str) -> bool:

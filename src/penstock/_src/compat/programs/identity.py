@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from email.message import Message
 from typing import Any
 
+from penstock._src.base import switches
+
 DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu")
 CLASSES = {                     # module of ours, class: where TensorFlow has it
     ("graph.node", "Tensor"): "framework.ops",
@@ -53,3 +55,8 @@ def name_classes() -> None:
     """Lets the classes of tensors and datasets say that they stand in TensorFlow's modules, for the rest of the process."""
     for (module, name), theirs in CLASSES.items():
         getattr(importlib.import_module(f"penstock._src.{module}"), name).__module__ = f"tensorflow.python.{theirs}"
+
+
+def keras_is_shared() -> bool:
+    """Whether `tf.keras` is the Keras 3 that is installed (standalone_keras.share)."""
+    return switches.RUN_KERAS.value() == "3"

@@ -21,6 +21,7 @@ from penstock._src.compat.programs import earlier, identity, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
 
 ROOTS = ("tensorflow", "tensorflow_core")
+SHARED_KERAS = "keras._tf_keras.keras"              # what Keras 3 offers as tf.keras
 ADDONS = "tensorflow_recommenders_addons"
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
 KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}
@@ -60,6 +61,8 @@ class PublicModule(types.ModuleType):
             return public("v1", full)
         if full in ("compat.v1", "compat.v2"):
             return importlib.import_module(f"{self.__name__}.{name}")
+        if full == "keras" and self._api == "v2" and identity.keras_is_shared():
+            return importlib.import_module(SHARED_KERAS)
         if full in OWN:
             return importlib.import_module(f"{self.__name__.split('.')[0]}.{name}")
         value = public(self._api, full)
@@ -86,6 +89,14 @@ def public(api: str, full: str) -> Any:
 def _import(name: str) -> types.ModuleType:
     """The module `name` of ours, made if it does not exist yet."""
     return sys.modules.get(name) or importlib.import_module(name)
+
+
+def _shared(rest: str) -> types.ModuleType | None:
+    """A module of the Keras 3 that is installed, below `tf.keras`."""
+    try:
+        return importlib.import_module(SHARED_KERAS + rest.removeprefix("keras"))
+    except ModuleNotFoundError:
+        return None
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -120,6 +131,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return PublicModule(fullname, self.api, "")
         if rest.startswith(("_api.v1", "_api.v2")):           # as tracebacks of TensorFlow name its modules
             return self._public(fullname, rest[5:7], rest[8:])
+        if rest.partition(".")[0] == "keras" and self.api == "v2" and identity.keras_is_shared():
+            return _shared(rest)
         version = None
         while rest.startswith(("compat.v1", "compat.v2")) and rest[9:10] in ("", "."):      # perhaps one in the other
             version, rest = rest[7:9], rest[10:]

@@ -32,10 +32,13 @@ def plain(source: str) -> str:
     first = source.lstrip().split("\n", 1)[0]
     if first.startswith("%%") and not re.match(r"%%(time|timeit|capture|prun)\b", first):
         return ""
-    lines = []
+    lines: list[str] = []
+    goes_on = False                                     # the line before was a command that ends with a backslash
     for line in source.split("\n"):
-        if _SHELL.match(line) or _ASSIGNED.match(line):
-            line = re.match(r"\s*", line)[0] + "pass"                  # type: ignore[index]
+        command = goes_on or _SHELL.match(line) or _ASSIGNED.match(line)
+        continued, goes_on = goes_on, bool(command) and line.rstrip().endswith("\\")
+        if command:
+            line = "" if continued else re.match(r"\s*", line)[0] + "pass"      # type: ignore[index]
         elif line.rstrip().endswith("?") and re.fullmatch(r"\s*[\w.]+\?{1,2}\s*", line):
             line = re.match(r"\s*", line)[0] + "pass"                  # type: ignore[index]
         lines.append(line)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
+import importlib.metadata
+import importlib.util
+import os
 import pathlib
 import sys
 from typing import Any
@@ -54,6 +57,24 @@ def _api_of_main() -> str:
         return finder.api
     program = pathlib.Path(getattr(sys.modules["__main__"], "__file__", ""))
     return guess.guess(program).api if program.is_file() else "v2"
+
+
+def share(two_kerases: bool) -> None:
+    """Lets `tf.keras` be the Keras 3 that is installed, for a program that uses `keras` and `tf.keras` side by side.
+
+    Their layers and models go together, as since TensorFlow 2.16. TF_USE_LEGACY_KERAS=1 keeps them apart.
+    """
+    if two_kerases and os.environ.get("TF_USE_LEGACY_KERAS", "0") not in ("1", "true", "True") and _keras_3():
+        os.environ["PENSTOCK_RUN_KERAS"] = "3"
+        print("penstock run: the program imports keras and uses tf.keras: both are the installed Keras 3", file=sys.stderr)
+
+
+def _keras_3() -> bool:
+    try:
+        return int(importlib.metadata.version("keras").partition(".")[0]) >= 3 and \
+            importlib.util.find_spec("keras") is not None
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return False
 
 
 def install(api: str | None) -> None:
