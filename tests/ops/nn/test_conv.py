@@ -213,3 +213,42 @@ def test_conv_of_volumes_is_conv3d():
     x, f = rng.randn(2, 3, 6, 7, 2).astype(np.float32), rng.randn(2, 3, 3, 2, 4).astype(np.float32)
     np.testing.assert_allclose(tf.raw_ops.Conv(input=x, filter=f, strides=[1, 1, 2, 1, 1], padding="SAME"),
                                tf.nn.conv3d(x, f, [1, 1, 2, 1, 1], "SAME"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape, out", [((2, 5, 7, 3), 4), ((1, 1, 1, 1), 1), ((3, 4, 4, 40), 33), ((2, 3, 2, 5, 6), 8),
+                                        ((0, 4, 4, 3), 2), ((2, 0, 4, 3), 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pointwise_convolutions_are_products(shape, out, dtype):
+    r = np.random.RandomState(0)
+    x = tf.constant(r.randn(*shape).astype(dtype))
+    window = [1] * (len(shape) - 2)
+    w = tf.constant(r.randn(*window, shape[-1], out).astype(dtype))
+    g = r.randn(*shape[:-1], out).astype(dtype)
+    convolve = tf.nn.conv2d if len(shape) == 4 else tf.nn.conv3d
+    with tf.GradientTape() as tape:
+        tape.watch([x, w])
+        y = convolve(x, w, strides=[1] * len(shape), padding="SAME")
+        loss = tf.reduce_sum(y * g)
+    dx, dw = tape.gradient(loss, [x, w])
+    matrix = w.numpy().reshape(shape[-1], out)
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(y, x.numpy() @ matrix, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(dx, g @ matrix.T, rtol=tolerance, atol=tolerance)
+    flat = x.numpy().reshape(-1, shape[-1]).T @ g.reshape(-1, out)
+    np.testing.assert_allclose(dw, flat.reshape(w.shape), rtol=10 * tolerance, atol=10 * tolerance)
+
+
+def test_pointwise_convolution_of_a_view_with_bias_and_relu():
+    r = np.random.RandomState(1)
+    x, w, b = r.randn(2, 6, 4, 5).astype("f"), r.randn(1, 1, 5, 3).astype("f"), r.randn(3).astype("f")
+    x[0, 0, 0, 0] = np.nan
+
+    @tf.function
+    def f(x, w, b):
+        turned = tf.transpose(x, [0, 2, 1, 3])[:, ::2]
+        return tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(turned, w, 1, "VALID"), b))
+    for _ in range(3):
+        found = f(tf.constant(x), tf.constant(w), tf.constant(b)).numpy()
+    product = x.transpose(0, 2, 1, 3)[:, ::2] @ w[0, 0] + b
+    np.testing.assert_allclose(found, np.where(product <= 0, 0, product), rtol=1e-5, atol=1e-5)
+    assert np.isnan(found[0, 0, 0]).all()

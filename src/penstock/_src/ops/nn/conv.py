@@ -56,6 +56,7 @@ class _Plan:
     window_back: tuple[int, ...]
     merged: tuple[int, ...] | None       # depthwise: the filter's shape with its inputs and multipliers as outputs
     memory: torch.memory_format
+    pointwise: bool                      # a window of one element in channels that lie side by side: a product of matrices
 
     def enter(self, x: torch.Tensor) -> torch.Tensor:
         """A tensor of the op with its channels first; a view."""
@@ -90,6 +91,10 @@ class _Plan:
     def convolve(self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None = None, relu: bool = False) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.output)
+        if self.pointwise and _as_product(x):
+            out = torch.mm(self._rows(x), w.flatten(1).t())
+            out = self._images(out if bias is None else out.add_(bias), self.output)
+            return out.relu_() if relu else out
         if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
         if x.is_cuda:
@@ -108,12 +113,16 @@ class _Plan:
     def to_input(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return self._cropped(grad.new_zeros(self.input))
+        if self.pointwise and _as_product(grad):
+            return self._images(torch.mm(self._rows(grad), w.flatten(1)), self.input)
         like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
         return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
 
     def to_filter(self, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.filter)
+        if self.pointwise and _as_product(x) and math.prod(self.filter) >= _LEAST_PRODUCT:
+            return torch.mm(self._rows(x).t(), self._rows(grad)).t().reshape(self.filter)
         if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
         channels = self.filter[1]
@@ -128,8 +137,24 @@ class _Plan:
         return aten.convolution_backward(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
                                          self.groups, mask)
 
+    def _rows(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor with its channels first as a matrix with a row for each position."""
+        return x.permute(self.back).reshape(-1, x.shape[1])
+
+    def _images(self, rows: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+        """The inverse of `_rows`."""
+        return rows.view(shape[0], *shape[2:], shape[1]).permute(self.first)
+
     def _cropped(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
+
+
+_LEAST_PRODUCT = 1 << 10     # elements of a filter whose gradient is a product of matrices: it has few, but long columns
+
+
+def _as_product(x: torch.Tensor) -> bool:
+    """Whether a pointwise convolution of x runs as a product, which needs no other layout. GPUs have kernels for both."""
+    return x.is_cpu and x.dtype in (torch.float32, torch.float64)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -173,7 +198,8 @@ def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, expl
         empty=not all(output) or not all(x) or not all(w), first=first if last else None, back=back if last else None,
         window=(n + 1, n, *range(n)), window_back=(*range(2, n + 2), 1, 0),
         merged=(*window, 1, filters[0]) if depthwise else None,
-        memory=torch.contiguous_format if not last else torch.channels_last if n == 2 else torch.channels_last_3d)
+        memory=torch.contiguous_format if not last else torch.channels_last if n == 2 else torch.channels_last_3d,
+        pointwise=last and groups == 1 and all(v == 1 for v in (*window, *steps)) and not any(map(any, pads)))
 
 
 def _groups(channels: int, filter_in: int, depthwise: bool) -> int:
