@@ -37,9 +37,13 @@ class _Affine(Layer):
         return input_shape
 
 
+def _at_least_float32(inputs: Any) -> Any:
+    return tf.cast(inputs, dtypes.float32) if inputs.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16) else inputs
+
+
 def _moments(inputs: Any, axes: list) -> tuple:
     """Mean and variance; of small floats as float32."""
-    x = tf.cast(inputs, dtypes.float32) if inputs.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16) else inputs
+    x = _at_least_float32(inputs)
     mean, variance = tf.nn.moments(x, axes, keep_dims=True)
     return x, mean, variance
 
@@ -150,18 +154,27 @@ class GroupNormalization(_Affine):
 
     def call(self, inputs: Any) -> Any:
         """The inputs, normalized."""
-        sizes, rank = K.mixed_shape(inputs), len(inputs.shape)
+        rank = len(inputs.shape)
         axis = self.axis % rank
-        x = tf.reshape(inputs, [*sizes[:axis], self.groups, sizes[axis] // self.groups, *sizes[axis + 1:]])
-        x, mean, variance = _moments(x, [i for i in range(1, rank + 1) if i != axis])
-        x = tf.reshape(tf.nn.batch_normalization(x, mean, variance, None, None, self.epsilon), sizes)
+        x = _at_least_float32(inputs)
+        mean = self._mean_of_groups(x, axis)
+        variance = self._mean_of_groups(tf.math.squared_difference(x, tf.stop_gradient(mean)), axis)
         target = [1] * rank
         target[axis] = -1
-        if self.scale:
-            x = x * tf.cast(tf.reshape(self.gamma, target), x.dtype)
-        if self.center:
-            x = x + tf.cast(tf.reshape(self.beta, target), x.dtype)
+        gamma = tf.cast(tf.reshape(self.gamma, target), x.dtype) if self.scale else None
+        beta = tf.cast(tf.reshape(self.beta, target), x.dtype) if self.center else None
+        x = tf.nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
         return tf.cast(x, inputs.dtype)
+
+    def _mean_of_groups(self, x: Any, axis: int) -> Any:
+        """For each example and channel the mean of the channel's group. The means of channels come first: the large array is
+        read along whole channels, and the arrays with an axis of groups are small."""
+        rank = len(x.shape)
+        channels = tf.reduce_mean(x, [i for i in range(1, rank) if i != axis], keepdims=True)
+        sizes = K.mixed_shape(x)
+        small = tf.reshape(channels, [sizes[0], self.groups, sizes[axis] // self.groups])
+        means = tf.broadcast_to(tf.reduce_mean(small, -1, keepdims=True), tf.shape(small))
+        return tf.reshape(means, tf.shape(channels))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the layer again."""
