@@ -25,6 +25,7 @@ from penstock._src.training.train.coordinator import Coordinator
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunContext, SessionRunValues
 from penstock._src.training.train.hooks.checkpoint import CheckpointSaverHook
 from penstock._src.training.train.hooks.incremental import IncrementalCheckpointHook
+from penstock._src.training.train.hooks.preemption import PreemptionHook
 from penstock._src.training.train.hooks.reporting import StepCounterHook, SummarySaverHook
 from penstock._src.training.train.queue_runner import start_queue_runners
 from penstock._src.training.train.scaffold import ChiefSessionCreator, Scaffold, SessionCreator, WorkerSessionCreator
@@ -237,6 +238,7 @@ class _MonitoredSession:
     def __init__(self, session_creator: Any, hooks: Any, should_recover: bool, stop_grace_period_secs: float = 120):
         self._graph_was_finalized = context.current_graph().finalized
         self._hooks = list(hooks or ())
+        self._preemption = [h for h in self._hooks if isinstance(h, PreemptionHook)]
         for hook in self._hooks:
             hook.begin()
         self._coordinated_creator = _CoordinatedSessionCreator(
@@ -290,7 +292,7 @@ class _MonitoredSession:
 
     def should_stop(self) -> bool:
         """Whether the loop should end."""
-        return self._sess is None or self._sess.should_stop()
+        return self._sess is None or self._sess.should_stop() or any(h.requested for h in self._preemption)
 
     def close(self) -> None:
         """Ends hooks, threads and the session."""
@@ -310,6 +312,9 @@ class _MonitoredSession:
             if not failed:
                 for hook in sorted(self._hooks, key=lambda h: not getattr(h, "ends_first", False)):
                     hook.end(self._tf_sess())
+        except BaseException as e:
+            failed = e
+            raise
         finally:
             try:
                 if self._sess is None:
@@ -319,6 +324,8 @@ class _MonitoredSession:
                 self._sess = self._coordinated_creator.tf_sess = self._coordinated_creator.coord = None
                 if not self._graph_was_finalized:
                     context.current_graph()._unsafe_unfinalize()
+                for hook in self._preemption:
+                    hook.leave(bool(failed))
 
     def _is_closed(self) -> bool:
         return self._tf_sess() is None
@@ -410,6 +417,8 @@ def MonitoredTrainingSession(  # noqa: N802
                                          save_graph_def=save_graph_def))
     last = [IncrementalCheckpointHook(scaffold, save_incremental_checkpoint_secs)] \
         if checkpoint_dir and save_incremental_checkpoint_secs else []
+    if checkpoint_dir:
+        every.append(PreemptionHook())
     creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     return MonitoredSession(creator, [*every, *(hooks or ()), *last], stop_grace_period_secs)
 
