@@ -11,6 +11,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 
 ORACLE := .oracle
 SITE := .site
+MANIFESTS := .manifests
 ORACLE_READY := $(ORACLE)/.installed
 
 # The harness that runs TensorFlow 1.15's own tests, and a git directory of TensorFlow's source.
@@ -20,7 +21,7 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help site site-check wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos clean
+.PHONY: help site site-check wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos manifests clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -35,6 +36,7 @@ help:
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make fuzz         damaged files and hostile arguments, five minutes more of them (ARGS='--minutes 600' passes options)"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
+	@echo "make manifests    validate the Kubernetes manifests with their schemas, installed in $(MANIFESTS)"
 	@echo "make site         build the documentation in build/site (make site-check opens every page in Chromium)"
 	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
 	@echo "make clean        remove the environments and what tools left behind"
@@ -111,12 +113,19 @@ site: $(READY) $(SITE)/.installed
 site-check: $(SITE)/.installed
 	@$(SITE)/bin/python scripts/make_site.py check
 
+$(MANIFESTS)/.installed:
+	@$(PYTHON) -m pip install -q --disable-pip-version-check --target $(MANIFESTS) 'kubernetes-validate==1.37.*'
+	@touch $@
+
+manifests: $(READY) $(MANIFESTS)/.installed
+	@PYTHONPATH=$(MANIFESTS) $(RUN) -m pytest -q -n0 tests/tools/test_manifests.py $(ARGS)
+
 wheel:
 	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 	@PENSTOCK_PURE=1 $(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 	@ls dist
 
 clean:
-	rm -rf $(VENV) $(ORACLE) $(SITE) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(ORACLE) $(SITE) $(MANIFESTS) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
 	rm -f src/penstock/_src/io/*.so src/penstock/_src/kernels/*.so
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

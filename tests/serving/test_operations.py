@@ -38,7 +38,7 @@ def test_dashboards_ask_for_metrics_that_exist(name):
 def test_the_manifest_has_flags_that_exist():
     command = [sys.executable, "-m", "penstock", "serve", "--help"]
     known = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    flags = re.findall(r"- (--\w+)", (DOCS / "serve.yaml").read_text())
+    flags = re.findall(r"- (--\w+)", (DOCS / "manifests" / "serving" / "serve.yaml").read_text())
     assert len(flags) > 5 and [f for f in flags if f not in known] == []
 
 
