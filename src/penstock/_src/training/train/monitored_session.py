@@ -391,6 +391,7 @@ def MonitoredTrainingSession(  # noqa: N802
         save_checkpoint_steps: Steps between checkpoints, instead of seconds.
         summary_dir: Folder of summaries; that of checkpoints by default.
         save_graph_def: Whether to write the graph beside the checkpoints.
+        save_incremental_checkpoint_secs: Seconds between incremental checkpoints of embedding variables; none by default.
 
     Returns:
         A MonitoredSession, to be used in a `with` statement.
