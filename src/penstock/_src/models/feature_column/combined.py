@@ -152,6 +152,7 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
         tensor_name_in_ckpt: Name of the table there.
         max_norm: Length that longer vectors are scaled to.
         trainable: Whether the table is trained.
+        do_fusion: Accepted for compatibility with DeepRec: lookups are fused where they can be.
 
     Returns:
         A dense column.
