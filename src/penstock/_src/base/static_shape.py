@@ -18,7 +18,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.modes import process
 
-Dims = tuple[int | None, ...] | None
+Dims = tuple[Any, ...] | Any         # sizes, of which some may be None; None if the rank is unknown
 
 @export(v1=["enable_v2_tensorshape"])
 def enable_v2_tensorshape() -> None:

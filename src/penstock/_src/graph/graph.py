@@ -117,6 +117,7 @@ class Graph:
     True
     """
 
+    _last_loss_reduction: Any        # of the loss that was added last (library/losses.py)
     symbolic = False        # whether ops on its tensors, called in eager mode, are added to it: the graph of Keras models
 
     def __init__(self) -> None:

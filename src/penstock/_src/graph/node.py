@@ -133,7 +133,7 @@ class Tensor(TensorType, Edge):
     op: Operation                  # the operation that produces this tensor
     value_index: int               # which output of its operation this is
     dtype: Any                     # the DType of the elements
-    static_dims: tuple | None      # the static shape: None for what is unknown, a dimension or all of it
+    static_dims: tuple | Any       # the static shape: None for what is unknown, a dimension or all of it
 
     def __init__(self, op: Operation, value_index: int, dtype: Any, dims: tuple | None = None):
         self.op, self.value_index, self.dtype = op, value_index, dtype
@@ -207,6 +207,13 @@ class Tensor(TensorType, Edge):
 
     if TYPE_CHECKING:      # ops/operators.py sets the operators, ops/array/slicing.py the first of these
         def __getitem__(self, key: Any) -> Tensor: ...
+        numpy: Any                 # of eager tensors, as the next
+        _value: Any
+        _by_reference: Any         # notes of other modules
+        _handle_dims: Any
+        _handle_dtype: Any
+        _keras_mask: Any
+        _metric_obj: Any
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __sub__(self, other: Any) -> Tensor: ...

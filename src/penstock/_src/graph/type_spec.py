@@ -6,7 +6,7 @@ as signatures. The plain one is TensorSpec; SparseTensorSpec and others stand wi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,11 @@ class TypeSpec:
     """Base class. Subclasses define value_type, _component_specs, _to_components, _from_components, _serialize."""
 
     __slots__ = ()
+    if TYPE_CHECKING:      # of most subclasses
+        dtype: Any
+        shape: Any
+        _to_batched_tensor_list: Any
+        _unbatch: Any
 
     @property
     def value_type(self) -> Any:

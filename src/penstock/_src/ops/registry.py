@@ -295,7 +295,7 @@ class OpDef:
         self.value_rule = rule
         return rule
 
-    def kernel_for(self, device: str) -> Kernel | None:
+    def kernel_for(self, device: str) -> Kernel | Any:
         """The kernel for "cpu" or "gpu"; None when there is none on that device."""
         return self.kernels.get(device) or self.kernels.get("any")
 
@@ -316,7 +316,7 @@ class OpDef:
         return all(t.name != "string" for t in types) and (self.gpu is True or not types or types[0] in self.gpu)
 
     # -- calling -----------------------------------------------------------------------------------
-    def __call__(self, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, name: Any = None, **kwargs: Any) -> Any:
         from penstock._src.graph.build import apply
         n = len(self.inputs)
         if len(args) == n:

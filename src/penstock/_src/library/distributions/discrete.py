@@ -109,7 +109,7 @@ class Categorical(Distribution):
             found = logits_and_probs(logits=logits, probs=probs, validate_args=validate_args, multidimensional=True, name=name)
             self._values.update(zip(("logits", "probs"), found, strict=True))
             shape = found[0].shape.with_rank_at_least(1)
-            size = shape.dims[-1].value if shape.ndims is not None else None
+            size = shape.static_dims[-1] if shape.ndims is not None else None
             self._event_size = tf.shape(found[0])[-1] if size is None else tf.constant(size, tf.int32, name="event_size")
         super().__init__(dtype=tf.as_dtype(dtype), reparameterization_type=NOT_REPARAMETERIZED, validate_args=validate_args,
                          allow_nan_stats=allow_nan_stats, graph_parents=list(found), name=name)

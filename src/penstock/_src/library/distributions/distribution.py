@@ -47,7 +47,7 @@ export.value(NOT_REPARAMETERIZED, v1=["distributions.NOT_REPARAMETERIZED"])
 class Parameter:
     """A parameter of a distribution, read as an attribute; its last `event_rank` dimensions belong to the event."""
 
-    def __init__(self, doc: str, event_rank: int = 0):
+    def __init__(self, doc: str, event_rank: int | None = 0):
         self.__doc__, self.event_rank = doc, event_rank
 
     def __set_name__(self, owner: type, name: str) -> None:

@@ -88,7 +88,7 @@ class CirculantBase(LinearOperator):
         if shape.rank is None:
             return shape
         block = self.block_shape
-        size = math.prod(block.as_list()) if block.is_fully_defined() else None
+        size = math.prod(block.static_dims) if block.is_fully_defined() else None
         return shape[:-self.block_depth].concatenate([size, size])
 
     def _shape_tensor(self) -> Tensor:

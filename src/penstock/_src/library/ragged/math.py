@@ -89,7 +89,7 @@ def reduce_aggregate(reduce_dense: Callable, segment: Callable, rt: Any, axis: A
     with tf.name_scope(name, "RaggedReduce", [rt.flat_values]):
         if axis is None:
             out = reduce_dense(rt.flat_values, None, keepdims=False)
-            for _ in range(rt.shape.ndims if keepdims else 0):
+            for _ in range(rt.shape.ndims or 0 if keepdims else 0):
                 out = tf.expand_dims(out, 0)
             return out
         if isinstance(axis, (list, tuple)):

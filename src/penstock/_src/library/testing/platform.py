@@ -66,7 +66,7 @@ def test_src_dir_path(relative_path: str) -> str:
     return os.path.join(os.environ.get("TEST_SRCDIR") or os.getcwd(), relative_path)
 
 
-test_src_dir_path.__test__ = False      # not a test, whatever its name
+vars(test_src_dir_path)["__test__"] = False      # not a test, whatever its name
 
 
 @export("test.is_built_with_cuda")

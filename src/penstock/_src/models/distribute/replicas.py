@@ -100,7 +100,9 @@ class _Replica:
         self._graph = None if context.executing_eagerly() else context.current_graph()
         self._go, self._paused = threading.Event(), threading.Event()
         self._stop = False
-        self.done, self.error, self.result = False, None, None
+        self.done = False
+        self.error: BaseException | None = None
+        self.result: Any = None
         self.merge: tuple | None = None
         self.scope_name = ""
         self.control: list = []

@@ -213,7 +213,7 @@ def _axis_of_repeat(axis: Any, rank: int | None) -> int:
         raise ValueError("axis may only be negative if data.shape.ndims is statically known")
     if rank is not None and not -rank <= axis < rank:
         raise ValueError(f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
-    return axis if rank is None else axis % rank
+    return int(axis if rank is None else axis % rank)
 
 
 def _check_repeats(repeats: Tensor, rows: int | None) -> None:

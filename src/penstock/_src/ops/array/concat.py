@@ -53,7 +53,7 @@ def _joined(values: list, axis: np.ndarray | None) -> Dims:
         except ValueError:
             raise ValueError("Dimensions must be equal except in the one that is concatenated, but are "
                              + " and ".join(show(s) for s in values)) from None
-    return rest[:at] + (total,) + rest[at + 1:]  # type: ignore[index]
+    return rest[:at] + (total,) + rest[at + 1:]
 
 
 concat_v2.shape(lambda values, axis, *, c: _joined(values, c.const("axis")))

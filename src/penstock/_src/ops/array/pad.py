@@ -36,7 +36,7 @@ def _padded(input: Dims, paddings: Dims, c: Any, sign: int = 1) -> Dims:
     if rank is None:
         return None
     if rank_is(paddings, 2)[0] not in (None, rank):
-        raise ValueError(f"Shape must be rank {paddings[0]} but is rank {rank}: {show(input)} for paddings "  # type: ignore[index]
+        raise ValueError(f"Shape must be rank {paddings[0]} but is rank {rank}: {show(input)} for paddings "
                          f"{show(paddings)}")
     value = c.const("paddings")
     dims = rank_is(input, rank)

@@ -102,7 +102,8 @@ def _member(node: Any, ctx: Any, keys: tuple, seconds: float, arrays: Any = ()) 
         yield group, group.rank_of[name], {"limit": limit, "about": about}
     except errors.OpError as e:
         brings = f" with {_listed(arrays)}" if len(arrays) else ""
-        raise e if about in e.message else type(e)(None, None, f"{about}{brings}: {e.message}") from None
+        made_as: Any = type(e)
+        raise e if about in e.message else made_as(None, None, f"{about}{brings}: {e.message}") from None
 
 
 def _described(x: torch.Tensor) -> str:

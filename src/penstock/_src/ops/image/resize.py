@@ -195,7 +195,7 @@ def _declare(name: str, taps: Callable, trained: str, whole: tuple[Callable, Cal
 
     @forward.gradient
     def _forward_gradient(op, grad):
-        if op.inputs[0].dtype.base_dtype not in backward.attrs["T"].allowed:
+        if op.inputs[0].dtype.base_dtype not in (backward.attrs["T"].allowed or ()):
             return None, None
         return backward(grad, op.inputs[0], align_corners=op.attrs["align_corners"],
                         half_pixel_centers=op.attrs["half_pixel_centers"]), None

@@ -169,7 +169,7 @@ def audio_message(tag: str, tensor: torch.Tensor, sample_rate: float, max_output
     """The Summary of the first clips of a batch, as WAV."""
     if tensor.ndim not in (2, 3):
         raise errors.invalid(f"Tensor must be 3-D or 2-D, got: {_show(tensor.shape)}")
-    encode = OPS["EncodeWav"].kernel_for("cpu").fn          # type: ignore[union-attr]
+    encode = OPS["EncodeWav"].kernel_for("cpu").fn
     clips = tensor if tensor.ndim == 3 else tensor[:, :, None]
     out = _summary()
     for i, clip in enumerate(clips[:max_outputs]):

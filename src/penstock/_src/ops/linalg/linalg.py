@@ -588,7 +588,7 @@ def _svd_gradient_2(op, grad_s, grad_u, grad_v):
     if a.dtype.is_complex:
         raise NotImplementedError("SVD gradient is not implemented for complex types and compute_uv=True.")
     s, u, v = op.outputs
-    m, n = (merge(a.static_dims[-2:], (_at(grad_u, -2), _at(grad_v, -2))) if a.static_dims is not None  # type: ignore[misc]
+    m, n = (merge(a.static_dims[-2:], (_at(grad_u, -2), _at(grad_v, -2))) if a.static_dims is not None
             else (_at(grad_u, -2), _at(grad_v, -2)))
     if m is None or n is None:
         raise NotImplementedError("SVD gradient has not been implemented for input with unknown inner matrix shape.")

@@ -32,7 +32,7 @@ def _checked_axis(ord: Any, axis: Any) -> tuple[int, ...] | None:
         raise ValueError(_AXIS)
     if isinstance(ord, str) and ord != "euclidean" or not isinstance(ord, str) and not (np.isreal(ord) and ord > 0):
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
-    return None if axis is None else (axis,)
+    return None if axis is None else (int(axis),)
 
 
 def _spectral(tensor: Tensor, axis: tuple[int, int], keepdims: bool) -> Tensor:

@@ -140,7 +140,7 @@ def _add_variants(a: Any, b: Any) -> Any:
         return out
     if hasattr(a, "add"):
         return a.add(b)
-    kind = {"int": np.int32, "float": np.float32, "double": np.float64}.get(getattr(a, "type_name", None))
+    kind = {"int": np.int32, "float": np.float32, "double": np.float64}.get(getattr(a, "type_name", ""))
     if kind is None or a.type_name != b.type_name:
         raise errors.invalid("No binary variant ADD function for these variants")
     total = np.frombuffer(a.metadata, kind) + np.frombuffer(b.metadata, kind)

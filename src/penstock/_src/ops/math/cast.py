@@ -105,9 +105,9 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
         if value.dtype.is_complex:
             value = get("Real")(value, Tout=value.dtype.real_dtype)
         if value.dtype.min < wanted.min:
-            value = get("Maximum")(value, convert(_inside(wanted.min, value.dtype, 0), value.dtype.base_dtype, "min"))
+            value = get("Maximum")(value, convert(_inside(wanted.min, value.dtype, False), value.dtype.base_dtype, "min"))
         if value.dtype.max > wanted.max:
-            value = get("Minimum")(value, convert(_inside(wanted.max, value.dtype, 1), value.dtype.base_dtype, "max"))
+            value = get("Minimum")(value, convert(_inside(wanted.max, value.dtype, True), value.dtype.base_dtype, "max"))
         return cast(value, wanted, name=scope)
 
 

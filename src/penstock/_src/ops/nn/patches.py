@@ -89,7 +89,7 @@ def _patches_gradient(x: Tensor, grad: Tensor, patches: Any) -> Tensor:
         numbers: Any = np.arange(1, pixels + 1, dtype=np.int32).reshape(1, *space, 1)
     else:
         shape = get("Shape")(x)
-        batch, *space, depth = [shape[i] for i in range(grad.ndim)]
+        batch, *space, depth = [shape[i] for i in range(grad.ndim or 0)]
         pixels = get("Prod")(shape[1:-1], [0])
         numbers = reshape_op(get("Range")(1, pixels + 1, 1), get("Pack")([1, *space, 1]))
     source = reshape_op(patches(numbers) - 1, [-1])               # -1: padding, which is dropped

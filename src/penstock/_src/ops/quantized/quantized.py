@@ -277,7 +277,7 @@ def _quantized_conv2d_shape(input, filter, min_input, max_input, min_filter, max
 def _quantized_conv2d_kernel(input, filter, min_input, max_input, min_filter, max_filter, *, Tinput, Tfilter, out_type,
                              strides, padding, dilations):
     li, hi, lf, hf = _ranges(min_input, max_input, min_filter, max_filter)
-    kernel = get("Conv2D").kernel_for("cpu").bind(_conv_attrs(strides, padding, dilations))  # type: ignore[union-attr]
+    kernel = get("Conv2D").kernel_for("cpu").bind(_conv_attrs(strides, padding, dilations))
     out = kernel(_centred(input, li, hi, Tinput), _centred(filter, lf, hf, Tfilter))
     return to_type(half_away(out), out_type), *product_range((li, hi, Tinput), (lf, hf, Tfilter), out_type)
 
@@ -297,7 +297,7 @@ def _pool(name: str, plain: str, public: str) -> None:
     @made.kernel
     def _made_kernel(input, min_input, max_input, *, T, ksize, strides, padding):
         low, high = _ranges(min_input, max_input)
-        kernel = get(plain).kernel_for("cpu").bind(  # type: ignore[union-attr]
+        kernel = get(plain).kernel_for("cpu").bind(
             {"ksize": ksize, "strides": strides, "padding": padding, "data_format": "NHWC"})
         return to_type(kernel(input.double()).round(), T), as_scalar(low), as_scalar(high)
 

@@ -297,7 +297,7 @@ def restore_rows(table: KeyedTable, reader: Any, name: str) -> None:
         raise errors.NotFoundError(None, None, f"Key {name}-keys not found in checkpoint")
     saved = [_read_part(reader, stem) for stem, _ in found]           # everything is read before anything changes
     if table.core is None:
-        table.initialize(torch.zeros(1, table.config.dim, dtype=table.dtype.torch))     # initial rows are not saved
+        table.initialize(None)
     if not any(delta for _, delta in found):
         table.clear()
     for part in saved:

@@ -37,7 +37,7 @@ def _scatter_rows(resource: VariableResource, indices: torch.Tensor, updates: An
             raise errors.invalid("Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
                                  f"updates.shape {arrays.show(found)}, indices.shape {arrays.show(indices.shape)}, "
                                  f"params.shape {arrays.show(dims)}")
-        if (indices.is_cuda or tracing.lowering()) and how in ("add", "sub") and found and math.prod(dims):
+        if (indices.is_cuda or tracing.lowering()) and how in ("add", "sub") and found and 0 not in dims:
             indices, updates = indexing.added(indices, dims[0], updates)
         else:
             indexing.check(indices, dims[0])

@@ -363,15 +363,6 @@ class _SlotRows(BaseResourceVariable):
         return self._rows._handle_device()
 
 
-def like_table(name: str, config: str, key_dtype: Any, dtype: Any, trainable: bool) -> EmbeddingVariable:
-    """An empty embedding variable of a SavedModel, whose rows come with the restore. Initial rows that are not computed from
-    the key are not saved: keys without a row are zeros then."""
-    made = EmbeddingVariable(name, KeyedConfig.from_json(config), key_dtype, dtype, trainable=False, pool_rows=1,
-                             initializer=lambda shape, dtype: get("Fill")(shape, convert(0, dtype)))
-    made._trainable = trainable
-    return made
-
-
 def is_keyed(variable: Any) -> bool:
     """Whether a variable's rows are found by key."""
     return getattr(variable, "_keyed", False)

@@ -12,10 +12,8 @@ from penstock._src.graph.scopes import init_scope
 from penstock._src.io import paths
 from penstock._src.io.bundle import BundleReader
 from penstock._src.ops.registry import get
-from penstock._src.ops.state.keyed import kv_var_handle
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.saver import import_meta_graph_with_return_elements
-from penstock._src.state.embeddings.variable import like_table
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.model_builder import assets_dir
 from penstock._src.state.saved_model.model_loader import _init_op, asset_files
@@ -96,12 +94,7 @@ def _lifted(graph: Any) -> list[tuple[Any, Any]]:
         if not isinstance(v, BaseResourceVariable):
             continue
         with init_scope():
-            made_by = v.handle.op
-            if made_by.opdef is kv_var_handle:
-                new = like_table(v._shared_name, made_by.attrs["config"], made_by.attrs["Tkeys"], made_by.attrs["dtype"],
-                                 v.trainable)
-            else:
-                new = empty_variable(v.dtype, v.shape, v.trainable, v._shared_name)
+            new = empty_variable(v.dtype, v.shape, v.trainable, v._shared_name)
         inner = graph.capture(new.handle)
         for op in list(v.handle.consumers()):
             for i, t in enumerate(op.inputs):

@@ -26,13 +26,11 @@ from penstock._src.graph.tensor_proto import make_ndarray
 from penstock._src.graph.trackable import Trackable
 from penstock._src.io import paths
 from penstock._src.ops.registry import get
-from penstock._src.ops.state.keyed import kv_var_handle
 from penstock._src.state.asset import Asset
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.containers import DictWrapper, ListWrapper, wrap
-from penstock._src.state.embeddings.variable import like_table
 from penstock._src.state.saved_model import revived_types
 from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
 from penstock._src.state.saved_model.model_loader import SavedModelLoader, asset_files, parse_saved_model
@@ -261,8 +259,7 @@ class _Loader:
         if kind == "user_object":
             return self._user_object(number, node.user_object)
         if kind == "variable":
-            table = self._table(node.variable)
-            return _variable(node.variable) if table is None else table
+            return _variable(node.variable)
         if kind == "asset":
             return Asset(paths.join(assets_dir(self._dir), self._assets[node.asset.asset_file_def_index].filename))
         if kind == "function":
@@ -278,14 +275,6 @@ class _Loader:
         if kind == "captured_tensor":
             raise errors.UnimplementedError(None, None, "SavedModels with tensors captured from functions cannot be loaded")
         return AutoTrackable()
-
-    def _table(self, saved: Any) -> Any:
-        """The embedding variable that a saved variable is, if it is one: the graph for servers says how it behaves."""
-        name = saved.name.encode()
-        node = next((n for n in self._meta_graph.graph_def.node
-                     if n.op == kv_var_handle.name and n.attr["shared_name"].s == name), None)
-        return None if node is None else like_table(saved.name, node.attr["config"].s.decode(), dtypes.as_dtype(
-            node.attr["Tkeys"].type), dtypes.as_dtype(saved.dtype), saved.trainable)
 
     def _function(self, saved: Any) -> Any:
         spec = saved.function_spec

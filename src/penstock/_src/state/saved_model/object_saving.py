@@ -30,13 +30,11 @@ from penstock._src.io import paths
 from penstock._src.io.messages import SavedModel
 from penstock._src.ops.control.functional import add_calling_op, call, stateful_partitioned_call
 from penstock._src.ops.registry import get
-from penstock._src.ops.state.keyed import without_inserts
 from penstock._src.state.checkpoint.builder import BulkSaverBuilder
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.checkpoint.object_graph import children as children_of
 from penstock._src.state.containers import DictWrapper, ListWrapper, _Tuple
-from penstock._src.state.embeddings.variable import KeyedSaveable, is_keyed, like_table
 from penstock._src.state.saved_model import names, revived_types
 from penstock._src.state.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
 from penstock._src.state.saved_model.object_loading import Asset, RestoredResource, SignatureMap
@@ -301,19 +299,11 @@ class _Saving:
         """Handles, constants, functions and signatures in a graph; by id, the tensor there for a captured one here."""
         there: dict[int, Any] = {}
         self._reads: dict[str, Any] = {}
-        self._tables: dict[int, str] = {}              # the names of embedding variables in the graph
         ways = ObjectGraphView(self._root).ways()
         with self._graph.as_default():
             for obj in self._nodes:
                 if isinstance(obj, Variable):
                     name = obj._shared_name
-                    if is_keyed(obj):
-                        made = like_table(name, obj.config.to_json(), obj.key_dtype, obj.dtype, obj.trainable)
-                        self._tables[id(obj)] = made._shared_name
-                        there[id(obj.handle)] = made.handle
-                        key = f"{ways[id(obj)]}/.ATTRIBUTES/table"
-                        self._reads[key] = KeyedSaveable([made], key)
-                        continue
                     unique = self._graph.unique_name(name)
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
                     handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape.static_dims
@@ -411,7 +401,7 @@ class _Saving:
         if isinstance(obj, Variable):
             node.variable.dtype, node.variable.trainable = obj.dtype.enum, obj.trainable
             node.variable.shape.CopyFrom(obj.shape.as_proto())
-            node.variable.name = self._tables.get(id(obj), obj._shared_name)
+            node.variable.name = obj._shared_name
             if self._devices and obj.device:
                 node.variable.device = obj.device
             node.variable.synchronization, node.variable.aggregation = obj.synchronization.value, obj.aggregation.value
@@ -451,7 +441,6 @@ class _Saving:
             meta_graph = create_meta_graph_def(graph=self._graph, saver_def=saver_def)
             if not meta_graph.HasField("saver_def"):
                 meta_graph.ClearField("saver_def")
-        without_inserts(meta_graph.graph_def)
         meta_graph.meta_info_def.tags.append(names.SERVING)
         for key, signature in signatures.items():
             meta_graph.signature_def[key].CopyFrom(signature)

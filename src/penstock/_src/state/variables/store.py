@@ -216,7 +216,7 @@ class VariableStore:
 
     def _part(self, name: str, full_name: str, offset: list[int], part_shape: list[int], shape: TensorShape,
               dtype: Any, initializer: Any, **settings: Any) -> Any:
-        info = PartitionInfo(full_shape=shape.as_list(), var_offset=offset)
+        info = PartitionInfo(full_shape=list(shape.static_dims), var_offset=offset)
         wanted: Any = part_shape
         with name_scope(name + "/PartitionedInitializer"):
             if initializer is None:

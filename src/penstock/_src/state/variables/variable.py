@@ -89,6 +89,12 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
 
     if TYPE_CHECKING:      # the metaclass chooses the class, which has the constructor
         def __init__(self, initial_value: Any = None, *args: Any, **kwargs: Any): ...
+        handle: Any
+        _dense_var_to_tensor: Any
+        _fill_proto: Any
+        _initial_value_tensor: Any
+        _initializer_op: Any
+        _sum_when_read: Any
 
     __array_priority__ = 100
     _is_tensor_like = True

@@ -151,7 +151,8 @@ class _Attention:
 
     def _meaning(self, steps: list, shape: tuple) -> tuple[float, torch.Tensor | None, list]:
         """Scale, constant mask and what is added, of the steps from the product to the softmax."""
-        scale, keep, added = 1.0, None, []
+        added: list[tuple[str, Any]] = []
+        scale, keep = 1.0, None
         pending: torch.Tensor | None = None                            # factors 0 and 1, until something low is added there
         for kind, value in steps:
             if kind == "scale":
@@ -472,7 +473,7 @@ class _Attention:
     def _bias(self, dtype: torch.dtype, outer: tuple[int, int], sizes: list) -> torch.fx.Node:
         """What is added to the scores, as [batch, heads, rows, columns]."""
         g = self.graph.graph
-        parts = [self._added(*part, dtype) for part in self.scores.added]
+        parts = [self._added(kind, value, dtype) for kind, value in self.scores.added]
         if self.scores.keep is not None:
             parts.append(self._constant_mask(self.scores.keep))
         node = parts[0]

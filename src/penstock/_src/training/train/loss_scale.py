@@ -87,7 +87,7 @@ def all_finite(grads: Any) -> Any:
     values = [convert(g.values if isinstance(g, IndexedSlices) else g) for g in grads if g is not None]
     if not values:
         return convert(True)
-    each = [get("All")(get("IsFinite")(v), list(range(v.shape.ndims))) for v in values]
+    each = [get("All")(get("IsFinite")(v), list(range(v.shape.ndims or 0))) for v in values]
     return get("All")(get("Pack")(each), [0])
 
 

@@ -246,7 +246,7 @@ class SyncReplicasHook(SessionRunHook):
             begins = step == 0 and not counts[:, :2].any()
             session.run(self._init_tokens_op if begins else self._new_tokens_op)
             opt.get_chief_queue_runner().create_threads(session, coord=coord, daemon=True, start=True)
-        self._last = None
+        self._last: Any = None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Notes how long steps take."""

@@ -35,7 +35,7 @@ def int_shape(x: Any) -> tuple | Any:
 
 
 @export("keras.backend.ndim")
-def ndim(x: Any) -> int | None:
+def ndim(x: Any) -> int | Any:
     """The number of axes."""
     dims = x.shape
     return len(dims) if isinstance(dims, tuple) else dims.rank

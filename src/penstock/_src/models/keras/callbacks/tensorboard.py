@@ -86,7 +86,7 @@ class TensorBoard(Callback):
             self._configure_embeddings()
 
     def _write_graph(self) -> None:
-        graph = getattr(self.model, "graph", None) if context.eager_outside_functions() else K.get_graph()
+        graph: Any = getattr(self.model, "graph", None) if context.eager_outside_functions() else K.get_graph()
         if hasattr(graph, "as_graph_def"):
             self._writer("train").add(Event(graph_def=graph.as_graph_def(add_shapes=True).SerializeToString()))
         if getattr(self.model, "_is_graph_network", False) or type(self.model).__name__ == "Sequential":

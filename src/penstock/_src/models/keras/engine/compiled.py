@@ -104,7 +104,7 @@ def metric_name(metric: Any, weighted: bool) -> str:
         return metric
     else:
         found = metrics.get(metric)
-        name = getattr(found, "name", None) or getattr(found, "__name__", type(found).__name__)
+        name = str(getattr(found, "name", None) or getattr(found, "__name__", type(found).__name__))
     return "weighted_" + name if weighted and v1 else name
 
 

@@ -106,7 +106,7 @@ class WorkerStep:
         """Schedules the step."""
         if not self._prepared:
             self._prepared = True
-            optimizer = getattr(self._model, "optimizer", None)
+            optimizer: Any = getattr(self._model, "optimizer", None)
             if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
                 with self._model._distribution_strategy.scope():
                     optimizer.build(self._model.trainable_variables)

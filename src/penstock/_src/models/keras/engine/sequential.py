@@ -197,7 +197,7 @@ class Sequential(Model):
         config = {"name": self.name, "layers": copy.deepcopy(layers)}
         shape = self.__dict__.get("_build_input_shape")
         if isinstance(shape, (TensorShape, list, tuple)) and not self._is_graph_network:       # of a dict, layers see to theirs
-            config["build_input_shape"] = tuple(shape.as_list() if isinstance(shape, TensorShape) else shape)
+            config["build_input_shape"] = tuple(shape.static_dims if isinstance(shape, TensorShape) else shape)
         return config
 
     @classmethod

@@ -74,7 +74,7 @@ class FunctionStep:
 
     def _prepare(self) -> None:
         """Creates the optimizer's variables now: a trace in which variables are made must be traced again."""
-        optimizer = getattr(self._model, "optimizer", None)
+        optimizer: Any = getattr(self._model, "optimizer", None)
         if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
             optimizer.build(self._model.trainable_variables)
 

@@ -47,7 +47,7 @@ class Lambda(Layer):
         self._output_shape = output_shape
         self._made: dict[str, Any] = {}
         try:
-            names = inspect.signature(function).parameters
+            names: Any = inspect.signature(function).parameters
         except (TypeError, ValueError):
             names = {}
         self._takes = [n for n in ("mask", "training") if n in names]

@@ -153,6 +153,10 @@ class SimpleRNN(_Layer):
 class GRUV1(_Layer):
     """Gated recurrent units; with the reset gate before the product, unless `reset_after`."""
 
+    recurrent_activation: Any
+    reset_after: Any
+    units: Any
+
     _cell_class = GRUCellV1
     _fused_kind = "gru"
 
@@ -259,6 +263,10 @@ class Valid:
 @_delegated
 class LSTMV1(_Layer):
     """Long short-term memory."""
+
+    dropout: Any
+    recurrent_activation: Any
+    units: Any
 
     _cell_class = LSTMCellV1
 

@@ -200,6 +200,11 @@ class F1Score(FBetaScore):
 class R2Score(Metric):
     """1 - (what is left of the labels' variance after the predictions) / (that variance)."""
 
+    count: Any
+    squared_sum: Any
+    sum: Any
+    total_mse: Any
+
     def __init__(self, class_aggregation: str | None = "uniform_average", num_regressors: int = 0,
                  name: str | None = "r2_score", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
