@@ -14,7 +14,7 @@ NAMES = (pathlib.Path(__file__).parent / "documented.txt").read_text().split()
 
 
 def test_the_list_does_not_shrink():
-    assert len(NAMES) == len(set(NAMES)) >= 536
+    assert len(NAMES) == len(set(NAMES)) >= 600
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,7 +25,11 @@ def load_resource(path: str) -> bytes:
 
 @export(v1=["resource_loader.get_data_files_path"])
 def get_data_files_path() -> str:
-    """The folder of the program that asks."""
+    """The folder of the program that asks.
+
+    Returns:
+        A path.
+    """
     return _caller_folder()
 
 

@@ -225,7 +225,15 @@ def control_dependencies(control_inputs: Any) -> Any:
 
 @export(v1=["colocate_with"])
 def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
-    """A context manager: ops made inside share the device of `op`."""
+    """A context manager: ops made inside share the device of `op`.
+
+    Args:
+        op: Operation or tensor.
+        ignore_existing: Whether to ignore the enclosing colocations.
+
+    Returns:
+        A context manager.
+    """
     if context.executing_eagerly() or hasattr(getattr(op, "handle", None), "_value"):      # an eager variable
         return contextlib.nullcontext()
     return context.current_graph().colocate_with(op, ignore_existing)

@@ -161,7 +161,14 @@ def get_registered_schemes() -> list[str]:
 
 @export("io.gfile.exists")
 def exists(path: Any) -> bool:
-    """Whether a file or directory exists."""
+    """Whether a file or directory exists.
+
+    Args:
+        path: Path or URL.
+
+    Returns:
+        A boolean.
+    """
     return paths.exists(path)
 
 

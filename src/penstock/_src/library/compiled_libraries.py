@@ -27,6 +27,16 @@ def _refuse(what: str, path: Any) -> NoReturn:
 def load_op_library(library_filename: str) -> types.ModuleType:
     """The ops of a library that is known here; for others raises UnimplementedError, or NotFoundError if there is none.
 
+    Args:
+        library_filename: File name of the library.
+
+    Returns:
+        A module with the library's ops.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        UnimplementedError: if its ops are not known here.
+
     >>> word2vec = tf.load_op_library("word2vec_ops.so"); word2vec.skipgram_word2vec(filename="text8", batch_size=16)
     """
     known = KNOWN.get(os.path.basename(library_filename))

@@ -72,7 +72,16 @@ def get_regularization_loss(scope: str | None = None, name: str = "total_regular
 
 @export(v1=["losses.get_total_loss"])
 def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None) -> Any:
-    """The sum of all losses, and of the regularization losses."""
+    """The sum of all losses, and of the regularization losses.
+
+    Args:
+        add_regularization_losses: Whether to add the regularization losses.
+        name: Name of the sum.
+        scope: Regular expression that names of losses have to begin with.
+
+    Returns:
+        A scalar.
+    """
     losses = get_losses(scope=scope)
     if add_regularization_losses:
         losses += get_regularization_losses(scope=scope)

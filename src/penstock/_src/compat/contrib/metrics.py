@@ -173,6 +173,13 @@ def aggregate_metrics(*value_update_tuples: Any) -> tuple[list, list]:
 
 @_export("aggregate_metric_map")
 def aggregate_metric_map(names_to_tuples: dict[str, Any]) -> tuple[dict, dict]:
-    """The values and the updates of metrics, as two tables by name."""
+    """The values and the updates of metrics, as two tables by name.
+
+    Args:
+        names_to_tuples: Pairs of value and update op by name.
+
+    Returns:
+        Two dictionaries: values and updates.
+    """
     values, updates = zip(*names_to_tuples.values(), strict=True)
     return dict(zip(names_to_tuples, values, strict=True)), dict(zip(names_to_tuples, updates, strict=True))

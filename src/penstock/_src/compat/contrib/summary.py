@@ -28,7 +28,18 @@ _export("all_summary_ops")(writers.all_v2_summary_ops)
 @_export("create_file_writer")
 def create_file_writer(logdir: Any, max_queue: Any = None, flush_millis: Any = None, filename_suffix: Any = None,
                        name: str | None = None) -> Any:
-    """A writer of event files in a directory; None for `logdir` returns one that writes nothing."""
+    """A writer of event files in a directory; None for `logdir` returns one that writes nothing.
+
+    Args:
+        logdir: Folder of the files, or None.
+        max_queue: How many summaries wait before they are written.
+        flush_millis: Longest time that they wait, in milliseconds.
+        filename_suffix: End of the files' names.
+        name: Name of the writer.
+
+    Returns:
+        A writer, to be used with `as_default()`.
+    """
     if logdir is None:
         return writers.create_noop_writer()
     return writers.create_file_writer(logdir, max_queue, flush_millis, filename_suffix, name)
@@ -47,7 +58,11 @@ def summary_writer_initializer_op() -> list:
 
 @_export("always_record_summaries")
 def always_record_summaries() -> Any:
-    """Records every summary in the block."""
+    """Records every summary in the block.
+
+    Returns:
+        A context manager.
+    """
     return writers.record_if(True)
 
 
@@ -66,7 +81,15 @@ def record_summaries_if(condition: Any) -> Any:
 @_export("record_summaries_every_n_global_steps")
 @contextlib.contextmanager
 def record_summaries_every_n_global_steps(n: int, global_step: Any = None) -> Iterator[None]:
-    """Records summaries in the block at every n-th step."""
+    """Records summaries in the block at every n-th step.
+
+    Args:
+        n: Number of steps.
+        global_step: Step to use; the global step by default.
+
+    Returns:
+        A context manager.
+    """
     step = tf.train.get_or_create_global_step() if global_step is None else global_step
     with tf.device("/cpu:0"):
         wanted: Any = lambda: tf.equal(tf.floormod(tf.convert_to_tensor(step), n), 0)

@@ -23,6 +23,13 @@ for _name in ("ProjectorConfig", "EmbeddingInfo", "SpriteMetadata"):
 def visualize_embeddings(summary_writer: Any, config: Any) -> None:
     """Writes the configuration into the directory of a summary writer.
 
+    Args:
+        summary_writer: Writer, or its folder.
+        config: ProjectorConfig.
+
+    Returns:
+        None.
+
     >>> config = projector.ProjectorConfig(); config.embeddings.add().tensor_name = embedding.name
     >>> projector.visualize_embeddings(tf.summary.FileWriter("/tmp/logs"), config)
     """

@@ -44,7 +44,11 @@ def ignore_errors(log_warning: bool = False) -> Callable:
 
 @export("data.experimental.unbatch")
 def unbatch() -> Callable:
-    """A transformation: the rows of the elements."""
+    """A transformation: the rows of the elements.
+
+    Returns:
+        A function for `Dataset.apply`.
+    """
     return lambda dataset: dataset.unbatch()
 
 
@@ -67,7 +71,16 @@ def get_single_element(dataset: Any) -> Any:
 
 @export("data.experimental.shuffle_and_repeat")
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Callable:
-    """A transformation: shuffles, and starts over `count` times."""
+    """A transformation: shuffles, and starts over `count` times.
+
+    Args:
+        buffer_size: Number of elements that the next one is drawn from.
+        count: Number of times; -1 or None repeats forever.
+        seed: Seed of the order.
+
+    Returns:
+        A function for `Dataset.apply`.
+    """
     return lambda dataset: dataset._then("ShuffleAndRepeatDataset", int64(buffer_size, "buffer_size"), *seeds(seed),
                                          int64(-1 if count is None else count, "count"))
 

@@ -39,6 +39,15 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
                     window_size_func: Callable | None = None) -> Callable:
     """A transformation: windows of elements with the same key go through `reduce_func(key, window)`, a dataset each.
 
+    Args:
+        key_func: Function of an element that returns its key, an int64.
+        reduce_func: Function of a key and a dataset of elements that returns a dataset.
+        window_size: Number of elements of a window.
+        window_size_func: Function of a key that returns that number, instead.
+
+    Returns:
+        A function for `Dataset.apply`.
+
     >>> ds.apply(tf.data.experimental.group_by_window(lambda x: x % 2, lambda key, w: w.batch(5), window_size=5))
     """
     if window_size is not None and window_size_func or not (window_size is not None or window_size_func):

@@ -114,7 +114,15 @@ def _random_delta(max_delta: float, draw: Draw) -> Any:
 
 @export("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Any:
-    """Adds `delta` to every pixel, on the scale of floats."""
+    """Adds `delta` to every pixel, on the scale of floats.
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        delta: Added to the pixels, on a scale of 0 to 1.
+
+    Returns:
+        An image of the same shape and type.
+    """
     with tf.name_scope(None, "adjust_brightness", [image, delta]) as name:
         return _in_floats(image, lambda x: tf.add(x, tf.cast(delta, x.dtype)), True, name)
 
@@ -145,7 +153,15 @@ def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
 
 @export("image.adjust_contrast")
 def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
-    """Moves pixels away from (or to) the mean of their channel."""
+    """Moves pixels away from (or to) the mean of their channel.
+
+    Args:
+        images: Images [..., height, width, channels].
+        contrast_factor: Factor of the distances from the mean.
+
+    Returns:
+        An image of the same shape and type.
+    """
     with tf.name_scope(None, "adjust_contrast", [images, contrast_factor]) as name:
         return _in_floats(images, lambda x: tf.raw_ops.AdjustContrastv2(images=x, contrast_factor=contrast_factor, name=name),
                           True)
@@ -188,7 +204,16 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
 
 @export("image.adjust_hue")
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
-    """Turns the hue of RGB images by `delta` (1 is a full turn)."""
+    """Turns the hue of RGB images by `delta` (1 is a full turn).
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        delta: Turn of the hue, between -1 and 1.
+        name: Name of the operation.
+
+    Returns:
+        An image of the same shape and type.
+    """
     with tf.name_scope(name, "adjust_hue", [image]):
         return _in_floats(image, lambda x: tf.raw_ops.AdjustHue(images=x, delta=delta), False)
 
@@ -222,7 +247,16 @@ def _random_hue(image: Any, max_delta: float, draw: Draw) -> Any:
 
 @export("image.adjust_saturation")
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Any:
-    """Multiplies the saturation of RGB images."""
+    """Multiplies the saturation of RGB images.
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+        saturation_factor: Factor of the saturation.
+        name: Name of the operation.
+
+    Returns:
+        An image of the same shape and type.
+    """
     with tf.name_scope(name, "adjust_saturation", [image]):
         return _in_floats(image, lambda x: tf.raw_ops.AdjustSaturation(images=x, scale=saturation_factor), False)
 
@@ -282,7 +316,14 @@ def _random_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, dr
 
 @export("image.per_image_standardization")
 def per_image_standardization(image: Any) -> Any:
-    """Each image with mean 0 and variance 1 (at least 1/√n is divided by)."""
+    """Each image with mean 0 and variance 1 (at least 1/√n is divided by).
+
+    Args:
+        image: An image [height, width, channels], or a batch of them.
+
+    Returns:
+        A float32 tensor of the same shape.
+    """
     with tf.name_scope(None, "per_image_standardization", [image]) as scope:
         image = convert(image, name="image")
         image = after(at_least_3d(image), image)

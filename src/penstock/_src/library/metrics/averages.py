@@ -145,7 +145,19 @@ def _of_both(function: Callable, results: tuple[Any, Any]) -> tuple[Any, Any]:
 @graph_only
 def root_mean_squared_error(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
                             updates_collections: Any = None, name: str | None = None) -> tuple[Any, Any]:
-    """The square root of the mean of (predictions - labels)²."""
+    """The square root of the mean of (predictions - labels)².
+
+    Args:
+        labels: The true values.
+        predictions: The predicted values.
+        weights: Coefficient per element, broadcast to the values; 0 leaves an element out.
+        metrics_collections: Collections that the value is added to.
+        updates_collections: Collections that the update op is added to.
+        name: Name of the operation.
+
+    Returns:
+        The value and the op that updates it.
+    """
     squared = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
     return published(*_of_both(tf.sqrt, squared), metrics_collections, updates_collections)
 

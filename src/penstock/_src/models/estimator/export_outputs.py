@@ -69,7 +69,11 @@ class RegressionOutput(ExportOutput):
 
 @export("estimator.export.PredictOutput")
 class PredictOutput(ExportOutput):
-    """Any tensors by name."""
+    """Any tensors by name.
+
+    Args:
+        outputs: A tensor, or a dictionary of them.
+    """
 
     def __init__(self, outputs: Any):
         if not isinstance(outputs, dict):
@@ -102,7 +106,13 @@ def _named(tensors: Any, default: str, what: str) -> dict[str, Any]:
 @export("estimator.export.ServingInputReceiver")
 class ServingInputReceiver(collections.namedtuple("ServingInputReceiver",
                                                   ["features", "receiver_tensors", "receiver_tensors_alternatives"])):
-    """The tensors that requests are fed to, and the features made of them."""
+    """The tensors that requests are fed to, and the features made of them.
+
+    Args:
+        features: Features by name.
+        receiver_tensors: Placeholders that requests are fed to: a tensor, or a dictionary.
+        receiver_tensors_alternatives: Further sets of placeholders by the name of a signature.
+    """
 
     def __new__(cls, features: Any, receiver_tensors: Any, receiver_tensors_alternatives: Any = None) -> ServingInputReceiver:
         if features is None:
@@ -116,7 +126,13 @@ class ServingInputReceiver(collections.namedtuple("ServingInputReceiver",
 @export("estimator.export.TensorServingInputReceiver")
 class TensorServingInputReceiver(collections.namedtuple("TensorServingInputReceiver",
                                                         ["features", "receiver_tensors", "receiver_tensors_alternatives"])):
-    """Like ServingInputReceiver, for model functions that take their features as one tensor."""
+    """Like ServingInputReceiver, for model functions that take their features as one tensor.
+
+    Args:
+        features: A tensor.
+        receiver_tensors: Placeholders that requests are fed to: a tensor, or a dictionary.
+        receiver_tensors_alternatives: Further sets of placeholders by the name of a signature.
+    """
 
     def __new__(cls, features: Any, receiver_tensors: Any,
                 receiver_tensors_alternatives: Any = None) -> TensorServingInputReceiver:
@@ -141,6 +157,13 @@ def build_parsing_serving_input_receiver_fn(feature_spec: dict[str, Any], defaul
 @export("estimator.export.build_raw_serving_input_receiver_fn")
 def build_raw_serving_input_receiver_fn(features: dict[str, Any], default_batch_size: int | None = None) -> Any:
     """A function that makes a receiver of the features themselves.
+
+    Args:
+        features: Features by name.
+        default_batch_size: Size of the batch; unknown by default.
+
+    Returns:
+        A function without arguments.
 
     >>> receiver = tf.estimator.export.build_raw_serving_input_receiver_fn({"x": tf.placeholder(tf.float32, [None, 4])})
     """

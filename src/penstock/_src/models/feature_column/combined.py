@@ -49,6 +49,12 @@ class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", ("c
 def indicator_column(categorical_column: Any) -> IndicatorColumn:
     """Categories as numbers of a vector, one for each.
 
+    Args:
+        categorical_column: Column of ids.
+
+    Returns:
+        A dense column.
+
     >>> tf.feature_column.indicator_column(tf.feature_column.categorical_column_with_identity("day", 7))
     """
     return IndicatorColumn(_categorical(categorical_column))

@@ -61,6 +61,17 @@ def input_layer(features: dict[str, Any], feature_columns: Any, weight_collectio
                 cols_to_vars: Any = None, cols_to_output_tensors: Any = None) -> Any:
     """All dense columns side by side, sorted by name: [rows, numbers].
 
+    Args:
+        features: Features by name.
+        feature_columns: Dense columns.
+        weight_collections: Collections that variables are added to.
+        trainable: Whether the variables are trained.
+        cols_to_vars: Dictionary that gets the variables of each column.
+        cols_to_output_tensors: Dictionary that gets the output of each column.
+
+    Returns:
+        A matrix [examples, numbers].
+
     >>> tf.feature_column.input_layer({"x": x, "c": c}, [tf.feature_column.numeric_column("x"), embedded])
     """
     columns = sorted_columns(feature_columns, DenseColumn, "_")

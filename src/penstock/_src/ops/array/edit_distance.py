@@ -123,6 +123,15 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
     """How many insertions, deletions and changes make `hypothesis` into `truth`, per sequence (last axis).
 
     With `normalize`, divided by the length of the truth.
+
+    Args:
+        hypothesis: SparseTensor of symbols.
+        truth: SparseTensor of the same type and rank.
+        normalize: Whether to divide by the length of `truth`.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of rank one less, with the distance of each pair of sequences.
     """
     if not is_sparse(hypothesis):
         raise TypeError("Hypothesis must be a SparseTensor.")

@@ -231,6 +231,16 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
          name: str = "case") -> Any:
     """The result of the function of the first true predicate, else of `default`.
 
+    Args:
+        pred_fn_pairs: Pairs of a boolean scalar and a function, or a dictionary of them.
+        default: Function for the case that no predicate is true.
+        exclusive: Whether more than one true predicate is an error.
+        strict: Whether a list with one element is returned as a list.
+        name: Name of the operation.
+
+    Returns:
+        What the function returns.
+
     >>> tf.case([(x < y, lambda: a), (x > z, lambda: b)], default=lambda: c)
     """
     return _case(functools.partial(cond, strict=strict), pred_fn_pairs, default, exclusive, name)

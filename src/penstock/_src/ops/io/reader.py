@@ -195,6 +195,10 @@ class WholeFileReader(ReaderBase):
 class TextLineReader(ReaderBase):
     """Lines of text files; keys are file:line number.
 
+    Args:
+        skip_header_lines: How many lines at the beginning of each file are skipped.
+        name: Name of the operation.
+
     >>> key, line = tf.TextLineReader(skip_header_lines=1).read(filename_queue)
     """
 
@@ -204,7 +208,16 @@ class TextLineReader(ReaderBase):
 
 @export(v1=["FixedLengthRecordReader"])
 class FixedLengthRecordReader(ReaderBase):
-    """Records of `record_bytes` from files with an optional header and footer; `encoding` is "", "ZLIB" or "GZIP"."""
+    """Records of `record_bytes` from files with an optional header and footer; `encoding` is "", "ZLIB" or "GZIP".
+
+    Args:
+        record_bytes: Bytes of a record.
+        header_bytes: Bytes skipped at the beginning of each file.
+        footer_bytes: Bytes skipped at the end of each file.
+        hop_bytes: Bytes from the start of a record to that of the next; by default `record_bytes`.
+        name: Name of the operation.
+        encoding: `""`, `"ZLIB"` or `"GZIP"`.
+    """
 
     def __init__(self, record_bytes: int, header_bytes: int | None = None, footer_bytes: int | None = None,
                  hop_bytes: int | None = None, name: str | None = None, encoding: str | None = None):
@@ -214,7 +227,12 @@ class FixedLengthRecordReader(ReaderBase):
 
 @export(v1=["TFRecordReader"])
 class TFRecordReader(ReaderBase):
-    """Records of TFRecord files; keys are file:offset."""
+    """Records of TFRecord files; keys are file:offset.
+
+    Args:
+        name: Name of the operation.
+        options: `TFRecordOptions` with the compression.
+    """
 
     def __init__(self, name: str | None = None, options: Any = None):
         super().__init__(tf_record(compression_type=TFRecordOptions.get_compression_type_string(options), name=name))

@@ -324,7 +324,20 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
 @dispatched
 def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float,
                         name: str | None = None) -> Tensor:
-    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; `scale` and `offset` may be None."""
+    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; `scale` and `offset` may be None.
+
+    Args:
+        x: Tensor.
+        mean: Mean, whose shape broadcasts with that of `x`.
+        variance: Variance.
+        offset: Added at the end, or None.
+        scale: Factor, or None.
+        variance_epsilon: Added to the variance before the division.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `x`.
+    """
     with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         x = convert(x)
         inverse = get("Rsqrt")(variance + variance_epsilon)

@@ -138,7 +138,17 @@ def softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor
 @export(v1=["nn.log_softmax", "math.log_softmax"])
 @dispatched
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
-    """logits - log(sum(exp(logits), axis))."""
+    """logits - log(sum(exp(logits), axis)).
+
+    Args:
+        logits: Tensor.
+        axis: Axis of the classes; the last one by default.
+        name: Name of the operation.
+        dim: Old name of `axis`.
+
+    Returns:
+        A tensor of the shape of `logits`.
+    """
     axis = renamed("axis", axis, "dim", dim)
     return _over_axis(log_softmax_op, logits, -1 if axis is None else axis, name)
 

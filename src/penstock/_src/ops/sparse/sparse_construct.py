@@ -202,7 +202,19 @@ def _to_dense_gradient(op, grad):
 @export(v1=["sparse_to_dense"])
 def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0,
                     validate_indices: bool = True, name: str | None = None) -> Tensor:
-    """A dense tensor of `default_value` with `sparse_values` (one per index, or one for all) at `sparse_indices`."""
+    """A dense tensor of `default_value` with `sparse_values` (one per index, or one for all) at `sparse_indices`.
+
+    Args:
+        sparse_indices: Indices [count, rank].
+        output_shape: Shape of the result.
+        sparse_values: A value per index, or one for all.
+        default_value: Value of the other elements.
+        validate_indices: Whether to check that indices are sorted and not repeated.
+        name: Name of the operation.
+
+    Returns:
+        A dense tensor.
+    """
     return to_dense_op(sparse_indices, output_shape, sparse_values, default_value, validate_indices=validate_indices,
                        name=name)
 

@@ -129,7 +129,14 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
 
 @export(v1=["train.checkpoint_exists"])
 def checkpoint_exists(checkpoint_prefix: Any) -> bool:
-    """Whether there is a checkpoint, of either version, with that prefix."""
+    """Whether there is a checkpoint, of either version, with that prefix.
+
+    Args:
+        checkpoint_prefix: Path without the suffix of a file.
+
+    Returns:
+        A boolean.
+    """
     prefix = paths.as_text(checkpoint_prefix)
     return bool(paths.glob(bundle.index_name(prefix)) or paths.glob(prefix))
 

@@ -327,7 +327,11 @@ def summary_scope(name: str | None, default_name: str = "summary", values: Any =
 # -- in graphs of the 1.x API ----------------------------------------------------------------------------------------
 @export(v1=["summary.all_v2_summary_ops"])
 def all_v2_summary_ops() -> Any:
-    """The ops of 2.x summaries in the default graph; None in eager mode."""
+    """The ops of 2.x summaries in the default graph; None in eager mode.
+
+    Returns:
+        A list of ops, or None.
+    """
     if context.executing_eagerly():
         return None
     return context.current_graph().get_collection(GraphKeys._SUMMARY_COLLECTION)

@@ -67,7 +67,17 @@ def get_global_step(graph: Any = None) -> Any:
 
 @export(v1=["train.create_global_step"])
 def create_global_step(graph: Any = None) -> Any:
-    """Makes the global step of a graph; ValueError if it has one."""
+    """Makes the global step of a graph; ValueError if it has one.
+
+    Args:
+        graph: Graph; the default one if left out.
+
+    Returns:
+        The variable.
+
+    Raises:
+        ValueError: if the graph has a global step.
+    """
     graph = graph or context.current_graph()
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')

@@ -36,6 +36,9 @@ class Variable(tf.Variable):
 class Iterator:
     """Goes over the elements of a dataset, eagerly.
 
+    Args:
+        dataset: The dataset.
+
     >>> for x in tfe.Iterator(tf.data.Dataset.range(3)): print(x)
     """
 
@@ -67,7 +70,11 @@ class Iterator:
 
 @_export("num_gpus")
 def num_gpus() -> int:
-    """The number of GPUs."""
+    """The number of GPUs.
+
+    Returns:
+        An integer.
+    """
     return len(tf.config.experimental.list_logical_devices("GPU"))
 
 

@@ -89,7 +89,17 @@ def assign_from_checkpoint(model_path: str, var_list: Any, ignore_missing_vars: 
 @_export("assign_from_checkpoint_fn")
 def assign_from_checkpoint_fn(model_path: str, var_list: Any, ignore_missing_vars: bool = False,
                               reshape_variables: bool = False) -> Callable[[Any], None] | None:
-    """A function of a session that restores the variables; None if the checkpoint has none of them."""
+    """A function of a session that restores the variables; None if the checkpoint has none of them.
+
+    Args:
+        model_path: Checkpoint.
+        var_list: Variables, or a dictionary of them by their names in the checkpoint.
+        ignore_missing_vars: Whether variables that the checkpoint lacks are left alone, instead of an error.
+        reshape_variables: Whether a variable of another shape with as many elements is restored.
+
+    Returns:
+        A function of a session, or None.
+    """
     if not var_list:
         raise ValueError("var_list cannot be empty")
     if ignore_missing_vars:

@@ -86,7 +86,16 @@ def add_model_variable(var: Any) -> None:
 
 @_export("get_variables")
 def get_variables(scope: Any = None, suffix: str | None = None, collection: str = _GLOBAL) -> list:
-    """The variables whose names begin with a scope and end with a suffix."""
+    """The variables whose names begin with a scope and end with a suffix.
+
+    Args:
+        scope: Regular expression that names have to begin with.
+        suffix: End of the names of the variables.
+        collection: Collection to look in; that of global variables by default.
+
+    Returns:
+        A list of variables.
+    """
     scope = getattr(scope, "name", scope)
     if suffix is not None:
         suffix = suffix if ":" in suffix else suffix + ":"
@@ -96,7 +105,15 @@ def get_variables(scope: Any = None, suffix: str | None = None, collection: str 
 
 @_export("get_model_variables")
 def get_model_variables(scope: Any = None, suffix: str | None = None) -> list:
-    """Those of the model."""
+    """Those of the model.
+
+    Args:
+        scope: Regular expression that names have to begin with.
+        suffix: End of the names of the variables.
+
+    Returns:
+        A list of variables.
+    """
     return get_variables(scope, suffix, _MODEL)
 
 
@@ -114,7 +131,15 @@ def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> lis
 
 @_export("get_variables_to_restore")
 def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list:
-    """All variables, or those in the scopes of `include`, without those in the scopes of `exclude`."""
+    """All variables, or those in the scopes of `include`, without those in the scopes of `exclude`.
+
+    Args:
+        include: Scopes; all by default.
+        exclude: Scopes.
+
+    Returns:
+        A list of variables.
+    """
     for name, given in (("include", include), ("exclude", exclude)):
         if given is not None and not isinstance(given, (list, tuple)):
             raise TypeError(f"{name} is provided but is not a list or a tuple.")

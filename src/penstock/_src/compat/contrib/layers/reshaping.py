@@ -47,7 +47,19 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> 
 @layer("one_hot_encoding")
 def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0,
                      outputs_collections: Any = None, scope: Any = None) -> Tensor:
-    """Labels as rows with a one at their number."""
+    """Labels as rows with a one at their number.
+
+    Args:
+        labels: Class numbers.
+        num_classes: Number of classes.
+        on_value: Value at the class.
+        off_value: Value elsewhere.
+        outputs_collections: Collections that the result is added to.
+        scope: Prefix of the names of variables.
+
+    Returns:
+        A tensor with one more dimension of `num_classes`.
+    """
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
         labels = tf.convert_to_tensor(labels)
         labels = tf.cast(labels, tf.int64) if labels.dtype == tf.int32 else labels
@@ -56,7 +68,15 @@ def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0, off_v
 
 @layer("softmax")
 def softmax(logits: Any, scope: Any = None) -> Tensor:
-    """Softmax along the last axis of logits of any rank."""
+    """Softmax along the last axis of logits of any rank.
+
+    Args:
+        logits: Tensor.
+        scope: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `logits`.
+    """
     with tf.variable_scope(scope, "softmax", [logits]):
         logits = tf.convert_to_tensor(logits)
         classes = last_dimension(logits.shape, min_rank=2)

@@ -88,6 +88,12 @@ class CategoricalVocabulary:
 class VocabularyProcessor:
     """Turns texts into rows of numbers of words, `max_document_length` long, and learns the vocabulary from them.
 
+    Args:
+        max_document_length: Length of the rows; longer texts are cut, shorter ones end with zeros.
+        min_frequency: Words that are rarer become unknown.
+        vocabulary: A vocabulary to use instead of an empty one.
+        tokenizer_fn: Function of texts that yields lists of words.
+
     >>> processor = learn.preprocessing.VocabularyProcessor(4)
     >>> list(processor.fit_transform(["a small cat", "a cat"]))
     """
@@ -137,7 +143,14 @@ class VocabularyProcessor:
 
     @classmethod
     def restore(cls, filename: str) -> VocabularyProcessor:
-        """A processor with a vocabulary that `save` wrote."""
+        """A processor with a vocabulary that `save` wrote.
+
+        Args:
+            filename: File that `save` wrote.
+
+        Returns:
+            A VocabularyProcessor.
+        """
         with tf.gfile.Open(filename, "r") as f:
             state = json.loads(f.read())
         made = cls(state["max_document_length"], state["min_frequency"])

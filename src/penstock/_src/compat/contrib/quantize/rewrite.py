@@ -196,6 +196,13 @@ def create_training_graph(input_graph: Any = None, quant_delay: int | None = 0) 
     """Rewrites a graph for training, before gradients are added: weights and activations are rounded as 8 bits will, from step
     `quant_delay` on. Ranges are followed in variables.
 
+    Args:
+        input_graph: Graph; the default one if left out.
+        quant_delay: Steps before rounding begins.
+
+    Returns:
+        None: the graph is changed.
+
     >>> loss = model(images, labels)
     >>> tf.contrib.quantize.create_training_graph(quant_delay=2000)
     >>> train_op = optimizer.minimize(loss)
@@ -205,7 +212,14 @@ def create_training_graph(input_graph: Any = None, quant_delay: int | None = 0) 
 
 @export(v1=["contrib.quantize.create_eval_graph"])
 def create_eval_graph(input_graph: Any = None) -> None:
-    """Rewrites a graph for evaluation: ranges are those that training has left in the variables."""
+    """Rewrites a graph for evaluation: ranges are those that training has left in the variables.
+
+    Args:
+        input_graph: Graph; the default one if left out.
+
+    Returns:
+        None: the graph is changed.
+    """
     _rewrite(input_graph, Options(False))
 
 

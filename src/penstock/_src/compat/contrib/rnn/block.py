@@ -37,6 +37,15 @@ def _lstm_inputs(layer: Any, dtype: Any) -> dict[str, Any]:
 class LSTMBlockCell(LayerRNNCell):
     """An LSTM step as one op, with the variables of LSTMCell.
 
+    Args:
+        num_units: Number of units of the cell.
+        forget_bias: Added to the bias of the forget gate.
+        cell_clip: Limit of the cell's values; none by default.
+        use_peephole: Whether gates see the cell's state.
+        dtype: Type of the values.
+        reuse: Whether to use existing variables of the scope.
+        name: Name of the operation.
+
     >>> tf.contrib.rnn.LSTMBlockCell(8)
     """
 

@@ -339,7 +339,15 @@ class GLSTMCell(_Lstm):
 
 @_export
 class NASCell(LayerRNNCell):
-    """The cell that neural architecture search found (https://arxiv.org/abs/1611.01578)."""
+    """The cell that neural architecture search found (https://arxiv.org/abs/1611.01578).
+
+    Args:
+        num_units: Number of units of the cell.
+        num_proj: Number of outputs, if they are projected.
+        use_bias: Whether to add biases.
+        reuse: Whether to use existing variables of the scope.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: Any = None, **kwargs: Any):
         super().__init__(_reuse=reuse, **kwargs)

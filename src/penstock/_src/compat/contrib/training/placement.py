@@ -24,6 +24,10 @@ class RandomStrategy:
 class GreedyLoadBalancingStrategy:
     """Gives each variable to the task with the smallest load so far.
 
+    Args:
+        num_tasks: Number of parameter servers.
+        load_fn: Function of an op that returns its load, such as `byte_size_load_fn`.
+
     >>> tf.contrib.training.GreedyLoadBalancingStrategy(2, tf.contrib.training.byte_size_load_fn)
     """
 
@@ -38,7 +42,14 @@ class GreedyLoadBalancingStrategy:
 
 @export(v1=["contrib.training.byte_size_load_fn"])
 def byte_size_load_fn(op: Any) -> int:
-    """The bytes of a variable's value."""
+    """The bytes of a variable's value.
+
+    Args:
+        op: Operation that makes a variable.
+
+    Returns:
+        A number of bytes.
+    """
     if len(op.outputs) != 1:
         raise ValueError(f"Op {op} must have a single output")
     shape = op.outputs[0].shape

@@ -294,5 +294,12 @@ register_session_provider(get_session)
 
 @export(v1=["keras.backend.set_session"])
 def set_session(session: Any) -> None:
-    """Makes `session` the one that Keras runs in."""
+    """Makes `session` the one that Keras runs in.
+
+    Args:
+        session: The session.
+
+    Returns:
+        None.
+    """
     _session.session = session

@@ -411,7 +411,12 @@ class Identity(Layer):
 
 @export("keras.layers.RepeatVector")
 class RepeatVector(Layer):
-    """Each vector n times: [batch, n, features]."""
+    """Each vector n times: [batch, n, features].
+
+    Args:
+        n: How often.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, n: int, **kwargs: Any):
         super().__init__(**kwargs)

@@ -95,7 +95,15 @@ class MaxPooling2D(Pooling):
 
 @export("keras.layers.AveragePooling2D", "keras.layers.AvgPool2D")
 class AveragePooling2D(Pooling):
-    """The mean of each window of images."""
+    """The mean of each window of images.
+
+    Args:
+        pool_size: Height and width of the windows; one integer for both.
+        strides: Step of the windows; by default `pool_size`.
+        padding: `"valid"` uses only complete windows; `"same"` windows may overlap the border.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank, mode = 2, "avg"
 

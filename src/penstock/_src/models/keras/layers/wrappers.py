@@ -60,6 +60,10 @@ class Wrapper(Layer):
 class TimeDistributed(Wrapper):
     """A layer on each time step: all steps in one batch, unless the layer has a state or is not one of ours.
 
+    Args:
+        layer: Layer that each step goes through.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.TimeDistributed(tf.keras.layers.Dense(8))
     """
 

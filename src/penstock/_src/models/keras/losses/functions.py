@@ -26,6 +26,13 @@ def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
     """The mean of squared differences, along the last axis.
 
+    Args:
+        y_true: Labels.
+        y_pred: Predictions.
+
+    Returns:
+        The loss of each example.
+
     >>> tf.keras.losses.mse([[0., 1.]], [[1., 1.]])     # [0.5]
     """
     y_true, y_pred = _pair(y_true, y_pred)

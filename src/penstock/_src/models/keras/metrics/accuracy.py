@@ -33,7 +33,15 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
 
 @export("keras.metrics.categorical_accuracy", v2=["metrics.categorical_accuracy"])
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    """1 where the largest prediction is that of the label's class, for labels that are distributions."""
+    """1 where the largest prediction is that of the label's class, for labels that are distributions.
+
+    Args:
+        y_true: Distributions over classes.
+        y_pred: Probabilities of the classes.
+
+    Returns:
+        A tensor of 0 and 1, one per example.
+    """
     return tf.cast(tf.equal(tf.argmax(y_true, axis=-1), tf.argmax(y_pred, axis=-1)), K.floatx())
 
 
