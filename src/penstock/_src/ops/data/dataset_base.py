@@ -109,7 +109,7 @@ class Body:
                              for o in self._ops())
         return self._pure
 
-    @property
+    @functools.cached_property
     def computes(self) -> bool:
         """Whether a call neither waits nor runs Python: it computes, and draws random numbers."""
         return _computes(self.function)

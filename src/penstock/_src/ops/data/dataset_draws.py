@@ -21,8 +21,7 @@ from penstock._src.ops import rules
 _FEWEST_DRAWS = 2                      # random ops that are worth it
 _MOST_NUMBERS = 16                     # that one of them draws
 _SINGLE_CALLS = 4                      # calls of the whole function before numbers are drawn ahead
-_MOST_CALLS, _MOST_VALUES = 64, 512    # that numbers are drawn for at once, and the values that they read: more keep Python's
-                                       # garbage collector busy
+_MOST_CALLS = 256                      # that numbers are drawn for at once
 _MOST_LATER = 8                        # ops that cannot run ahead
 
 
@@ -58,7 +57,6 @@ class DrawPlan:
         self.unread = (torch.zeros(()),) * len(others)
         self.rest = GraphFunction(graph, None, [*self.elements, *self.cut, *others, *self.held], self.function.outputs,
                                   effects=effects)
-        self.most = max(1, min(_MOST_CALLS, _MOST_VALUES // max(1, len(self.cut))))
         self.fits = bool(self.cut)
 
     def _ahead(self, ops: list) -> tuple[set, set[int]]:
@@ -89,8 +87,8 @@ class DrawPlan:
         """A callable f(ctx, element) as `whole`, which calls the function on an element."""
         return _Runner(self, captured, whole).call
 
-    def draw(self, ctx: Any, captured: tuple, many: int) -> list[tuple]:
-        """What `many` calls of the rest read, the last of them first."""
+    def draw(self, ctx: Any, captured: tuple, many: int) -> list[torch.Tensor]:
+        """What `many` calls of the rest read: a row each of these columns."""
         if self._values is None:                        # the inputs of the random ops, which are the same in all calls
             self._values = tuple(self._fixed.run(ctx, list(captured)))
         values = iter(self._values)
@@ -100,7 +98,7 @@ class DrawPlan:
             columns.append(rules.columns.draws[op.opdef](ctx, op, many, *given))
         run = self._computed.program(ctx).run
         made = torch.func.vmap(lambda *row: run(ctx, *row, *captured))(*columns)
-        return list(zip(*(column.contiguous().unbind(0)[::-1] for column in made), strict=True))
+        return [column.contiguous() for column in made]
 
     def works(self, ctx: Any, captured: tuple) -> bool:
         """Whether the ops run for many calls at once; those that inspect values are left to the calls. A trial with its own
@@ -137,27 +135,30 @@ class _Runner:
     def __init__(self, plan: DrawPlan, captured: tuple, whole: Callable):
         self._plan, self._captured, self._whole = plan, captured, whole
         self._lock = threading.Lock()
-        self._rows: list[tuple] = []
+        self._columns: list[torch.Tensor] = []
         self._rest: Any = None
         self._calls, self._many = 0, 1
+        self._at = self._drawn = 0                     # the next row, of how many
 
     def call(self, ctx: Any, element: tuple) -> tuple:
         """The function of an element."""
-        row = self._next(ctx)
-        if row is None:
+        columns, at = self._next(ctx)
+        if not columns:
             return self._whole(ctx, element)
         try:
-            return self._rest.run(ctx, *element, *row, *self._plan.unread, *self._captured)
+            return self._rest.run(ctx, *element, *[c[at] for c in columns], *self._plan.unread, *self._captured)
         except Exception as e:
             raise_typed(e, self._rest)
             raise
 
-    def _next(self, ctx: Any) -> tuple | None:
-        """What was drawn for the next call; None if that draws itself."""
+    def _next(self, ctx: Any) -> tuple[list[torch.Tensor], int]:
+        """Where to find what was drawn for the next call; no columns if that draws itself."""
         with self._lock:
-            if not self._rows:
+            if self._at == self._drawn:
+                self._columns, self._at, self._drawn = [], 0, 0
                 self._draw(ctx)
-            return self._rows.pop() if self._rows else None
+            at, self._at = self._at, min(self._at + 1, self._drawn)
+            return self._columns, at
 
     def _draw(self, ctx: Any) -> None:
         plan = self._plan
@@ -166,8 +167,9 @@ class _Runner:
             return
         if self._rest is None:
             self._rest = plan.rest.repeated(ctx)
-        self._many = min(plan.most, 4 * self._many)
+        self._many = min(_MOST_CALLS, 8 * self._many)
         try:
-            self._rows = plan.draw(ctx, self._captured, self._many)
+            self._columns = plan.draw(ctx, self._captured, self._many)
+            self._drawn = self._many
         except Exception:
             plan.fits = False

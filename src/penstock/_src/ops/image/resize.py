@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is
@@ -149,7 +148,7 @@ def apply_matrix(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> 
 
 def _interpolated(x: torch.Tensor, h: int, w: int, align: bool) -> torch.Tensor:
     """ATen's bilinear resize, which reads channels-last images as they lie in memory."""
-    return F.interpolate(x.permute(0, 3, 1, 2), (h, w), mode="bilinear", align_corners=align).permute(0, 2, 3, 1).contiguous()
+    return torch.ops.aten.upsample_bilinear2d(x.permute(0, 3, 1, 2), (h, w), align).permute(0, 2, 3, 1).contiguous()
 
 
 def _interpolated_back(g: torch.Tensor, h: int, w: int, align: bool) -> torch.Tensor:
