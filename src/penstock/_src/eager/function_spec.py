@@ -103,7 +103,8 @@ class FunctionSpec:
 
     @staticmethod
     def _fit(spec: Any, value: Any) -> Any:
-        if is_variable(value) or isinstance(value, TypeSpec) or not isinstance(spec, TensorSpec):
+        if isinstance(value, TypeSpec) or not isinstance(spec, TensorSpec) or \
+                is_variable(value) and type(spec) is not TensorSpec:
             fits = spec.is_compatible_with(value)
         else:
             try:

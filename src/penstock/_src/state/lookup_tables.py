@@ -527,6 +527,8 @@ class _Vocabulary(LookupInterface):
             raise TypeError(f"Invalid value dtype, expected {dtypes.int64} but got {table.value_dtype}.")
         super().__init__(key_dtype, dtypes.int64)
         self._table, self._num_oov_buckets, self._hasher_spec = table, num_oov_buckets, hasher_spec
+        if isinstance(table, Trackable):
+            self._track_trackable(table, "_table")               # SavedModels make it again
         name = (name or "").rstrip("/") or (table.name if table is not None else "hash_bucket")
         self._table_name = name.split("/")[-1] if name else None
 

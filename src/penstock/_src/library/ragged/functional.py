@@ -125,11 +125,12 @@ def convert_to_tensor_or_composite(value: Any) -> Any:
 
 
 def _check_same_rows(flat: list) -> None:
-    for e in flat:
-        if e.shape.rank == 0:
+    shapes = [e.shape for e in flat if hasattr(e, "shape")]          # a type of a program need not have one
+    for shape in shapes:
+        if shape.rank == 0:
             raise ValueError("elements in elems must be 1+ dimensional Tensors, not scalars")
-        if not e.shape[:1].is_compatible_with(flat[0].shape[:1]):
-            raise ValueError(f"elements in elems must have the same number of rows: {flat[0].shape} and {e.shape}")
+        if not shape[:1].is_compatible_with(shapes[0][:1]):
+            raise ValueError(f"elements in elems must have the same number of rows: {shapes[0]} and {shape}")
 
 
 def _row_spec(spec: Any) -> Any:

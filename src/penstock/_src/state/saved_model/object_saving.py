@@ -244,8 +244,10 @@ class _Saving:
         known = {id(h): v for v in self._nodes if isinstance(v, Variable) for h in _handles(v)}
         known.update({id(a.asset_path): a for a in self._nodes if isinstance(a, Asset)})
         known.update({id(r.resource_handle): r for r in self._nodes if isinstance(r, RestoredResource)})
-        known.update({id(r.resource_handle): r for r in self._nodes
-                      if hasattr(r, "resource_handle") and isinstance(r, Trackable) and not isinstance(r, Variable)})
+        holders = [r for r in self._nodes
+                   if hasattr(r, "resource_handle") and isinstance(r, Trackable) and not isinstance(r, Variable)]
+        holders.sort(key=lambda r: "_create_resource" in self._functions.get(id(r), ()))     # what makes a resource owns it
+        known.update({id(r.resource_handle): r for r in holders})
         self._owner = known
         unknown = [(t, c) for c in found.values() for t in c.captured_inputs if id(t) not in known]
         slots = self._slots() if unknown else {}
