@@ -102,7 +102,8 @@ def _dequantized_kernel(a, b, bias, min_a, max_a, min_b, max_b, min_freezed_outp
 
 # -- a range per channel ------------------------------------------------------------------------------------------------------
 requantize_channels = op("RequantizePerChannel", "input: T, input_min: float32, input_max: float32, "
-                         "requested_output_min: float32, requested_output_max: float32 -> output: out_type, output_min: float32, output_max: float32",
+                         "requested_output_min: float32, requested_output_max: float32 -> "
+                         "output: out_type, output_min: float32, output_max: float32",
                          f"T: {_Q} = qint32, out_type: {_Q} = quint8").no_gradient()
 channel_range = op("RequantizationRangePerChannel", "input: T, input_min: float32, input_max: float32 -> output_min: float32, "
                    "output_max: float32", f"T: {_Q} = qint32, clip_value_max: float").no_gradient()
