@@ -2,6 +2,7 @@
 from typing import Any
 
 CXX11_ABI_FLAG: int
+CXX_VERSION: int
 MONOLITHIC_BUILD: int
 def get_build_info() -> dict[str, Any]: ...
 def get_compile_flags() -> list[str]: ...

@@ -4,7 +4,11 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "distribute.cluster_resolver.", {
     "ClusterResolver": "models.distribute.cluster_resolver",
+    "GCEClusterResolver": "models.distribute.cloud_resolvers",
+    "KubernetesClusterResolver": "models.distribute.cloud_resolvers",
+    "KubernetesExecutableLocation": "models.distribute.cloud_resolvers",
     "SimpleClusterResolver": "models.distribute.cluster_resolver",
+    "SlurmClusterResolver": "models.distribute.cloud_resolvers",
     "TFConfigClusterResolver": "models.distribute.cluster_resolver",
     "TPUClusterResolver": "models.distribute.tpu",
     "UnionResolver": "models.distribute.cluster_resolver",

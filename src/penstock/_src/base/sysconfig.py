@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base.api import export
 
 export.value(1, "sysconfig.CXX11_ABI_FLAG", v1=["CXX11_ABI_FLAG"])
+export.value(201703, "sysconfig.CXX_VERSION")
 export.value(0, "sysconfig.MONOLITHIC_BUILD", v1=["MONOLITHIC_BUILD"])
 
 

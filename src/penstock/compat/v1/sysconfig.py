@@ -4,6 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "sysconfig.", {
     "CXX11_ABI_FLAG": "base.sysconfig",
+    "CXX_VERSION": "base.sysconfig",
     "MONOLITHIC_BUILD": "base.sysconfig",
     "get_build_info": "base.sysconfig",
     "get_compile_flags": "base.sysconfig",

@@ -368,3 +368,21 @@ def _workers_start_kernel(inputs, *, number, prioritize, group_size, group_key, 
 @workers_finish.kernel
 def _workers_finish_kernel(pending, *, timeout_seconds, ctx):
     return tuple(pending.wait(_collective().Limit(ctx, timeout_seconds or None)))
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------------
+assign_group = op("CollectiveAssignGroupV2", "group_assignment: int32, device_index: int32, base_key: int32 -> "
+                  "group_size: int32, group_key: int32", stateful=True).no_gradient()
+assign_group.shape(lambda group_assignment, device_index, base_key: [(), ()])
+
+
+@assign_group.kernel(device="cpu")
+def _assign_group_kernel(group_assignment, device_index, base_key):
+    """The size and the key of the group, a row of the assignment, that a device belongs to."""
+    if group_assignment.ndim != 2 or device_index.numel() != 1 or base_key.numel() != 1:
+        raise errors.invalid("group_assignment must be a matrix, device_index and base_key scalars")
+    rows = (group_assignment == device_index.reshape(())).any(1).nonzero().reshape(-1)
+    if len(rows) != 1:
+        raise errors.invalid(f"Device {int(device_index)} must be in one group of group_assignment, it is in {len(rows)}")
+    size = torch.tensor(group_assignment.shape[1], dtype=torch.int32)
+    return size, (base_key.reshape(()) + rows[0]).to(torch.int32)
