@@ -77,21 +77,8 @@ typedef struct { int32_t buffer, offset; } Place;                /* of regions: 
 typedef struct { Place to, from; int32_t greatest, outer, middle, inner; float scale; } Reduce;
 typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
 
-#if defined(__x86_64__)
-#define LANES 16
-#define NAME(name) name##_512
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
-#include "_fused_lanes.h"
-#define LANES 8
-#define NAME(name) name##_256
-#define TARGET __attribute__((target("avx2,fma")))
-#include "_fused_lanes.h"
-#else
-#define LANES 4
-#define NAME(name) name##_any
-#define TARGET
-#include "_fused_lanes.h"
-#endif
+#define WIDTHS_OF "_fused_lanes.h"
+#include "_widths.h"
 static Item do_block_here;
 static void (*add_scaled_here)(float *to, const float *a, const float *b, float scale, int64_t count);
 
@@ -226,18 +213,11 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_fused", "Operations
 
 PyMODINIT_FUNC PyInit__fused(void)
 {
-#if defined(__x86_64__)
-    if (has_wide_vectors())
-        do_block_here = do_block_512, add_scaled_here = add_scaled_512, reduce_here = reduce_middle_512;
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        do_block_here = do_block_256, add_scaled_here = add_scaled_256, reduce_here = reduce_middle_256;
-    else {
-        PyErr_SetString(PyExc_ImportError, "the pointwise kernels need a processor with AVX2 and FMA");
+    if (!has_width())
         return NULL;
-    }
-#else
-    do_block_here = do_block_any, add_scaled_here = add_scaled_any, reduce_here = reduce_middle_any;
-#endif
+    do_block_here = OF_WIDTH(do_block);
+    add_scaled_here = OF_WIDTH(add_scaled);
+    reduce_here = OF_WIDTH(reduce_middle);
     if (pthread_key_create(&room_of_thread, free) != 0)
         return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");

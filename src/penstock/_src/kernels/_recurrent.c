@@ -20,21 +20,8 @@ typedef struct {
     const unsigned char *mask;
 } Layer;
 
-#if defined(__x86_64__)
-#define LANES 16
-#define NAME(name) name##_512
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma")))
-#include "_recurrent_lanes.h"
-#define LANES 8
-#define NAME(name) name##_256
-#define TARGET __attribute__((target("avx2,fma")))
-#include "_recurrent_lanes.h"
-#else
-#define LANES 4
-#define NAME(name) name##_any
-#define TARGET
-#include "_recurrent_lanes.h"
-#endif
+#define WIDTHS_OF "_recurrent_lanes.h"
+#include "_widths.h"
 static Item forward_here, backward_here;
 static void (*pack_here)(const float *from, int64_t down, int64_t across, int64_t depth, int64_t columns, float *to);
 
@@ -81,17 +68,10 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_recurrent", "Recurr
 
 PyMODINIT_FUNC PyInit__recurrent(void)
 {
-#if defined(__x86_64__)
-    if (has_wide_vectors())
-        forward_here = forward_512, backward_here = backward_512, pack_here = pack_512;
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        forward_here = forward_256, backward_here = backward_256, pack_here = pack_256;
-    else {
-        PyErr_SetString(PyExc_ImportError, "the recurrent kernels need a processor with AVX2 and FMA");
+    if (!has_width())
         return NULL;
-    }
-#else
-    forward_here = forward_any, backward_here = backward_any, pack_here = pack_any;
-#endif
+    forward_here = OF_WIDTH(forward);
+    backward_here = OF_WIDTH(backward);
+    pack_here = OF_WIDTH(pack);
     return PyModule_Create(&module);
 }
