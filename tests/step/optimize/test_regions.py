@@ -385,3 +385,36 @@ def test_an_index_out_of_bounds():
     assert float(f(tf.constant([1.0, 2.0]), tf.constant(2))) == 3.0
     with pytest.raises(tf.errors.InvalidArgumentError, match="slice index 2 of dimension 0 out of bounds"):
         f(tf.constant([1.0, 2.0]), tf.constant(3))
+
+
+@pytest.mark.parametrize("dims,places,batch", [((3, 5, 4), (3, 2), 1), ((2, 3, 5), (2, 3, 4), 2), ((3, 5), (3, 2, 2), 1)])
+def test_gathers_in_batches(dims, places, batch):
+    x, at = _w(*dims), np.random.RandomState(1).randint(0, dims[batch], places)
+
+    @tf.function(input_signature=[tf.TensorSpec(dims), tf.TensorSpec(places, tf.int64)])
+    def f(x, at):
+        return tf.gather(x, at, axis=batch, batch_dims=batch)
+    flat = x.reshape(-1, *dims[batch:])
+    expected = np.stack([row[i] for row, i in zip(flat, at.reshape(-1, *places[batch:]), strict=True)])
+    np.testing.assert_array_equal(f(x, at).numpy(), expected.reshape(*places, *dims[batch + 1:]))
+    at.flat[-1] = dims[batch]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"is not in \[0, "):
+        f(x, at)
+
+
+def test_branches_inside_of_loops_are_joined():
+    @tf.function
+    def f(x):
+        total = tf.zeros_like(x)
+        for i in tf.range(5):
+            if tf.reduce_mean(total) > 2.0:
+                total = tf.tanh(total * 0.5) - x
+            else:
+                total = total + tf.square(x) * tf.cast(i, tf.float32) * 0.5
+        return total
+    x = _w(6)
+    assert any("_Region" in t or "_Pointwise" in t for t in _body_texts(f, tf.constant(x)))
+    total = np.zeros_like(x)
+    for i in range(5):
+        total = np.tanh(total * 0.5) - x if total.mean() > 2 else total + x ** 2 * i * 0.5
+    np.testing.assert_allclose(f(tf.constant(x)).numpy(), total, rtol=1e-5, atol=1e-6)

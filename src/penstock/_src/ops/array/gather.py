@@ -5,12 +5,13 @@ The gradient of a gather of rows is IndexedSlices: it stays sparse up to the opt
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, compatible, merge, rank_at_least, rank_is, show
 from penstock._src.graph.constant import constant_value
@@ -65,10 +66,31 @@ def _gather_v2_kernel(params, indices, axis, *, batch_dims):
 
 @rules.program.prepare(gather_v2_op)
 def _gather_v2_prepare(known):
-    axis = known.const(2)
-    if axis is None or axis.size != 1 or int(axis) != 0 or known.attrs["batch_dims"] or not known.plain(0):
+    axis, batch = known.const(2), known.attrs["batch_dims"]
+    if axis is None or axis.size != 1 or not known.plain(0):
         return None
-    return lambda params, indices, axis: indexing.rows(params, indices)
+    if batch and batch == int(axis) and known.dims(0) is not None and known.dims(1) is not None:
+        return _gather_in_batches(known.dims(0), known.dims(1), batch)
+    return None if batch or int(axis) else lambda params, indices, axis: indexing.rows(params, indices)
+
+
+def _gather_in_batches(dims: tuple, places: tuple, batch: int) -> Callable | None:
+    """A kernel for slices along the axis behind those that go together, all of known size: as rows of one matrix."""
+    count, size = math.prod(dims[:batch]), dims[batch]
+    if dims[:batch] != places[:batch] or not math.prod(dims) or not math.prod(places):
+        return None
+    shape = (*places, *dims[batch + 1:])
+    begins = torch.arange(0, count * size, size).view(count, 1)
+
+    def run(params, indices, axis):
+        if not params.is_cpu or tracing.lowering():
+            return indexing.gather(params, indices, batch, batch)
+        flat = indices.reshape(count, -1)
+        least, greatest = flat.aminmax()
+        if int(least) < 0 or int(greatest) >= size:
+            return indexing.gather(params, indices, batch, batch)        # says what is wrong
+        return params.reshape(count * size, *dims[batch + 1:]).index_select(0, (flat + begins).view(-1)).view(shape)
+    return run
 
 
 gather_op.shape(lambda params, indices: None if params is None or indices is None else

@@ -72,12 +72,12 @@ def _remote_call_kernel(target, args, *, f, ctx, node):
 
 
 for _op in (partitioned_call, stateful_partitioned_call):
-    rules.inlining.in_place[_op] = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx)]
+    rules.inlining.in_place[_op] = lambda op, ctx: [as_function(op.attrs["f"], op.graph).optimized(ctx, True)]
 rules.inlining.branches[case_op] = rules.inlining.branches[stateless_case] = ("branches",)
 for _op in (if_op, stateless_if):
     rules.inlining.chooses.add(_op)
     rules.inlining.branches[_op] = ("then_branch", "else_branch")
-    rules.inlining.in_place[_op] = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx)
+    rules.inlining.in_place[_op] = lambda op, ctx: [as_function(op.attrs[n], op.graph).optimized(ctx, True)
                                                  for n in ("then_branch", "else_branch")]
 
 
