@@ -12,6 +12,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 ORACLE := .oracle
 SITE := .site
 MANIFESTS := .manifests
+AUDIT := .audit
 ORACLE_READY := $(ORACLE)/.installed
 
 # The harness that runs TensorFlow 1.15's own tests, and a git directory of TensorFlow's source.
@@ -21,7 +22,7 @@ MIRROR ?=
 LIST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help site site-check wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos manifests clean
+.PHONY: help site site-check wheel demo test test-slow public lint oracle models ecosystem conformance bench fuzz chaos soak sanitize audit sbom manifests clean
 
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
@@ -37,6 +38,10 @@ help:
 	@echo "make fuzz         damaged files and hostile arguments, five minutes more of them (ARGS='--minutes 600' passes options)"
 	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
 	@echo "make manifests    validate the Kubernetes manifests with their schemas, installed in $(MANIFESTS)"
+	@echo "make soak         two hours of training, queues, checkpoints and sessions: nothing grows (ARGS='--minutes 1')"
+	@echo "make sanitize     the tests of the C sources under ASan, UBSan and TSan (ARGS='thread _keyed' chooses)"
+	@echo "make audit        known vulnerabilities of the pinned dependencies (pip-audit)"
+	@echo "make sbom         a CycloneDX list of what is installed, in build/sbom.json"
 	@echo "make site         build the documentation in build/site (make site-check opens every page in Chromium)"
 	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
 	@echo "make clean        remove the environments and what tools left behind"
@@ -101,6 +106,25 @@ fuzz: $(READY)
 chaos: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)
 
+soak: $(READY)
+	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.soak $(ARGS)
+
+sanitize: $(READY)
+	@$(RUN) scripts/sanitize.py $(ARGS)
+
+$(AUDIT)/.installed:
+	@$(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install -q --disable-pip-version-check 'pip-audit==2.10.*' 'cyclonedx-bom==7.5.*'
+	@touch $@
+
+audit: $(AUDIT)/.installed
+	@$(AUDIT)/bin/pip-audit --disable-pip --no-deps -r constraints.txt $(ARGS)
+
+sbom: $(READY) $(AUDIT)/.installed
+	@mkdir -p build
+	@$(AUDIT)/bin/cyclonedx-py environment $(RUN) --pyproject pyproject.toml --output-reproducible --of JSON -o build/sbom.json
+	@echo build/sbom.json
+
 $(SITE)/.installed: scripts/site_requirements.txt
 	@$(PYTHON) -m venv $(SITE)
 	@$(SITE)/bin/python -m pip install -q --disable-pip-version-check -r scripts/site_requirements.txt
@@ -126,6 +150,6 @@ wheel:
 	@ls dist
 
 clean:
-	rm -rf $(VENV) $(ORACLE) $(SITE) $(MANIFESTS) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(ORACLE) $(SITE) $(AUDIT) $(MANIFESTS) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info
 	rm -f src/penstock/_src/io/*.so src/penstock/_src/kernels/*.so
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
