@@ -11,10 +11,10 @@ from penstock.compat import v1 as tf
 
 def checked(x: Tensor, *assertions: Any) -> Tensor:
     """`x`, once the assertions have held."""
-    assertions = [a for a in assertions if a is not None]
-    if not assertions:
+    made = [a for a in assertions if a is not None]
+    if not made:
         return x
-    with tf.control_dependencies(assertions):
+    with tf.control_dependencies(made):
         return tf.identity(x)
 
 

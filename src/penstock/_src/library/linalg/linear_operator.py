@@ -372,7 +372,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
             return self._to_dense()
 
     def _to_dense(self) -> Tensor:
-        size = self.domain_dimension.value
+        size: Any = self.domain_dimension.value
         size = self.domain_dimension_tensor() if size is None else size
         return self.matmul(tf.eye(size, batch_shape=self._batch_sizes(), dtype=self.dtype))
 

@@ -144,7 +144,7 @@ def assertion(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
 def _rows_of(dense: Any, ragged: RaggedTensor) -> Any:
     """A dense operand of shape [n, 1, ...] or [1, 1, ...], as one entry per innermost value."""
     dims = dense.shape.as_list()
-    rank = ragged.shape.ndims
+    rank: Any = ragged.shape.ndims
     dims = [1] * (rank - len(dims)) + dims
     dense = tf.reshape(dense, tf.concat([tf.ones([rank - dense.shape.ndims], tf.int32), tf.shape(dense)], 0))
     if any(d != 1 for d in dims[1:ragged.ragged_rank + 1]):

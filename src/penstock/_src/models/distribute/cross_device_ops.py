@@ -34,7 +34,7 @@ def devices_of(destinations: Any) -> tuple[str, ...]:
     return (canonical(device_of(destinations)),)
 
 
-def copy_to(value: Any, where: str) -> Any:
+def copy_to(value: Any, where: str | None) -> Any:
     """A tensor, or IndexedSlices, on a device."""
     with device(where):
         if isinstance(value, IndexedSlices):

@@ -19,8 +19,8 @@ def sorted_columns(columns: Any, kind: Any, mark: str = "") -> list:
     for c in columns:
         if not isinstance(c, kind):
             kinds = kind if isinstance(kind, tuple) else (kind,)
-            names = ("either a " if len(kinds) > 1 else "a ") + " or ".join(mark + k.__name__ for k in kinds)
-            raise ValueError(f"Items of feature_columns must be {names}. You can wrap a categorical column with an "
+            wanted = ("either a " if len(kinds) > 1 else "a ") + " or ".join(mark + k.__name__ for k in kinds)
+            raise ValueError(f"Items of feature_columns must be {wanted}. You can wrap a categorical column with an "
                              f"embedding_column or indicator_column. Given: {c}")
     if not columns:
         raise ValueError("feature_columns must not be empty.")

@@ -50,7 +50,7 @@ def deserialize_feature_column(config: Any, custom_objects: Any = None, known: d
     return known.setdefault(made, made)
 
 
-def _kinds(base: type) -> Iterator[type]:
+def _kinds(base: Any) -> Iterator[type]:
     for kind in base.__subclasses__():
         yield from _kinds(kind)
         if hasattr(kind, "_fields"):

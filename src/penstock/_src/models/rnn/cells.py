@@ -133,7 +133,7 @@ class GRUCell(LayerRNNCell):
                 "bias_initializer": initializers.serialize(self._bias_initializer), "reuse": self._reuse}
 
 
-_LSTMStateTuple = collections.namedtuple("LSTMStateTuple", ("c", "h"))
+_LSTMStateTuple = collections.namedtuple("_LSTMStateTuple", ("c", "h"))
 
 
 @export(v1=["nn.rnn_cell.LSTMStateTuple"])

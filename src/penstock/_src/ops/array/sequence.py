@@ -49,7 +49,8 @@ def _range_shape(start, limit, delta, *, c):
     if any(k is None for k in known):
         return (None,)
     with np.errstate(all="ignore"):
-        return (_length(*(k[()] for k in known), ValueError),)
+        start, limit, delta = (k[()] for k in known)
+        return (_length(start, limit, delta, ValueError),)
 
 
 @range_op.kernel

@@ -198,9 +198,9 @@ def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     axis %= rank
     if axis == rank - 1:
         return top_k_op(values, _size(values, axis))
-    perm = list(range(rank))
-    perm[axis], perm[-1] = perm[-1], perm[axis]                  # its own inverse
-    perm = convert(np.array(perm, np.int32), name="transposition")
+    axes = list(range(rank))
+    axes[axis], axes[-1] = axes[-1], axes[axis]                  # its own inverse
+    perm = convert(np.array(axes, np.int32), name="transposition")
     best = top_k_op(get("Transpose")(values, perm), _size(values, axis))
     return get("Transpose")(best[0], perm), get("Transpose")(best[1], perm)
 

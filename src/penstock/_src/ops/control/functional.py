@@ -270,8 +270,8 @@ def branch_op(selector: Any, args: list, branches: list[GraphFunction], case: bo
     """An If (the else branch is the second) or a Case over functions of one signature."""
     stateful = any(f.stateful for f in branches)
     types = [t.dtype.base_dtype for t in branches[0].outputs]
-    attrs = {"Tout": types, "output_shapes": [TensorShape.of(widest([f.outputs[i].static_dims for f in branches]))
-                                              for i in range(len(types))]}
+    shapes = [TensorShape.of(widest([f.outputs[i].static_dims for f in branches])) for i in range(len(types))]
+    attrs: dict[str, Any] = {"Tout": types, "output_shapes": shapes}
     if case:
         definition = case_op if stateful else stateless_case
         attrs["branches"] = branches

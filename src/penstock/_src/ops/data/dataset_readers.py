@@ -156,8 +156,8 @@ def _default(value: Any) -> Any:
 
 @dataset("CSVDatasetV2", stateful=True, outputs=_CSV, inputs=f"{_CSV_INPUTS}, exclude_cols: int64")
 def _csv_dataset_v2(*values, output_types):
-    *values, exclude_cols = values
-    made, left_out = _csv_dataset(*values, output_types=output_types), exclude_cols.tolist()
+    *rest, exclude_cols = values
+    made, left_out = _csv_dataset(*rest, output_types=output_types), exclude_cols.tolist()
     if left_out and made.selected:
         raise errors.invalid("Either select_cols or exclude_cols should be empty")
     made.exclude(left_out)

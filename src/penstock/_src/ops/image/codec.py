@@ -47,7 +47,7 @@ def _plain_jpeg(data: bytes, channels: int) -> np.ndarray | None:
         return None
 
 
-def _bytes(contents: np.ndarray) -> bytes:
+def _bytes(contents: Any) -> bytes:
     if contents.ndim != 0:
         raise errors.invalid(f"contents must be scalar, got shape {list(contents.shape)}")
     return contents[()]

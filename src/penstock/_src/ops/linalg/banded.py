@@ -72,7 +72,7 @@ def _forward(rows: list[torch.Tensor], rhs: torch.Tensor) -> torch.Tensor:
     for i in range(rhs.shape[-2]):
         left = rhs[..., i, :]
         near = min(i, len(rows) - 1)
-        if near:
+        if below is not None and near:
             known = torch.stack(found[:-near - 1:-1], -2)
             left = left - (below[..., i, :near].unsqueeze(-2) @ known).squeeze(-2)
         found.append(left / rows[0][..., i].unsqueeze(-1))

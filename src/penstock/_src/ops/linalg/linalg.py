@@ -800,8 +800,9 @@ def _batch_op(old: str, current: Any, args: str, attrs: str) -> None:
     made = op(old, args, attrs)
     made.shape(current.shape_rule)
     made.kernel(current.kernels["any"].fn)
-    if GRADIENTS.get(current.name) is not None:
-        made.gradient(GRADIENTS[current.name])
+    gradient = GRADIENTS.get(current.name)
+    if gradient is not None:
+        made.gradient(gradient)
 
 
 _DOUBLES = "T: type in {float64 float32}"

@@ -41,9 +41,9 @@ def _borders(size: int, regions: int, stream: philox.Stream, pseudo_random: bool
         return [0, *(math.ceil(alpha * (i + u)) - 1 for i in range(1, regions)), size]
     lengths = [k + 1] * (size % regions) + [k] * (regions - size % regions)
     count = (regions + 3) // 4
-    words = stream.reserve(count).words(count).reshape(-1).tolist()
+    drawn = stream.reserve(count).words(count).reshape(-1).tolist()
     for i in range(regions - 1):
-        j = i + words[i] % (regions - i)
+        j = i + drawn[i] % (regions - i)
         lengths[i], lengths[j] = lengths[j], lengths[i]
     out = [0]
     for n in lengths:

@@ -157,8 +157,8 @@ def _weights(fft_length: Tensor, paired: float, dtype: Any) -> Tensor:
     """A vector over frequencies: `paired` for those that represent two, 1 for frequency 0 and for n / 2."""
     lengths = constant_value(fft_length)
     if lengths is not None:
-        n = int(lengths[-1])
-        k = np.arange(n // 2 + 1)
+        n: Any = int(lengths[-1])
+        k: Any = np.arange(n // 2 + 1)
         return convert(np.where((k == 0) | (2 * k == n), 1.0, paired).astype(dtype.as_numpy_dtype))
     n = fft_length[-1]
     k = get("Range")(0, get("FloorDiv")(n, 2) + 1, 1)

@@ -62,7 +62,7 @@ def _public(name: str, inverse_of_real: bool, real: bool) -> Callable:
                 raise ValueError(f"{title} has norm None or 'backward', not {norm!r}")
             rank = x.shape.rank
             dims = list(range(rank)) if axes is None else [int(a) for a in axes]
-            sizes = [x.shape.as_list()[d] for d in dims]
+            sizes = [x.shape.static_dims[d] for d in dims]
             if inverse_of_real and fft_length is None:
                 sizes[-1] = 2 * (sizes[-1] - 1)
             kinds = {}

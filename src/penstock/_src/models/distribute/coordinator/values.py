@@ -111,7 +111,7 @@ _index = PerWorkerTensor(lambda channel, i: _scalar(i), dtypes.int64)
 
 
 def _scalar(i: int) -> Any:
-    return convert(np.int64(i))._value           # type: ignore[attr-defined]
+    return convert(np.int64(i))._value
 
 
 @export(v2=["distribute.experimental.coordinator.get_current_worker_index",
