@@ -14,6 +14,7 @@ class Library(NamedTuple):
     files: str = "*_test.py"     # what pytest takes for a file of tests
     needs: tuple[str, ...] = ()  # other folders and files of the repository that the tests import
     inner: str = ""              # the folder of the wheel's package that has what the repository has at its top
+    settings: tuple[str, ...] = ()  # environment variables, NAME=value, for both sides
     beside: bool = False         # the tests are in folders of the package: they are copied without the package
 
 
@@ -40,10 +41,13 @@ LIBRARIES = (
         "layers", "metrics", "optimizers", "engine", "saving", "utils")),
         "keras-team/tf-keras", "v2.21.0", inner="src", beside=True),
     Library("keras-tuner", "keras-tuner==1.4.8", ("keras_tuner",), "keras-team/keras-tuner", "v1.4.7", beside=True),
-    Library("tensorflow-recommenders", "tensorflow-recommenders", ("tensorflow_recommenders",)),
+    Library("tensorflow-recommenders", "tensorflow-recommenders", ("tensorflow_recommenders",),
+            settings=("TF_USE_LEGACY_KERAS=1",)),                   # they want Keras 2, which tf.keras is here
     Library("tensorflow-hub", "tensorflow-hub==0.16.1", ("tensorflow_hub",), "tensorflow/hub", "v0.16.1", beside=True),
-    Library("tf-models-official", "tf-models-official", ("official/nlp/modeling/layers",)),
-    Library("tf2onnx", "tf2onnx==1.17.0", ("tests",), "onnx/tensorflow-onnx", "v1.17.0", "test_*.py"),
+    Library("tf-models-official", "tf-models-official", ("official/nlp/modeling/layers",),
+            settings=("TF_USE_LEGACY_KERAS=1",)),
+    Library("tf2onnx", "tf2onnx==1.17.0", ("tests",), "onnx/tensorflow-onnx", "v1.17.0", "test_*.py",
+            settings=("TF2ONNX_SKIP_TFLITE_TESTS=True",)),          # there is no TFLite converter here
     Library("mesh-tensorflow", "mesh-tensorflow", ("mesh_tensorflow",)),
     Library("tf-agents", "tf-agents", ("tf_agents/utils",)),
 )

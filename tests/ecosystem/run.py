@@ -86,7 +86,8 @@ def run(library: Library, backend: str, options: argparse.Namespace) -> None:
                 "ECOSYSTEM_SAMPLE": str(options.sample), "ECOSYSTEM_SECONDS": str(options.seconds),
                 "ECOSYSTEM_OTHER": str(results(library, next(b for b in BACKENDS if b != backend))),
                 "PYTHONPATH": os.pathsep.join(path), "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3",
-                "OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+                "OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1",
+                **dict(setting.split("=", 1) for setting in library.settings)}
     for folder in library.tests:
         if options.folder and options.folder not in folder:
             continue
@@ -122,8 +123,13 @@ def compared(library: Library, folder: str) -> tuple[set[str], set[str]]:
     return passed, {t for t in passed if t in here and here[t]["outcome"] == "passed"}
 
 
+def kept(library: Library) -> list[str]:
+    """The rows of a library that the page has already: of a run on another machine, or in another folder."""
+    return [row for row in PAGE.read_text().splitlines() if row.startswith(f"| {library.name} |")]
+
+
 def table() -> str:
-    """The results of all libraries that were run, by folder."""
+    """The results of all libraries, by folder; of one that was not run here, those that the page has."""
     rows = ["| library | tests | passed on TensorFlow | of those on penstock | |", "|---|---|---|---|---|"]
     for library in LIBRARIES:
         counted = False
@@ -133,7 +139,7 @@ def table() -> str:
                 counted = True
                 rows.append(f"| {library.name} | `{folder}` | {len(there)} | {len(here)} | {len(here) / len(there):.1%} |")
         if not counted:
-            rows.append(f"| {library.name} | not run | | | |")
+            rows += kept(library) or [f"| {library.name} | not run | | | |"]
     return "\n".join(rows)
 
 

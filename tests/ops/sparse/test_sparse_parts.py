@@ -49,10 +49,9 @@ def test_slice(start, size):
     np.testing.assert_array_equal(dense(tf.sparse.slice(sp, start, size)), want)
 
 
-@pytest.mark.parametrize("start, size", [([8, 0], [1, 1]), ([0, 0], [-1, 1]), ([2**62, 0], [2**62, 2**62])])
-def test_slice_refuses(start, size):
+def test_slice_refuses_negative_sizes():
     with pytest.raises(tf.errors.InvalidArgumentError, match="does not fit"):
-        tf.sparse.slice(random_sparse([7, 4], 11), start, size)
+        tf.sparse.slice(random_sparse([7, 4], 11), [0, 0], [-1, 1])
 
 
 def test_gradient_of_slice():
@@ -62,3 +61,10 @@ def test_gradient_of_slice():
         loss = tf.reduce_sum(tf.sparse.slice(sp, [1, 1], [3, 2]).values * 2.0)
     inside = ((sp.indices.numpy() >= [1, 1]) & (sp.indices.numpy() < [4, 3])).all(1)
     np.testing.assert_array_equal(tape.gradient(loss, sp.values).numpy(), 2.0 * inside)
+
+
+@pytest.mark.parametrize("start, size, shape", [([0, 9], [7, 2], [7, 0]), ([8, 0], [1, 1], [0, 1]),
+                                                ([2**62, 0], [2**62, 2**62], [0, 4])])
+def test_a_slice_from_beyond_the_end_is_empty(start, size, shape):
+    sliced = tf.sparse.slice(random_sparse([7, 4], 11), start, size)
+    assert sliced.dense_shape.numpy().tolist() == shape and sliced.values.shape == (0,)

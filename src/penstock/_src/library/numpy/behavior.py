@@ -29,17 +29,27 @@ def _operator(title: str, swapped: bool) -> Callable:
     return call
 
 
+def _method(function: Callable) -> Callable:
+    """A function as a method; NumPy's own functions, which call it for a tensor, pass `out=None`."""
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out", self) is None:
+            del kwargs["out"]
+        return function(self, *args, **kwargs)
+    return call
+
+
 def _getitem(original: Callable) -> Callable:
     """Indexing that also takes masks and arrays of integers, as NumPy's does."""
     def call(self: Any, key: Any, *args: Any) -> Any:
-        keys = key if isinstance(key, tuple) else (key,)
+        keys = tuple(list(k) if isinstance(k, tuple) else k for k in (key if isinstance(key, tuple) else (key,)))
         arrays = [k for k in keys if isinstance(k, (list, np.ndarray)) or isinstance(k, tf.Tensor) and k.shape.rank]
         if not arrays:
             return original(self, key, *args)
         if len(keys) == 1:
             index = tf.convert_to_tensor(keys[0])
             return tf.boolean_mask(self, index) if index.dtype == tf.bool else tf.gather(self, _positive(index, self, 0))
-        if all(isinstance(k, (list, np.ndarray, tf.Tensor, int)) for k in keys):
+        masked = any(tf.convert_to_tensor(k).dtype == tf.bool for k in arrays)
+        if all(isinstance(k, (list, np.ndarray, tf.Tensor, int)) for k in keys) and not masked:
             index = [_positive(tf.convert_to_tensor(k), self, i) for i, k in enumerate(keys)]
             shape = tf.shape(index[0])
             for i in index[1:]:
@@ -48,7 +58,9 @@ def _getitem(original: Callable) -> Callable:
         out = self
         for axis, k in enumerate(keys):
             if k in arrays if not isinstance(k, (list, np.ndarray, tf.Tensor)) else True:
-                out = tf.gather(out, _positive(tf.convert_to_tensor(k), out, axis), axis=axis)
+                index = tf.convert_to_tensor(k)
+                out = tf.boolean_mask(out, index, axis=axis) if index.dtype == tf.bool else \
+                    tf.gather(out, _positive(index, out, axis), axis=axis)
             else:
                 out = original(out, (slice(None),) * axis + (k,))
         return out
@@ -94,7 +106,7 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
     cls.tolist = lambda self: self.numpy().tolist()
     for title in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum", "std", "var", "cumsum", "squeeze",
                   "round", "repeat", "take", "dot"):
-        setattr(cls, title, lambda self, *a, _f=_function(title), **k: _f(self, *a, **k))
+        setattr(cls, title, _method(_function(title)))
     cls._numpy_behavior = True
 
 

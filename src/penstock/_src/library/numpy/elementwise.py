@@ -194,7 +194,7 @@ def clip(a: Any, a_min: Any, a_max: Any) -> Any:
 _binary("add", _by_type(tf.logical_or, tf.add))
 _binary("subtract", tf.subtract)
 _binary("multiply", _by_type(tf.logical_and, tf.multiply))
-_binary("divide true_divide", tf.divide, True)
+_binary("divide true_divide", tf.truediv, True)          # tf.divide is the operator, which calls this one
 _binary("floor_divide", lambda a, b: tf.math.floordiv(_number(a), _number(b)))
 _binary("mod remainder", lambda a, b: tf.math.floormod(_number(a), _number(b)))
 _binary("power", lambda a, b: tf.pow(_number(a), _number(b)))

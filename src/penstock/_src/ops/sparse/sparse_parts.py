@@ -201,7 +201,7 @@ def _slice_kernel(indices, values, shape, start, size):
         if v.numel() != len(dims):
             raise errors.invalid(f"Expected {what} to be a vector of length {len(dims)} but got length {v.numel()}")
     first, count = start.tolist(), size.tolist()
-    out = [c if f + c < n else n - f for f, c, n in zip(first, count, dims, strict=True)]
+    out = [c if f + c < n else max(n - f, 0) for f, c, n in zip(first, count, dims, strict=True)]    # none beyond the end
     if any(d < 0 for d in out):
         raise errors.invalid(f"A slice from {first} of size {count} does not fit into shape {arrays.show(dims)}")
     sparse.check_product(out)

@@ -20,7 +20,7 @@ class Defun:
         self._types = [tf.as_dtype(t) for t in input_types]
         self._gradient, self._name = kwargs.pop("grad_func", None), kwargs.pop("func_name", None)
         self._of_op = kwargs.pop("python_grad_func", None)             # takes the op and the gradients of its outputs
-        unknown = set(kwargs) - {"noinline", "out_names", "shape_func", "implements"}
+        unknown = set(kwargs) - {"noinline", "out_names", "shape_func", "implements", "compiled", "separate_compiled_gradients"}
         if unknown:
             raise ValueError(f"Defun does not know {sorted(unknown)}")
 
