@@ -29,7 +29,7 @@ def _most(dtype: Any) -> int:
     return {"quint8": 255, "qint8": 127, "qint32": (1 << 31) - 1, "qint16": (1 << 15) - 1, "quint16": (1 << 16) - 1}[dtype.name]
 
 
-def _scale(low: float, high: float, dtype: Any) -> float:
+def _scale(low: Any, high: Any, dtype: Any) -> float:
     """The real number of the integer 1."""
     return max(abs(low), abs(high)) / _most(dtype)
 
