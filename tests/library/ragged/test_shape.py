@@ -65,3 +65,8 @@ def test_specs():
     assert tf.nest.flatten(shape, expand_composites=True)
     again = tf.function(lambda s: s)(shape)
     assert again.static_lengths() == [2, (3, 1), 4]
+
+
+def test_a_constant_of_mixed_types_is_refused():
+    with pytest.raises(ValueError, match="mixed types"):
+        tf.ragged.constant([["one", "two"], [3, 4]])

@@ -30,7 +30,12 @@ def constant(pylist: Any, dtype: Any = None, ragged_rank: int | None = None, inn
 
         def values(v: Any, d: Any, shape: Any) -> Any:
             if shape is None or np.prod(shape):
-                return tf.constant(v, d, shape, name="values")
+                try:
+                    return tf.constant(v, d, shape, name="values")
+                except TypeError as e:
+                    if d is not None:
+                        raise
+                    raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {e}") from None
             return tf.zeros(shape, d or dtypes.float32)
         return _build(ragged, values, pylist, dtype, ragged_rank, inner_shape)
 
