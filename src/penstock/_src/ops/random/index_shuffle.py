@@ -49,11 +49,14 @@ def _numbers(value: torch.Tensor) -> np.ndarray:
     return value.cpu().numpy().astype(np.uint64)
 
 
+_MOST_ROUNDS = 1024                    # the cipher needs tens; more would only take time
+
+
 @index_shuffle_op.kernel
 def _index_shuffle_kernel(index, seed, max_index, *, rounds, dtype):
     shape = _checked_shape(index, seed, max_index)
-    if rounds < 4 or rounds % 2:
-        raise errors.invalid(f"rounds must be even and at least 4, got {rounds}")
+    if rounds % 2 or not 4 <= rounds <= _MOST_ROUNDS:
+        raise errors.invalid(f"rounds must be even, at least 4 and at most {_MOST_ROUNDS}, got {rounds}")
     at, top = (np.array(np.broadcast_to(_numbers(t), shape)).reshape(-1) for t in (index, max_index))
     for name, value in (("index", index), ("max_index", max_index)):
         low = value.cpu().numpy()
