@@ -387,3 +387,29 @@ def test_a_compiled_step_that_loses_an_update_is_refused(monkeypatch):
         step(tf2.ones([2, 6]))
     assert tiers.refused.total() > refused
     assert all(np.abs(v.numpy() - old).max() > 0 for v, old in zip(w, before, strict=True))
+
+
+def test_a_gradient_of_a_gradient_of_convolutions(graphs):
+    """The penalty of a Wasserstein critic: constants of the trace are among the operands of joined convolutions."""
+    images = tf2.constant(np.random.RandomState(0).randn(2, 8, 8, 3), tf2.float32)
+    filters = [tf2.Variable(np.random.RandomState(i).randn(3, 3, *c) * 0.1, dtype=tf2.float32)
+               for i, c in enumerate([(3, 4), (4, 2)])]
+
+    def gradient(compiled):
+        @tf2.function(jit_compile=compiled)
+        def step(x):
+            with tf2.GradientTape() as tape:
+                with tf2.GradientTape() as inner:
+                    inner.watch(x)
+                    y = x
+                    for f in filters:
+                        y = tf2.nn.leaky_relu(tf2.nn.conv2d(y, f, 2, "SAME"))
+                    value = tf2.reduce_sum(y)
+                size = tf2.sqrt(tf2.reduce_sum(tf2.square(inner.gradient(value, x)), [1, 2, 3]) + 1e-12)
+                loss = tf2.reduce_mean(tf2.square(size - 1.0)) + tf2.reduce_mean(y)
+            return tape.gradient(loss, filters)
+        return [step(images) for _ in range(3)][-1]
+    before = dict(tiers.refused)
+    for a, b in zip(gradient(True), gradient(None), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert graphs and dict(tiers.refused) == before

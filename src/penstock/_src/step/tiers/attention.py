@@ -487,8 +487,6 @@ class _Attention:
     def _added(self, kind: str, value: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
         g = self.graph.graph
         if kind == "add":
-            if value.op == "get_attr":                                 # traced in another mode
-                value.meta["val"] = self.softmax.meta["val"].fake_mode.from_tensor(getattr(self.graph, str(value.target)))
             return value
         if kind == "sub":
             return views.call(g, aten.neg.default, (value,))

@@ -28,11 +28,27 @@ def available(device: str) -> bool:
 def functional(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
     """The same graph without updates in place, except of its inputs at the end."""
     from torch.fx.experimental.proxy_tensor import make_fx
-    with torch.no_grad(), _fake_mode(example):
+    with torch.no_grad(), _fake_mode(example) as mode:
         made = make_fx(torch.func.functionalize(graph, remove="mutations"))(*example)
+        _join_constants(made, mode)
     made.graph.eliminate_dead_code()
     made.recompile()
     return made
+
+
+def _join_constants(graph: torch.fx.GraphModule, mode: Any) -> None:
+    """Makes one node of each constant, which every use of it had its own of, and gives it the fake mode of the inputs."""
+    first: dict[str, torch.fx.Node] = {}
+    for node in list(graph.graph.find_nodes(op="get_attr")):
+        value = getattr(graph, str(node.target), None)
+        if not isinstance(value, torch.Tensor):
+            continue
+        known = first.setdefault(str(node.target), node)
+        if known is not node:
+            node.replace_all_uses_with(known)
+            graph.graph.erase_node(node)
+        else:
+            node.meta["val"] = mode.from_tensor(value)
 
 
 def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callable[[list], Any]:
