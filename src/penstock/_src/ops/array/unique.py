@@ -290,11 +290,12 @@ def _one_hot_prepare(known):
         known.used.clear()
         return None
     at = rank if axis == -1 else axis
-    places = torch.arange(int(depth)).reshape([int(depth)] + [1] * (rank - at))
+    size, form = int(depth), [int(depth)] + [1] * (rank - at)
+    places = torch.arange(size).reshape(form)
     dtype, on, off = known.op.outputs[0].dtype.torch, on.item(), off.item()
 
     def one_hot(indices, *_):
-        hot = indices.unsqueeze(at) == (places if indices.is_cpu else places.to(indices.device))
+        hot = indices.unsqueeze(at) == (places if indices.is_cpu else torch.arange(size, device=indices.device).reshape(form))
         return hot.to(dtype) if on == 1 and off == 0 else torch.full_like(hot, off, dtype=dtype).masked_fill_(hot, on)
     return one_hot
 

@@ -78,7 +78,7 @@ def _transformed(images: torch.Tensor, maps: torch.Tensor, size: torch.Tensor, f
     sample = _nearest if how == "NEAREST" else _bilinear
     out = sample(images, x, y, fill)
     known = (inside_x & inside_y).unsqueeze(-1)
-    return torch.where(known, out, torch.tensor(fill, dtype=out.dtype, device=out.device)).to(images.dtype)
+    return out.masked_fill(~known, fill).to(images.dtype)
 
 
 def _points(maps: torch.Tensor, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
