@@ -214,6 +214,7 @@ def flipped(g, x):
 def reference(monkeypatch):
     monkeypatch.setattr(attention, "_kernel", lambda *given: Reference)
     monkeypatch.setattr(Reference, "rates", [])
+    monkeypatch.setattr(attention, "_LONG", 1)
     return Reference
 
 
@@ -277,7 +278,7 @@ def test_the_gradient_of_a_matrix_is_one_product(transpose):
 def compiled_on_gpu(dtype, scores=lambda a: a, rate=0.0, variables=()):
     """A step on a GPU, of [B, 2, 64, 32]: the attention, and its gradients by q, k, v and variables, in the best tier."""
     q, k, v = (tf.Variable(draw(B, 2, 64, 32, seed=i)) for i in range(3))
-    weight = tf.constant(draw(B, 2, 64, 32, seed=5))
+    weight = tf.Variable(draw(B, 2, 64, 32, seed=5), trainable=False)
 
     @tf.function(jit_compile=True)
     def step():
@@ -300,6 +301,7 @@ def test_dropout_on_a_gpu(dtype, masked, monkeypatch):
     The output is linear in the values, so <output, weight> = <values, gradient by values> for any mask of dropout.
     """
     places = []
+    monkeypatch.setattr(attention, "_LONG", 1)
     monkeypatch.setattr(attention, "use_kernels", lambda g, usual=attention.use_kernels: places.append(usual(g)))
     with tf.device("/gpu:0"):
         hidden = tf.constant(np.where(np.arange(64) < 40, 0.0, -1e9).astype("f"))

@@ -340,22 +340,22 @@ def changes(count, expected=lambda i, step: step, **found):
                                    lambda s: torch.where(torch.arange(50) < 40, s, 0)])
 def test_a_wrong_update_of_one_variable_is_refused(wrong):
     """It is small beside the variable. Rounding, of which there is a hundredth, does not excuse it."""
-    same = tiers._difference((), (), changes(8), False, lambda: [])
-    differs = tiers._difference((), (), changes(8, v3=wrong), False, lambda: [1e-5 * 50 ** 0.5] * 8)
+    same = tiers._difference((), (), changes(8), False, 0.1, lambda: [])
+    differs = tiers._difference((), (), changes(8, v3=wrong), False, 0.1, lambda: [1e-5 * 50 ** 0.5] * 8)
     assert same == "" and "v3" in differs
 
 
 def test_updates_that_rounding_decides_may_differ():
     """Adam divides a gradient that is zero but for rounding by its size."""
     made = changes(8, v3=lambda s: -s)
-    assert tiers._difference((), (), made, False, lambda: [0.0] * 3 + [1e-3 * 50 ** 0.5] + [0.0] * 4) == ""
+    assert tiers._difference((), (), made, False, 0.1, lambda: [0.0] * 3 + [1e-3 * 50 ** 0.5] + [0.0] * 4) == ""
 
 
 @pytest.mark.parametrize("wrong, refused", [(lambda s: s.roll(1), False), (lambda s: 0 * s, True), (lambda s: 100 * s, True),
                                             (lambda s: s / 0, True)])
 def test_steps_with_unseeded_numbers_change_variables_alike(wrong, refused):
     made = changes(1, v0=wrong)
-    assert bool(tiers._difference((torch.ones(1),), (torch.zeros(1),), made, True, lambda: [])) is refused
+    assert bool(tiers._difference((torch.ones(1),), (torch.zeros(1),), made, True, 0.1, lambda: [])) is refused
 
 
 def test_a_compiled_step_that_loses_an_update_is_refused(monkeypatch):

@@ -23,6 +23,7 @@ from penstock._src.step.tiers.views import aten
 
 _MINUS_INFINITY = -1e3               # masks add, or put, a number below this: its exponential is zero
 _HIDDEN = -1e30                      # what is added to hidden scores: the score itself is lost in it
+_LONG = 1024                         # columns: of fewer in single precision, separate ops with dropout are faster
 _RANDOM = {aten.rand.generator, aten.rand.default}
 _POINTWISE = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor, aten.where.self}
 
@@ -415,6 +416,7 @@ class _Attention:
         biased = bool(self.scores.added) or self.scores.keep is not None and not causal
         causal = causal and not biased
         kernel = _kernel(example.device.type, dtype, depth, value_depth, biased, sizes)
+        _require(not self.dropout.rate or dtype is not torch.float32 or sizes[1] >= _LONG)
         _require(kernel.drops or not self.dropout.rate)
         _require(kernel.derives_bias or self.gradient is None or self.of_bias is None)
         outer = self._outer()

@@ -30,25 +30,40 @@ def functional(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torc
     from torch.fx.experimental.proxy_tensor import make_fx
     with torch.no_grad(), _fake_mode(example) as mode:
         made = make_fx(torch.func.functionalize(graph, remove="mutations"))(*example)
-        _join_constants(made, mode)
+        _join_constants(made)
+        _into_one_mode(made, mode)
     made.graph.eliminate_dead_code()
     made.recompile()
     return made
 
 
-def _join_constants(graph: torch.fx.GraphModule, mode: Any) -> None:
-    """Makes one node of each constant, which every use of it had its own of, and gives it the fake mode of the inputs."""
-    first: dict[str, torch.fx.Node] = {}
+def _into_one_mode(graph: torch.fx.GraphModule, mode: Any) -> None:
+    """Gives all values the fake mode of the inputs. What is made of constants alone was traced in others."""
+    def moved(value: Any) -> Any:
+        if isinstance(value, torch._subclasses.FakeTensor) and value.fake_mode is mode or not isinstance(value, torch.Tensor):
+            return value
+        with mode:
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    for node in graph.graph.nodes:
+        if "val" in node.meta:
+            node.meta["val"] = torch.utils._pytree.tree_map(moved, node.meta["val"])
+        elif node.op == "get_attr" and isinstance(value := getattr(graph, str(node.target), None), torch.Tensor):
+            node.meta["val"] = moved(value)
+
+
+def _join_constants(graph: torch.fx.GraphModule) -> None:
+    """Makes one node of each constant, which every use of it had its own of."""
+    first: dict[tuple, torch.fx.Node] = {}
     for node in list(graph.graph.find_nodes(op="get_attr")):
         value = getattr(graph, str(node.target), None)
         if not isinstance(value, torch.Tensor):
             continue
-        known = first.setdefault(str(node.target), node)
+        same = (value.untyped_storage().data_ptr(), value.storage_offset(), value.shape, value.stride(), value.dtype) \
+            if value.layout is torch.strided and value.numel() else (str(node.target),)
+        known = first.setdefault(same, node)
         if known is not node:
             node.replace_all_uses_with(known)
             graph.graph.erase_node(node)
-        else:
-            node.meta["val"] = mode.from_tensor(value)
 
 
 def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callable[[list], Any]:

@@ -34,9 +34,10 @@ _FEWEST = 4                         # statements of a program that is worth it
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
 _MOST_KEYS = 8                      # sets of shapes for which one step has better versions
 _MOST_MOVES = 8                     # captures of one step that found its variables elsewhere
-_OFTEN = 10                         # runs of a step before it is compiled
-_LONG = 1.0                         # seconds since the first of them: compiling takes a core, and slows short steps
-_CLOSE = 0.05                       # of what a variable changes by: two versions agree if they differ by less
+_OFTEN = 20                         # runs of a step before it is compiled
+_LONG = 5.0                         # seconds since the first of them: compiling takes a core, and slows short steps
+_CLOSE = {"cpu": 0.02, "cuda": 0.1}  # of what a variable changes by: two versions agree if they differ by less
+_ROUNDED = 0.3                      # the same for steps in half precision, in which sums of many numbers may nearly vanish
 
 refused: collections.Counter = collections.Counter()      # reasons why steps stayed in a lower tier
 _log = logging.getLogger("penstock")
@@ -277,7 +278,9 @@ class Slot:
         results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
             else self._plain(ctx, feeds)
         changed = [Change(v.name, new, v.value, before[id(v)]) for v, new in state]
-        differs = _difference(trial, results, changed, made.lowered.draws.unseeded, lambda: made.noise(feeds, places, before))
+        near = _ROUNDED if made.rounds else _CLOSE[self.step.device.type]
+        differs = _difference(trial, results, changed, made.lowered.draws.unseeded, near,
+                              lambda: made.noise(feeds, places, before))
         if differs:
             self._refuse(3, differs)
             return results
@@ -379,10 +382,12 @@ class Change(NamedTuple):
     before: torch.Tensor
 
 
-def _difference(found: tuple, expected: tuple, state: list[Change], unseeded: bool, noise: Callable[[], list[float]]) -> str:
+def _difference(found: tuple, expected: tuple, state: list[Change], unseeded: bool, near: float,
+                noise: Callable[[], list[float]]) -> str:
     """How two runs of a step differ; empty if they agree as well as rounding lets them.
 
-    Of variables, the changes are compared: these are small beside the values. Optimizers that divide by the size of a gradient
+    Of variables, the changes are compared: these are small beside the values. They agree if they differ by less than `near` of
+    a change. Optimizers that divide by the size of a gradient
     turn its rounding errors into updates of full size where the true gradient is zero. So where changes differ, `noise` returns
     what rounding alone does to each, and a difference of that size is accepted. Two runs of a step that draws unseeded numbers
     never agree; they have the same shapes, finite values in the same places, and changes of similar size in all.
@@ -403,12 +408,13 @@ def _difference(found: tuple, expected: tuple, state: list[Change], unseeded: bo
         theirs = sum(s * s for s in steps.values()) ** 0.5
         return "" if theirs / 4 <= ours <= theirs * 4 else f"variables change by {ours:.3g}, not by {theirs:.3g}"
     far = {i: d for i in real if (d := _size(_wide(state[i].found) - _wide(state[i].expected))) >
-           _CLOSE * steps[i] + _rounding(state[i].expected)}
+           near * steps[i] + _rounding(state[i].expected)}
     if not far:
         return ""
     of_rounding = noise()
+    least = 1e-3 * sum(s * s for s in steps.values()) ** 0.5 if near == _ROUNDED else 0.0
     for i, d in far.items():
-        if d > 4.0 * of_rounding[i] + _CLOSE * steps[i] + _rounding(state[i].expected):
+        if d > 4.0 * of_rounding[i] + near * steps[i] + least + _rounding(state[i].expected):
             return f"a variable differs ({state[i].name}, by {d:.3g}; it changed by {steps[i]:.3g}, {of_rounding[i]:.3g} of " \
                 "which may be rounding)"
     return ""
