@@ -46,7 +46,7 @@ STACKS = {
                        L.BatchNormalization()]),
     "uneven padding": (4, [L.Conv2D(6, 3, strides=2, padding="same"), L.ReLU(), L.Conv2D(5, 3, strides=2, padding="same")]),
     "dilated": (4, [L.Conv2D(6, 3), L.Conv2D(5, 3, dilation_rate=2, padding="same")]),
-    "depthwise": (4, [L.Conv2D(6, 3), L.DepthwiseConv2D(3, padding="same", depth_multiplier=2), L.Conv2D(4, 1)]),
+    "depthwise": (4, [L.Conv2D(6, 3), L.DepthwiseConv2D(3, padding="same", depth_multiplier=2), L.Conv2D(4, 2)]),
     "grouped": (4, [L.Conv2D(6, 3), L.Conv2D(6, 3, groups=3)]),
     "one dimension": (3, [L.Conv1D(6, 3), L.ReLU(), L.Conv1D(5, 3, padding="same")]),
     "three dimensions": (5, [L.Conv3D(4, 2), L.ReLU(), L.Conv3D(3, 2, padding="same")]),
