@@ -306,7 +306,7 @@ def test_a_secret_that_others_can_read_is_refused(own_folder, mode):
     own_folder.mkdir(mode=0o700)
     (own_folder / "secret").write_text("known")
     (own_folder / "secret").chmod(mode)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="alone"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="accessible to other users"):
         tf.train.Server.create_local_server()
 
 

@@ -50,3 +50,31 @@ def test_elementwise_ops_around_a_round_trip(target):
                 found = session.run(total, {x: value}, options=LIMIT)
         wanted = (value * 2 + 1).astype(np.float64)
         np.testing.assert_allclose(found, np.sum(wanted + (wanted[::-1] * 3 - 1)), rtol=1e-5)
+
+
+def test_small_ops_around_a_round_trip(target):
+    """The same with arrays so small that all ops of a part would be one region."""
+    with tf.Graph().as_default():
+        with tf.device("/job:worker/task:0"):
+            x = tf.placeholder(tf.float32, [4, 4])
+            early = tf.matmul(x, x) * 2 + 1
+            for _ in range(4):
+                early = tf.tanh(tf.matmul(early, x))
+        with tf.device("/job:ps/task:0"):
+            away = tf.reverse(early, [0])
+        with tf.device("/job:worker/task:0"):
+            late = away * 3 - 1
+            for _ in range(4):
+                late = tf.tanh(tf.matmul(late, x))
+            total = tf.reduce_sum(tf.matmul(early, late))
+        value = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+        with tf.Session(target) as session:
+            for _ in range(3):
+                found = session.run(total, {x: value}, options=LIMIT)
+        first = value @ value * 2 + 1
+        for _ in range(4):
+            first = np.tanh(first @ value)
+        second = first[::-1] * 3 - 1
+        for _ in range(4):
+            second = np.tanh(second @ value)
+        np.testing.assert_allclose(found, np.sum(first @ second), rtol=1e-4)

@@ -99,3 +99,32 @@ def test_other_effects_keep_the_order():
         tf.py_function(lambda: seen.append((float(a), float(b))), [], [])
     f()
     assert seen == [(2.0, 1.0), (2.0, 2.0)]
+
+
+def test_an_assignment_that_only_a_read_waits_for_still_runs():
+    """In a step with another effect, too: here the draw of a random number."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        v = v1.get_variable("v", initializer=1.0, use_resource=True)
+        after = v.assign(7.0) + 1.0
+        noise = tf.random.uniform([])
+        with v1.Session() as sess:
+            sess.run(v1.global_variables_initializer())
+            assert sess.run([after, noise])[0] == 8.0 and sess.run(v) == 7.0
+            sess.run(v.initializer)
+            assert sess.run(after) == 8.0 and sess.run(v) == 7.0
+
+
+def test_an_effect_that_waits_for_a_read_waits_for_the_assignment():
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        v = v1.get_variable("v", initializer=1.0, use_resource=True)
+        queue = v1.FIFOQueue(1, tf.float32, shapes=[[]])
+        seen = []
+        written = v.assign(7.0)
+        with tf.control_dependencies([queue.enqueue(written + 0.0)]):
+            later = v1.py_func(lambda: seen.append(sess.run(v)) or np.float32(0), [], tf.float32)
+        with v1.Session() as sess:
+            sess.run(v1.global_variables_initializer())
+            sess.run(later)
+            assert seen == [7.0]

@@ -74,7 +74,7 @@ def test_joined_updates_are_those_of_each_variable(name, resource, monkeypatch):
         pytest.skip("Keras optimizers update resource variables")
     on_host, compiled = trained(name, "/cpu:0", resource)
     assert sum("ToAll" in line for line in compiled.splitlines()) == (
-        updates.available() and name not in ("descent", "proximal", "proximal adagrad"))
+        updates.available() and name != "descent")
     monkeypatch.setattr(updates, "_kernels", lambda: None)
     found, program = trained(name, "/gpu:0", resource)
     wanted, apart = trained(name, "/cpu:0", resource)

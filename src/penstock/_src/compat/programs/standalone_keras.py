@@ -14,6 +14,7 @@ import pathlib
 import sys
 from typing import Any
 
+from penstock._src.base import switches
 from penstock._src.compat.programs import guess, importer, reach_in
 from penstock._src.compat.programs.missing import NOTHING
 
@@ -65,7 +66,7 @@ def share(two_kerases: bool) -> None:
     Their layers and models go together, as since TensorFlow 2.16. TF_USE_LEGACY_KERAS=1 keeps them apart.
     """
     if two_kerases and os.environ.get("TF_USE_LEGACY_KERAS", "0") not in ("1", "true", "True") and _keras_3():
-        os.environ["PENSTOCK_RUN_KERAS"] = "3"
+        os.environ[switches.RUN_KERAS.name] = "3"
         print("penstock run: the program imports keras and uses tf.keras: both are the installed Keras 3", file=sys.stderr)
 
 

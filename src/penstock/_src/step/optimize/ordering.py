@@ -13,16 +13,15 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
+from penstock._src.step.optimize.forwarding import anchored
 
 _MOST = 4096                 # ops on variables
 
 
 def relax_order(step: StepGraph) -> None:
     """Replaces control edges between ops on variables by those between ops on the same ones."""
-    if step.has_control_flow or not any(op.control_inputs for op in step.ops):
-        return
-    used = {op: keys for op in step.ops if (keys := _variables(op)) is not None}
-    if not 1 < len(used) <= _MOST or any(op not in used and _may_matter(op) for op in step.ops):
+    used = _only_variables(step)
+    if not used:
         return
     _requested(step, used)
     bits = {op: 1 << i for i, op in enumerate(used)}
@@ -39,6 +38,42 @@ def relax_order(step: StepGraph) -> None:
             op.control_inputs = [*(c for c in op.control_inputs if c not in used), *needed]
             for key in used[op]:
                 same.setdefault(key, []).append(op)
+
+
+def forward_assigned(step: StepGraph) -> None:
+    """A read of a variable that waits for the only op of the step that writes to it, an assignment, returns what that assigned.
+
+    Then what is computed from it need not wait: the updates of all variables can be computed together.
+    """
+    used = _only_variables(step)
+    writers: dict[Any, list[Node]] = {}
+    for op, keys in used.items():
+        for key in () if op.opdef.reads else keys:
+            writers.setdefault(key, []).append(op)
+    kept = step.kept()
+    by: dict[int, Value] = {}
+    for op, keys in used.items():
+        if not op.opdef.reads or len(op.inputs) != 1 or len(op.outputs) != 1 or op in kept or id(op.outputs[0]) in step.fed:
+            continue
+        last = writers.get(keys[0], [])
+        if len(last) == 1 and last[0] in op.control_inputs and last[0].opdef in rules.updates.assigns:
+            value, read = last[0].inputs[1], op.outputs[0]
+            if value.dtype == read.dtype and value.static_dims == read.static_dims and not anchored(value, step):
+                by[id(read)] = value
+    if by:
+        _requested(step, used)
+        step.substitute(by)
+        step.prune()
+
+
+def _only_variables(step: StepGraph) -> dict[Node, list[Any]]:
+    """The ops on variables and what identifies these; nothing if their order cannot be relaxed: other ops have effects."""
+    if step.has_control_flow or not any(op.control_inputs for op in step.ops):
+        return {}
+    used = {op: keys for op in step.ops if (keys := _variables(op)) is not None}
+    if not 1 < len(used) <= _MOST or any(op not in used and _may_matter(op) for op in step.ops):
+        return {}
+    return used
 
 
 def _variables(op: Node) -> list[Any] | None:

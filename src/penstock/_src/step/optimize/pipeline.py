@@ -17,11 +17,11 @@ from penstock._src.step.optimize.dead_branches import drop_dead_branches
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.early import advance_early
 from penstock._src.step.optimize.folding import fold_constants
-from penstock._src.step.optimize.forwarding import forward_assigned, forward_values
+from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fuse
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.options import Options
-from penstock._src.step.optimize.ordering import relax_order
+from penstock._src.step.optimize.ordering import forward_assigned, relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
 from penstock._src.step.optimize.shapes import specialize_shapes

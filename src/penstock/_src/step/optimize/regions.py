@@ -24,6 +24,7 @@ from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.pointwise import join_among
+from penstock._src.step.optimize.transfers import Transfers
 
 _MANY = 12                   # such ops of a step outside of loops
 _OTHERS = 3                  # of them that are not arithmetic on few numbers, which small.py does as fast, to the bit
@@ -110,14 +111,15 @@ def _is_constant(t: Value, step: StepGraph) -> bool:
 
 
 def _groups(step: StepGraph, able: set[Node]) -> list[list[Node]]:
-    """The ops of each level."""
+    """The ops of each level that wait for the same results of other parts (`transfers.py`)."""
     level: dict[Node, int] = {}
-    groups: dict[int, list[Node]] = {}
+    groups: dict[tuple[int, int], list[Node]] = {}
+    transfers = Transfers(step)
     for op in step.ops:
         before = [s for s in (*(t.op for t in op.inputs if id(t) not in step.fed), *op.control_inputs) if s in level]
         level[op] = max((level[s] + (s in able and op not in able) for s in before), default=0)
         if op in able:
-            groups.setdefault(level[op], []).append(op)
+            groups.setdefault((level[op], transfers.received(op)), []).append(op)
     return list(groups.values())
 
 

@@ -35,6 +35,10 @@ class Transfers:
             if op.opdef.transfer == "send" or op in self._sent:
                 self._sent.update(_sources(op, step))
 
+    def received(self, op: Node) -> int:
+        """What an op waits for from other parts, as a number: ops with the same number may be one."""
+        return self._received.get(op, 0)
+
     def may_be_one(self, ops: Iterable[Node]) -> bool:
         """Whether no member that another part waits for would wait for more than it needs."""
         if not self._sent:
