@@ -6,7 +6,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_every_row_is_backed_by_a_test():
-    text = (ROOT / "docs" / "resilience.md").read_text()
+    text = (ROOT / "docs" / "resilience.md").read_text().partition("## The table")[2].partition("\n## ")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line][1:]
     assert len(rows) > 12
     for row in rows:

@@ -157,10 +157,10 @@ def test_merging():
     assert total.tolist() == [2 ** 63 + 5, 2 ** 64 - 1]
     with pytest.raises(errors.InvalidArgumentError, match="no order"):
         merge_op("Min", torch.complex64)
-    with pytest.raises(errors.InvalidArgumentError, match="no way to merge"):
+    with pytest.raises(errors.InvalidArgumentError, match="not a merge op"):
         merge_op("Or", torch.int32)
     assert finish("Div", torch.tensor([-7, 7]), 2).tolist() == [-3, 3]
     assert finish("Div", torch.tensor([1., 2.]), 4).tolist() == [0.25, 0.5]
     assert finish("Div", torch.tensor([9], dtype=torch.uint16), 2).tolist() == [4]
-    with pytest.raises(errors.InvalidArgumentError, match="no final op"):
+    with pytest.raises(errors.InvalidArgumentError, match="not a final op"):
         finish("Mean", torch.ones(1), 2)

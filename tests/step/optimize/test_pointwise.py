@@ -370,3 +370,16 @@ def test_random_graphs_with_rows_and_their_gradients(seed, monkeypatch):
     values = [v for v in values if v.shape.is_fully_defined()]
     loss = tf.add_n([tf.reduce_mean(tf.square(v)) for v in values[-5:]])
     joined([*values[-3:], loss, *[g for g in tf.gradients(loss, [x]) if g is not None]])
+
+
+def test_an_input_that_fits_only_ops_of_one_column():
+    """(N, 1, 1) repeats over (N, 2, 1), and not over the (N, 2, 2) that takes its result per row."""
+    n = 1 << 14
+    x = tf.placeholder(tf.float32, [n, 2, 2])
+    narrow = (tf.reduce_sum(x, -1, keepdims=True) + tf.constant(numbers(3, n, 1, 1))) * 2.0
+    out = tf.tanh(x * narrow) + 1.0
+    value = numbers(4, n, 2, 2)
+    with tf.Session() as sess:
+        found = sess.run(out, {x: value})
+    wanted = np.tanh(value * ((value.sum(-1, keepdims=True) + numbers(3, n, 1, 1)) * 2)) + 1
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

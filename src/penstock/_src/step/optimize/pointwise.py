@@ -287,7 +287,7 @@ class _Group:
 
     def make(self, by: dict[int, Value]) -> list[Node]:
         """One op for several, and what it needs; `by`: which of its results represent which tensors. ValueError if it is too
-        large."""
+        large, or if an input fits some of the ops only."""
         self._repeat()
         for op in (*self.repeated, *self.ops):
             self._write(op)
@@ -401,7 +401,10 @@ class _Group:
         if number is not None:
             return self._read(float(number))
         if t.static_dims != self.dims:
-            return self._read(self._columns(t, 0, *_place(t, self.dims)))            # type: ignore[misc]
+            place = _place(t, self.dims)
+            if place is None:                 # it fits an op of one column, and not the others of the group
+                raise ValueError("no place")
+            return self._read(self._columns(t, 0, *place))
         whole, offset = (t.op.inputs[1], t.value_index * self.columns) if self._is_part(t) else (t, 0)
         width: int = whole.static_dims[-1]                                 # type: ignore[index]
         bare = self._without_row(whole)
