@@ -19,6 +19,7 @@ KEPT = {                            # a part of a thread's name: why it may stay
     "penstock lane": "runs partitions; ends with its session, or after ten seconds without work",
     "penstock-compile": "compiles a step in the background; ends when it has",
     "fsspecIO": "the event loop of fsspec, one for the process",
+    "tests.cluster.nursery": "reads what the process says that forks the tasks of all tests of clusters",
     "execnet": "reads what the process of pytest-xdist says",
     "_poll_wrapper": "polls for the event loops of gRPC; ends when the last of its objects is collected",
 }

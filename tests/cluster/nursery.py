@@ -52,7 +52,7 @@ class Nursery:
         self._started, self._lock = [], threading.Condition()
         self.children = {}
         assert self._mother.stdout.readline() == "ready\n"
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader = threading.Thread(target=self._read, daemon=True, name="tests.cluster.nursery")
         self._reader.start()
 
     def start(self, log, program, *args, env=None):

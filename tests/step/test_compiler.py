@@ -46,7 +46,7 @@ def compiled(fetches, feeds, options=ALL, devices=1, **env):
 
 def chain(x, n=10):
     for i in range(n):
-        x = tf.tanh(tf.matmul(x, tf.fill([3, 3], 0.1 * i)))
+        x = tf.tanh(tf.matmul(x, tf.fill([3, 3], tf.constant(0.1 * i, x.dtype))))
     return x
 
 
@@ -58,11 +58,11 @@ def chain(x, n=10):
 ])
 def test_the_surroundings_choose_what_runs(shape, env, kind):
     with tf.Graph().as_default():
-        x = tf.placeholder(tf.float32, shape)
+        x = tf.placeholder(tf.float64, shape)                     # in float32, the whole chain would be one region
         y = chain(x)
         run, ctx = compiled([y], [x], **env)
         assert type(run) is kind
-        value = torch.arange(6.0).reshape(2, 3)
+        value = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
         expected, _ = compiled([y], [x], NONE)
         np.testing.assert_allclose(run.run(ctx, value)[0], expected.run(ctx, value)[0], rtol=1e-6)
         check_runnable(run)

@@ -232,7 +232,7 @@ def test_state_saving():
 
 @pytest.mark.parametrize("wrong, text", [
     (lambda: tf.nn.dynamic_rnn(object(), X, dtype=tf.float32), "is not an RNNCell"),
-    (lambda: tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), X), "must give a dtype"),
+    (lambda: tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), X), "dtype is required"),
     (lambda: tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), tf.placeholder(tf.float32, [2, 5, None]), dtype=tf.float32),
      "depth of"),
     (lambda: tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), X, [[1]], dtype=tf.float32), "must be a vector"),

@@ -69,7 +69,7 @@ def test_parse_tensor_errors():
         tf.io.parse_tensor(tf.io.serialize_tensor([1]), tf.float32)
     huge = v1.make_tensor_proto(1)
     huge.tensor_shape.dim.add().size = 2 ** 50
-    with pytest.raises(Invalid, match="Could not make a tensor"):
+    with pytest.raises(Invalid, match="Could not convert the parsed TensorProto"):
         tf.io.parse_tensor(huge.SerializeToString(), tf.int32)
 
 

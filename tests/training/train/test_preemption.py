@@ -10,6 +10,15 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock._src.training.train.hooks.preemption import PreemptionHook
 
+
+@pytest.fixture(autouse=True)
+def default_handler():
+    """The default handler of SIGTERM, whatever other tests have installed."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 PROGRAM = """
 import sys
 import penstock.compat.v1 as tf

@@ -69,7 +69,7 @@ def _gather_v2_prepare(known):
     axis, batch = known.const(2), known.attrs["batch_dims"]
     if axis is None or axis.size != 1 or not known.plain(0):
         return None
-    if batch and batch == int(axis) and known.dims(0) is not None and known.dims(1) is not None:
+    if batch > 0 and batch == int(axis) and known.dims(0) is not None and known.dims(1) is not None:
         return _gather_in_batches(known.dims(0), known.dims(1), batch)
     return None if batch or int(axis) else lambda params, indices, axis: indexing.rows(params, indices)
 
