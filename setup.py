@@ -22,6 +22,7 @@ EXTENSIONS = [
     Extension("penstock._src.io._scanner", ["src/penstock/_src/io/_scanner.c"], optional=True),
     Extension("penstock._src.kernels._colours", [f"{KERNELS}/_colours.c"], depends=[f"{KERNELS}/_threads.h"],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
+    Extension("penstock._src.kernels._exiting", [f"{KERNELS}/_exiting.c"], optional=True),
     Extension("penstock._src.kernels._images", [f"{KERNELS}/_images.c"], depends=[f"{KERNELS}/_threads.h"],
               extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._philox", [f"{KERNELS}/_philox.c"],

@@ -14,7 +14,7 @@ CORE = (
     "base.text", "io", "graph.graph", "graph.collections", "graph.gradients", "graph.sparse_tensor", "graph.type_spec",
     "graph.message_names", "graph.random_seed", "kernels.devices.device_spec",
     "eager.execute", "eager.tape", "eager.function", "kernels.devices.device_config", "ops.families", "state.variables",
-    "base.tf_logging", "state.module",
+    "base.tf_logging", "state.module", "kernels.exiting",
 )
 
 
