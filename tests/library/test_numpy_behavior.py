@@ -1,4 +1,4 @@
-"""experimental_enable_numpy_behavior: division, indices and NumPy's functions of tensors; in a process of its own."""
+"""experimental_enable_numpy_behavior: division, indices and NumPy's functions of tensors, in a separate process."""
 import subprocess
 import sys
 

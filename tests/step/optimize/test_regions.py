@@ -1,4 +1,4 @@
-"""Regions: loops give the same with and without them, for all kinds of ops that they take."""
+"""Regions: loops return the same values with and without them, for all kinds of ops that a region may contain."""
 from __future__ import annotations
 
 import numpy as np

@@ -6,7 +6,6 @@ import json
 import linecache
 import pathlib
 import re
-import sys
 from typing import Any
 
 _SHELL = re.compile(r"\s*[%!?]")
@@ -61,10 +60,10 @@ class Cells:
         compiled = compile(tree, name, "exec", flags=self._flags, dont_inherit=True)
         self._flags |= compiled.co_flags & 0x1FF0000
         exec(compiled, self._scope)
-        if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), name, "eval", flags=self._flags, dont_inherit=True), self._scope)
-            if not code.rstrip().endswith(";"):
-                sys.displayhook(value)
+        if last is not None:                                           # "single" passes its value to sys.displayhook
+            shown = not code.rstrip().endswith(";")
+            code_of: ast.Interactive | ast.Module = ast.Interactive([last]) if shown else ast.Module([last], [])
+            exec(compile(code_of, name, "single" if shown else "exec", flags=self._flags, dont_inherit=True), self._scope)
 
 
 def run(path: pathlib.Path, scope: dict[str, Any]) -> None:

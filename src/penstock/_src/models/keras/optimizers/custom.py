@@ -89,7 +89,7 @@ class CustomSteps:
 
     def add_variable(self, shape: Any, dtype: Any = None, initializer: Any = "zeros", name: str | None = None,
                      **kwargs: Any) -> Any:
-        """A variable of the optimizer. Keras 3 gives the initializer before the type: either order is taken."""
+        """A variable of the optimizer. Keras 3 passes the initializer before the type: both orders are accepted."""
         if isinstance(dtype, str) and not isinstance(initializer, str) or callable(dtype):
             dtype, initializer = (None if initializer == "zeros" else initializer), dtype
         kind = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
