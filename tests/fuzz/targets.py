@@ -9,12 +9,14 @@ import dataclasses
 import pathlib
 import random
 import warnings
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import penstock as tf
+from penstock._src.io import crc
 from tests.io import test_fuzz as files
 from tests.models.keras.engine import test_hostile_files as models
 from tests.registry import test_hostile as hostile
@@ -24,10 +26,11 @@ Run = Callable[[], Any]
 
 
 class Bytes:
-    """A file format: one good file, and how it is read."""
+    """A file format: one good file, how it is read, and how checksums are made right in half of the mutated files."""
 
-    def __init__(self, make: Callable[[pathlib.Path], bytes], read: Callable[[bytes, pathlib.Path], Any]):
-        self._make, self._read = make, read
+    def __init__(self, make: Callable[[pathlib.Path], bytes], read: Callable[[bytes, pathlib.Path], Any],
+                 repair: Callable[[bytes], bytes] | None = None):
+        self._make, self._read, self._repair = make, read, repair
 
     def begin(self, folder: pathlib.Path, seeds: list[bytes]) -> None:
         """Prepares a batch."""
@@ -36,6 +39,8 @@ class Bytes:
     def case(self, rng: random.Random) -> tuple[bytes, Run]:
         """A mutated file, and its reading."""
         data = files.mutated(rng, rng.choice(self._seeds))
+        if self._repair is not None and rng.random() < 0.5:
+            data = self._repair(data)
         return data, lambda: self._read(data, self._folder)
 
 
@@ -68,6 +73,34 @@ class Arguments:
         return rng.choice([array, *hostile.mutations(array)])
 
 
+def _repaired_png(data: bytes) -> bytes:
+    """A PNG file whose chunks have the right checksums, as far as their lengths make sense."""
+    out, at = bytearray(data), 8
+    while at + 12 <= len(out):
+        end = at + 8 + int.from_bytes(out[at:at + 4], "big")
+        if end + 4 > len(out):
+            break
+        out[end:end + 4] = zlib.crc32(out[at + 4:end]).to_bytes(4, "big")
+        at = end + 4
+    return bytes(out)
+
+
+def _repaired_records(data: bytes) -> bytes:
+    """A file of records with the right checksums, as far as the lengths make sense."""
+    out, at = bytearray(data), 0
+    while at + 16 <= len(out):
+        out[at + 8:at + 12] = crc.masked(bytes(out[at:at + 8])).to_bytes(4, "little")
+        end = at + 12 + int.from_bytes(out[at:at + 8], "little")
+        if end + 4 > len(out):
+            break
+        out[end:end + 4] = crc.masked(bytes(out[at + 12:end])).to_bytes(4, "little")
+        at = end + 4
+    return bytes(out)
+
+
+_REPAIRS = {"png": _repaired_png, "png16": _repaired_png, "records": _repaired_records, "events": _repaired_records}
+
+
 def _checkpoint(which: str) -> Bytes:
     def read(data: bytes, folder: pathlib.Path) -> None:
         (folder / _NAMES[which]).write_bytes(data)
@@ -94,7 +127,7 @@ def _model(name: str) -> Bytes:
 
 _NAMES = {"index": "model.index", "data": "model.data-00000-of-00001", "meta": "model.meta", "state": "checkpoint"}
 TARGETS: dict[str, Any] = {
-    **{name: Bytes(make, read) for name, (make, read) in files.FORMATS.items()},
+    **{name: Bytes(make, read, _REPAIRS.get(name)) for name, (make, read) in files.FORMATS.items()},
     **{f"checkpoint-{which}": _checkpoint(which) for which in _NAMES},
     "saved-model": Bytes(_saved_model, _load_saved_model),
     "keras": _model("m.keras"), "h5": _model("m.h5"), "weights-h5": _model("m.weights.h5"),
