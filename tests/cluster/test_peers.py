@@ -3,7 +3,6 @@ import os
 import select
 import socket
 import threading
-import time
 
 import pytest
 
@@ -59,10 +58,9 @@ def test_nobody_waits_longer_than_he_wants_behind_one_who_dials():
     patient = threading.Thread(target=lambda: pytest.raises(E.UnavailableError, peers.reach, PS, 100.0))
     patient.start()
     assert eventually(lambda: any(lock.locked() for lock in list(peers._dialing.values())), 20)
-    began = time.monotonic()
     with pytest.raises(E.UnavailableError, match=PS):
         peers.reach(PS, 0.2)
-    assert time.monotonic() - began < 20
+    assert patient.is_alive()                  # it still dials
     peers.close()
     patient.join(20)
     assert not patient.is_alive()
@@ -153,7 +151,7 @@ def test_a_waker_that_was_set_halfway():
 
 def test_a_task_that_is_lost_while_parts_are_registered(cluster, monkeypatch):
     """A task does not wait for the others, which may be trying to reach it."""
-    register, on, gate = Worker._register, [], threading.Event()
+    register, on, gate, opened = Worker._register, [], threading.Event(), []
 
     def slowly(self, link, header, values):
         if not on or self.peers.task != PS:
@@ -161,7 +159,7 @@ def test_a_task_that_is_lost_while_parts_are_registered(cluster, monkeypatch):
         for other in on[0].links():
             if other.peer == task_name("worker", 1):
                 other.end()
-        gate.wait(60)
+        opened.append(gate.wait(60))
         return register(self, link, header, values)
     monkeypatch.setattr(Worker, "_register", slowly)
     servers = cluster(ps=1, worker=2)
@@ -173,8 +171,7 @@ def test_a_task_that_is_lost_while_parts_are_registered(cluster, monkeypatch):
         with tf.Session(servers["worker", 0].target) as sess:
             sess.run(y)
             on.append(servers["worker", 0]._peers)
-            began = time.monotonic()
             with pytest.raises((E.UnavailableError, E.AbortedError)):
                 sess.run(y + x)
-            assert time.monotonic() - began < 30
+            assert not opened                          # the parameter server has not answered yet
             gate.set()

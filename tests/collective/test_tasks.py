@@ -1,6 +1,5 @@
 """Collective ops across tasks: each task runs its own graph, or one graph spans them."""
 import concurrent.futures
-import time
 
 import numpy as np
 import pytest
@@ -113,9 +112,8 @@ def test_a_step_that_is_cancelled_ends_for_the_others(cluster):
     with tf.Session(servers[0].target, graph=graph) as sess:
         with pytest.raises(tf.errors.DeadlineExceededError):
             sess.run(out, options=tf.RunOptions(timeout_in_ms=500))
-    began = time.monotonic()
     error = run_all(servers[1:], [own_graph(1, 2, [1.0])])[0]
-    assert isinstance(error, tf.errors.OpError) and time.monotonic() - began < 20
+    assert isinstance(error, tf.errors.OpError) and "task:0/device:CPU:0, with" in error.message      # the other's error
 
 
 def test_a_server_that_stops_ends_what_waits_for_it_and_one_that_comes_back_is_a_member_again(cluster):

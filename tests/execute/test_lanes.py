@@ -46,12 +46,10 @@ def test_the_first_error_ends_the_other_lanes():
     with tf.device("/cpu:2"):
         z = tf.exp(y)
     with session() as sess:
-        start = time.monotonic()
         for fetch in (z, [z, bad], y):
             with pytest.raises(errors.InvalidArgumentError, match="bad") as e:
                 sess.run(fetch, {x: [1.0, 2.0]})
             assert e.value.op is bad.op
-        assert time.monotonic() - start < 5
         np.testing.assert_allclose(sess.run(y, {x: np.ones(7)}), -np.ones(7))
 
 
@@ -94,10 +92,8 @@ def test_time_outs():
     with tf.device("/cpu:1"):
         out = item + 1.0
     with session() as sess:
-        start = time.monotonic()
         with pytest.raises(errors.DeadlineExceededError):
             sess.run(out, options=tf.RunOptions(timeout_in_ms=50))
-        assert time.monotonic() - start < 5
         sess.run(q.enqueue(1.0))
         assert sess.run(out) == 2
     with session(operation_timeout_in_ms=50) as sess, pytest.raises(errors.DeadlineExceededError):

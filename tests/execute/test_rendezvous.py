@@ -1,7 +1,6 @@
 """The rendezvous: send and receive in either order, aborts, deadlines, cancellation."""
 import gc
 import threading
-import time
 import weakref
 
 import pytest
@@ -77,10 +76,8 @@ def test_values_that_nobody_fetched_are_dropped():
 
 
 def test_a_deadline_says_what_was_waited_for():
-    start = time.monotonic()
     with pytest.raises(errors.DeadlineExceededError, match="edge_1_x:0 from .*CPU:0 did not come to .*CPU:1"):
         LocalRendezvous().recv(KEY, step(0.05))
-    assert time.monotonic() - start < 20
 
 
 def test_cancellation_ends_a_receive():

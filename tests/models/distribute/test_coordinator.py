@@ -1,6 +1,5 @@
 """ParameterServerStrategy with a ClusterCoordinator, over servers in this process: scheduling, errors, losses, datasets."""
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -296,14 +295,12 @@ def test_a_lost_parameter_server_ends_the_coordinator(made):  # noqa: F811
     c.coordinator.schedule(tf.function(lambda: other.assign_add(1.0)))
     c.coordinator.join(timeout=60)
     c.stop("ps", 1)
-    began = time.monotonic()
     c.coordinator.schedule(tf.function(lambda: other.assign_add(1.0)))
     for _ in range(2):                                                  # permanently
         with pytest.raises(E.UnavailableError, match="restore the variables from the last checkpoint"):
             c.coordinator.join(timeout=60)
     with pytest.raises(E.UnavailableError):
         c.coordinator.schedule(step)
-    assert time.monotonic() - began < 50
 
 
 def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):  # noqa: F811

@@ -308,7 +308,6 @@ class TestOnAGpu:
     @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
     def test_the_host_does_not_wait_for_copies_between_gpus(self):
         """A chain of copies is launched while the first stream stands still."""
-        import time
         with tf.Graph().as_default():
             with tf.device("/gpu:0"):
                 h = v = tf.Variable(np.ones([256, 256], np.float32))
@@ -323,13 +322,11 @@ class TestOnAGpu:
                     sess.run(done)
                 torch.cuda.synchronize()
                 torch.cuda._sleep(2_000_000_000)                     # about a second
-                begin = time.perf_counter()
                 torch.cuda.set_sync_debug_mode("error")
                 try:
                     sess.run(done)
                 finally:
                     torch.cuda.set_sync_debug_mode("default")
-                took = time.perf_counter() - begin
                 still_busy = not torch.cuda.current_stream().query()
                 torch.cuda.synchronize()
-        assert still_busy and took < 0.5
+        assert still_busy
