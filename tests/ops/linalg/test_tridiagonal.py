@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+import penstock.compat.v1 as v1
 from tests.checks import raises_op
 
 L = tf.linalg
@@ -21,6 +22,15 @@ def test_formats(form):
     np.testing.assert_allclose(L.tridiagonal_solve(FORMS[form], b[:, 0], diagonals_format=form), np.asarray(solved)[:, 0])
     given = FORMS[form] if form != "sequence" else list(COMPACT)
     np.testing.assert_allclose(L.tridiagonal_matmul(given, b, diagonals_format=form), DENSE @ b)
+
+
+def test_diagonals_of_unknown_rank():
+    with v1.Graph().as_default(), v1.Session() as sess:
+        diagonals, rhs = [v1.placeholder(tf.float64) for _ in range(3)], v1.placeholder(tf.float64, [4, 1])
+        solved = L.tridiagonal_solve(diagonals, rhs, diagonals_format="sequence")
+        b = RNG.randn(4, 1)
+        np.testing.assert_allclose(sess.run(solved, {**dict(zip(diagonals, COMPACT, strict=True)), rhs: b}),
+                                   np.linalg.solve(DENSE, b))
 
 
 def test_transposed_and_conjugated_right_hand_sides():

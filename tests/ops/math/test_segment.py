@@ -48,6 +48,19 @@ def test_means():
                                [[0, 0], X[[0, 1, 3]].sum(0) / np.sqrt(3)], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dims", [[4, 2], None])
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_means_of_values_of_unknown_rank_and_of_long_numbers_of_segments(dims, dtype):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x, ids, n = tf.placeholder(tf.float32, dims), tf.placeholder(tf.int32, dims and dims[:1]), tf.constant(2, dtype)
+        mean, root = tf.math.unsorted_segment_mean(x, ids, n), tf.math.unsorted_segment_sqrt_n(x, ids, n)
+        if dims:
+            assert mean.shape.as_list() == root.shape.as_list() == [2, 2]
+        mean, root = sess.run([mean, root], {x: X, ids: [1, 1, -1, 1]})
+    np.testing.assert_allclose(mean, [[0, 0], X[[0, 1, 3]].mean(0)], rtol=1e-6)
+    np.testing.assert_allclose(root, [[0, 0], X[[0, 1, 3]].sum(0) / np.sqrt(3)], rtol=1e-6)
+
+
 def test_picked_rows():
     np.testing.assert_allclose(tf2.sparse.segment_mean(X, [0, 3, 1], [0, 0, 2], num_segments=4).numpy(),
                                [(X[0] + X[3]) / 2, [0, 0], X[1], [0, 0]])

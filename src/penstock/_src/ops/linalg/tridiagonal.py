@@ -61,12 +61,12 @@ def _eliminate(diagonals: torch.Tensor, rhs: torch.Tensor, pivot: bool) -> torch
     for i in range(1, m):
         below, diag = lower[..., i, :], middle[..., i, :]
         after = upper[..., i, :] if i < m - 1 else zero
-        top = (main[-1], first[-1], zero, right[-1])
-        row = (below, diag, after, rhs[..., i, :])
+        top: tuple[torch.Tensor, ...] = (main[-1], first[-1], zero, right[-1])
+        row: tuple[torch.Tensor, ...] = (below, diag, after, rhs[..., i, :])
         if pivot:
             swap = below.abs() > main[-1].abs()
-            top, row = ([torch.where(swap, b, a) for a, b in zip(top, row, strict=True)],
-                        [torch.where(swap, a, b) for a, b in zip(top, row, strict=True)])
+            top, row = (tuple(torch.where(swap, b, a) for a, b in zip(top, row, strict=True)),
+                        tuple(torch.where(swap, a, b) for a, b in zip(top, row, strict=True)))
         main[-1], first[-1], right[-1] = top[0], top[1], top[3]
         second.append(top[2])
         factor = row[0] / top[0]
@@ -144,13 +144,14 @@ def _tridiagonal_mat_mul_gradient(op, grad):
 # -- public functions -------------------------------------------------------------------------------------------------
 def _from_matrix(matrix: Tensor) -> list[Tensor]:
     """The three diagonals of a matrix of known size, each padded to its length."""
-    m1, m2 = (matrix.shape.static_dims[i] if matrix.shape.rank is not None else None for i in (-1, -2))
+    dims = matrix.static_dims
+    m1, m2 = (None, None) if dims is None else (dims[-1], dims[-2])
     if m1 is not None and m2 is not None and m1 != m2:
         raise ValueError(f"Expected last two dimensions of diagonals to be same, got {m1} and {m2}")
-    if not (m1 or m2):
+    if dims is None or not (m1 or m2):
         raise ValueError('The size of the matrix needs to be known for diagonals_format="matrix"')
     part = get("MatrixDiagPart")
-    lead = [[0, 0]] * (matrix.shape.rank - 2)
+    lead = [[0, 0]] * (len(dims) - 2)
     return [tf.pad(part(matrix[..., :-1, 1:]), lead + [[0, 1]]), part(matrix),
             tf.pad(part(matrix[..., 1:, :-1]), lead + [[1, 0]])]
 
@@ -167,12 +168,15 @@ def _from_sequence(diagonals: Any) -> list[Tensor]:
 
 
 def _whole(diagonal: Tensor, middle: Tensor, name: str, side: list[int]) -> Tensor:
-    n, m = diagonal.shape.static_dims[-1], middle.shape.static_dims[-1]
+    dims, whole = diagonal.static_dims, middle.static_dims
+    if not dims or not whole:
+        return diagonal
+    n, m = dims[-1], whole[-1]
     if n is None or m is None or n == m:
         return diagonal
     if n != m - 1:
         raise ValueError(f"Expected {name} to be have length {m} or {m - 1}, got {n}.")
-    return tf.pad(diagonal, [[0, 0]] * (diagonal.shape.rank - 1) + [side])
+    return tf.pad(diagonal, [[0, 0]] * (len(dims) - 1) + [side])
 
 
 def _compact(diagonals: Any, diagonals_format: str) -> Tensor:

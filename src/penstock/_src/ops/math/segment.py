@@ -187,10 +187,14 @@ def _segment_mean_gradient(op, grad):
     return get("GatherV2")(grad / segment_sum(ones, ids), ids, 0), None
 
 
-def _row_shape(data: Tensor, ids: Tensor) -> Tensor:
-    """The shape of `ids`, with as many axes of size 1 behind as the rows of `data` have."""
-    extra = get("Rank")(data) - get("Rank")(ids)
-    return get("ConcatV2")([get("Shape")(ids), get("Fill")(get("Reshape")(extra, [1]), 1)], 0)
+def _row_shape(data: Tensor, ids: Tensor, lead: Tensor | None = None) -> Tensor:
+    """The shape of `ids` (or of `lead`), with as many axes of size 1 behind as the rows of `data` have."""
+    rank, above = data.shape.rank, ids.shape.rank
+    if rank is None or above is None:
+        ones = get("Fill")(get("Reshape")(get("Rank")(data) - get("Rank")(ids), [1]), 1)
+    else:
+        ones = convert([1] * (rank - above), dtypes.int32)
+    return get("ConcatV2")([get("Shape")(ids if lead is None else lead), ones], 0)
 
 
 @segment_min.gradient
@@ -307,11 +311,7 @@ def _gather_kept(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """params[ids], zero where the id is negative; and the mask of the others, which broadcasts to the result's shape."""
     gathered = get("GatherV2")(params, get("Maximum")(ids, get("ZerosLike")(ids)), 0)
     kept = get("GreaterEqual")(ids, convert(0, ids.dtype.base_dtype))
-    rank = gathered.shape.rank
-    if rank is not None and ids.shape.rank is not None:
-        if rank != ids.shape.rank:
-            kept = get("Reshape")(kept, get("ConcatV2")([get("Shape")(ids), [1] * (rank - ids.shape.rank)], 0))
-    else:
+    if gathered.shape.rank is None or gathered.shape.rank != ids.shape.rank:
         kept = get("Reshape")(kept, _row_shape(gathered, ids))
     return get("SelectV2")(kept, gathered, get("ZerosLike")(gathered)), kept
 
@@ -341,9 +341,7 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tens
     """How many rows each segment has (1 at least), in a shape that divides the sums."""
     ones = get("Fill")(get("Shape")(segment_ids), convert(1, data.dtype.base_dtype))
     number = unsorted_sum(ones, segment_ids, num_segments)
-    extra = data.shape.rank - segment_ids.shape.rank
-    shape = get("ConcatV2")([get("Reshape")(num_segments, [1]), convert([1] * extra, dtypes.int32)], 0)
-    return get("Maximum")(get("Reshape")(number, shape), convert(1, data.dtype.base_dtype))
+    return get("Maximum")(get("Reshape")(number, _row_shape(data, segment_ids, number)), convert(1, data.dtype.base_dtype))
 
 
 @export("math.unsorted_segment_mean", v1=["unsorted_segment_mean"])
