@@ -39,7 +39,7 @@ def vector(values: Iterable, count: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(np.fromiter(values, _NUMPY[dtype], count)).to(dtype)       # what is too large becomes infinite
 
 
-def show(dims: Sequence[int]) -> str:
+def show(dims: Sequence[int | str]) -> str:
     """A shape as run-time messages write it: [2,3]."""
     return "[" + ",".join(map(str, dims)) + "]"
 

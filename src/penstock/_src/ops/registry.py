@@ -38,7 +38,7 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock._src.base.api import export
@@ -263,6 +263,11 @@ class OpDef:
         self.shape_rule = rule
         self.shape_wants = tuple(keyword_names(rule))
         return rule
+
+    def shapes_of(self, shapes: Sequence, known: Mapping[str, Any]) -> Any:
+        """What the shape rule returns for inputs of these shapes; `known` has at least the attributes that it wants."""
+        assert self.shape_rule is not None
+        return self.shape_rule(*shapes, **{n: known[n] for n in self.shape_wants})
 
     def kernel(self, fn: Any = None, *, device: str = "any", types: str | None = None) -> Any:
         """Sets the kernel for a device type ("cpu", "gpu"), or for all of them.

@@ -9,7 +9,8 @@ Errors count as elements: after an exception, the next call continues behind it.
 """
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from penstock._src.data.pipelines import values
 
@@ -21,6 +22,13 @@ _MOST_BYTES = 1 << 20
 def most_rows(columns: tuple) -> int:
     """How many rows like these are computed at once, ahead of their use."""
     return min(MOST_ROWS, max(1, _MOST_BYTES // max(1, sum(map(values.row_bytes, columns)))))
+
+
+class Function(Protocol):
+    """A function that stages call (see `ops.data.dataset_base.Body`)."""
+
+    def runner(self, ctx: Any) -> Callable:
+        """A callable f(ctx, element) -> values of the outputs."""
 
 
 class Stage:

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines.base import Cursor, Stage
+from penstock._src.data.pipelines.devices import MultiDeviceIterator
 from penstock._src.data.pipelines.values import check_types
 
 _numbers = itertools.count()
@@ -121,12 +122,12 @@ class Handles:
         """Those of a session, or of the process."""
         return ctx.resources.get_or_create("", "iterator handles", cls, cls)
 
-    def name(self, iterator: IteratorResource) -> bytes:
+    def name(self, iterator: IteratorResource | MultiDeviceIterator) -> bytes:
         """The string handle of an iterator."""
         self._known[iterator.handle] = iterator
         return iterator.handle
 
-    def find(self, handle: bytes) -> IteratorResource:
+    def find(self, handle: bytes) -> IteratorResource | MultiDeviceIterator:
         """The iterator of a string handle."""
         found = self._known.get(handle)
         if found is None:

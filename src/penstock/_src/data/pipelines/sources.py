@@ -10,7 +10,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.data.pipelines import values
-from penstock._src.data.pipelines.base import INFINITE, BlockCursor, Cursor, Stage
+from penstock._src.data.pipelines.base import INFINITE, BlockCursor, Cursor, Function, Stage
 from penstock._src.kernels import philox
 
 
@@ -219,7 +219,7 @@ def generator_seeds(seed: int, seed2: int) -> tuple[int, int]:
 class Generator(Stage):
     """Elements from functions: `first` makes a state, `next_one` an element of it, `last` ends it."""
 
-    def __init__(self, first: Callable, next_one: Callable, last: Callable):
+    def __init__(self, first: Function, next_one: Function, last: Function):
         self.first, self.next_one, self.last = first, next_one, last
 
     def iterate(self, ctx: Any) -> Cursor:
@@ -228,8 +228,8 @@ class Generator(Stage):
 
 class _GeneratorCursor(Cursor):
     def __init__(self, stage: Generator, ctx: Any):
-        self._next, self._last = stage.next_one.runner(ctx), stage.last.runner(ctx)      # type: ignore[attr-defined]
-        self._first = stage.first.runner(ctx)                                            # type: ignore[attr-defined]
+        self._next, self._last = stage.next_one.runner(ctx), stage.last.runner(ctx)
+        self._first = stage.first.runner(ctx)
         self._background = ctx.background()
         self._state: tuple | None = None
         self._done = False

@@ -26,7 +26,7 @@ Row = tuple[Sequence[Any], int]
 
 def shown(dims: tuple) -> str:
     """A shape as messages of queues write it: [2,?]."""
-    return arrays.show(["?" if d is None else d for d in dims])     # type: ignore[misc]
+    return arrays.show(["?" if d is None else d for d in dims])
 
 
 class Queue(Shared):

@@ -31,11 +31,12 @@ def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, sy
         what = "" if context.executing_eagerly() else x.name
         for r in ranks:
             assert_type(r, dtypes.int32)
-        known = [constant_value(r) for r in ranks]
-        if any(k is not None and k.ndim != 0 for k in known):
+        values = [constant_value(r) for r in ranks]
+        known = [v for v in values if v is not None]
+        if any(k.ndim != 0 for k in known):
             raise ValueError("Rank must be a scalar.")
         actual = x._rank()
-        if actual is not None and all(k is not None for k in known):
+        if actual is not None and len(known) == len(ranks):
             if not holds(actual, [int(k) for k in known]):
                 raise ValueError(f"{message or ''}.  Tensor {what} must have {words} {show(known)}.  Received rank "
                                  f"{actual}, shape {x.shape}")
@@ -43,7 +44,7 @@ def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, sy
         if data is None:
             data = [message or "", f"Tensor {what} must have {words}", *ranks, "Received shape: ", get("Shape")(x)]
         condition = symbolic(get("Rank")(x), ranks)
-        unknown = [r for r, k in zip(ranks, known, strict=True) if k is None]
+        unknown = [r for r, v in zip(ranks, values, strict=True) if v is None]
         checks = [assert_rank(r, 0, data=["Rank must be a scalar. Received rank: ", r]) for r in unknown]
         if checks:
             with control_dependencies(checks):
@@ -197,7 +198,9 @@ def _sizes(x: Tensor) -> Any:
     dims = x.static_dims
     if dims == ():
         return (1,)
-    dynamic = None if dims is not None and None not in dims else get("Shape")(x)
+    if dims is not None and None not in dims:
+        return list(dims)
+    dynamic = get("Shape")(x)
     if dims is not None:
         return [dynamic[i] if d is None else d for i, d in enumerate(dims)]
     missing = 1 - get("Minimum")(get("Rank")(x), 1)

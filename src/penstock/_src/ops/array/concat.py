@@ -21,7 +21,7 @@ from penstock._src.ops import rules
 from penstock._src.ops.array.array import canonical, known, reshape_op, shape_of
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import identity
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.registry import OpDef, get, op
 
 # -- concat --------------------------------------------------------------
 concat_v2 = op("ConcatV2", "values: N * T, axis: Tidx -> output: T",
@@ -47,7 +47,8 @@ def _joined(values: list, axis: np.ndarray | None) -> Dims:
     rest: Dims = (None,) * rank
     for v in values:
         dims = rank_is(v, rank)
-        total = None if total is None or dims[at] is None else total + dims[at]
+        size = dims[at]
+        total = None if total is None or size is None else total + size
         try:
             rest = merge(rest, dims[:at] + (None,) + dims[at + 1:])
         except ValueError:
@@ -290,7 +291,7 @@ def _pack_value(op, values):
 
 pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
 
-unpack_op = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
+unpack_op: OpDef = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
 
 
 @rules.regions.lower(unpack_op)

@@ -21,7 +21,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
 from penstock._src.ops.array.fill import ones
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.registry import OpDef, get, op
 
 # -- whole tensors --------------------------------------------------------------
 _NUMBERS = "T: type in {bfloat16 half float32 float64 int32 int64 complex64 complex128}"
@@ -250,7 +250,7 @@ matrix_diag_v3.gradient(lambda op, grad: (_part(grad, op.inputs[1], op.attrs["al
 
 
 # -- matrix_diag_part --------------------------------------------------------------
-matrix_diag_part_op = op("MatrixDiagPart", "input: T -> diagonal: T", "T: type")
+matrix_diag_part_op: OpDef = op("MatrixDiagPart", "input: T -> diagonal: T", "T: type")
 batch_matrix_diag_part = op("BatchMatrixDiagPart", "input: T -> diagonal: T", "T: type")
 
 

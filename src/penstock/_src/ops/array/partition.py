@@ -70,8 +70,8 @@ def _stitched(indices: list, data: list, *, c: Any) -> Dims:
         if len(d) < len(index) or not compatible(d[:len(index)], index):
             raise ValueError(f"data[{i}].shape = {show(d)} does not start with indices[{i}].shape = {show(index)}")
         rest = merge(rest, d[len(index):])
-    values = [constant_value(t) for t in c.op.inputs[:len(indices)]]
-    if any(v is None for v in values):
+    values = [v for v in map(constant_value, c.op.inputs[:len(indices)]) if v is not None]
+    if len(values) < len(indices):
         return concat((None,), rest)
     return concat((max([int(v.max()) + 1 for v in values if v.size], default=0),), rest)
 

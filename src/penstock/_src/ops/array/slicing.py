@@ -133,9 +133,10 @@ def _plan(rank: int, c: Any, begin: Dims, end: Dims, strides: Dims, masks: dict)
     n = next((rank_is(d, 1)[0] for d in (begin, end, strides) if d is not None and rank_is(d, 1)[0] is not None), None)
     if n is None:
         return None
-    values = [partial_values(c.input(name)) for name in ("begin", "end", "strides")]
+    values = (partial_values(c.input(name)) for name in ("begin", "end", "strides"))
+    low, high, steps = ((None,) * n if v is None else v for v in values)
     try:
-        return strided.plan(rank, *[v if v is not None else (None,) * n for v in values], **masks)
+        return strided.plan(rank, low, high, steps, **masks)
     except errors.InvalidArgumentError as e:
         raise ValueError(e.message) from None
 
@@ -154,7 +155,8 @@ def _sliced(input: Dims, begin: Dims, end: Dims, strides: Dims, c: Any, masks: d
 
 def _part_in_region(op, r, view, bounds):
     """The part of a view that constant bounds select."""
-    parts = strided.plan(len(view.dims), *(r.constant(b).tolist() for b in bounds), **_masks(op))
+    begin, end, strides = (r.constant(b).tolist() for b in bounds)
+    parts = strided.plan(len(view.dims), begin, end, strides, **_masks(op))
     index, flips = strided.index_of(view.dims, parts)
     if flips:
         raise r.Unfit("goes backwards")
@@ -207,7 +209,8 @@ def _strided_slice_prepare(known):
     dims, bounds = known.dims(0), [known.const(i) for i in (1, 2, 3)]
     if dims is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating():
         return None
-    index, flips = strided.index_of(dims, strided.plan(len(dims), *(b.tolist() for b in bounds), **_masks(known.op)))
+    begin, end, strides = (b.tolist() for b in bounds)
+    index, flips = strided.index_of(dims, strided.plan(len(dims), begin, end, strides, **_masks(known.op)))
     return None if flips else lambda input, begin, end, strides: input[index]
 
 
@@ -216,18 +219,20 @@ def _strided_slice_value(op, values):
     x = op.inputs[0]
     if not x.dtype.is_integer or x.static_dims is None or len(x.static_dims) != 1:
         return None
-    given, *bounds = [values(i) for i in range(4)]
-    if given is None or any(b is None or None in b for b in bounds):
+    given, begin, end, strides = (values(i) for i in range(4))
+    if given is None or any(b is None or None in b for b in (begin, end, strides)):
         return None
     try:
-        parts = strided.plan(1, *bounds, **_masks(op))
+        parts = strided.plan(1, begin, end, strides, **_masks(op))
         parts = [p for p in parts if p.axis is not None]
         if len(parts) != 1 or len(op.outputs[0].static_dims or ()) > 1:
             return None
         first, count = parts[0].bounds(len(given))
     except errors.InvalidArgumentError:
         return None
-    return tuple(given[first + i * parts[0].stride] for i in range(count))
+    step = parts[0].stride
+    assert step is not None                       # known, as the bounds are
+    return tuple(given[first + i * step] for i in range(count))
 
 
 def _masks(op: Any) -> dict[str, int]:
@@ -262,7 +267,8 @@ def _strided_slice_grad_prepare(known):
     if shape is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating(4):
         return None
     dims, slot = tuple(shape.tolist()), known.dims(4)
-    index, flips = strided.index_of(dims, strided.plan(len(dims), *(b.tolist() for b in bounds), **_masks(known.op)))
+    begin, end, strides = (b.tolist() for b in bounds)
+    index, flips = strided.index_of(dims, strided.plan(len(dims), begin, end, strides, **_masks(known.op)))
     if flips or slot is None or min(dims, default=0) < 0 or slot != _selected(dims, index):
         return None
 
@@ -277,9 +283,9 @@ def _rows_among_zeros(op: Any, fed: Any) -> tuple[int, int] | None:
     """Which rows a gradient of a slice fills, if it fills whole rows, in sequence."""
     if any(not t.op.opdef.constant or id(t) in fed for t in op.inputs[:4]):
         return None
-    shape, *bounds = [t.op.attrs["value"].reshape(-1).tolist() for t in op.inputs[:4]]
+    shape, low, high, strides = (t.op.attrs["value"].reshape(-1).tolist() for t in op.inputs[:4])
     try:
-        index, flips = strided.index_of(tuple(shape), strided.plan(len(shape), *bounds, **_masks(op)))
+        index, flips = strided.index_of(tuple(shape), strided.plan(len(shape), low, high, strides, **_masks(op)))
     except errors.InvalidArgumentError:
         return None
     if flips or not shape or any(not isinstance(i, builtins.slice) for i in index):
@@ -463,8 +469,12 @@ def _given(bound: Any) -> bool:
 
 def _read_spec(spec: Any) -> tuple[list, list, list, dict[str, int]]:
     """begin, end, strides and masks of what stands between the brackets."""
-    begin, end, strides = [], [], []
+    begin: list = []
+    end: list = []
+    strides: list = []
     masks = dict.fromkeys(MASK_NAMES, 0)
+    b: Any
+    e: Any
     for i, s in enumerate(spec):
         b, e, step = 0, 0, 1
         if isinstance(s, builtins.slice):

@@ -78,8 +78,8 @@ def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor]:
             first, index = map(torch.from_numpy, found)
             return x.index_select(0, first), index
     if not isinstance(x, torch.Tensor):
-        _, inverse = np.unique(x, return_inverse=True)
-        inverse = torch.from_numpy(np.array(inverse).reshape(-1).astype(np.int64))
+        _, codes = np.unique(x, return_inverse=True)
+        inverse = torch.from_numpy(np.array(codes).reshape(-1).astype(np.int64))
     elif n == 0 or x.numel() == 0:
         inverse = torch.zeros(n, dtype=torch.int64, device=x.device)
     elif len(dims) == 1:

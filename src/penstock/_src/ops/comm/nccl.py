@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ reduce_op = op("NcclReduce", "input: num_devices * T -> data: T", f"{_REDUCTION}
 broadcast_op = op("NcclBroadcast", "input: T -> output: T", f"{_TYPES}, shape: shape", stateful=True)
 
 _MERGES = {"sum": "Add", "prod": "Mul", "min": "Min", "max": "Max"}
-_COMBINES = {"sum": torch.add, "prod": torch.mul, "min": torch.minimum, "max": torch.maximum}
+_COMBINES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sum": torch.add, "prod": torch.mul, "min": torch.minimum, "max": torch.maximum}
 _numbers = itertools.count()
 
 all_reduce_op.shape(lambda input: input)

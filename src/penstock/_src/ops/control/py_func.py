@@ -42,6 +42,7 @@ class _Token(str):
     """The name of a function in the op's attribute; it keeps the function alive as long as the op."""
 
     __slots__ = ("function",)
+    function: _Function
 
 
 class _Function:
@@ -137,8 +138,10 @@ class _Tapes:
         """Keeps the tape of a call as long as one of its results lives."""
         for v in values:
             if isinstance(v, torch.Tensor):
-                key = id(v)
-                self._by_output[key] = (weakref.ref(v, lambda _, key=key: self._by_output.pop(key, None)), entry)
+                self._by_output[id(v)] = weakref.ref(v, functools.partial(self._drop, id(v))), entry
+
+    def _drop(self, key: int, _: weakref.ref) -> None:
+        self._by_output.pop(key, None)
 
     def find(self, values: list) -> tuple | None:
         """The entry of the call that gave these results."""

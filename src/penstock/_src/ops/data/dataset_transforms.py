@@ -241,11 +241,12 @@ def _options_dataset(input_dataset, *, serialized_options):
     source = stage_of(input_dataset)
     data = serialized_options.encode() if isinstance(serialized_options, str) else serialized_options
     fields = options_fields(data)
-    threading = options_fields(fields[5]) if isinstance(fields.get(5), bytes) else {}
+    nested = fields.get(5)
+    threads = options_fields(nested).get(2) if isinstance(nested, bytes) else None
     order = bool(fields[1]) if 1 in fields else None
-    if order is None and not threading.get(2):
+    if order is None and not threads:
         return ordering.Take(source, -1)
-    return ordering.Take(background.adjusted(source, order, threading.get(2) or None), -1)
+    return ordering.Take(background.adjusted(source, order, threads if isinstance(threads, int) and threads else None), -1)
 
 
 def options_fields(data: bytes) -> dict[int, int | bytes]:

@@ -121,7 +121,8 @@ def _pixels(images: torch.Tensor, x: torch.Tensor, y: torch.Tensor, fill: float)
 
 def _nearest(images: torch.Tensor, x: torch.Tensor, y: torch.Tensor, fill: float) -> torch.Tensor:
     """Halves are rounded away from zero."""
-    return _pixels(images, *(torch.copysign(torch.floor(v.abs() + 0.5), v) for v in (x, y)), fill)
+    x, y = (torch.copysign(torch.floor(v.abs() + 0.5), v) for v in (x, y))
+    return _pixels(images, x, y, fill)
 
 
 def _bilinear(images: torch.Tensor, x: torch.Tensor, y: torch.Tensor, fill: float) -> torch.Tensor:

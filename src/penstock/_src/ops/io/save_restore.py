@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -42,7 +42,29 @@ def _do(job: Callable[[], None]) -> None:
     job() if jobs is None else jobs.append(job)
 
 
-def open_reader(prefix: str) -> bundle.BundleReader | bundle_v1.SliceReader:
+class Reader(Protocol):
+    """What the readers of both versions of checkpoints have in common."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+    def names(self) -> list[str]: ...
+
+    def tensors(self) -> dict[str, tuple[Any, tuple[int, ...]]]: ...
+
+    def has(self, name: str) -> bool: ...
+
+    def describe(self, name: str) -> tuple[Any, tuple[int, ...]]: ...
+
+    def read(self, name: str) -> Any: ...
+
+    def read_slice(self, name: str, part: Any) -> Any: ...
+
+
+def open_reader(prefix: str) -> Reader:
     """A reader of a checkpoint of either version."""
     return bundle.BundleReader(prefix) if bundle.exists(prefix) else bundle_v1.SliceReader(prefix)
 
@@ -131,7 +153,7 @@ def _restore_v2_kernel(prefix, tensor_names, shape_and_slices, *, dtypes):
         return [_restored(reader, name, spec) for name, spec in zip(names, specs, strict=True)]
 
 
-def _check_types(reader: Any, names: list[str], types: list) -> None:
+def _check_types(reader: Reader, names: list[str], types: list) -> None:
     wrong = []
     for name, dtype in zip(names, types, strict=True):
         stored = reader.describe(name)[0]
@@ -141,7 +163,7 @@ def _check_types(reader: Any, names: list[str], types: list) -> None:
         raise errors.invalid("\n".join(wrong))
 
 
-def _restored(reader: Any, name: str, spec: str) -> Any:
+def _restored(reader: Reader, name: str, spec: str) -> Any:
     if not spec:
         return reader.read(name)
     shape, part, _ = slices.parse_shape_and_slice(spec)

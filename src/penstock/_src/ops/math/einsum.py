@@ -96,7 +96,7 @@ def _einsum_kernel(inputs, *, equation):
     labels, out = _parts(equation, errors.invalid)
     if len(labels) != len(inputs):
         raise errors.invalid(f"Got {len(inputs)} inputs for equation \"{equation}\", which has {len(labels)}")
-    named: dict[str, int] = {}
+    named: dict[str, int | None] = {}
     for text, x in zip(labels, inputs, strict=True):
         try:
             sizes, under = _sizes(text, tuple(x.shape))

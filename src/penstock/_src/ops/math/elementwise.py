@@ -285,8 +285,8 @@ def _conj(y: torch.Tensor) -> torch.Tensor:
 
 
 _tanh_backward, _sigmoid_backward = torch.ops.aten.tanh_backward.default, torch.ops.aten.sigmoid_backward.default
-tanh_grad = _from_result("TanhGrad", lambda y, dy: _tanh_backward(dy, y) if _real_and_alike(y, dy) else dy * (1 - y * y))
-sigmoid_grad = _from_result("SigmoidGrad",
+tanh_grad: OpDef = _from_result("TanhGrad", lambda y, dy: _tanh_backward(dy, y) if _real_and_alike(y, dy) else dy * (1 - y * y))
+sigmoid_grad: OpDef = _from_result("SigmoidGrad",
                             lambda y, dy: _sigmoid_backward(dy, y) if _real_and_alike(y, dy) else dy * y * (1 - y))
 rules.loops.linear[tanh_grad] = rules.loops.linear[sigmoid_grad] = 1
 rules.pointwise.instruction.update({tanh_grad: "TANH_GRAD", sigmoid_grad: "SIGMOID_GRAD"})
@@ -306,9 +306,9 @@ def _alike(known: Any) -> bool:
 rules.program.overwrites(tanh_grad, 1, lambda y, dy: torch.ops.aten.tanh_backward.grad_input(dy, y, grad_input=dy))
 rules.program.overwrites(sigmoid_grad, 1, lambda y, dy: torch.ops.aten.sigmoid_backward.grad_input(dy, y, grad_input=dy))
 inv_grad = _from_result("InvGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
-reciprocal_grad = _from_result("ReciprocalGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
-sqrt_grad = _from_result("SqrtGrad", lambda y, dy: _unless_zero(dy, dy * 0.5 / _conj(y)))
-rsqrt_grad = _from_result("RsqrtGrad", lambda y, dy: _unless_zero(dy, dy * -0.5 * _conj(y).pow(3)))
+reciprocal_grad: OpDef = _from_result("ReciprocalGrad", lambda y, dy: _unless_zero(dy, -dy * _conj(y).square()))
+sqrt_grad: OpDef = _from_result("SqrtGrad", lambda y, dy: _unless_zero(dy, dy * 0.5 / _conj(y)))
+rsqrt_grad: OpDef = _from_result("RsqrtGrad", lambda y, dy: _unless_zero(dy, dy * -0.5 * _conj(y).pow(3)))
 
 
 def _unless_zero_terms(terms: Any, dy: int, out: int) -> int:

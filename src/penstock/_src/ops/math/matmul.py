@@ -97,7 +97,8 @@ def _mat_mul_prepare(known):
     a, b, t_a, t_b = known.dims(0), known.dims(1), known.attrs["transpose_a"], known.attrs["transpose_b"]
     if a is None or b is None:
         return None
-    if products.is_large(*(a[::-1] if t_a else a), b[0] if t_b else b[1]):
+    rows, inner = a[::-1] if t_a else a
+    if products.is_large(rows, inner, b[0] if t_b else b[1]):
         return lambda a, b: products.product(a.t() if t_a else a, b.t() if t_b else b)
     if not t_a and not t_b:
         return torch.mm
@@ -177,7 +178,7 @@ def _fused_mat_mul_kernel(a, b, args, *, transpose_a, transpose_b, fused_ops):
 def fuse_bias(op, f, value, bias):
     """A bias along the last axis, or a whole matrix, of known size, added to a product that is used nowhere else."""
     made = f.only(value, op)
-    if made is None or made.opdef is not mat_mul or made.attrs["T"] not in fused_mat_mul.attrs["T"].allowed:
+    if made is None or made.opdef is not mat_mul or made.attrs["T"] not in (fused_mat_mul.attrs["T"].allowed or ()):
         return None
     if value.static_dims is None or bias.static_dims is None:
         return None
@@ -438,6 +439,12 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         return out
 
 
+def _axes(axes: Any) -> Any:
+    if isinstance(axes, (list, tuple, np.ndarray)) and not any(isinstance(i, Tensor) for i in axes):
+        return list(map(int, axes))
+    return convert(axes, dtypes.int32)
+
+
 def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
     """The axes of a and of b that are summed over: lists of ints, or tensors."""
     if isinstance(axes, (int, np.integer)):
@@ -459,8 +466,7 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
         if hasattr(first, "__len__") and hasattr(second, "__len__") and not isinstance(first, Tensor) \
                 and len(first) != len(second):
             raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
-        return tuple(list(map(int, x)) if isinstance(x, (list, tuple, np.ndarray)) and
-                     not any(isinstance(i, Tensor) for i in x) else convert(x, dtypes.int32) for x in (first, second))
+        return _axes(first), _axes(second)
     axes = convert(axes, dtypes.int32, "axes")
     known = constant_value(axes)
     if known is not None:

@@ -19,7 +19,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.elementwise import exp, sign, unary
 from penstock._src.ops.math.math import binary, both, unbroadcast
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.registry import OpDef, get, op
 
 _ROUNDS = 2000           # of a series or continued fraction, at most
 _TINY = 1e-300
@@ -32,7 +32,7 @@ lgamma.gradient(lambda op, grad: grad * digamma(op.inputs[0]))
 digamma.gradient(lambda op, grad: grad * polygamma(convert(1, grad.dtype.base_dtype), op.inputs[0]))
 
 zeta = binary("Zeta", lambda x, q: _zeta(x, q), "float32 float64", "x: T, q: T -> z: T")
-polygamma = binary("Polygamma", lambda a, x: _polygamma(a, x), "float32 float64", "a: T, x: T -> z: T")
+polygamma: OpDef = binary("Polygamma", lambda a, x: _polygamma(a, x), "float32 float64", "a: T, x: T -> z: T")
 igamma = binary("Igamma", torch.special.gammainc, "float", "a: T, x: T -> z: T")
 igammac = binary("Igammac", torch.special.gammaincc, "float", "a: T, x: T -> z: T")
 igamma_grad_a = binary("IgammaGradA", lambda a, x: _igamma_by_a(a, x), "float32 float64", "a: T, x: T -> z: T")

@@ -139,11 +139,11 @@ class _Plan:
 
     def _rows(self, x: torch.Tensor) -> torch.Tensor:
         """A tensor with its channels first as a matrix with a row for each position."""
-        return x.permute(self.back).reshape(-1, x.shape[1])
+        return self.leave(x).reshape(-1, x.shape[1])
 
     def _images(self, rows: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         """The inverse of `_rows`."""
-        return rows.view(shape[0], *shape[2:], shape[1]).permute(self.first)
+        return self.enter(rows.view(shape[0], *shape[2:], shape[1]))
 
     def _cropped(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
@@ -242,10 +242,10 @@ def _forward_shape(input, filter, *, strides, padding, explicit_paddings, data_f
     _check_attrs(name, strides, padding, explicit_paddings, data_format, dilations)
     n = len(data_format) - 2
     x, w = shapes.rank_is(input, n + 2), shapes.rank_is(filter, n + 2)
-    channels = x[windows.channel_axis(data_format)]
-    if channels is not None and w[n] is not None:
-        if depthwise and channels != w[n] or not depthwise and channels and (not w[n] or channels % w[n]):
-            raise ValueError(f"Dimensions must be equal, but are {channels} and {w[n]}: the depth of the input and the "
+    channels, depth = x[windows.channel_axis(data_format)], w[n]
+    if channels is not None and depth is not None:
+        if depthwise and channels != depth or not depthwise and channels and (not depth or channels % depth):
+            raise ValueError(f"Dimensions must be equal, but are {channels} and {depth}: the depth of the input and the "
                              "input depth of the filter")
     pads = windows.explicit_pads(explicit_paddings, data_format) or ((0, 0),) * n
     space = [windows.output_size(*a) for a in zip(
@@ -487,8 +487,10 @@ def _fused_shape(input, filter, args, **attrs):
     return _forward_shape(input, filter, **attrs)
 
 
-for _made, _fixed in ((fused_conv2d, {"name": "Conv2D", "depthwise": False}),
-                      (fused_depthwise, {"name": "DepthwiseConv2dNative", "depthwise": True, "explicit_paddings": []})):
+_KINDS: tuple[tuple[OpDef, dict[str, Any]], ...] = (
+    (fused_conv2d, {"name": "Conv2D", "depthwise": False}),
+    (fused_depthwise, {"name": "DepthwiseConv2dNative", "depthwise": True, "explicit_paddings": []}))
+for _made, _fixed in _KINDS:
     _made.kernel(functools.partial(_fused_conv, **_fixed))
     _made.shape(functools.partial(_fused_shape, **_fixed))
     rules.program.prepare[_made] = functools.partial(_prepare_fused, **_fixed)

@@ -46,11 +46,10 @@ def _conv_shape(input, filter, *, c):
     spatial, lead = len(filter) - 2, attrs["batch_dims"]
     if len(input) != spatial + 1 + lead:
         raise ValueError(f"Input must have rank {spatial + 1 + lead}, but has rank {len(input)}")
-    forward = _FORWARD.get(spatial)
     made = _geometry(spatial, attrs, ValueError)
+    forward = _FORWARD[spatial]
     joined = math.prod(input[:lead]) if None not in input[:lead] else None
-    out = forward.shape_rule((joined, *input[lead:]), filter, **{n: made.get(n, forward.attrs[n].default)
-                                                                for n in forward.shape_wants})
+    out = forward.shapes_of(((joined, *input[lead:]), filter), {n: a.default for n, a in forward.attrs.items()} | made)
     return None if out is None else (*input[:lead], *out[1:])
 
 

@@ -42,7 +42,7 @@ def _dropout(x: Any, rate: Any, noise_shape: Any, draw: Callable, name: str | No
             raise ValueError("x has to be a floating point tensor since it's going to be scaled. Got a "
                              f"{x.dtype.name} tensor instead.")
         if isinstance(rate, numbers.Real):
-            if not 0 <= rate < 1:
+            if not 0 <= float(rate) < 1:
                 raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {rate:g}")
         elif static(convert(rate, x.dtype.base_dtype)) is None:
             rate = convert(rate, x.dtype.base_dtype, name="rate")

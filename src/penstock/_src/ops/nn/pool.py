@@ -60,7 +60,8 @@ def plan_of(name: str, shape: tuple, ksize: tuple, strides: tuple, padding: str,
 def _make_plan(shape: tuple, window: tuple, stride: tuple, padding: str, data_format: str) -> _Plan:
     space = windows.spatial(shape, data_format)
     pads = [windows.pads_of(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True)]
-    out = [windows.output_size(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True)]
+    sizes = (windows.output_size(s, k, t, padding) for s, k, t in zip(space, window, stride, strict=True))
+    out = [s for s in sizes if s is not None]           # all of them: the shape is a tensor's
     overhang = [a - b for b, a in pads]
     by_ceil = all(not o or o < t for o, t in zip(overhang, stride, strict=True))
     result = windows.assemble(shape[0], out, shape[windows.channel_axis(data_format)], data_format)
@@ -205,6 +206,7 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
         return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before)
     if data_format == "NHWC" and grad.dtype is torch.float32 and images.takes(orig_input, p.window):
         _, places = images.max_pool(orig_input, p.window, p.stride, p.before, p.output, places=True)
+        assert places is not None
         return images.max_pool_grad(grad, places, orig_input.shape[1:3], p.window, p.stride, p.before)[0]
     if not grad.dtype.is_floating_point:        # ATen has no such kernel; doubles hold sums of gradients exactly
         return _max_pool_grad(orig_input.double(), orig_output, grad.double(), ksize=ksize, strides=strides,

@@ -105,15 +105,15 @@ def _back(described: kernels.Layer, h0: Any, weights: Any, mask: Any, h: Any, ga
     """The gradients of the input products, of the recurrent products, and of the first state."""
     units, back = h0.shape[1], weights.t()
     if kernels.fits(h0, weights, h, gates, extra, h_grad):
-        kept = h, gates, None, extra
-        dx, dh, _, dinner = kernels.backward(described, h.shape[0], kept, h0, None, weights, h_grad, None, mask)
+        dx, dh, _, dinner = kernels.backward(described, h.shape[0], (h, gates, None, extra), h0, None, weights, h_grad, None,
+                                             mask)
         return dx, dx if dinner is None else torch.cat([dx[..., :2 * units], dinner], 2), dh
     dh, all_dx, all_inner = torch.zeros_like(h0), [], []
     gru = described.kind == kernels.GRU
     for t in reversed(range(h.shape[0])):
         dh = dh + h_grad[t]
-        kept = (gates[t], extra[t]) if gru else (None, None)
-        dx, inner, rest = _step_back(described, h[t - 1] if t else h0, h[t], *kept, dh)
+        gate, recurrent = (gates[t], extra[t]) if gru else (None, None)
+        dx, inner, rest = _step_back(described, h[t - 1] if t else h0, h[t], gate, recurrent, dh)
         if mask is not None:
             keep = mask[t][:, None]
             dx, inner, rest = torch.where(keep, dx, 0), torch.where(keep, inner, 0), torch.where(keep, rest, dh)

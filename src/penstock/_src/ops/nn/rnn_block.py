@@ -123,13 +123,11 @@ def _step_back(cs_prev: Any, peepholes: tuple, state: tuple, cs_grad: Any, h_gra
     back = dcs * f
     if use_peephole:
         back = back + di * wci + df * wcf
-        weights = (di * cs_prev).sum(0), (df * cs_prev).sum(0), (do * cs).sum(0)
+        weights = [(di * cs_prev).sum(0), (df * cs_prev).sum(0), (do * cs).sum(0)]
     else:
-        weights = tuple(torch.zeros_like(p) for p in peepholes)
-    ordered = [None] * 4
-    for place, g in zip(layout, (di, dci, df, do), strict=True):
-        ordered[place] = g
-    return back, torch.cat(ordered, 1), weights
+        weights = [torch.zeros_like(p) for p in peepholes]
+    gates = dict(zip(layout, (di, dci, df, do), strict=True))
+    return back, torch.cat([gates[i] for i in range(4)], 1), tuple(weights)
 
 
 @lstm_cell.kernel

@@ -230,8 +230,8 @@ sparse_xent = op("SparseSoftmaxCrossEntropyWithLogits", "features: T, labels: Tl
 
 @sparse_xent.shape
 def _sparse_xent_shape(features, labels):
-    rows, classes = shapes.rank_is(features, 2)
-    rows = shapes.merge((rows,), shapes.rank_is(labels, 1))
+    first, classes = shapes.rank_is(features, 2)
+    rows = shapes.merge((first,), shapes.rank_is(labels, 1))
     return [rows, (*rows, classes)]
 
 
@@ -309,8 +309,8 @@ def _axis_to_end(x: Tensor, axis: int) -> Tensor:
         return get("Transpose")(x, np.array([*axes, axis % rank], np.int32))
     n = get("Rank")(x)
     at = axis if axis >= 0 else n + axis
-    axes = get("Range")
-    return get("Transpose")(x, get("ConcatV2")([axes(0, at, 1), axes(at + 1, n, 1), get("Pack")([at])], 0))
+    between = get("Range")
+    return get("Transpose")(x, get("ConcatV2")([between(0, at, 1), between(at + 1, n, 1), get("Pack")([at])], 0))
 
 
 def _cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Tensor:

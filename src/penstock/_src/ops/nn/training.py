@@ -259,7 +259,7 @@ def _lower_updates(several: Callable, single: Callable, held: tuple, given: list
     for i, variables in enumerate(zip(*held, strict=True)):
         if i not in tiny:
             single(*variables, *given[:grad_at], given[grad_at][i], *given[grad_at + 1:], **chosen)
-    if tiny:
+    if later is not None and tiny:
         grads = [given[grad_at][i] for i in tiny]
         later.append((several, [*[[s[i] for i in tiny] for s in held], *given[:grad_at], grads, *given[grad_at + 1:]], chosen))
         for v in (s[i] for s in held for i in tiny):
@@ -296,7 +296,7 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
         values = [known.const(count + i) if i != grad_at else None for i in range(len(inputs))]
         if any(v is not None and v.ndim for v in values):
             return None
-        fixed = [None if v is None else v.item() for v in values]
+        fixed: list[Any] = [None if v is None else v.item() for v in values]
         later = [i for i, v in enumerate(values) if v is None and i != grad_at]
         chosen = {n: known.attrs[n] for n in options}
         if written is _descend and not later:
@@ -390,7 +390,8 @@ def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: 
     for group in (slice(None),) if distinct else rounds(flat):
         whole = isinstance(group, slice)
         at = indexing.beside(flat if whole else flat[group], tensors[0])
-        group = group if whole else indexing.beside(group, tensors[0])
+        if not isinstance(group, slice):
+            group = indexing.beside(group, tensors[0])
         if in_place is not None and tensors[0].is_cpu and tensors[0].dtype in (torch.float32, torch.float64):
             given[grad_at] = grad if whole else grad[group]
             in_place(*tensors, at, *given, **chosen)
@@ -622,8 +623,9 @@ def _adam_update(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
     whole = None if use_nesterov or isinstance(rate, torch.Tensor) and not rate.is_cpu else _in_memory_order(var, grad, m, v)
     if whole is not None:
         # ATen's kernel takes the bias out by the number of steps; after so many there is none, and the rate has it already
-        torch._fused_adam_(*[[t] for t in whole], [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2, weight_decay=0.0,
-                           eps=epsilon, amsgrad=False, maximize=False)
+        variables, grads, means, squares = ([t] for t in whole)
+        torch._fused_adam_(variables, grads, means, squares, [], [_MANY_STEPS], lr=rate, beta1=beta1, beta2=beta2,
+                           weight_decay=0.0, eps=epsilon, amsgrad=False, maximize=False)
         return
     _towards(m, grad, beta1)
     _squares(v, grad, beta2)

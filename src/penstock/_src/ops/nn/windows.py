@@ -7,7 +7,7 @@ nothing is copied on the way in or out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -115,7 +115,7 @@ def check_steps(name: str, values: Sequence[int], data_format: str, what: str = 
 
 def sequence(value: Any, n: int, data_format: str, name: str) -> list[int]:
     """Strides or dilations for all axes from one number, one per spatial axis, or one per axis."""
-    value = [1] if value is None else list(value) if isinstance(value, Sized) else [value]
+    value = [1] if value is None else list(value) if isinstance(value, Iterable) else [value]
     if len(value) == n + 2:
         return value
     if len(value) not in (1, n):

@@ -86,7 +86,7 @@ quantized_reshape = op("QuantizedReshape", "tensor: T, shape: Tshape, input_min:
                                            "output: T, output_min: float32, output_max: float32",
                        "T: type, Tshape: type in {index} = int32")
 quantized_reshape.shape(lambda tensor, shape, input_min, input_max, *, c: [
-    reshape_op.shape_rule(tensor, shape, c=c), rank_is(input_min, 0), rank_is(input_max, 0)])
+    reshape_op.shapes_of((tensor, shape), {"c": c}), rank_is(input_min, 0), rank_is(input_max, 0)])
 quantized_reshape.kernel(lambda tensor, shape, input_min, input_max: (
     reshape_op.kernels["any"].fn(tensor, shape), input_min, input_max))
 
@@ -101,7 +101,7 @@ quantized_concat = op("QuantizedConcat", "concat_dim: int32, values: N * T, inpu
 def _quantized_concat_shape(concat_dim, values, input_mins, input_maxes, *, c):
     for d in (*input_mins, *input_maxes):
         rank_is(d, 0)
-    return [concat_op.shape_rule(concat_dim, values, c=c), (), ()]
+    return [concat_op.shapes_of((concat_dim, values), {"c": c}), (), ()]
 
 
 @quantized_concat.kernel
@@ -193,11 +193,11 @@ def _stretched(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, n
 
 @quantized_add.kernel
 def _quantized_add_kernel(x, y, min_x, max_x, min_y, max_y, *, T1, T2, Toutput):
-    ranges = _ranges(min_x, max_x, min_y, max_y)
-    _filled_ranges(min_x=ranges[0], max_x=ranges[1], min_y=ranges[2], max_y=ranges[3])
-    whole = _sum_range(*ranges, 14)
-    total = _stretched(x, *ranges[:2], T1, *whole, Toutput).double() + _stretched(y, *ranges[2:], T2, *whole, Toutput)
-    return to_type(total, Toutput), *map(as_scalar, whole)
+    ax, bx, ay, by = _ranges(min_x, max_x, min_y, max_y)
+    _filled_ranges(min_x=ax, max_x=bx, min_y=ay, max_y=by)
+    low, high = _sum_range(ax, bx, ay, by, 14)
+    total = _stretched(x, ax, bx, T1, low, high, Toutput).double() + _stretched(y, ay, by, T2, low, high, Toutput)
+    return to_type(total, Toutput), as_scalar(low), as_scalar(high)
 
 
 @quantized_bias_add.shape
@@ -214,11 +214,10 @@ def _quantized_bias_add_kernel(input, bias, min_input, max_input, min_bias, max_
     if bias.dim() != 1 or input.dim() < 2 or input.shape[-1] != bias.shape[0]:
         raise errors.invalid("Must provide as many biases as the last dimension of the input tensor: "
                              f"{arrays.show(bias.shape)} vs. {arrays.show(input.shape)}")
-    ranges = _ranges(min_input, max_input, min_bias, max_bias)
-    whole = _sum_range(*ranges, 17)
-    total = requantized(input, *ranges[:2], T1, *whole, out_type).double() + \
-        requantized(bias, *ranges[2:], T2, *whole, out_type)
-    return to_type(total, out_type), *map(as_scalar, whole)
+    ax, bx, ay, by = _ranges(min_input, max_input, min_bias, max_bias)
+    low, high = _sum_range(ax, bx, ay, by, 17)
+    total = requantized(input, ax, bx, T1, low, high, out_type).double() + requantized(bias, ay, by, T2, low, high, out_type)
+    return to_type(total, out_type), as_scalar(low), as_scalar(high)
 
 
 # -- products --------------------------------------------------------------
@@ -265,7 +264,7 @@ def _conv_attrs(strides: list, padding: str, dilations: list) -> dict[str, Any]:
 
 def _rule_of(name: str, *shapes: Dims, **attrs: Any) -> Dims:
     made = get(name)
-    return made.shape_rule(*shapes, **{n: attrs[n] for n in made.shape_wants})  # type: ignore[misc]
+    return made.shapes_of(shapes, attrs)
 
 
 @quantized_conv2d.shape
@@ -340,7 +339,8 @@ def _used_range(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any) 
 
 @requantization_range.kernel
 def _requantization_range_kernel(input, input_min, input_max, *, Tinput):
-    return tuple(as_scalar(v) for v in _used_range(input, *_ranges(input_min, input_max), Tinput))
+    low, high = _ranges(input_min, input_max)
+    return tuple(as_scalar(v) for v in _used_range(input, low, high, Tinput))
 
 
 @shrink_range.kernel

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,8 +135,9 @@ def _ragged_cross_shape(ragged_values, ragged_row_splits, sparse_indices, sparse
 def _ragged_cross_kernel(ragged_values, ragged_row_splits, sparse_indices, sparse_values, sparse_shape, dense_inputs, *,
                          input_order, hashed_output, num_buckets, hash_key, out_row_splits_type):
     order = input_order.decode() if isinstance(input_order, bytes) else input_order
-    kinds = {"R": list(zip(ragged_values, ragged_row_splits, strict=False)),
-             "S": list(zip(sparse_indices, sparse_values, sparse_shape, strict=False)), "D": [(d,) for d in dense_inputs]}
+    kinds: dict[str, list[tuple]] = {
+        "R": list(zip(ragged_values, ragged_row_splits, strict=False)),
+        "S": list(zip(sparse_indices, sparse_values, sparse_shape, strict=False)), "D": [(d,) for d in dense_inputs]}
     if len(sparse_indices) != len(sparse_values):
         raise errors.invalid("sparse indices and values must have the same length")
     if len(ragged_values) != len(ragged_row_splits):
@@ -151,8 +153,9 @@ def _ragged_cross_kernel(ragged_values, ragged_row_splits, sparse_indices, spars
     if len(sizes) > 1:
         raise errors.invalid("inputs must all have the same batch dimension size.")
     rows = sizes.pop() if sizes else 0
-    make = {"R": lambda v, s: _Column.ragged(v, s), "S": lambda i, v, s: _Column.sparse(i, v, s, rows, 0),
-            "D": lambda d: _Column.dense(d, rows, 0)}
+    make: dict[str, Callable[..., _Column]] = {
+        "R": _Column.ragged, "S": lambda i, v, s: _Column.sparse(i, v, s, rows, 0),
+        "D": lambda d: _Column.dense(d, rows, 0)}
     feeds = {letter: iter(found) for letter, found in kinds.items()}
     columns = [make[letter](*next(feeds[letter])) for letter in order]
     row, _, counts, picked = _combined(columns, rows)

@@ -1,6 +1,7 @@
 """Sparse tensors with their elements in another order or shape: reorder, reshape, transpose, retain, fill empty rows."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,8 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
 
 def _static_reshape(old: TensorShape, shape: Tensor) -> list[int] | None:
     """The sizes after a reshape, where the old ones and all but one of the new ones are known; ValueError on a misfit."""
-    if not old.is_fully_defined():
+    total = old.num_elements()
+    if total is None:
         return None
     known = constant_value(shape)
     if known is not None and known.tolist().count(-1) > 1:
@@ -156,7 +158,7 @@ def _static_reshape(old: TensorShape, shape: Tensor) -> list[int] | None:
     wanted = constant_dims(shape)
     if wanted is None or wanted.count(None) > 1:
         return None
-    total, rest = int(np.prod(old.as_list(), dtype=object)), int(np.prod([d for d in wanted if d is not None], dtype=object))
+    rest = math.prod(d for d in wanted if d is not None)
     if None in wanted and rest and total % rest == 0:
         return [total // rest if d is None else d for d in wanted]
     if None in wanted or rest != total:

@@ -257,7 +257,8 @@ def sparse_minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTenso
 def _chosen(definition: OpDef, sp_a: Any, sp_b: Any, name: str | None) -> SparseTensor:
     a, b = as_sparse(sp_a), as_sparse(sp_b)
     with tf.name_scope(name, definition.name, [*parts_of(a), *parts_of(b)]) as scope:
-        return SparseTensor(*definition(*parts_of(a), *parts_of(b), name=scope), a.dense_shape)
+        indices, values = definition(*parts_of(a), *parts_of(b), name=scope)
+        return SparseTensor(indices, values, a.dense_shape)
 
 
 # -- SparseTensorDenseMatMul ---------------------------------------------------------------------------------------

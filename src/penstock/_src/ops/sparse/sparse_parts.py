@@ -25,7 +25,8 @@ concat_op = op("SparseConcat", "indices: N * int64, values: N * T, shapes: N * i
 
 @concat_op.shape
 def _concat_shape(indices, values, shapes):
-    rows, columns, out = 0, (None,), None
+    rows: int | None = 0
+    columns, out = (None,), None
     for i, v, s in zip(indices, values, shapes, strict=True):
         check_ranks(i, v, s)
         n = merge((rank_is(i, 2)[0],), rank_is(v, 1))[0]
@@ -93,8 +94,8 @@ def sparse_concat_v2(axis: int, sp_inputs: Any, expand_nonconcat_dims: bool = Fa
     if expand_nonconcat_dims:
         shapes = _widened(shapes, axis)
     out = concat_op(indices, values, shapes, concat_dim=axis, name=name)
-    known = [constant_value(s) for s in shapes]
-    if any(k is None for k in known):
+    known = [k for k in map(constant_value, shapes) if k is not None]
+    if len(known) < len(shapes):
         return SparseTensor(*out)
     shape = known[0].copy()
     shape[axis] = sum(k[axis] for k in known)

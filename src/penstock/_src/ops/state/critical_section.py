@@ -213,4 +213,6 @@ def _lock_after_arguments(made: list[Operation], lock: Operation) -> None:
     inside = {*made, lock, *lock.control_inputs, *(t.op for t in lock.inputs)}
     outside = {s: None for o in made for s in (*(t.op for t in o.inputs), *o.control_inputs) if s not in inside}
     if outside:
-        lock._add_control_input(group(*outside))
+        ready = group(*outside)
+        assert ready is not None                  # in a graph
+        lock._add_control_input(ready)

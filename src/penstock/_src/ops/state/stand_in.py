@@ -108,8 +108,8 @@ class Shadow(VariableResource):
 
     def writable(self) -> torch.Tensor:
         """The tensor to update in place: a copy, which the compiler removes."""
-        self.value = self.value.clone()
-        return self.value
+        value = self.value = self.read().clone()
+        return value
 
     def assign(self, value: Any) -> None:
         """Sets the value."""
@@ -117,7 +117,7 @@ class Shadow(VariableResource):
 
     def add(self, value: torch.Tensor, alpha: float) -> None:
         """Adds `alpha` times `value`."""
-        self.value = torch.add(self.value, value, alpha=alpha)
+        self.value = torch.add(self.read(), value, alpha=alpha)
 
     def add_product(self, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
         """Adds `alpha` times a product."""

@@ -107,7 +107,7 @@ class VariableResource:
         if not self.lock.acquire(blocking=False):
             return False
         try:
-            if self.value is None:
+            if not isinstance(self.value, torch.Tensor):
                 return False
             if bridge.exclusive(self):
                 return pointwise.add_scaled(self.value, self.value, value, alpha)
@@ -170,15 +170,17 @@ class VariableResource:
 
 def _add_in_place(pairs: list[tuple[VariableResource, torch.Tensor]], alpha: float) -> bool:
     """Adds values to variables in place if none of them has another reference; returns whether it did."""
-    locked = []
+    locked: list[VariableResource] = []
+    targets: list[torch.Tensor] = []
     try:
         for v, _ in pairs:
             if not v.lock.acquire(blocking=False):
                 return False
             locked.append(v)
-            if v.value is None or not bridge.exclusive(v):
+            if not isinstance(v.value, torch.Tensor) or not bridge.exclusive(v):
                 return False
-        torch._foreach_add_([v.value for v in locked], [value for _, value in pairs], alpha=alpha)
+            targets.append(v.value)
+        torch._foreach_add_(targets, [value for _, value in pairs], alpha=alpha)
         return True
     finally:
         for v in locked:

@@ -224,7 +224,7 @@ def split(values: Values, dtype: Any, split_type: Any) -> tuple:
 
 
 # -- the kernels ------------------------------------------------------------------------------------------------------
-def _required(names: Sequence[bytes]) -> Callable:
+def _required(names: Sequence[bytes] | None) -> Callable:
     def make(row: int, feature: Dense) -> errors.OpError:
         name = f"Name: {_name(names, row)}, " if names is not None else ""
         return errors.invalid(f"{name}Feature: {strings.show(feature.key)} (data type: {feature.dtype.name.rstrip('32')}) is "

@@ -328,8 +328,7 @@ def _substr_kernel(input, pos, len, *, unit):
                                             strict=True)]
     if None in out:
         at = out.index(None)
-        where = np.unravel_index(at, texts.shape) if texts.ndim > 1 else at
-        where = f"({', '.join(map(str, where))})" if texts.ndim > 1 else where
+        where = f"({', '.join(map(str, np.unravel_index(at, texts.shape)))})" if texts.ndim > 1 else at
         text = f" b'{strings.show(texts.ravel()[at])}'" if unit == "BYTE" else ""
         raise errors.invalid(f"pos {starts.ravel()[at]} out of range for string{text} at index {where}")
     return strings.pack(out, texts.shape)
