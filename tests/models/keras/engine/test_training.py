@@ -308,3 +308,15 @@ def test_inputs_alone_reach_train_step_as_a_tensor(kind):
           verbose=0)
     assert all(isinstance(data, tf.Tensor) for data in seen)
     assert isinstance(tf.keras.utils.pack_x_y_sample_weight(x), np.ndarray)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_strings_are_cut_into_batches(shuffle):
+    words = np.array([b"one", b"two", b"three", b"seventeen"] * 4, dtype=object)
+    lengths = np.array([[float(len(w))] for w in words], np.float32)
+    inputs = tf.keras.Input((), dtype=tf.string)
+    x = tf.keras.layers.Lambda(lambda s: tf.cast(tf.strings.length(s), tf.float32)[:, None])(inputs)
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1, kernel_initializer="ones", trainable=False)(x))
+    model.compile("sgd", "mse")
+    for data in (tf.constant(words), words):
+        assert model.fit(data, lengths, batch_size=5, shuffle=shuffle, verbose=0).history["loss"] == [0.0]

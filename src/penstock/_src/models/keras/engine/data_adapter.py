@@ -224,7 +224,7 @@ def _cutter(arrays: list, order: Any, eager: bool) -> Any:
     if order is None:
         return lambda a, b: [EagerTensor(v[a:b], t) for v, t in values]
     index = torch.from_numpy(order)
-    rows = max(1, _AHEAD // max(1, sum(v[0].nbytes if len(v) else 1 for v, _ in values)))
+    rows = max(1, _AHEAD // max(1, sum(v[:1].nbytes for v, _ in values)))
     window = [0, 0, []]                      # rows that were gathered ahead: from, to, and the values
 
     def cut(a: int, b: int) -> list:
