@@ -301,6 +301,7 @@ _attach(__name__, "v2", "", {
     "io",
     "keras",
     "linalg",
+    "lite",
     "lookup",
     "losses",
     "math",

@@ -23,6 +23,7 @@ from penstock import initializers as initializers
 from penstock import io as io
 from penstock import keras as keras
 from penstock import linalg as linalg
+from penstock import lite as lite
 from penstock import lookup as lookup
 from penstock import losses as losses
 from penstock import math as math

@@ -13,6 +13,7 @@ _attach(__name__, "v2", "__internal__.", {
     "get_enclosing_xla_context": "compat.internal.context",
     "get_name_scope": "graph.scopes",
     "is_tfrt_enabled": "compat.internal.context",
+    "load_context": "state.saved_model.load_context",
     "record_gradient": "compat.internal.context",
     "register_call_context_function": "compat.internal.hooks",
     "register_clear_session_function": "compat.internal.hooks",

@@ -19,6 +19,7 @@ from penstock.__internal__ import tracking as tracking
 from penstock.__internal__ import train as train
 from penstock.__internal__ import types as types
 from collections.abc import Callable
+from collections.abc import Iterator
 from penstock import Graph as _Graph
 from penstock import Operation as _Operation
 from penstock import Tensor as _Tensor
@@ -27,6 +28,7 @@ from penstock import get_current_name_scope as _get_name_scope
 from penstock.__internal__.types import Tensor as __Tensor
 from penstock.types.experimental import GenericFunction as _Function
 from typing import Any
+import contextlib as _contextlib
 import numpy as _np
 
 class CompositeTensor: ...
@@ -107,6 +109,7 @@ def execute_fn_for_device(device_branches: dict[str, Callable[..., Any]], defaul
 def get_enclosing_xla_context() -> None: ...
 get_name_scope = _get_name_scope
 def is_tfrt_enabled() -> bool: ...
+def load_context(load_options: Any) -> _contextlib.AbstractContextManager[None]: ...
 def record_gradient(op_name: str, inputs: Any, attrs: Any, results: Any) -> None: ...
 def register_call_context_function(func: Callable[..., Any]) -> None: ...
 def register_clear_session_function(func: Callable[..., Any]) -> None: ...

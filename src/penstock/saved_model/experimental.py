@@ -3,5 +3,8 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "saved_model.experimental.", {
+    "Fingerprint": "state.saved_model.fingerprint",
+    "TrackableResource": "state.trackable_resource",
     "VariablePolicy": "state.saved_model.object_saving",
+    "read_fingerprint": "state.saved_model.fingerprint",
 })

@@ -6,7 +6,11 @@ _attach(__name__, "v2", "train.experimental.", {
     "DynamicLossScale": "training.train.loss_scale",
     "FixedLossScale": "training.train.loss_scale",
     "LossScale": "training.train.loss_scale",
+    "MaxShardSizePolicy": "state.checkpoint.sharding",
     "PythonState": "state.checkpoint.object_graph",
+    "ShardByTaskPolicy": "state.checkpoint.sharding",
+    "ShardableTensor": "state.checkpoint.sharding",
+    "ShardingCallback": "state.checkpoint.sharding",
     "disable_mixed_precision_graph_rewrite": "models.keras.graph_rewrite",
     "enable_mixed_precision_graph_rewrite": "models.keras.graph_rewrite",
 })

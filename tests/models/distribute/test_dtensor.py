@@ -101,3 +101,25 @@ def test_errors(found):
     assert found["errors"] == ["UnimplementedError", "UnimplementedError", "ValueError", "ValueError", "ValueError",
                                "InvalidArgumentError", "InvalidArgumentError", "InvalidArgumentError", "InvalidArgumentError",
                                "InvalidArgumentError"]
+
+
+def test_checkpoints():
+    found = run("""
+    import os, tempfile
+    folder = tempfile.mkdtemp()
+    v = dtensor.DVariable(split)
+    dtensor.name_based_save(mesh, folder + "/a/ck", {"w": v})
+    back = dtensor.name_based_restore(mesh, folder + "/a/ck", {"w": v})["w"]
+    checkpoint = dtensor.DTensorCheckpoint(mesh=mesh, v=v)
+    whole_path = checkpoint.save(folder + "/b/ck")
+    dtensor.enable_save_as_bf16([v])
+    half_path = checkpoint.save(folder + "/c/ck")
+    key = "v/.ATTRIBUTES/VARIABLE_VALUE"
+    types = [tf.train.load_checkpoint(p).get_variable_to_dtype_map()[key].name for p in (whole_path, half_path)]
+    v.assign(v * 2.0)
+    checkpoint.restore(half_path)
+    print(json.dumps([specs(back), joined(back), types, joined(v.read_value()), specs(v),
+                      error(lambda: dtensor.create_tpu_mesh(["x"], [1], "m"))]))
+    """)
+    values = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    assert found == [["x", "y"], values, ["float32", "bfloat16"], values, ["x", "y"], "UnimplementedError"]

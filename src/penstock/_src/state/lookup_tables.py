@@ -269,7 +269,7 @@ def _like_keys(keys: Any, values: Tensor) -> Any:
     return keys.with_flat_values(values) if hasattr(keys, "ragged_rank") else values
 
 
-def _resource_functions(create: Any, initialize: Any = None) -> dict[str, Any]:
+def resource_functions(create: Any, initialize: Any = None) -> dict[str, Any]:
     """Functions that make and fill a table, without arguments, as loaders call them."""
 
     def fill() -> Tensor:
@@ -304,7 +304,7 @@ class InitializableLookupTableBase(LookupInterface):
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         """A SavedModel keeps how the table is made and filled."""
-        return _resource_functions(self._create_resource, self._initialize)
+        return resource_functions(self._create_resource, self._initialize)
 
     default_value = property(lambda self: self._default_value, doc="What keys that are not in the table give.")
 
@@ -396,7 +396,7 @@ class _MutableTable(LookupInterface):
         return {"table": lambda name=None: _saveable(self, name or f"{self.resource_handle.op.name}_table")}
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        return _resource_functions(self._create_resource)
+        return resource_functions(self._create_resource)
 
     def _find(self, keys: Tensor, name: str | None, default: Any = None) -> Tensor:
         default = self._default_value if default is None else convert(default, self._value_dtype)

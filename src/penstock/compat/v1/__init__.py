@@ -644,6 +644,7 @@ _attach(__name__, "v1", "", {
     "keras",
     "layers",
     "linalg",
+    "lite",
     "logging",
     "lookup",
     "losses",

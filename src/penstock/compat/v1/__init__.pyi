@@ -29,6 +29,7 @@ from penstock.compat.v1 import io as io
 from penstock.compat.v1 import keras as keras
 from penstock.compat.v1 import layers as layers
 from penstock.compat.v1 import linalg as linalg
+from penstock.compat.v1 import lite as lite
 from penstock.compat.v1 import logging as logging
 from penstock.compat.v1 import lookup as lookup
 from penstock.compat.v1 import losses as losses

@@ -381,3 +381,13 @@ def disable_op_determinism() -> None:
     """Ends what `enable_op_determinism` began."""
     process.seeds_required = False
     torch.use_deterministic_algorithms(False)
+
+
+@export("config.experimental.enable_mlir_bridge")
+def enable_mlir_bridge() -> None:
+    """Accepted for compatibility, without effect: the bridge leads to TPUs and XLA, which are not here."""
+
+
+@export("config.experimental.disable_mlir_bridge")
+def disable_mlir_bridge() -> None:
+    """Accepted for compatibility, without effect: the bridge leads to TPUs and XLA, which are not here."""

@@ -39,3 +39,11 @@ class CommunicationOptions:
         self.implementation = CollectiveCommunication(implementation) if isinstance(implementation, str) else implementation
         if not isinstance(self.implementation, CollectiveCommunication):
             raise ValueError(f"implementation must be a CommunicationImplementation, got {implementation!r}.")
+
+
+@export(v2=["distribute.experimental.CollectiveHints"])
+class CollectiveHints:
+    """The older name of CommunicationOptions: what it makes is one."""
+
+    def __new__(cls, bytes_per_pack: int = 0, timeout_seconds: float | None = None) -> CommunicationOptions:     # type: ignore[misc]
+        return CommunicationOptions(bytes_per_pack, timeout_seconds)

@@ -7,6 +7,7 @@ functions. So programs compute what they compute over many devices; memory and t
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,7 @@ from penstock._src.kernels.devices.device_config import eager_devices
 from penstock._src.models.distribute.dtensor_layout import Layout, Mesh, preferred_device_type
 from penstock._src.models.distribute.dtensor_rules import layout_of
 from penstock._src.ops.registry import OpDef
+from penstock._src.state.checkpoint.saveable import VALUE_KEY
 from penstock._src.state.variables.resource import ResourceVariable
 
 SMALL = 256                        # elements of integers and strings that join DTensors as they are
@@ -185,6 +187,12 @@ class DVariable(ResourceVariable):
         self.handle._layout = value._layout
 
     layout = property(lambda self: self.handle._layout, doc="The layout.")
+    saved_by: Any = None                           # what makes a SaveableObject of it, if not its value is saved
+
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        if self.saved_by is None:
+            return super()._gather_saveables_for_checkpoint()
+        return {VALUE_KEY: functools.partial(self.saved_by, self)}
 
     def __repr__(self) -> str:
         value = self.read_value()

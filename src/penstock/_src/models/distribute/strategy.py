@@ -6,7 +6,7 @@ current one, and lets it make the variables.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
@@ -21,6 +21,19 @@ from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.reduce_op import ReduceOp
 from penstock._src.state.variables.scope import get_variable_scope, variable_scope
+
+
+class RunOptions(NamedTuple):
+    """Options of `Strategy.run` for TPUs; other strategies need none of them.
+
+    >>> strategy.run(step, args=(batch,), options=tf.distribute.RunOptions())
+    """
+    experimental_enable_dynamic_batch_size: bool = True
+    experimental_bucketizing_dynamic_shape: bool = False
+    experimental_xla_options: Any = None
+
+
+export.value(RunOptions, "distribute.RunOptions")
 
 
 class Scope:

@@ -11,21 +11,21 @@ from penstock._src.models.distribute.strategy import Strategy
 _NONE = "There are no TPUs here: use a strategy for CPUs or GPUs, such as tf.distribute.MirroredStrategy."
 
 
-def _refused(*args: Any, **kwargs: Any) -> NoReturn:
+def refused(*args: Any, **kwargs: Any) -> NoReturn:
     raise errors.UnimplementedError(None, None, _NONE)
 
 
 class _Absent:
     """The base of what needs a TPU."""
 
-    __init__ = _refused
+    __init__ = refused
 
 
 @export(v2=["distribute.TPUStrategy"])
 class TPUStrategy(Strategy):
     """Training on TPUs. Making one raises UnimplementedError."""
 
-    __init__ = _refused
+    __init__ = refused
 
 
 @export("distribute.experimental.TPUStrategy")
@@ -97,5 +97,5 @@ for _name in ("Adagrad", "AdagradMomentum", "Adam", "CustomCombiner", "CustomOpt
               "QuantizationConfig", "RowIdInitializer", "SGD", "SparseCoreEmbeddingConfig", "TPUEmbedding",
               "TPUEmbeddingForServing", "TPUEmbeddingV0", "TPUEmbeddingV2", "TableConfig"):
     _absent(_name, f"tpu.experimental.embedding.{_name}")
-export.value(_refused, "tpu.experimental.initialize_tpu_system", "tpu.experimental.shutdown_tpu_system",
+export.value(refused, "tpu.experimental.initialize_tpu_system", "tpu.experimental.shutdown_tpu_system",
              "tpu.experimental.embedding.serving_embedding_lookup")

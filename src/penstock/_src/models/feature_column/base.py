@@ -71,6 +71,22 @@ class DenseColumn(FeatureColumn):
         raise NotImplementedError(f"{type(self).__name__} has to define dense")
 
 
+@export("__internal__.feature_column.SequenceDenseColumn")
+class SequenceDenseColumn(FeatureColumn):
+    """A column that returns numbers per time step: [rows, steps, *variable_shape], and the steps of each row."""
+
+    __slots__ = ()
+
+    class TensorSequenceLengthPair(NamedTuple):
+        """The numbers, and how many steps each row has."""
+        dense_tensor: Any
+        sequence_length: Any
+
+    def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
+        """The numbers of a batch and the steps of its rows; `weights` makes variables."""
+        raise NotImplementedError(f"{type(self).__name__} has to define dense_sequence")
+
+
 class IdWeightPair(NamedTuple):
     """Ids of categories as a SparseTensor, and perhaps a weight for each."""
     id_tensor: Any
@@ -93,6 +109,7 @@ class CategoricalColumn(FeatureColumn):
         return self.sparse(inputs)
 
 
+@export("__internal__.feature_column.FeatureTransformationCache")
 class Batch:
     """The features of a batch, and what columns have made of them. `tables`, if given, keeps lookup tables for others."""
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
-from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn
+from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn, SequenceDenseColumn
 
 
-class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", ("categorical_column",))):
+class IndicatorColumn(DenseColumn, SequenceDenseColumn, collections.namedtuple("IndicatorColumn", ("categorical_column",))):
     """A number for each category: how often it is there, or the sum of its weights."""
 
     __slots__ = ()
@@ -98,7 +98,8 @@ def lengths(ids: Any) -> Any:
 _EMBEDDING = ("dimension", "combiner", "initializer", "ckpt_to_load_from", "tensor_name_in_ckpt", "max_norm", "trainable")
 
 
-class EmbeddingColumn(DenseColumn, collections.namedtuple("EmbeddingColumn", ("categorical_column", *_EMBEDDING))):
+class EmbeddingColumn(DenseColumn, SequenceDenseColumn,
+                      collections.namedtuple("EmbeddingColumn", ("categorical_column", *_EMBEDDING))):
     """Categories as learned vectors."""
 
     __slots__ = ()

@@ -7,7 +7,15 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.feature_column import categorical
-from penstock._src.models.feature_column.base import Batch, DenseColumn, IdWeightPair, as_shape, check_key, to_sparse
+from penstock._src.models.feature_column.base import (
+    Batch,
+    DenseColumn,
+    IdWeightPair,
+    SequenceDenseColumn,
+    as_shape,
+    check_key,
+    to_sparse,
+)
 from penstock._src.models.feature_column.combined import SequenceColumn, lengths
 from penstock._src.models.feature_column.layers import _weights, sorted_columns
 
@@ -37,7 +45,7 @@ class SequenceCategoricalColumn(SequenceColumn,
         return IdWeightPair(deeper(ids), deeper(weights))
 
 
-class SequenceNumericColumn(DenseColumn, collections.namedtuple(
+class SequenceNumericColumn(SequenceDenseColumn, DenseColumn, collections.namedtuple(
         "SequenceNumericColumn", ("key", "shape", "default_value", "dtype", "normalizer_fn"))):
     """Numbers per time step."""
 

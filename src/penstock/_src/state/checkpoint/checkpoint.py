@@ -33,6 +33,7 @@ from penstock._src.state.checkpoint.restore import (
     _session,
     next_restore,
 )
+from penstock._src.state.checkpoint.sharding import save_sharded
 from penstock._src.state.containers import NoDependency
 from penstock._src.state.variables.initializers import GlorotUniform, Zeros
 from penstock._src.state.variables.variable import VariableV1
@@ -70,8 +71,9 @@ class TrackableSaver:
 
     def __init__(self, graph_view: ObjectGraphView):
         self._graph_view = graph_view
+        self.sharding: Any = None                   # the policy that divides tensors over data files; None: one file
         self._feeds: Any = None                     # tensors for the object graph and the prefix
-        self._last_graph: Any = None
+        self._last_graph: Any = None                # what the cached op saves: the object graph, and the policy
         self._cached_save: Any = None
         self._prefix_placeholder: Any = None
         self._restore_op_cache: dict[str, Any] = {}
@@ -90,9 +92,9 @@ class TrackableSaver:
                 self._feeds = constant("", dtype=dtypes.string), constant("", dtype=dtypes.string)
         graph_tensor, prefix_tensor = self._feeds
         saveables, graph, feeds = self._graph_view.serialize_object_graph()
-        if self._last_graph != graph:
+        if self._last_graph != (graph, self.sharding):
             self._cached_save = self._save_op(saveables, graph_tensor, prefix_tensor)
-            self._last_graph = graph
+            self._last_graph = graph, self.sharding
         return _session(session).run(self._cached_save, {graph_tensor: graph.SerializeToString(), prefix_tensor: file_prefix,
                                                          **(feeds or {})})
 
@@ -106,10 +108,11 @@ class TrackableSaver:
         saveables, graph, _ = self._graph_view.serialize_object_graph()
         return [*saveables, NoRestoreSaveable(constant(graph.SerializeToString()), OBJECT_GRAPH_PROTO_KEY)]
 
-    @staticmethod
-    def _save_op(saveables: list, graph: Any, prefix: Any) -> Any:
+    def _save_op(self, saveables: list, graph: Any, prefix: Any) -> Any:
         with device("/cpu:0"):
             specs = [spec for s in [*saveables, NoRestoreSaveable(graph, OBJECT_GRAPH_PROTO_KEY)] for spec in s.specs]
+            if self.sharding is not None:
+                return save_sharded(prefix, specs, [s.op for s in saveables for _ in s.specs] + [None], self.sharding)
             saved = get("SaveV2")(prefix, [s.name for s in specs], [s.slice_spec for s in specs], [s.tensor for s in specs])
             if saved is None:
                 return prefix
@@ -190,6 +193,7 @@ class _Checkpoint(AutoTrackable):
     def _write(self, file_prefix: Any, session: Any, options: Any = None) -> Any:
         if isinstance(options, CheckpointOptions):
             self._saver._graph_view.skip_slots = options.experimental_skip_slot_variables
+            self._saver.sharding = options.experimental_sharding_callback
         if isinstance(file_prefix, Tensor) and not hasattr(file_prefix, "_value"):
             return self._saver.save_to(file_prefix)
         done = self._saver.save(_as_text(file_prefix), session=session)

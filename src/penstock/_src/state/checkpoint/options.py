@@ -16,7 +16,8 @@ class CheckpointOptions:
 
     `experimental_write_callbacks` are called after a write, without arguments or with the path. A write with `enable_async`
     has ended when it returns, which keeps what asynchronous writes promise. `experimental_skip_slot_variables` leaves the slots
-    of optimizers out. `experimental_io_device` names the device that would touch the file system; here it is the host.
+    of optimizers out. `experimental_sharding_callback`, such as `tf.train.experimental.MaxShardSizePolicy`, divides the tensors
+    over data files. `experimental_io_device` names the device that would touch the file system; here it is the host.
     """
 
     __slots__ = ("experimental_io_device", "experimental_enable_async_checkpoint", "experimental_write_callbacks",

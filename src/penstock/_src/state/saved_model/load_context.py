@@ -6,6 +6,8 @@ import contextvars
 from collections.abc import Iterator
 from typing import Any
 
+from penstock._src.base.api import export
+
 _options: contextvars.ContextVar[Any] = contextvars.ContextVar("load_options", default=None)
 
 
@@ -19,6 +21,7 @@ def in_load_context() -> bool:
     return _options.get() is not None
 
 
+@export(v2=["__internal__.load_context"])
 @contextlib.contextmanager
 def load_context(load_options: Any) -> Iterator[None]:
     """A block in which `get_load_options` returns these options."""

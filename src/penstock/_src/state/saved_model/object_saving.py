@@ -36,6 +36,7 @@ from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.checkpoint.object_graph import children as children_of
 from penstock._src.state.containers import DictWrapper, ListWrapper, _Tuple
 from penstock._src.state.saved_model import names, revived_types
+from penstock._src.state.saved_model.fingerprint import write_fingerprint
 from penstock._src.state.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
 from penstock._src.state.saved_model.object_loading import Asset, RestoredResource, SignatureMap
 from penstock._src.state.saved_model.signatures import build_signature_def, op_signature_def
@@ -454,6 +455,7 @@ class _Saving:
         copy_assets(self._assets, self._dir)
         model = SavedModel(saved_model_schema_version=names.SAVED_MODEL_SCHEMA_VERSION)
         model.meta_graphs.add().CopyFrom(meta_graph)
+        write_fingerprint(self._dir, model, variables_path(self._dir))
         write_saved_model(model, self._dir, False)
 
 

@@ -5,6 +5,8 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "__internal__.feature_column.", {
     "DenseColumn": "models.feature_column.base",
     "FeatureColumn": "models.feature_column.base",
+    "FeatureTransformationCache": "models.feature_column.base",
+    "SequenceDenseColumn": "models.feature_column.base",
     "StateManager": "models.feature_column.state_manager",
     "deserialize_feature_column": "models.feature_column.serialization",
     "serialize_feature_column": "models.feature_column.serialization",

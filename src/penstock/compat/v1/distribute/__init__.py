@@ -16,6 +16,7 @@ _attach(__name__, "v1", "distribute.", {
     "ReduceOp": "state.variables.reduce_op",
     "ReductionToOneDevice": "models.distribute.cross_device_ops",
     "ReplicaContext": "models.distribute.replica",
+    "RunOptions": "models.distribute.strategy",
     "Server": "cluster.server",
     "Strategy": "models.distribute.strategy",
     "StrategyExtended": "models.distribute.extended",

@@ -21,6 +21,7 @@ class OneDeviceStrategy(Strategy):
 from penstock.distribute import ReduceOp as ReduceOp
 from penstock.distribute import ReductionToOneDevice as ReductionToOneDevice
 from penstock.distribute import ReplicaContext as ReplicaContext
+from penstock.distribute import RunOptions as RunOptions
 from penstock.distribute import Server as Server
 class Strategy(_Strategy):
     def experimental_make_numpy_dataset(self, numpy_input: Any, session: Any = None) -> Any: ...

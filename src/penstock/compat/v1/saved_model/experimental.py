@@ -4,6 +4,9 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "saved_model.experimental.", {
     "Asset": "state.asset",
+    "Fingerprint": "state.saved_model.fingerprint",
+    "TrackableResource": "state.trackable_resource",
     "VariablePolicy": "state.saved_model.object_saving",
+    "read_fingerprint": "state.saved_model.fingerprint",
     "save": "state.saved_model.object_saving",
 })

@@ -9,9 +9,12 @@ _attach(__name__, "v1", "distribute.experimental.", {
     "MultiWorkerMirroredStrategy": "models.distribute.multi_worker",
     "ParameterServerStrategy": "models.distribute.parameter_server",
     "PipelineModel": "models.pipelining.model",
+    "PreemptionCheckpointHandler": "models.distribute.failure_handling",
+    "PreemptionWatcher": "models.distribute.failure_handling",
     "RowParallelDense": "models.pipelining.parallel_layers",
     "StaggerHook": "models.distribute.stagger",
     "TPUStrategy": "models.distribute.tpu",
+    "TerminationConfig": "models.distribute.failure_handling",
     "VocabularyParallelEmbedding": "models.pipelining.parallel_layers",
     "pipelined_gradients": "models.pipelining.graph",
 }, (

@@ -14,8 +14,11 @@ class ParameterServerStrategy(_Strategy):
     def __init__(self, cluster_resolver: Any = None) -> None: ...
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any: ...
 from penstock.distribute.experimental import PipelineModel as PipelineModel
+from penstock.distribute.experimental import PreemptionCheckpointHandler as PreemptionCheckpointHandler
+from penstock.distribute.experimental import PreemptionWatcher as PreemptionWatcher
 from penstock.distribute.experimental import RowParallelDense as RowParallelDense
 from penstock.distribute.experimental import StaggerHook as StaggerHook
 from penstock.distribute.experimental import TPUStrategy as TPUStrategy
+from penstock.distribute.experimental import TerminationConfig as TerminationConfig
 from penstock.distribute.experimental import VocabularyParallelEmbedding as VocabularyParallelEmbedding
 from penstock.distribute.experimental import pipelined_gradients as pipelined_gradients

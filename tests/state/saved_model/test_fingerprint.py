@@ -1,0 +1,77 @@
+"""fingerprint.pb of SavedModels, and TrackableResource."""
+import shutil
+
+import pytest
+
+import penstock as tf
+
+read = tf.saved_model.experimental.read_fingerprint
+
+
+class Doubled(tf.Module):
+    def __init__(self, by):
+        self.by = tf.Variable(by)
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def __call__(self, x):
+        return x * self.by
+
+
+def test_fingerprint_tells_models_apart(tmp_path):
+    for name, by in (("a", 2.0), ("b", 3.0)):
+        tf.saved_model.save(Doubled(by), str(tmp_path / name))
+    a, b = read(tmp_path / "a"), read(str(tmp_path / "b"))
+    assert a.checkpoint_hash != b.checkpoint_hash and a.signature_def_hash == b.signature_def_hash
+    assert a != b and a == read(tmp_path / "a") and a.version.producer == 1
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    assert read(tmp_path / "copy") == a
+    assert a.singleprint() == "/".join(map(str, (a.graph_def_program_hash, a.signature_def_hash, a.saved_object_graph_hash,
+                                                 a.checkpoint_hash)))
+    assert str(a).splitlines()[1] == f"  saved_model_checksum: {a.saved_model_checksum}"
+
+
+def test_fingerprint_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="SavedModel Fingerprint Error"):
+        read(str(tmp_path))
+    with pytest.raises(ValueError, match="singleprint"):
+        tf.saved_model.experimental.Fingerprint(1).singleprint()
+    with pytest.raises(ValueError, match="could not be deserialized"):
+        tf.saved_model.experimental.Fingerprint.from_proto(tf.compat.v1.GraphDef())
+
+
+def test_fields_from_a_message():
+    # A fingerprint.pb as TensorFlow writes one: fields 1 to 5 and the version.
+    f = tf.saved_model.experimental.Fingerprint.from_proto(b"\x08\x01\x10\x02\x18\x03\x20\x04\x28\x05\x32\x02\x08\x01")
+    assert repr(f) == "Fingerprint(1, 2, 3, 4, 5)" and f.version.producer == 1
+
+
+class Words(tf.saved_model.experimental.TrackableResource):
+    made = 0
+
+    def _create_resource(self):
+        Words.made += 1
+        return tf.raw_ops.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
+
+    def _initialize(self):
+        tf.raw_ops.LookupTableInsertV2(table_handle=self.resource_handle, keys=["a", "b"], values=tf.constant([1, 2], tf.int64))
+
+
+class Model(tf.Module):
+    def __init__(self):
+        self.words = Words()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def find(self, keys):
+        return tf.raw_ops.LookupTableFindV2(table_handle=self.words.resource_handle, keys=keys,
+                                            default_value=tf.constant(-1, tf.int64))
+
+
+def test_trackable_resource(tmp_path):
+    before = Words.made
+    model = Model()
+    assert Words.made == before                           # made when it is used
+    assert model.find(["a", "z"]).numpy().tolist() == [-1, -1]
+    assert Words.made == before + 1
+    tf.saved_model.save(model, str(tmp_path / "m"))
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    assert loaded.find(["a", "z", "b"]).numpy().tolist() == [1, -1, 2]     # as in TensorFlow: loading fills it
