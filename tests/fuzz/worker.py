@@ -20,7 +20,7 @@ import traceback
 from types import FrameType
 from typing import Any
 
-MEMORY, SECONDS = 8 << 30, 30           # for the process, and for one case
+MEMORY, SECONDS = 8 << 30, 30           # for the process; processor time of one case
 KEPT, TRACED = 300, 25                  # new cases that are kept; one case of so many has its lines recorded
 HOWS = ("read", "refused", "untyped", "slow")
 
@@ -111,13 +111,13 @@ def run_cases(target: str, first: int, count: int, seconds: float, corpus: pathl
     kept = sorted(corpus.glob("new-*"))
     seen, room, until = set(json.loads(known)), KEPT - len(kept), time.monotonic() + seconds
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    signal.signal(signal.SIGALRM, _stop)
+    signal.signal(signal.SIGPROF, _stop)
     progress = Progress(corpus / "progress")
 
     def attempt(number: int) -> tuple[bytes, str, BaseException | None, bool]:
         data, run = made.case(random.Random(f"{target} {number}"))
         progress.begin(number, data)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             if number % TRACED:
                 return data, *outcome(run), False
@@ -127,7 +127,7 @@ def run_cases(target: str, first: int, count: int, seconds: float, corpus: pathl
         except TookTooLong as e:
             return data, "slow", e, False
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     with tempfile.TemporaryDirectory() as folder:
         made.begin(pathlib.Path(folder), [p.read_bytes() for p in kept])

@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -351,6 +352,32 @@ CLAIMS = {"png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\x7f\xff\xff\xff" * 2 + b"
 def test_images_that_claim_to_be_huge(kind):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert not attempt("image", 0, lambda: tf.io.decode_image(CLAIMS[kind])) and grown(before) < MEGABYTES
+
+
+@pytest.mark.parametrize("factor, enough", [(1000, True), (1 << 23, False)])
+def test_images_with_too_few_bytes_for_their_size(factor, enough):
+    """A small PNG that claims many rows is refused before they are allocated; a plain one that packs well is not."""
+    if enough:
+        data = tf.io.encode_png(np.zeros([factor, factor, 3], np.uint8)).numpy()
+        assert tf.io.decode_png(data).shape == (factor, factor, 3)
+        return
+    data = bytearray(image("png"))
+    data[20:24] = factor.to_bytes(4, "big")
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(errors.InvalidArgumentError, match="not enough for"):
+        tf.io.decode_png(bytes(data))
+    assert grown(before) < 100
+
+
+def test_a_loop_that_claims_shapes_of_other_results():
+    with tf.Graph().as_default():
+        tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + 2.0), [tf.constant(0), tf.constant(0.0)])
+        graph_def = tf.compat.v1.get_default_graph().as_graph_def()
+    loop = next(n for n in graph_def.node if n.op.endswith("While"))
+    del loop.attr["output_shapes"].list.shape[-1]
+    with tf.Graph().as_default(), pytest.raises((ValueError, errors.InvalidArgumentError), match="same length as num outputs"):
+        v1.import_graph_def(graph_def, name="")
 
 
 @pytest.mark.parametrize("dtype", [tf.uint8, tf.uint16])

@@ -140,7 +140,8 @@ def test_archives_of_arrays_are_bounded(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("config", ["[]", "{}", '{"class_name": 3}', '{"module": "keras", "class_name": "Sequential"}', "7",
-                                    "null", '{"module": "keras", "class_name": "Sequential", "config": {"layers": 5}}'])
+                                    "null", '{"module": "keras", "class_name": "Sequential", "config": {"layers": 5}}',
+                                    "[" * 100_000])
 def test_descriptions_that_are_not_of_a_model(tmp_path, config):
     path = tmp_path / "m.keras"
     saved(path)
@@ -151,6 +152,8 @@ def test_descriptions_that_are_not_of_a_model(tmp_path, config):
             z.writestr(name, config if name == "config.json" else data)
     with pytest.raises(TYPED):
         load(path)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        tf.keras.models.model_from_json("[" * 100_000)
 
 
 def test_a_file_is_looked_at_once_while_it_stays_as_it_is(tmp_path, monkeypatch):

@@ -186,8 +186,10 @@ remote_call.shape(lambda target, args, *, c: _call_shapes(c.op))
 
 def _given_shapes(op: Any) -> list:
     shapes = op.attrs["output_shapes"]
-    if len(shapes) != len(op.outputs):
+    if not shapes:
         return [None] * len(op.outputs)
+    if len(shapes) != len(op.outputs):
+        raise errors.invalid(f"`output_shapes` must be the same length as num outputs ({len(shapes)} vs. {len(op.outputs)})")
     return [s.static_dims for s in shapes]
 
 

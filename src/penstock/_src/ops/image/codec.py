@@ -20,6 +20,8 @@ from penstock._src.ops.registry import op
 from penstock.compat import v1 as tf
 
 _MAX_PIXELS = 1 << 29
+_MAX_DEFLATE = 1032                                    # bytes that one byte of a compressed PNG can stand for
+_PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}          # of a pixel, by colour type
 _PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"\xff\xd8\xff"
 
 
@@ -75,7 +77,15 @@ def _open(data: bytes, kinds: tuple[str, ...]) -> Any:
         frames = getattr(image, "n_frames", 1)
     if image.width * image.height * frames > _MAX_PIXELS:
         raise errors.invalid(f"Image too large: {image.width} x {image.height}")
+    if data.startswith(_PNG) and _png_bits(data) > 8 * _MAX_DEFLATE * len(data):
+        raise errors.invalid(f"Invalid PNG data, size {len(data)}: not enough for {image.width} x {image.height} pixels")
     return image
+
+
+def _png_bits(data: bytes) -> int:
+    """Bits of the unpacked pixels, as the header says."""
+    width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    return width * height * data[24] * _PNG_SAMPLES.get(data[25], 4)
 
 
 def _pixels(image: Any, channels: int) -> np.ndarray:

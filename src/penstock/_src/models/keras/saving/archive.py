@@ -21,7 +21,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.io import archives, hdf5_guard, paths
 from penstock._src.models.keras.engine.base_layer import Layer, to_snake_case
 from penstock._src.models.keras.saving import keras3
-from penstock._src.models.keras.saving.model_files import plain_json
+from penstock._src.models.keras.saving.model_files import parsed_json, plain_json
 
 backend = LazyModule("penstock._src.models.keras.backend")
 _CONFIG, _META, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -222,7 +222,7 @@ def load_model(path: str, custom_objects: Any = None, compile: bool = True) -> A
     """Reads `.keras`."""
     with archives.opened(path) as z:
         try:
-            config = json.loads(archives.read(z, _CONFIG))
+            config = parsed_json(archives.read(z, _CONFIG))
             weights = io.BytesIO(archives.read(z, _WEIGHTS))
         except KeyError as e:
             raise ValueError(f"{path} is not a .keras file: {e}") from None

@@ -22,6 +22,14 @@ saved_model = LazyModule("penstock._src.models.keras.saving.saved_model")
 _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
 
+def parsed_json(text: str | bytes) -> Any:
+    """What a description says; ValueError where it is no JSON, or nested beyond what can be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("The description of the model is nested too deeply.") from None
+
+
 def plain_json(x: Any) -> Any:
     """Converts values that json cannot serialize."""
     if hasattr(x, "get_config"):
@@ -243,7 +251,7 @@ def model_from_config(config: Any, custom_objects: Any = None) -> Any:
 @export("keras.models.model_from_json")
 def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
     """A model from its description as JSON text."""
-    return model_from_config(json.loads(json_string), custom_objects)
+    return model_from_config(parsed_json(json_string), custom_objects)
 
 
 @export("keras.models.model_from_yaml", v1=[])
