@@ -14,6 +14,7 @@ import traceback
 import numpy as np
 
 ROWS, BATCH, EPOCHS, RATE = 32, 8, 3, 0.1
+SCALE = 128.0                                   # of the loss in mixed precision: far from overflow, so no step is skipped
 STEPS = ROWS // BATCH * EPOCHS
 
 
@@ -82,12 +83,12 @@ def found(model):
     return {"w": w, "b": b}
 
 
-def fit(tf, strategy, source="arrays", shape=True):
+def fit(tf, strategy, source="arrays", shape=True, wrap=lambda optimizer: optimizer):
     """fit, evaluate and predict."""
     x, y = data()
     with strategy.scope():
         model = model_of(tf, shape)
-        model.compile(tf.keras.optimizers.SGD(RATE), "mse", metrics=["mse"])
+        model.compile(wrap(tf.keras.optimizers.SGD(RATE)), "mse", metrics=["mse"])
     dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
     if source == "arrays":
         model.fit(x, y, batch_size=BATCH, epochs=EPOCHS, shuffle=False, verbose=0)
@@ -97,7 +98,8 @@ def fit(tf, strategy, source="arrays", shape=True):
         model.fit(dataset, epochs=EPOCHS, verbose=0)
         loss = model.evaluate(dataset, verbose=0)[0]
         predicted = model.predict(dataset.map(lambda a, b: a))
-    return {**found(model), "loss": float(loss), "predicted": np.asarray(predicted).ravel().tolist()}
+    return {**found(model), "loss": float(loss), "predicted": np.asarray(predicted).ravel().tolist(),
+            "dtype": np.asarray(predicted).dtype.name}
 
 
 def fit_dataset(tf, strategy):
@@ -107,6 +109,19 @@ def fit_dataset(tf, strategy):
 def fit_unbuilt(tf, strategy):
     """A model without an input shape has its variables made by fit, which is called outside of the scope."""
     return fit(tf, strategy, "arrays", shape=False)
+
+
+def fit_mixed(tf, strategy):
+    """Layers that compute in float16 on weights of float32."""
+    precision, how = tf.keras.mixed_precision, {"dynamic": False, "initial_scale": SCALE}
+    if sys.argv[1] == "v1":
+        tf.keras.layers.enable_v2_dtype_behavior()
+        how = {"loss_scale": SCALE}
+    precision.set_global_policy("mixed_float16")
+    try:
+        return fit(tf, strategy, "dataset", wrap=lambda opt: precision.LossScaleOptimizer(opt, **how))
+    finally:
+        precision.set_global_policy("float32")
 
 
 # -- Estimators --------------------------------------------------------------------------------------------------------------
@@ -128,16 +143,33 @@ def input_fn_of(tf, kind, per_replica, epochs=EPOCHS):
     return tensors if kind == "tensors" else dataset
 
 
-def model_fn(features, labels, mode):
+def model_fn(features, labels, mode, params):
     import penstock.compat.v1 as tf
-    out = tf.layers.dense(features, 1, kernel_initializer=tf.zeros_initializer(), name="dense")
+    mixed = params["mixed"]
+    with tf.variable_scope("", custom_getter=half_of(tf) if mixed else None):
+        out = tf.layers.dense(tf.cast(features, tf.float16 if mixed else tf.float32), 1,
+                              kernel_initializer=tf.zeros_initializer(), name="dense")
+    out = tf.cast(out, tf.float32)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"y": out})
     loss = tf.losses.mean_squared_error(labels, out)
     if mode == tf.estimator.ModeKeys.EVAL:
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={"mse": tf.metrics.mean_squared_error(labels, out)})
-    train = tf.train.GradientDescentOptimizer(RATE).minimize(loss, global_step=tf.train.get_or_create_global_step())
+    optimizer = scaled(tf, tf.train.GradientDescentOptimizer(RATE)) if mixed else tf.train.GradientDescentOptimizer(RATE)
+    train = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+
+def half_of(tf):
+    """A getter of variables: they are float32, and are read as float16."""
+    def read(getter, name, *args, dtype=None, **more):
+        return tf.cast(getter(name, *args, dtype=tf.float32, **more), tf.float16)
+    return read
+
+
+def scaled(tf, optimizer):
+    """An optimizer of 1.x whose loss is scaled, as computing in float16 needs it."""
+    return tf.mixed_precision.MixedPrecisionLossScaleOptimizer(optimizer, tf.mixed_precision.FixedLossScale(SCALE))
 
 
 def run_config(tf, strategy, name, folder, **more):
@@ -159,9 +191,9 @@ def of_estimator(tf, estimator, replicas, kind):
             "loss": float(got["loss"]), "predicted": predicted}
 
 
-def estimator(tf, strategy, name="", kind="dataset"):
+def estimator(tf, strategy, name="", kind="dataset", mixed=False):
     with tempfile.TemporaryDirectory() as folder:
-        made = tf.estimator.Estimator(model_fn, config=run_config(tf, strategy, name, folder))
+        made = tf.estimator.Estimator(model_fn, config=run_config(tf, strategy, name, folder), params={"mixed": mixed})
         return of_estimator(tf, made, strategy.num_replicas_in_sync, kind)
 
 
@@ -171,6 +203,10 @@ def estimator_tensors(tf, strategy, name):
 
 def estimator_generator(tf, strategy, name):
     return estimator(tf, strategy, name, "generator")
+
+
+def estimator_mixed(tf, strategy, name):
+    return estimator(tf, strategy, name, mixed=True)
 
 
 def keras_estimator(tf, strategy, name):
@@ -186,7 +222,7 @@ def train_and_evaluate(tf, strategy, name):
     """In a cluster, what this task has to do; the evaluator, or the only process, has results."""
     folder = os.environ.get("MATRIX_FOLDER") or tempfile.mkdtemp()
     config = run_config(tf, strategy, name, folder, save_checkpoints_steps=STEPS // 2)
-    made = tf.estimator.Estimator(model_fn, config=config)
+    made = tf.estimator.Estimator(model_fn, config=config, params={"mixed": False})
     job = config.task_type if config.cluster_spec.as_dict() or config.task_type == "evaluator" else ""
     cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
     workers = sum(len(cluster.get(j, ())) for j in ("chief", "worker"))         # the evaluator is none of them
@@ -202,9 +238,20 @@ def train_and_evaluate(tf, strategy, name):
 
 
 # -- loops by the user ------------------------------------------------------------------------------------------------------
-def loop(tf, strategy, name):
+def loop(tf, strategy, name, mixed=False):
     """strategy.run on a distributed dataset: a loop in Python in 2.x, a graph and a session in 1.x."""
-    return (loop_in_graph if sys.argv[1] == "v1" else loop_eagerly)(tf, strategy)
+    return (loop_in_graph if sys.argv[1] == "v1" else loop_eagerly)(tf, strategy, mixed)
+
+
+def loop_mixed(tf, strategy, name):
+    return loop(tf, strategy, name, mixed=True)
+
+
+def loss_of(tf, x, y, w, b, mixed):
+    """The squared error of a replica's rows, as a part of the mean over the global batch."""
+    if mixed:
+        x, w, b = (tf.cast(t, tf.float16) for t in (x, w, b))
+    return tf.reduce_sum((tf.cast(x @ w + b, tf.float32) - y) ** 2) / BATCH
 
 
 def dataset_of(tf):
@@ -215,16 +262,20 @@ def variables(tf):
     return tf.Variable(np.zeros((3, 1), np.float32), name="w"), tf.Variable(np.zeros(1, np.float32), name="b")
 
 
-def loop_eagerly(tf, strategy):
+def loop_eagerly(tf, strategy, mixed):
     with strategy.scope():
         w, b = variables(tf)
         optimizer = tf.keras.optimizers.SGD(RATE)
+        if mixed:
+            optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer, False, SCALE)
 
     def step(inputs):
         x, y = inputs
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum((x @ w + b - y) ** 2) / BATCH
-        optimizer.apply_gradients(zip(tape.gradient(loss, [w, b]), [w, b]))
+            loss = loss_of(tf, x, y, w, b, mixed)
+            minimized = optimizer.get_scaled_loss(loss) if mixed else loss
+        gradients = tape.gradient(minimized, [w, b])
+        optimizer.apply_gradients(zip(optimizer.get_unscaled_gradients(gradients) if mixed else gradients, [w, b]))
         return loss
 
     @tf.function
@@ -259,16 +310,18 @@ def coordinated_loop(tf, strategy):
     return {"w": w.numpy().tolist(), "b": b.numpy().tolist()}
 
 
-def loop_in_graph(tf, strategy):
+def loop_in_graph(tf, strategy, mixed):
     with tf.Graph().as_default(), strategy.scope():
         w, b = (tf.get_variable(n, s, initializer=tf.zeros_initializer(), use_resource=True)
                 for n, s in (("w", [3, 1]), ("b", [1])))
         optimizer = tf.train.GradientDescentOptimizer(RATE)
+        if mixed:
+            optimizer = scaled(tf, optimizer)
         iterator = strategy.make_dataset_iterator(dataset_of(tf))
 
         def step(inputs):
             x, y = inputs
-            loss = tf.reduce_sum((x @ w + b - y) ** 2) / BATCH
+            loss = loss_of(tf, x, y, w, b, mixed)
             with tf.control_dependencies([optimizer.minimize(loss)]):
                 return tf.identity(loss)
         per_replica = strategy.experimental_run_v2(step, args=(iterator.get_next(),)) \
@@ -285,9 +338,9 @@ def loop_in_graph(tf, strategy):
 
 
 # -- a process ---------------------------------------------------------------------------------------------------------------
-PROGRAMS = {f.__name__: f for f in (fit, fit_dataset, fit_unbuilt, estimator, estimator_tensors, estimator_generator,
-                                    keras_estimator, train_and_evaluate, loop, coordinated_loop)}
-BY_STRATEGY = {estimator, estimator_tensors, estimator_generator, keras_estimator, train_and_evaluate, loop}
+BY_STRATEGY = (estimator, estimator_tensors, estimator_generator, estimator_mixed, keras_estimator, train_and_evaluate, loop,
+               loop_mixed)
+PROGRAMS = {f.__name__: f for f in (fit, fit_dataset, fit_unbuilt, fit_mixed, coordinated_loop, *BY_STRATEGY)}
 
 
 def main():

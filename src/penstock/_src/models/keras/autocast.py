@@ -1,6 +1,7 @@
 """Variables of layers with a mixed precision policy: kept in one dtype, read in another while the layer is called."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from penstock._src.graph.convert import register_tensor_conversion_function
@@ -40,6 +41,7 @@ class AutoCastVariable(Variable):
     initializer = property(lambda self: self._variable.initializer, doc="The op that initializes it.")
     constraint = property(lambda self: self._variable.constraint, doc="The constraint after updates.")
     device = property(lambda self: self._variable.device, doc="Where it lives.")
+    _distribute_strategy = property(lambda self: self._variable._distribute_strategy)
 
     def _cast(self, value: Any) -> Any:
         return cast(value, self._cast_dtype) if value.dtype.base_dtype != self._cast_dtype else value
@@ -77,6 +79,17 @@ class AutoCastVariable(Variable):
 
     def __repr__(self) -> str:
         return f"<AutoCastVariable {self.name!r} of {self.true_dtype.name}, read as {self._cast_dtype.name}>"
+
+
+def autocast(variable: Any) -> AutoCastVariable:
+    """A variable that is cast when read. One with copies on several devices keeps its class, which strategies look at."""
+    own: Any = type(variable)
+    return (_class_with_copies(own) if variable._own_saveable else AutoCastVariable)(variable)
+
+
+@functools.cache
+def _class_with_copies(cls: Any) -> Any:
+    return type(f"AutoCast{cls.__name__}", (AutoCastVariable, cls), {})
 
 
 def _to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:

@@ -29,7 +29,7 @@ from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.keras import mixed_precision, regularizers
-from penstock._src.models.keras.autocast import AutoCastVariable
+from penstock._src.models.keras.autocast import autocast
 from penstock._src.models.keras.engine.call_context import (
     current,
     in_eager_or_function,
@@ -446,7 +446,7 @@ class Layer(Connected, Losing, Weighted):
         """A getter of variables that are read in the dtype of computations, if that is another one."""
         if not self._policy.should_cast_variables or not dtype.is_floating:
             return getter
-        return lambda *args, **kwargs: AutoCastVariable(getter(*args, **kwargs))
+        return lambda *args, **kwargs: autocast(getter(*args, **kwargs))
 
     def _maybe_cast_inputs(self, inputs: Any) -> Any:
         dtype = self._compute_dtype
