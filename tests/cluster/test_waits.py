@@ -62,7 +62,7 @@ def test_a_group_that_is_not_complete_names_the_task_that_is_missing(said, clust
                                         final_op="Id", subdiv_offsets=[0])
             with tf.Session(tasks["worker", i].target) as sess, pytest.raises(tf.errors.DeadlineExceededError):
                 sess.run(x, options=tf.RunOptions(timeout_in_ms=1500))
-        assert any(f"group {7 + i} wants 2 members" in line and other in line for line in said()), said()
+        assert any(f"group {7 + i} needs 2 members" in line and other in line for line in said()), said()
 
 
 def test_a_member_that_does_not_come_is_named(said):

@@ -159,7 +159,7 @@ def test_a_member_that_never_comes_is_named_in_time():
         with tf.device("/CPU:1"):
             b = collective.all_reduce(tf.constant([1.0, 2.0]), 2, 1, 1, "Add", "Id", communication_hint="ring")
         with session(graph, operation_timeout_in_ms=300) as sess:
-            with pytest.raises(tf.errors.DeadlineExceededError, match=r"group 1 wants 2 members, and only \S+CPU:0 came"):
+            with pytest.raises(tf.errors.DeadlineExceededError, match=r"group 1 needs 2 members, and only \S+CPU:0 came"):
                 sess.run(a)
             options = tf.RunOptions(timeout_in_ms=30000)
             np.testing.assert_array_equal(sess.run([a, b], options=options), [[2.0, 4.0]] * 2)

@@ -95,7 +95,7 @@ def test_a_worker_that_does_not_enter_is_named(cluster):
     made = [own_graph(i, 2, [1.0, 2.0], "ring", timeout=1.0) for i in range(2)]
     first = run_all(servers[:1], made[:1])[0]
     assert isinstance(first, tf.errors.DeadlineExceededError)
-    assert "group 1 wants 2 members" in first.message and "task:0" in first.message
+    assert "group 1 needs 2 members" in first.message and "task:0" in first.message
     made = [own_graph(i, 2, [1.0, 2.0], "ring", timeout=20.0) for i in range(2)]
     for result in run_all(servers, made):
         np.testing.assert_array_equal(result, [2.0, 4.0])

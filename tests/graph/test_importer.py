@@ -269,7 +269,7 @@ def test_the_beginning_of_a_loop_can_be_replaced(graph):
 
 def test_a_loop_of_the_wrong_type_or_without_a_beginning_is_refused(graph):
     text = _counting_loop()
-    with pytest.raises(ValueError, match="the loop has no beginning"):
+    with pytest.raises(ValueError, match="the loop has no entry"):
         import_graph_def(graph_def(text.replace("input: 'enter' input: 'next'", "input: 'next' input: 'next'")))
     wrong = graph_def(text.replace("op: 'NextIteration' input: 'add'", "op: 'NextIteration' input: 'less'"))
     wrong.node[0].attr["T"].type = tf.bool.as_datatype_enum

@@ -80,13 +80,13 @@ if job == 'ps': time.sleep(1000)
 """)
     assert main(["launch", "--ps", "1", "--workers", "2", path]) == 0
     out = capfd.readouterr().out
-    assert "[worker 1] -- was ended by SIGKILL; it is started again in 0.2 s (1 of 3)" in out and "1 restarts" in out
+    assert "[worker 1] -- was killed by SIGKILL; restarting in 0.2 s (1 of 3)" in out and "1 restarts" in out
 
 
 def test_a_task_that_dies_too_often_ends_the_job(script, capfd):
     path = script("if index == 1: sys.exit(7)\ntime.sleep(1000)")
     assert main(["launch", "--ps", "0", "--workers", "2", "--restarts", "1", path]) == 7
-    assert "failed with 7, and was restarted 1 times already: the job is ended" in capfd.readouterr().out
+    assert "failed with 7, and was already restarted 1 times: ending the job" in capfd.readouterr().out
 
 
 def test_one_signal_ends_everybody(script):
@@ -224,7 +224,7 @@ def test_a_training_is_launched(tmp_path):
         reader.join(20)
         launcher.stdout.close()
     text = "".join(lines)
-    assert "[ps 0    ] -- was ended by SIGKILL; it is started again" in text
+    assert "[ps 0    ] -- was killed by SIGKILL; restarting" in text
     assert text.count("worker 0: step 30") == 1 and text.count("worker 1: step 30") == 1
 
 

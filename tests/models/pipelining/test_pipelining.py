@@ -155,7 +155,7 @@ def test_stages_are_where_one_cuts_and_mistakes_say_so():
     cut = E.PipelineModel(model, CPUS[:2], cuts=[names[-1]])
     assert [layer.name for layer in cut.stages[1]] == [names[-1]]
     for wrong, text in [(dict(cuts=["nowhere"]), "nowhere"), (dict(cuts=[names[-1], names[-1]]), "1 layers"),
-                        (dict(schedule="zigzag"), "no schedule"), (dict(micro_batches=0), "at least one")]:
+                        (dict(schedule="zigzag"), "Unknown schedule"), (dict(micro_batches=0), "at least one")]:
         with pytest.raises(ValueError, match=text):
             E.PipelineModel(functional(), CPUS[:2], **wrong)
     with pytest.raises(ValueError, match="cannot be cut into 9"):

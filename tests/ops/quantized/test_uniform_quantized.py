@@ -34,7 +34,7 @@ def test_an_axis():
     q = R.UniformQuantize(input=F, scales=np.array([.1, .2, .3, .4], np.float32), zero_points=np.array([1, 2, 3, 4], np.int32),
                           Tout=tf.qint8, quantization_axis=1, **EIGHT)
     assert numbers(q).tolist() == [[89, 12, 19, 32], [94, -22, 19, 2], [-4, 12, 5, 22]]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="do not fit"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not match"):
         R.UniformQuantize(input=F, scales=np.ones(3, np.float32), zero_points=np.zeros(3, np.int32), Tout=tf.qint8,
                           quantization_axis=1, **EIGHT)
 

@@ -89,7 +89,7 @@ class ClusterSpec:
 
     def _job(self, job_name: str) -> dict[int, str]:
         if job_name not in self._jobs:
-            raise ValueError(f"No such job in cluster: {job_name!r}. There are: {', '.join(sorted(self._jobs)) or 'none'}")
+            raise ValueError(f"No such job in cluster: {job_name!r}. The jobs are: {', '.join(sorted(self._jobs)) or 'none'}")
         return self._jobs[job_name]
 
 

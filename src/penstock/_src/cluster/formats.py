@@ -22,7 +22,7 @@ def chosen(config: Any) -> str:
         return "bfloat16"
     name = switches.WIRE_FORMAT.value()
     if name and name not in FORMATS:
-        raise errors.invalid(f"PENSTOCK_WIRE_FORMAT is {name!r}. There are: {', '.join(FORMATS)}.")
+        raise errors.invalid(f"Unknown PENSTOCK_WIRE_FORMAT {name!r}. Known formats: {', '.join(FORMATS)}.")
     return name
 
 

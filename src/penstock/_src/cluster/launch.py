@@ -149,19 +149,19 @@ class Launcher:
     def _gone(self, task: Task) -> None:
         code = task.process.returncode                       # type: ignore[union-attr]
         task.signal(signal.SIGKILL)                          # what it has left behind
-        how = "has ended" if code == 0 else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with {code}"
+        how = "has ended" if code == 0 else f"was killed by {signal.Signals(-code).name}" if code < 0 else f"failed with {code}"
         if code == 0 and task not in self._serving:
             task.status = 0
             self._note(task, how)
         elif task.restarts >= self._limit:
             task.status = code
-            self._note(task, f"{how}, and was restarted {task.restarts} times already: the job is ended")
+            self._note(task, f"{how}, and was already restarted {task.restarts} times: ending the job")
             self.stop(128 - code if code < 0 else code or 1)
         else:
             pause = _PAUSES[min(task.restarts, len(_PAUSES) - 1)]
             task.restarts += 1
             task.due = time.monotonic() + pause
-            self._note(task, f"{how}; it is started again in {pause:g} s ({task.restarts} of {self._limit})")
+            self._note(task, f"{how}; restarting in {pause:g} s ({task.restarts} of {self._limit})")
 
     def summary(self) -> str:
         """One line: how many tasks run, have ended, wait for a restart."""

@@ -132,8 +132,8 @@ class RemoteEngine:
                 return
             message = self._graph.as_graph_def(from_version=None if fresh else self._sent)
             if message.ByteSize() > MOST_GRAPH:
-                raise errors.invalid(f"The graph has {message.ByteSize()} bytes: {MOST_GRAPH} are the most that can be sent. "
-                                     "Feed or restore large arrays, in place of having them in the graph as constants.")
+                raise errors.invalid(f"The graph has {message.ByteSize()} bytes; the limit is {MOST_GRAPH}. "
+                                     "Feed or restore large arrays instead of storing them in the graph as constants.")
             self._call("extend", {"fresh": fresh}, [message.SerializeToString()])
             self._sent, self._version = last, self._graph._version
 

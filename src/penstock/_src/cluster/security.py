@@ -139,7 +139,7 @@ def _admit(sock: Any, key: bytes) -> None:
     theirs = _greeting(sock)
     if not hmac.compare_digest(_read(sock, _SIZE), _proof(key, b"client", mine, theirs)):
         sock.sendall(_REFUSED)
-        raise errors.PermissionDeniedError(None, None, "A client has another secret.")
+        raise errors.PermissionDeniedError(None, None, "The client uses a different secret.")
     sock.sendall(_proof(key, b"server", mine, theirs))
 
 
@@ -158,7 +158,7 @@ def _greeting(sock: Any) -> bytes:
     """The other side's challenge."""
     found = _read(sock, len(_HELLO) + _SIZE)
     if not found.startswith(_HELLO):
-        raise errors.UnavailableError(None, None, "The other side does not speak this version of penstock's protocol.")
+        raise errors.UnavailableError(None, None, "The peer does not speak this version of the penstock protocol.")
     return found[len(_HELLO):]
 
 

@@ -287,7 +287,7 @@ class Server:
                 raise errors.AbortedError(
                     None, None, f"Session handle {header.get('session')} is not found. Possibly this server was restarted.")
             if do not in ("extend", "run", "partial_setup", "partial_run", "devices", "cancel", "lost"):
-                raise errors.invalid(f"This server does not know what {do!r} is.")
+                raise errors.invalid(f"Unknown request {do!r}.")
             if sock is None:
                 return getattr(session, do)(header, values)
             with self._lock:

@@ -51,7 +51,7 @@ def secured(sock: Any, how: ssl.SSLContext, serving: bool) -> TlsSocket:
     try:
         made.handshake()
     except ssl.SSLError as e:
-        raise errors.PermissionDeniedError(None, None, f"The other side has no certificate of this cluster: {e}") from None
+        raise errors.PermissionDeniedError(None, None, f"The peer has no certificate of this cluster: {e}") from None
     return made
 
 

@@ -40,7 +40,7 @@ def _kept(config: str, home: str, temporary: str) -> bytes:
         except OSError as e:
             found.append(f"{folder}: {e}")
     raise errors.FailedPreconditionError(
-        None, None, f"There is no place for this user's secret ({'; '.join(found)}): set PENSTOCK_SECRET or "
+        None, None, f"No usable location for this user's secret ({'; '.join(found)}): set PENSTOCK_SECRET or "
         "PENSTOCK_SECRET_FILE.")
 
 

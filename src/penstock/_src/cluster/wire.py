@@ -239,7 +239,7 @@ class Reader:
                 raise errors.invalid(f"Not a penstock message, or too large: {length} and {size} bytes.")
             known, kinds, total = self._header(length)
             if total != size:
-                raise errors.invalid(f"A message announces {size} bytes, and its values have {total}.")
+                raise errors.invalid(f"A message declares {size} bytes, but its values have {total}.")
             header = known.copy()
             if number:
                 header["number"] = number
@@ -257,7 +257,7 @@ class Reader:
             decoded = text.decode()
             header, end = _decode(decoded, 0)
             if end != len(decoded):
-                raise ValueError("there is more after it")
+                raise ValueError("trailing characters")
             kinds = [_kind(k) for k in header.pop("values")]
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, StopIteration) as e:
             raise errors.invalid(f"The header of a message cannot be read: {e!r}") from None
@@ -278,7 +278,7 @@ class Reader:
         """Reads a piece; returns the message when it was the last one."""
         arriving = self._arriving[stream]
         if size > arriving.left:
-            raise errors.invalid("A message in pieces is longer than it was announced to be.")
+            raise errors.invalid("A chunked message is longer than its declared size.")
         arriving.take(self, size)
         if arriving.left:
             return None
@@ -415,7 +415,7 @@ def _finished(kind: _Kind, data: bytes) -> Any:
 
 def _count(n: Any) -> int:
     if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= MOST:
-        raise ValueError(f"{n!r} is no size")
+        raise ValueError(f"{n!r} is not a size")
     return n
 
 
@@ -428,7 +428,7 @@ def _strings(data: bytes, shape: list[int]) -> np.ndarray:
     ends: Any = np.cumsum(np.frombuffer(data, np.uint64, count).astype(object)) if count else []
     text = data[count * 8:]
     if (int(ends[-1]) if count else 0) != len(text):
-        raise errors.invalid("The lengths of the strings in a message do not fit its size.")
+        raise errors.invalid("The string lengths in a message do not match its size.")
     made = np.empty(count, object)
     made[:] = [text[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)] if count else []
     return made.reshape(shape)

@@ -74,7 +74,7 @@ class Worker:
         elif do in self._calls:
             self._threads.start(lambda: self._answer(link, header, values))
         else:
-            raise errors.invalid(f"This task does not know what {do!r} is.")
+            raise errors.invalid(f"Unknown request {do!r}.")
 
     def add_call(self, do: str, answer: Callable[[], dict[str, Any]]) -> None:
         """Has calls of other tasks answered by a function."""

@@ -171,11 +171,11 @@ class Hub:
         if group is None:
             group = self._join(key, size, member, limit)
         if group.size != size:
-            raise errors.invalid(f"{member} takes group {key} for one of {size} members, and it has {group.size}: "
+            raise errors.invalid(f"{member} expects group {key} to have {size} members, but it has {group.size}: "
                                  f"{', '.join(group.members)}.")
         if member not in group.rank_of:
-            raise errors.invalid(f"{member} is joining group {key}, which does not have it: {', '.join(group.members)}. "
-                                 "For another group, use another group_key.")
+            raise errors.invalid(f"{member} is not a member of group {key}: {', '.join(group.members)}. "
+                                 "Use a different group_key for a different group.")
         return group
 
     def hold(self, key: int) -> None:
@@ -194,8 +194,8 @@ class Hub:
             if forming is None:
                 forming = self._forming[key] = _Forming(size, secrets.token_hex(8))
             if forming.size != size:
-                raise errors.invalid(f"{member} wants group {key} to have {size} members, and "
-                                     f"{', '.join(forming.members)} {forming.size}.")
+                raise errors.invalid(f"{member} expects group {key} to have {size} members, but "
+                                     f"{', '.join(forming.members)} expects {forming.size}.")
             if member not in forming.members:
                 forming.members.append(member)
             if len(forming.members) == size:
@@ -232,7 +232,7 @@ class Hub:
         tasks = self.peers.addresses if self.peers is not None and not seen else ()
         missing = sorted(t for t in tasks if not any(m.startswith(t + "/") for m in there))
         absent = f"; {', '.join(missing)} did not" if missing else ""
-        return (f"a collective group to be complete, as {member} sees it: group {key} wants {forming.size} members, and only "
+        return (f"a collective group to be complete, as {member} sees it: group {key} needs {forming.size} members, and only "
                 f"{', '.join(there)} came{absent}{seen}{forming.problem}. Every member must run its collective op, with the "
                 "same group_key")
 
@@ -421,7 +421,7 @@ class Hub:
                 raise group.error
             if (group.id, name) not in self.stores:
                 raise errors.DeadlineExceededError(
-                    None, None, f"{name} was not left in group {group.key} in {seconds:g} seconds.")
+                    None, None, f"No member of group {group.key} provided {name} within {seconds:g} seconds.")
             return self.stores[group.id, name]
 
     def close(self) -> None:

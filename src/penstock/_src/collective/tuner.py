@@ -58,7 +58,7 @@ def named(hint: str) -> str:
     hint = hint.lower()
     found = HINTS.get(hint) or (hint if hint in ALGORITHMS else None)
     if found is None:
-        raise errors.invalid(f"There is no reduction algorithm called {hint!r}: {', '.join([*HINTS, *ALGORITHMS])}.")
+        raise errors.invalid(f"Unknown reduction algorithm {hint!r}. Known algorithms: {', '.join([*HINTS, *ALGORITHMS])}.")
     return found
 
 

@@ -32,9 +32,9 @@ class ForwardAccumulator:
         self._tangents = [convert(t) for t in nest.flatten(tangents)]
         for primal, tangent in zip(self._primals, self._tangents, strict=True):
             if not primal.shape.is_compatible_with(tangent.shape):
-                raise ValueError(f"A tangent of shape {tangent.shape} does not fit its primal of shape {primal.shape}.")
+                raise ValueError(f"A tangent of shape {tangent.shape} does not match its primal of shape {primal.shape}.")
             if primal.dtype.base_dtype != tangent.dtype.base_dtype:
-                raise ValueError(f"A tangent of dtype {tangent.dtype} does not fit its primal of dtype {primal.dtype}.")
+                raise ValueError(f"A tangent of dtype {tangent.dtype} does not match its primal of dtype {primal.dtype}.")
         self._tape = GradientTape(persistent=True, watch_accessed_variables=False)
 
     def __enter__(self) -> ForwardAccumulator:

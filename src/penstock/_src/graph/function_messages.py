@@ -147,7 +147,7 @@ class _Body:
         one = dtypes.as_dtype(a.type if a.type else self._attr(a.type_attr).type)
         count = self._attr(a.number_attr).i if a.number_attr else 1
         if not 0 <= count <= _MOST_TENSORS:
-            raise ValueError(f"function {self.message.signature.name}: {a.name} stands for {count} tensors")
+            raise ValueError(f"function {self.message.signature.name}: {a.name} represents {count} tensors")
         return [one] * count
 
     def _attr(self, name: str) -> Any:

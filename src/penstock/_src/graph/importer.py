@@ -368,7 +368,7 @@ class _Import:
             declared = opdef.attrs.get(name)
             try:
                 if message.WhichOneof("value") == "placeholder":
-                    raise ValueError("AttrValue is a placeholder, which has a meaning in functions only")
+                    raise ValueError("AttrValue is a placeholder, which is valid only in functions")
                 if declared is not None:
                     value = attr_from_message(message, declared.kind, self.graph)
                     if value is not None:
@@ -443,7 +443,7 @@ class _Import:
         if missing:
             stand_in = next((t for t in inputs if t is not None), None)
             if stand_in is None:
-                raise ValueError(f"Node '{node.name}': the loop has no beginning, only back edges")
+                raise ValueError(f"Node '{node.name}': the loop has no entry, only back edges")
             inputs = [stand_in if t is None else t for t in inputs]
         return inputs, controls, missing
 

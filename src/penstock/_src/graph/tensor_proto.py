@@ -455,7 +455,7 @@ def _strings_of_content(content: bytes, size: int) -> np.ndarray:
         n = shift = 0
         while True:
             if at >= len(content) or shift > 63:
-                raise ValueError("A TensorProto of strings has content that breaks off.")
+                raise ValueError("A TensorProto of strings has truncated content.")
             byte, at = content[at], at + 1
             n |= (byte & 127) << shift
             shift += 7
@@ -463,7 +463,7 @@ def _strings_of_content(content: bytes, size: int) -> np.ndarray:
                 break
         lengths.append(n)
     if sum(lengths) != len(content) - at:
-        raise ValueError(f"A TensorProto of strings has {len(content) - at} bytes of text where {sum(lengths)} are announced.")
+        raise ValueError(f"A TensorProto of strings has {len(content) - at} bytes of text, expected {sum(lengths)}.")
     ends = np.cumsum([at, *lengths]).tolist()
     return _bytes_array([content[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)], (size,))
 

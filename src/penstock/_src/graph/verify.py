@@ -23,7 +23,7 @@ def runnable_order(ops: Iterable[AnyOp], fed: set[int], stage: str) -> None:
             raise _broken(stage, f"{op.name} occurs twice")
         for t in op.inputs:
             if id(t) not in fed and t.op not in done and not t.op.opdef.back_edge:
-                raise _broken(stage, f"{op.name} stands before its input {t.name}")
+                raise _broken(stage, f"{op.name} precedes its input {t.name}")
         done.add(op)
 
 
@@ -57,4 +57,4 @@ def partitioned(partitions: list[Any], stage: str = "partition") -> None:
                 count[t.edge] = count.get(t.edge, 0) + 1
     if sent != received or any(n != 1 for n in sent.values()):
         odd = {e for e in {*sent, *received} if sent.get(e) != 1 or received.get(e) != 1}
-        raise _broken(stage, f"edges without two ends: {', '.join(sorted(odd))}")
+        raise _broken(stage, f"edges without a send or a receive: {', '.join(sorted(odd))}")

@@ -535,7 +535,7 @@ class BundleReader:
         entries = {i: self._slice_entry(name, stored[i]) for i, _, _ in plan}
         for i, e in entries.items():
             if _dims(e.shape) != slices.shape_of(stored[i], shape) or e.dtype != entry.dtype:
-                raise errors.DataLossError(None, None, f"Slice {slices.show(stored[i])} of {name} has another shape or type")
+                raise errors.DataLossError(None, None, f"Slice {slices.show(stored[i])} of {name} differs in shape or type")
         out = _empty(wanted, dtype)
         for i, there, here in plan:
             out[here] = self._value(name, entries[i])[there]
@@ -544,7 +544,7 @@ class BundleReader:
     def _slice_entry(self, name: str, part: slices.Slice) -> Any:
         found = self._table.get(slices.key(name, part))
         if found is None:
-            raise errors.DataLossError(None, None, f"Slice {slices.show(part)} of {name} is announced and not there")
+            raise errors.DataLossError(None, None, f"Slice {slices.show(part)} of {name} is listed but missing")
         return self._parsed(name.encode(), found)
 
     def _file(self, name: str, entry: Any) -> tuple[Any, int]:

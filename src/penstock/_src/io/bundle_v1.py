@@ -147,7 +147,7 @@ class SliceReader:
         wanted = slices.shape_of(part, shape)
         plan = slices.cover(part, [p for p, _ in parts], shape)
         if plan is None:
-            raise errors.invalid(f"Error copying slice data: {name} has not all of {slices.show(part)}")
+            raise errors.invalid(f"Error copying slice data: {name} does not contain all of {slices.show(part)}")
         out: Any = None
         for i, there, here in plan:
             value = self._stored(name, *parts[i], dtype, slices.shape_of(parts[i][0], shape))
@@ -161,11 +161,11 @@ class SliceReader:
     def _stored(self, name: str, part: slices.Slice, table: Table, dtype: Any, shape: tuple[int, ...]) -> Any:
         found = table.get(slices.key(name, part))
         if found is None:
-            raise errors.DataLossError(None, None, f"Slice {slices.show(part)} of {name} is announced and not there")
+            raise errors.DataLossError(None, None, f"Slice {slices.show(part)} of {name} is listed but missing")
         data = getattr(_parsed(found, name).data.data, _field(dtype))
         count = math.prod(shape)
         if len(data) != count * (2 if dtype.is_complex else 1):
-            raise errors.DataLossError(None, None, f"{name} has {len(data)} elements stored, and needs {count}")
+            raise errors.DataLossError(None, None, f"{name} has {len(data)} stored elements, expected {count}")
         if dtype == dtypes.string:
             return strings.pack(list(data), shape)
         if dtype.name in ("float16", "bfloat16"):

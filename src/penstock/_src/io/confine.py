@@ -30,7 +30,7 @@ def check(path: str) -> None:
         raise errors.PermissionDeniedError(None, None, f"{path} holds a secret of this server, which ops may not use.")
     if declared and (".." in there.split("/") or not any(_within(there, f) for f in _folders(declared))):
         raise errors.PermissionDeniedError(
-            None, None, f"{path} is in none of the folders that PENSTOCK_FILE_FOLDERS declares for this process: {declared}")
+            None, None, f"{path} is not in a folder that PENSTOCK_FILE_FOLDERS declares for this process: {declared}")
 
 
 def allows(path: str) -> bool:

@@ -71,17 +71,17 @@ def dataset(h5py: Any, item: Any) -> int:
     if plan.get_external_count():
         raise RefusedError(f"the values of {item.name} are in another file")
     if plan.get_layout() == h5py.h5d.VIRTUAL:
-        raise RefusedError(f"{item.name} is put together from other files")
+        raise RefusedError(f"{item.name} is a virtual dataset")
     size = int(item.size or 0) * item.dtype.itemsize
     stored = item.id.get_storage_size()
     if plan.get_layout() == h5py.h5d.CONTIGUOUS and not item.dtype.hasobject:
         if stored != size and size > UNSTORED:
-            raise RefusedError(f"{item.name} claims {size} bytes, and has {stored}")
+            raise RefusedError(f"{item.name} declares {size} bytes, but stores {stored}")
         if size:
             item.id.get_offset()
             item[(0,) * item.ndim], item[(-1,) * item.ndim]
     elif size > max(UNSTORED, 1100 * stored):                # no more than what deflate can make of so many bytes
-        raise RefusedError(f"{item.name} claims {size} bytes, and has {stored}")
+        raise RefusedError(f"{item.name} declares {size} bytes, but stores {stored}")
     else:
         item[()]
     return size
@@ -99,7 +99,7 @@ def main(folder: str, path: str, memory: str, seconds: str, most: str) -> int:
         print(f"{e}")
         return 2
     except MemoryError:
-        print("the file needs more memory than it may take")
+        print("the file exceeds the memory limit")
         return 2
     except Exception as e:
         print(f"{type(e).__name__}: {e}")

@@ -45,7 +45,7 @@ def typed(path: Any) -> Iterator[None]:
         yield
     except (KeyError, IndexError, UnicodeError, RecursionError, MemoryError, struct.error, zipfile.BadZipFile, zlib.error,
             EOFError) as e:
-        raise errors.DataLossError(None, None, f"{_name(path)} is damaged or of another kind: {type(e).__name__}: {e}") from e
+        raise errors.DataLossError(None, None, f"{_name(path)} is damaged or of another format: {type(e).__name__}: {e}") from e
     except RuntimeError as e:
         if "Unable to" not in str(e) and "Can't" not in str(e):           # not the words of the HDF5 library
             raise
@@ -83,7 +83,7 @@ def _look_at(name: str, path: Any) -> None:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               timeout=10 * seconds, check=False)
     except subprocess.TimeoutExpired:
-        raise errors.DataLossError(None, None, f"{_name(path)} is damaged: the HDF5 library does not get through it") from None
+        raise errors.DataLossError(None, None, f"{_name(path)} is damaged: the HDF5 library timed out") from None
     words = done.stdout.decode("utf-8", "replace").strip()
     if done.returncode == 2:
         raise errors.PermissionDeniedError(None, None, f"{_name(path)} is refused: {words}")

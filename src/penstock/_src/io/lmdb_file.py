@@ -55,7 +55,7 @@ class _Database:
 
     def _unpack(self, form: str, data: bytes, at: int) -> tuple:
         if at < 0 or at + struct.calcsize(self._order + form) > len(data):
-            raise self._damaged(f"something at {at} of a page of {len(data)} bytes")
+            raise self._damaged(f"a field at {at} of a page of {len(data)} bytes")
         return struct.unpack_from(self._order + form, data, at)
 
     def _meta(self, page: bytes) -> tuple[int, int, int]:
@@ -95,7 +95,7 @@ class _Database:
                 yield from self._walk(size | kind << 32, depth - 1)
                 continue
             if kind & (_DATABASE | _SEVERAL):
-                raise errors.UnimplementedError(None, None, f"{self._path} has databases within it, or several values a key")
+                raise errors.UnimplementedError(None, None, f"{self._path} has named databases, or several values for a key")
             if start + key_size > len(page):
                 raise self._damaged(f"a key of {key_size} bytes on page {number}")
             yield page[start:start + key_size], self._value(page, start + key_size, size, bool(kind & _LONG))

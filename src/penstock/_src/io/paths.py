@@ -140,7 +140,7 @@ def _matching(pattern: str) -> list[str]:
                     for entry in entries:
                         seen += 1
                         if seen > _NAMES:
-                            raise errors.ResourceExhaustedError(None, None, f"{pattern} looks at more than {_NAMES} names")
+                            raise errors.ResourceExhaustedError(None, None, f"{pattern} visits more than {_NAMES} names")
                         if (hidden or not entry.name.startswith(".")) and match(entry.name):
                             deeper.append(folder + entry.name)
             found = deeper

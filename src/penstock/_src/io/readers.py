@@ -64,7 +64,7 @@ def fixed_length(work: bytes, header: int, record: int, footer: int, hop: int, e
     try:
         with paths.typed(work):
             if len(_read(file, header)) < header:
-                raise errors.OutOfRangeError(None, None, f"{paths.as_text(work)} ends within its header of {header} bytes")
+                raise errors.OutOfRangeError(None, None, f"{paths.as_text(work)} is shorter than its header of {header} bytes")
             buffer, at = b"", 0
             for number in itertools.count():
                 if len(buffer) - at < record + footer:

@@ -252,7 +252,7 @@ class RecordReader:
             raise self._lost("corrupted record")
         if len(buffer) - at < length + 16:
             if not self._have(length + 16):
-                raise self._lost(f"truncated record: {length} bytes were announced")
+                raise self._lost(f"truncated record: expected {length} bytes")
             buffer, at = self._buffer, self._at
         end = at + 12 + length
         data = buffer[at + 12:end]

@@ -143,7 +143,7 @@ class Builder:
     def reshaped(self, view: View, dims: Sequence[int]) -> View:
         """The same elements in another shape."""
         if math.prod(dims) != math.prod(view.dims):
-            raise Unfit("another number of elements")
+            raise Unfit("different numbers of elements")
         return self.packed(view)._replace(dims=tuple(dims), strides=_in_order(dims))
 
     def permuted(self, view: View, order: Sequence[int]) -> View:
@@ -162,7 +162,7 @@ class Builder:
         own = (*(1,) * (len(dims) - len(view.dims)), *view.dims)
         strides = (*(0,) * (len(dims) - len(view.dims)), *view.strides)
         if any(a not in (1, b) for a, b in zip(own, dims, strict=True)):
-            raise Unfit("shapes do not fit")
+            raise Unfit("shapes do not match")
         strides = tuple(s if a == b else 0 for a, b, s in zip(own, dims, strides, strict=True))
         return view._replace(dims=tuple(dims), strides=strides)
 
@@ -219,7 +219,7 @@ class Builder:
         """Products of matrices, or of as many matrices in both."""
         a, b = (self.permuted(v, [*range(len(v.dims) - 2), -1, -2]) if turn else v for v, turn in ((a, turn_a), (b, turn_b)))
         if a.dims[:-2] != b.dims[:-2] or a.dims[-1] != b.dims[-2] or a.truth or b.truth:
-            raise Unfit("shapes do not fit")
+            raise Unfit("shapes do not match")
         (a, a_turned), (b, b_turned) = self._matrix(a), self._matrix(b)
         to = self.new((*a.dims[:-1], b.dims[-1]))
         rows, depth, columns, count = a.dims[-2], a.dims[-1], b.dims[-1], math.prod(a.dims[:-2])
@@ -270,7 +270,7 @@ class Builder:
         """The results of a plan."""
         views = [self.packed(v) for v in views]
         if [math.prod(v.dims) for v in views] != plan.sizes or {i for i, v in enumerate(views) if v.truth} != plan.truths:
-            raise Unfit("shapes do not fit")
+            raise Unfit("shapes do not match")
         results = [self.new(dims) for dims in plan.results]
         places = [(v.buffer, v.offset) for v in (*views, *results)]
 

@@ -179,8 +179,8 @@ class Core:
     def reload(self, request: Any) -> Any:
         """HandleReloadConfigRequest: a refused configuration is reported in the response."""
         if not self.options.trusts_clients:
-            raise errors.PermissionDeniedError(None, None, "A model is a program; a server that others can reach loads what "
-                                                           "clients ask for only if they have tokens or certificates.")
+            raise errors.PermissionDeniedError(None, None, "Models are programs: a server that other machines can reach loads "
+                                                           "models on request only for clients with tokens or certificates.")
         response = pb.ReloadConfigResponse(status=pb.StatusProto())
         try:
             self.configure(config.model_configs(request.config))

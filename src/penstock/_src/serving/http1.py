@@ -150,7 +150,7 @@ class HttpServer:
         except asyncio.IncompleteReadError as e:
             if not e.partial.strip():
                 return None
-            raise BadRequest(400, "the request breaks off") from None
+            raise BadRequest(400, "the request is truncated") from None
         except asyncio.LimitOverrunError:
             raise BadRequest(431, f"the headers have more than {_MAX_HEADERS} bytes") from None
 
@@ -181,7 +181,7 @@ class HttpServer:
         while len(body) < size:
             piece = await reader.read(min(_PIECE, size - len(body)))
             if not piece:
-                raise BadRequest(400, "the body breaks off")
+                raise BadRequest(400, "the body is truncated")
             body += piece
         return bytes(body)
 

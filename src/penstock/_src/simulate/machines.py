@@ -114,7 +114,7 @@ def _filled(kind: type, given: Any, where: str) -> Any:
     values: dict[str, Any] = {}
     for name, value in _dict(given, where).items():
         if name not in fields:
-            raise errors.invalid(f"{where}: there is no {name!r}; there are {', '.join(fields)}.")
+            raise errors.invalid(f"{where}: unknown field {name!r}. Known fields: {', '.join(fields)}.")
         values[name] = _filled(Straggling, value, f"{where}, {name}") if name == "straggling" else \
             bool(value) if name == "one_machine" else _number(value, name, where)
     for name in ("cores", "message_threads"):

@@ -151,7 +151,7 @@ def _run(args: argparse.Namespace) -> int:
     shares = ", ".join(f"{share:.0%}: {results.percentile(share) * 1e3:.4g}" for share in (0.1, 0.5, 0.9, 0.99))
     print(f"step times in ms: {shares}")
     if results.failures:
-        print(f"{results.failures} tasks have failed and come back")
+        print(f"{results.failures} tasks failed and recovered")
     if results.rounds:
         print(f"rounds: {len(results.rounds)}, median {results.median_round * 1e3:.4g} ms")
     print("in use:                                cores  threads  NIC out  NIC in")

@@ -31,7 +31,7 @@ def make_list_of_op(ops: Any, check_graph: bool = True, allow_graph: bool = True
         if not isinstance(x, tf.Operation):
             raise TypeError(f"Expected a tf.Operation, got: {type(x)}")
     if check_graph and len({id(op.graph) for op in found}) > 1:
-        raise ValueError("The ops are of different graphs.")
+        raise ValueError("The ops belong to different graphs.")
     return found
 
 

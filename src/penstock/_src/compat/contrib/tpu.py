@@ -48,7 +48,7 @@ class RunConfig(_RunConfig):
     def __init__(self, tpu_config: Any = None, evaluation_master: Any = None, master: Any = None, cluster: Any = None,
                  **kwargs: Any):
         if master or cluster is not None:
-            raise ValueError("There are no TPUs here: leave out master, cluster and tpu_name, and use use_tpu=False")
+            raise ValueError("TPUs are not supported: leave out master, cluster and tpu_name, and use use_tpu=False")
         super().__init__(**kwargs)
         self._tpu_config, self._cluster = tpu_config or TPUConfig(), None
 
@@ -98,7 +98,7 @@ class TPUEstimator(Estimator):
                  predict_batch_size: int | None = None, batch_axis: Any = None, eval_on_tpu: bool = True,
                  export_to_tpu: bool = True, export_to_cpu: bool = True, warm_start_from: Any = None, **others: Any):
         if use_tpu:
-            raise ValueError("There are no TPUs here: create the TPUEstimator with use_tpu=False")
+            raise ValueError("TPUs are not supported: create the TPUEstimator with use_tpu=False")
         if params is not None and "batch_size" in params:
             raise ValueError("params must not contain batch_size: pass train_batch_size, eval_batch_size or predict_batch_size")
         self._batch_sizes = {ModeKeys.TRAIN: train_batch_size, ModeKeys.EVAL: eval_batch_size or train_batch_size,
@@ -141,7 +141,7 @@ class TPUClusterResolver:
     """Finds the address of a TPU: there is none."""
 
     def __init__(self, tpu: Any = None, zone: Any = None, project: Any = None, **others: Any):
-        raise tf.errors.UnavailableError(None, None, "There are no TPUs here: run the program without a TPU name, with "
+        raise tf.errors.UnavailableError(None, None, "TPUs are not supported: run the program without a TPU name, with "
                                                      "use_tpu=False")
 
 

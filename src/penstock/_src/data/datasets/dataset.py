@@ -661,7 +661,7 @@ class _VariantTracker(Trackable):
     def creator(self) -> Any:
         """A function without arguments that makes the variant."""
         if not hasattr(self.resource_handle, "_value"):
-            raise NotImplementedError("Only datasets of eager execution can be made into a function.")
+            raise NotImplementedError("Only eager datasets can be converted to a function.")
         return function(lambda: rebuilt(self.resource_handle._value), input_signature=[], autograph=False)
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:

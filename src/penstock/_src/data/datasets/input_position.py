@@ -34,7 +34,7 @@ def _iterators() -> list:
     """The iterators of the graph that have their own position."""
     found = {t.op.name: t for t in context.current_graph().get_collection(ITERATORS) if not t.op.inputs}
     if not found:
-        raise ValueError("The graph has no iterators whose position could be kept.")
+        raise ValueError("The graph has no iterators whose position could be saved.")
     return [found[name] for name in sorted(found)]
 
 

@@ -85,7 +85,7 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
     """
     path = paths.as_text(path)
     if not paths.exists(os.path.join(path, _SPEC)):
-        raise errors.NotFoundError(None, None, f"{path} has no saved dataset: {_SPEC} is not there.")
+        raise errors.NotFoundError(None, None, f"{path} has no saved dataset: {_SPEC} is missing.")
     if element_spec is None:
         element_spec = _saved_spec(os.path.join(path, _SPEC))
     files = sorted(os.path.join(path, name) for name in paths.listdir(path) if name.endswith(_SHARD))

@@ -110,7 +110,7 @@ class _Reading:
 
 
 def _lost() -> errors.OpError:
-    return errors.DataLossError(None, None, "The bytes do not hold a saved position or element: they are cut or changed.")
+    return errors.DataLossError(None, None, "The bytes are not a saved position or element: they are truncated or corrupted.")
 
 
 def decode(data: bytes) -> Any:

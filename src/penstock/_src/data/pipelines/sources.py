@@ -133,7 +133,7 @@ class SparseSlices(Stage):
     def __init__(self, indices: torch.Tensor, sparse_values: Any, shape: torch.Tensor):
         n, rank = len(indices), len(shape)
         if indices.ndim != 2 or indices.shape[1] != rank or rank < 1 or len(sparse_values) != n:
-            raise errors.invalid(f"The parts of a sparse tensor do not fit: indices {list(indices.shape)}, values "
+            raise errors.invalid(f"The components of a sparse tensor do not match: indices {list(indices.shape)}, values "
                                  f"{list(sparse_values.shape)}, shape {list(shape.shape)}")
         first = indices[:, 0]
         if n and (bool((first[1:] < first[:-1]).any()) or int(first[0]) < 0 or int(first[-1]) >= int(shape[0])):

@@ -139,7 +139,7 @@ class Batcher(Shared):
                 self._batches.remove(batch)
                 for c in batch.calls:
                     if not c.done:
-                        c.error = errors.InternalError(None, None, "The batch gave this call no answer")
+                        c.error = errors.InternalError(None, None, "The batch returned no result for this call")
                 self._changed.notify_all()
 
     def _leave(self, call: Call, batch: _Batch) -> None:

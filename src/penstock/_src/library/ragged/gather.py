@@ -20,7 +20,7 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
     if batch_dims == 1 and axis == 1:
         return batch_gather(params, indices, name)
     if axis != 0 or batch_dims != 0:
-        raise ValueError("Only axis=0 with batch_dims=0, and axis=batch_dims=1, are known for ragged gathers")
+        raise ValueError("Ragged gathers support only axis=0 with batch_dims=0, and axis=batch_dims=1")
     with tf.name_scope(name, "RaggedGather", []):
         params = convert_to_tensor_or_ragged_tensor(params, name="params")
         indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")

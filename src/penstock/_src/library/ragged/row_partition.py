@@ -440,7 +440,7 @@ class RowPartitionSpec(TypeSpec):
         if length == 0 and nvals is None:
             nvals = 0
         if nrows == 0 and nvals or length == 0 and nvals:
-            raise ValueError(f"nvals={nvals} does not fit nrows={nrows}, uniform_row_length={length}")
+            raise ValueError(f"nvals={nvals} does not match nrows={nrows}, uniform_row_length={length}")
         self._nrows, self._nvals, self._uniform_row_length = nrows, nvals, length
         self._dtype = dtypes.as_dtype(dtype)
         if self._dtype not in INDEX:

@@ -72,7 +72,7 @@ def as_codec(which: Any) -> Codec:
         return which
     kind, config = (which, {}) if isinstance(which, str) else (which["kind"], which["config"])
     if kind not in KINDS:
-        raise ValueError(f"There is no gradient codec {kind!r}. There are: {', '.join(sorted(KINDS))}.")
+        raise ValueError(f"Unknown gradient codec {kind!r}. Known codecs: {', '.join(sorted(KINDS))}.")
     return KINDS[kind](**{k: as_codec(v) if isinstance(v, dict) else v for k, v in config.items()})
 
 

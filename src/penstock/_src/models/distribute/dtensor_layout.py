@@ -45,7 +45,7 @@ class Mesh:
     def dim_size(self, dim_name: str) -> int:
         """The size of one dimension."""
         if dim_name not in self._dim_names:
-            raise ValueError(f"{dim_name!r} is no dimension of the mesh: it has {self._dim_names}")
+            raise ValueError(f"{dim_name!r} is not a dimension of the mesh: it has {self._dim_names}")
         return self._ids.shape[self._dim_names.index(dim_name)]
 
     def contains_dim(self, dim_name: str) -> bool:
@@ -124,7 +124,7 @@ def full_name(device: Any) -> str:
     short = str(getattr(device, "name", device)).rpartition("device:")[2].lstrip("/")
     found = next((d.name for d in eager_devices().all if d.name.lower().endswith(f":{short.lower()}")), None)
     if found is None:
-        raise ValueError(f"There is no device {device}; there are {[d.name for d in eager_devices().all]}. Logical devices are "
+        raise ValueError(f"Unknown device {device}; there are {[d.name for d in eager_devices().all]}. Logical devices are "
                          "made by tf.config.set_logical_device_configuration, before the first op.")
     return found
 
@@ -194,7 +194,7 @@ class Layout:
         """The shape of a part."""
         dims = list(global_shape)
         if len(dims) != self.rank:
-            raise errors.invalid(f"A layout of rank {self.rank} does not fit a tensor of shape {dims}")
+            raise errors.invalid(f"A layout of rank {self.rank} does not match a tensor of shape {dims}")
         for i, n in enumerate(dims):
             if n % self.num_shards(i):
                 raise errors.invalid(f"Axis {i} of size {n} cannot be split over the {self.num_shards(i)} devices of mesh "

@@ -8,7 +8,7 @@ from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.models.distribute.strategy import Strategy
 
-_NONE = "There are no TPUs here: use a strategy for CPUs or GPUs, such as tf.distribute.MirroredStrategy."
+_NONE = "TPUs are not supported: use a strategy for CPUs or GPUs, such as tf.distribute.MirroredStrategy."
 
 
 def refused(*args: Any, **kwargs: Any) -> NoReturn:

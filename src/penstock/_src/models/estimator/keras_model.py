@@ -113,7 +113,7 @@ def _inputs(model: Any, features: Any) -> list:
         names = model.input_names if model.inputs else list(features)
         unknown, missing = sorted(set(features) - set(names)), sorted(set(names) - set(features))
         if unknown or missing:
-            raise KeyError(f"The features do not fit the inputs of model {model.name}, {names}: missing are {missing}, "
+            raise KeyError(f"The features do not match the inputs of model {model.name}, {names}: missing are {missing}, "
                            f"unknown are {unknown}.")
         found = [features[name] for name in names]
     else:

@@ -53,7 +53,7 @@ SCHEDULES = {"gpipe": gpipe, "1f1b": one_f_one_b}
 def schedule(name: str, stages: int, micro_batches: int) -> Schedule:
     """The schedule of that name; ValueError if there is none, or nothing to schedule."""
     if name not in SCHEDULES:
-        raise ValueError(f"There is no schedule {name!r}. There are: {', '.join(SCHEDULES)}.")
+        raise ValueError(f"Unknown schedule {name!r}. Known schedules: {', '.join(SCHEDULES)}.")
     if stages < 1 or micro_batches < 1:
         raise ValueError(f"A pipeline has at least one stage and one micro-batch, got {stages} and {micro_batches}.")
     return SCHEDULES[name](stages, micro_batches)

@@ -188,7 +188,7 @@ def _combined_shape(boxes, scores, max_output_size_per_class, max_total_size, io
 def _combined_kernel(boxes, scores, max_output_size_per_class, max_total_size, iou_threshold, score_threshold, *,
                      pad_per_class, clip_boxes):
     if boxes.dim() != 4 or boxes.shape[3] != 4 or scores.dim() != 3 or boxes.shape[:2] != scores.shape[:2]:
-        raise errors.invalid(f"boxes [b, n, q, 4] and scores [b, n, c] do not fit: {list(boxes.shape)}, {list(scores.shape)}")
+        raise errors.invalid(f"boxes [b, n, q, 4] and scores [b, n, c] do not match: {list(boxes.shape)}, {list(scores.shape)}")
     classes, per_class, total = scores.shape[2], int(max_output_size_per_class), int(max_total_size)
     if boxes.shape[2] not in (1, classes):
         raise errors.invalid("boxes must have 1 or num_classes entries per anchor")

@@ -59,7 +59,7 @@ def _load_and_remap_matrix_kernel(ckpt_path, old_tensor_name, row_remapping, col
         old = reader.read(name)
     columns = col_remapping if col_remapping.numel() else torch.arange(num_cols)
     if not col_remapping.numel() and shape[1] != num_cols:
-        raise errors.invalid(f"The old matrix has {shape[1]} columns, and {num_cols} are asked for without a remapping")
+        raise errors.invalid(f"The old matrix has {shape[1]} columns, but num_cols is {num_cols} without a remapping")
     rows, columns = _checked(row_remapping, shape[0], "row"), _checked(columns, shape[1], "column")
     known = (rows >= 0)[:, None] & (columns >= 0)[None, :]
     missing = int((~known).sum())

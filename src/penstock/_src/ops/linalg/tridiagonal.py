@@ -125,7 +125,7 @@ def _tridiagonal_mat_mul_kernel(superdiag, maindiag, subdiag, rhs):
         raise errors.invalid("Diagonals must have one shape [..., 1, M], got "
                              f"{[list(d.shape) for d in (superdiag, maindiag, subdiag)]}")
     if rhs.dim() < 2 or rhs.shape[:-1] != maindiag.shape[:-2] + maindiag.shape[-1:]:
-        raise errors.invalid(f"rhs of shape {list(rhs.shape)} does not fit diagonals of shape {list(maindiag.shape)}")
+        raise errors.invalid(f"rhs of shape {list(rhs.shape)} does not match diagonals of shape {list(maindiag.shape)}")
     upper, middle, lower = (d.squeeze(-2).unsqueeze(-1) for d in (superdiag, maindiag, subdiag))
     out = middle * rhs
     out[..., :-1, :] += upper[..., :-1, :] * rhs[..., 1:, :]

@@ -199,7 +199,7 @@ def _avg_grad_kernel(orig_input_tensor_shape, out_backprop, row_pooling_sequence
                                  f"{list(out_backprop.shape)}")
         parts.append((axis, size, index, real))
     if (batch, depth) != (out_backprop.shape[0], out_backprop.shape[3]):
-        raise errors.invalid(f"out_backprop of shape {list(out_backprop.shape)} does not fit an input of shape "
+        raise errors.invalid(f"out_backprop of shape {list(out_backprop.shape)} does not match an input of shape "
                              f"{[batch, height, width, depth]}")
     out = out_backprop
     for axis, size, index, real in reversed(parts):

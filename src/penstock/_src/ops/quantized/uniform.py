@@ -33,7 +33,7 @@ def _along(scales: torch.Tensor, zeros: torch.Tensor, rank: int, axis: int, size
             raise errors.invalid(f"scales must be a scalar for quantization_axis=-1, got shape {list(scales.shape)}")
         return scales.double(), zeros.double()
     if not 0 <= axis < rank or scales.dim() != 1 or size is not None and scales.shape[0] != size:
-        raise errors.invalid(f"scales of shape {list(scales.shape)} do not fit quantization_axis={axis}")
+        raise errors.invalid(f"scales of shape {list(scales.shape)} do not match quantization_axis={axis}")
     shape = [1] * rank
     shape[axis] = -1
     return scales.double().reshape(shape), zeros.double().reshape(shape)

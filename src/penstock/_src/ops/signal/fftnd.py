@@ -41,7 +41,7 @@ def _transform(name: str) -> Any:
         if len(lengths) != len(dims) or len(set(dims)) != len(dims):
             raise errors.invalid(f"fft_length {lengths} must have one length for each of the axes {dims}")
         if any(not -input.dim() <= d < input.dim() for d in dims) or any(n < 1 for n in lengths):
-            raise errors.invalid(f"axes {dims} and lengths {lengths} do not fit an input of shape {list(input.shape)}")
+            raise errors.invalid(f"axes {dims} and lengths {lengths} do not match an input of shape {list(input.shape)}")
         if max(lengths, default=1) > 2**31 // max(input.numel(), 1):
             raise errors.ResourceExhaustedError(None, None, f"a transform of lengths {lengths} is too large")
         return function(input, s=lengths, dim=dims)

@@ -138,7 +138,7 @@ def _product_dims(a: tuple | None, b: tuple | None, swap_a: bool, swap_b: bool) 
     if a is None or b is None:
         return None
     if len(a) != len(b) or None not in (a[-1], b[-2]) and a[-1] != b[-2]:
-        raise ValueError(f"Shapes of the factors do not fit: {a} and {b}")
+        raise ValueError(f"Shapes of the factors do not match: {a} and {b}")
     return (*merge(a[:-2], b[:-2]), a[-2], b[-1])
 
 
@@ -328,7 +328,7 @@ def _mat_mul_kernel(a, b, *, transpose_a, transpose_b, adjoint_a, adjoint_b, tra
         raise errors.invalid(f"dtypes of a and b must match: {m.values.dtype} and {b.dtype}")
     b = b.mH if adjoint_b else b.mT if transpose_b else b
     if b.dim() != len(m.shape) or b.shape[:-2] != m.shape[:-2] or b.shape[-2] != m.shape[-1]:
-        raise errors.invalid(f"Shapes of the factors do not fit: {list(m.shape)} and {list(b.shape)}")
+        raise errors.invalid(f"Shapes of the factors do not match: {list(m.shape)} and {list(b.shape)}")
     height, width = m.shape[-2:]
     columns = torch.div(m.rows, max(height, 1), rounding_mode="floor") * width + m.cols     # of one matrix with all blocks
     out = product(m.rows, columns, m.values, m.batch * height, b.reshape(-1, b.shape[-1])).reshape(*m.shape[:-1], b.shape[-1])
@@ -370,7 +370,7 @@ def _sparse_mat_mul_kernel(a, b, *, type, transpose_a, transpose_b, adjoint_a, a
     left = _turned(_matrix(a, type), transpose_a, adjoint_a, "a")
     right = _turned(_matrix(b, type), transpose_b, adjoint_b, "b")
     if left.shape[:-2] != right.shape[:-2] or left.shape[-1] != right.shape[-2]:
-        raise errors.invalid(f"Shapes of the factors do not fit: {list(left.shape)} and {list(right.shape)}")
+        raise errors.invalid(f"Shapes of the factors do not match: {list(left.shape)} and {list(right.shape)}")
     inner = torch.div(left.rows, max(left.shape[-2], 1), rounding_mode="floor") * left.shape[-1] + left.cols
     begin, end = torch.searchsorted(right.rows, inner), torch.searchsorted(right.rows, inner, right=True)
     counts = end - begin                                # elements of the right row that each left element meets

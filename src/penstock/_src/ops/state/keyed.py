@@ -323,7 +323,7 @@ def import_rows(table: KeyedTable, keys: Any, values: Any, versions: Any, freqs:
         raise errors.invalid(f"Rows of shape {shapes.show(tuple(values.shape))} cannot be restored to embedding variable "
                              f"{table.name}, which has {dim} columns")
     if slots.shape[0] != keys.shape[0] or slots.shape[1] != dim * len(slot_names):
-        raise errors.invalid(f"The slots saved for embedding variable {table.name} do not fit its rows")
+        raise errors.invalid(f"The slots saved for embedding variable {table.name} do not match its rows")
     names = [_slot_name(s) for s in slot_names.reshape(-1).tolist()]
     if table.config.parts > 1:
         keep = torch.from_numpy(key_parts(keys, table.config.parts) == table.config.part)

@@ -450,7 +450,7 @@ def _decompressed(data: bytes, window: int, most: int) -> bytes:
     if stream.unconsumed_tail or len(out) > most:
         strings.check_bytes(strings.MAX_BYTES + 1, "DecodeCompressed")
     if not stream.eof:
-        raise errors.DataLossError(None, None, "inflate() failed: the compressed data is cut short")
+        raise errors.DataLossError(None, None, "inflate() failed: the compressed data is truncated")
     return out
 
 

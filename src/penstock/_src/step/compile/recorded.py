@@ -244,4 +244,4 @@ def _must_agree(found: Any, expected: Any) -> None:
     for a, b in zip(found, expected, strict=True):
         if isinstance(a, torch.Tensor) and not (a.shape == b.shape and a.dtype is b.dtype and
                                                 torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True)):
-            raise Refused("the recording produces other values")
+            raise Refused("the recording produces different values")

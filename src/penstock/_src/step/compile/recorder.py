@@ -156,7 +156,7 @@ class Recorder(TorchDispatchMode):
         several = isinstance(result, (list, tuple))
         if not several and not isinstance(result, torch.Tensor) or \
                 several and not (result and all(isinstance(t, torch.Tensor) for t in result)):
-            raise Refused("a kernel reads values on the host, and returns other things than tensors")
+            raise Refused("a kernel reads values on the host, and returns something other than tensors")
         made: Any = [Traced(t) for t in result] if several else Traced(result)
         self.items.append(Event("kernel in context" if context else "kernel", name, args, made))
         return made

@@ -162,5 +162,5 @@ def _literal(value: Any, kind: str) -> tuple[str, str]:
         return "Device", f'[value="{value}"]'
     if value in _NUMBERS:
         return "int", f"[value={_NUMBERS[value]}]"
-    raise Refused(f"a {type(value).__name__} is not known to scripts")
+    raise Refused(f"a {type(value).__name__} is not supported in scripts")
 

@@ -200,7 +200,7 @@ class Writer(Builder):
         views = _rule(op)(op, self)
         for t, view in zip(op.outputs, views, strict=True):
             if tuple(view.dims) != t.static_dims:
-                raise Unfit(f"{op.name} has another shape")
+                raise Unfit(f"{op.name} has a different shape")
             self.views[id(t)] = view
 
     def view(self, t: Value) -> View:

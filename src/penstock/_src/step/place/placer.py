@@ -171,7 +171,7 @@ class Placer:
         if kind == "asked":
             return f"{shares}asks for {leader.device}{_where(leader)}"
         if kind == "soft":
-            return f"{shares}asked for {leader.device}{_where(leader)}, which is not there or has no kernel for it: " \
+            return f"{shares}asked for {leader.device}{_where(leader)}, which does not exist or has no kernel for it: " \
                 "soft placement"
         if kind == "kernel":
             return f"{shares}has no {rest[0]} kernel{_types_text(leader)}"

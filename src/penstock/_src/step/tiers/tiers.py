@@ -217,7 +217,7 @@ class Slot:
     def _capture(self, ctx: Any, feeds: tuple) -> tuple:
         try:
             if any(not isinstance(v.value, torch.Tensor) or v.value.device != self.step.device for v in self.variables):
-                raise RuntimeError("some of its variables are elsewhere")
+                raise RuntimeError("some of its variables are on other devices")
             made = Captured(self.version, ctx, feeds, self.variables, self.step.device)
         except Exception as e:
             self._refuse(2, e)
@@ -395,7 +395,7 @@ def _difference(found: tuple, expected: tuple, state: list[Change], unseeded: bo
     for a, b in zip(found, expected, strict=True):
         if isinstance(b, torch.Tensor):
             if a.shape != b.shape or a.dtype is not b.dtype:
-                return f"a result has another shape or type: {tuple(a.shape)}, {a.dtype} for {tuple(b.shape)}, {b.dtype}"
+                return f"a result has a different shape or type: {tuple(a.shape)}, {a.dtype} for {tuple(b.shape)}, {b.dtype}"
             if not unseeded and not _close(a, b):
                 return f"a result differs (by {_size(_wide(a) - _wide(b)):.3g} of {_size(_wide(b)):.3g})"
     for c in state:

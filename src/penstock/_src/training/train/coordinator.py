@@ -10,7 +10,7 @@ from typing import Any
 from penstock._src.base import errors, tf_logging
 from penstock._src.base.api import export
 
-_PAUSE = 0.05            # seconds between inspects threads that may end without a request to stop
+_PAUSE = 0.05            # seconds between checks for threads that end without a request to stop
 
 
 @export("train.Coordinator")

@@ -64,7 +64,7 @@ class _Wrapped:
         try:
             self._sess.close()
         except LOST as e:
-            tf_logging.warning("The session could not be closed in order, perhaps because a task has gone: %s", e)
+            tf_logging.warning("The session could not be closed cleanly, perhaps because a task is gone: %s", e)
         finally:
             self._sess = None
 

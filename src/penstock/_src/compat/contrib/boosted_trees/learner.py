@@ -38,13 +38,13 @@ LearnerConfig = _MESSAGES["LearnerConfig"]
 def rules(config: Any, trees: int | None, quantiles: int) -> Rules:
     """The rules that a LearnerConfig says; ValueError for those that there are not here."""
     if config.growing_mode == LearnerConfig.WHOLE_TREE:                          # type: ignore[attr-defined]
-        raise ValueError("Trees grow layer by layer here: set growing_mode to LAYER_BY_LAYER.")
+        raise ValueError("Only layer-by-layer growth is supported: set growing_mode to LAYER_BY_LAYER.")
     if config.weak_learner_type == LearnerConfig.OBLIVIOUS_DECISION_TREE:        # type: ignore[attr-defined]
-        raise ValueError("There are no oblivious trees here: set weak_learner_type to NORMAL_DECISION_TREE.")
+        raise ValueError("Oblivious trees are not supported: set weak_learner_type to NORMAL_DECISION_TREE.")
     tuner = config.learning_rate_tuner
     kind = tuner.WhichOneof("kind") or "fixed"
     if kind == "line_search":
-        raise ValueError("There is no line search here: set learning_rate_tuner.fixed.learning_rate.")
+        raise ValueError("Line search is not supported: set learning_rate_tuner.fixed.learning_rate.")
     prune = {LearnerConfig.PRE_PRUNE: "pre", LearnerConfig.POST_PRUNE: "post"}   # type: ignore[attr-defined]
     penalty = config.regularization
     return Rules(getattr(tuner, kind).learning_rate or 0.1, penalty.l1, penalty.l2, penalty.tree_complexity,

@@ -68,7 +68,7 @@ class RunConfig(tf.estimator.RunConfig):
                  keep_checkpoint_max: int = 5, keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100,
                  protocol: Any = None, evaluation_master: str = "", model_dir: Any = None, session_config: Any = None):
         if master or evaluation_master:
-            raise ValueError("master and evaluation_master come from TF_CONFIG: set it in place of these arguments.")
+            raise ValueError("master and evaluation_master come from TF_CONFIG: set it instead of these arguments.")
         saves = {"save_checkpoints_secs": save_checkpoints_secs, "save_checkpoints_steps": save_checkpoints_steps}
         if session_config is None and (log_device_placement or num_cores or gpu_memory_fraction != 1.0):
             session_config = tf.ConfigProto(log_device_placement=log_device_placement, inter_op_parallelism_threads=num_cores,

@@ -96,7 +96,7 @@ class Worker:
                     return False
                 if not said and time.monotonic() - began > _SAY:
                     said = True
-                    tf_logging.warning("%s has not been there for %d seconds: %s", self.task, _SAY, e.message)
+                    tf_logging.warning("%s has been unavailable for %d seconds: %s", self.task, _SAY, e.message)
             self._ended.wait(_AGAIN)
         return False
 

@@ -138,7 +138,7 @@ class _Builder:
         while self.waiting:
             left = [(layer, call) for layer, call in self.waiting if not self._made(layer, call)]
             if len(left) == len(self.waiting):
-                raise ValueError("Improperly formatted model config: the inputs of these layers are never made: "
+                raise ValueError("Improperly formatted model config: the inputs of these layers are never created: "
                                  f"{sorted({layer.name for layer, _ in left})}")
             self.waiting = left
 

@@ -125,7 +125,7 @@ def _read_weights(model: Any, file: Any, skip_mismatch: bool) -> None:
         problems: list = []
         _collect(model, f, set(), pairs, problems)
         if problems and not skip_mismatch:
-            raise ValueError("The weights do not fit the model:\n" + "\n".join(problems))
+            raise ValueError("The weights do not match the model:\n" + "\n".join(problems))
         for p in problems:
             logging.warning("%s", p)
         backend.batch_set_value(pairs)
