@@ -20,15 +20,17 @@ class Library(NamedTuple):
 
 # What the libraries and their tests import, TensorFlow aside; both environments have the same.
 SUPPORT = ("absl-py astunparse attrs certifi charset_normalizer check_shapes cloudpickle decorator deprecated dm-tree "
-           "dropstackframe flatbuffers future gast gin-config google_pasta huggingface_hub==0.26.5 idna jax jaxlib kt-legacy "
-           "lark mock multipledispatch namex onnx opt_einsum optree pandas parameterized python-dateutil pytz pyyaml regex "
-           "requests safetensors scipy sentencepiece six tabulate termcolor tokenizers==0.20.3 toposort tqdm typeguard==2.13.3 "
-           "tzdata urllib3 wrapt datasets==3.1.0 multiprocess==0.70.16 dill==0.3.8 pyarrow xxhash aiohttp aiosignal frozenlist "
-           "multidict yarl propcache aiohappyeyeballs onnxruntime coloredlogs humanfriendly").split()
+           "dropstackframe filelock flatbuffers fsspec future gast gin-config google_pasta huggingface_hub==0.26.5 idna jax "
+           "jaxlib kt-legacy lark mock multipledispatch namex onnx opt_einsum optree pandas parameterized python-dateutil "
+           "pytz pyyaml regex requests safetensors scipy sentencepiece setuptools<80 six tabulate termcolor "
+           "tokenizers==0.20.3 toposort tqdm typeguard==2.13.3 tzdata urllib3 wrapt datasets==3.1.0 multiprocess==0.70.16 "
+           "dill==0.3.8 pyarrow xxhash aiohttp aiosignal frozenlist multidict yarl propcache aiohappyeyeballs onnxruntime "
+           "coloredlogs humanfriendly").split()
 
 LIBRARIES = (
     Library("Keras 3", "keras==3.15.1", tuple(f"keras/src/{folder}" for folder in (
-        "losses", "metrics", "optimizers", "saving", "models", "ops", "layers", "trainers", "callbacks"))),
+        "losses", "metrics", "optimizers", "saving", "models", "ops", "layers", "layers/preprocessing", "trainers",
+        "callbacks"))),
     Library("TensorFlow Probability", "tensorflow-probability==0.25.0", tuple(
         f"tensorflow_probability/python/{folder}" for folder in ("distributions", "bijectors", "mcmc")),
         "tensorflow/probability", "v0.25.0"),

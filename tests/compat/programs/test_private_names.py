@@ -175,3 +175,11 @@ def test_slices_at_positions_that_are_tensors():
     expected[1:3, 2:4] = -1
     update = tf.function(lambda s: xla.dynamic_update_slice(x, -tf.ones([2, 2], tf.int64), s))
     np.testing.assert_array_equal(update(start), expected)
+
+
+@pytest.mark.parametrize("place", ["saved_model", "keras.saving.saved_model", "keras.saving.legacy.saved_model"])
+def test_layers_read_the_options_of_the_load_in_progress(place):
+    module = _module(f"{place}.load_context")
+    with tf.__internal__.load_context("options"):
+        assert module.get_load_options() == "options"
+    assert module.get_load_options() is None

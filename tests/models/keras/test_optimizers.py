@@ -193,3 +193,19 @@ def test_gradients_of_a_subclass_that_knows_no_tape():
     v = tf.Variable(4.0)
     Old(0.25).minimize(lambda: v * v, [v])
     assert v.numpy() == 0.0
+
+
+def test_legacy_optimizers_are_no_instances_of_the_newer_base():
+    newer = tf.keras.optimizers.experimental.Optimizer
+    assert isinstance(tf.keras.optimizers.Adam(), newer) and isinstance(tf.keras.optimizers.Lion(), newer)
+    assert not isinstance(tf.keras.optimizers.legacy.Adam(), newer)
+    assert isinstance(tf.keras.optimizers.legacy.Adam(), tf.keras.optimizers.legacy.Optimizer)
+
+
+def test_keras_fills_variables_with_tensors():
+    """tf.constant_initializer refuses tensors; the class of Keras takes them."""
+    layer = tf.keras.layers.Layer()
+    v = layer.add_weight("v", [2], tf.int32, tf.keras.initializers.Constant(tf.constant([3, 4])), trainable=False)
+    assert v.numpy().tolist() == [3, 4]
+    with pytest.raises(TypeError, match="Invalid type"):
+        tf.constant_initializer(tf.constant(3))

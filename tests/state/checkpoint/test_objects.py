@@ -215,3 +215,11 @@ def test_subclasses_of_dictionaries_stay_what_they_are(tmp_path):
     module.count = collections.Counter("aab")
     assert type(module.layers) is collections.defaultdict and type(module.count) is collections.Counter
     assert tf.train.latest_checkpoint(os.path.dirname(tf.train.Checkpoint(m=module).save(str(tmp_path / "c"))))
+
+
+def test_a_checkpoint_may_have_the_name_of_a_folder(tmp_path):
+    """`write` to an existing folder's name makes files beside it, which `read` prefers to what is in the folder."""
+    tf.train.Checkpoint(v=tf.Variable(2.0)).write(str(tmp_path))
+    v = tf.Variable(0.0)
+    tf.train.Checkpoint(v=v).read(str(tmp_path)).assert_consumed()
+    assert v.numpy() == 2.0

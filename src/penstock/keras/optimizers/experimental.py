@@ -11,7 +11,7 @@ _attach(__name__, "v2", "keras.optimizers.experimental.", {
     "Adamax": "models.keras.optimizers.adamax",
     "Ftrl": "models.keras.optimizers.ftrl",
     "Nadam": "models.keras.optimizers.adamax",
-    "Optimizer": "models.keras.optimizers.optimizer",
+    "Optimizer": "models.keras.optimizers.modern",
     "RMSprop": "models.keras.optimizers.rmsprop",
     "SGD": "models.keras.optimizers.sgd",
 })

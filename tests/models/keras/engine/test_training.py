@@ -320,3 +320,42 @@ def test_strings_are_cut_into_batches(shuffle):
     model.compile("sgd", "mse")
     for data in (tf.constant(words), words):
         assert model.fit(data, lengths, batch_size=5, shuffle=shuffle, verbose=0).history["loss"] == [0.0]
+
+
+def test_metrics_that_layers_hold_in_containers_are_reported():
+    """Metrics set as attributes, alone or in lists, belong to their layer; those of the model stand first."""
+    class Watched(K.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.many, self.one = [K.metrics.Mean(name="input")], K.metrics.Mean(name="double")
+
+        def call(self, x):
+            self.many[0].update_state(x)
+            self.one.update_state(2 * x)
+            return x
+
+    class Net(K.Model):
+        def __init__(self):
+            super().__init__()
+            self.watched, self.dense, self.own = Watched(), K.layers.Dense(1), {"m": K.metrics.Mean(name="own")}
+
+        def call(self, x):
+            self.own["m"].update_state(x - 1)
+            return self.dense(self.watched(x))
+
+    model = Net()
+    model.compile("sgd", "mse", metrics=["mae"])
+    logs = model.fit(np.full((4, 2), 3.0), np.ones((4, 1)), verbose=0).history
+    assert [m.name for m in model.watched.metrics] == ["input", "double"]
+    assert [m.name for m in model.metrics] == ["loss", "mae", "own", "input", "double"]
+    assert (logs["own"], logs["input"], logs["double"]) == ([2.0], [3.0], [6.0])
+
+
+def test_structures_pass_through_a_sequential_model():
+    class Parts(K.layers.Layer):
+        def call(self, inputs):
+            return [inputs["a"], 2 * inputs["b"]]
+
+    model = K.Sequential([Parts(), K.layers.Concatenate()])
+    found = model({"a": tf.ones([2, 1]), "b": tf.ones([2, 2])})
+    assert found.numpy().tolist() == [[1, 2, 2]] * 2

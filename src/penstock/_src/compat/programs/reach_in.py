@@ -211,6 +211,8 @@ def _place(rest: str) -> str | None:
     words = rest.split(".")[1:] if rest.startswith("python.") else []
     if not words:
         return None
+    if len(words) > 1 and ".".join(words) in PLACES:
+        return PLACES[".".join(words)]
     if words[0] in ("keras", "estimator"):
         if words[-1] != words[-1].lower() or _in_keras_file(words) or _public("v1", ".".join(words)) is not NOTHING:
             return None

@@ -93,9 +93,6 @@ class HardwareFeature(_Absent):
 
 for _name in ("DeviceAssignment", "Topology"):
     _absent(_name, f"tpu.experimental.{_name}")
-for _name in ("Adagrad", "AdagradMomentum", "Adam", "CustomCombiner", "CustomOptimizer", "FTRL", "FeatureConfig",
-              "QuantizationConfig", "RowIdInitializer", "SGD", "SparseCoreEmbeddingConfig", "TPUEmbedding",
-              "TPUEmbeddingForServing", "TPUEmbeddingV0", "TPUEmbeddingV2", "TableConfig"):
+for _name in ("CustomCombiner", "CustomOptimizer", "SparseCoreEmbeddingConfig", "TPUEmbeddingV0", "TPUEmbeddingV2"):
     _absent(_name, f"tpu.experimental.embedding.{_name}")
-export.value(refused, "tpu.experimental.initialize_tpu_system", "tpu.experimental.shutdown_tpu_system",
-             "tpu.experimental.embedding.serving_embedding_lookup")
+export.value(refused, "tpu.experimental.initialize_tpu_system", "tpu.experimental.shutdown_tpu_system")

@@ -35,6 +35,14 @@ class RandomNormalV1(own.RandomNormal):
         super().__init__(mean, stddev, seed, dtype)
 
 
+class ConstantV2(own.ConstantV2):
+    """A given value, which may be a tensor: one for all elements, or an array of the variable's size."""
+
+    def __init__(self, value: Any = 0):             # without the check of tf.constant_initializer
+        self.value = value
+
+
+ConstantV2.__name__ = "Constant"
 for _cls in (TruncatedNormalV1, RandomUniformV1, RandomNormalV1):
     _cls.__name__ = _cls.__name__.removesuffix("V1")            # as configurations call it
 
@@ -45,10 +53,10 @@ _V1 = {"Zeros": own.Zeros, "Ones": own.Ones, "Constant": own.Constant, "Orthogon
        "glorot_uniform": own.GlorotUniform}
 _V1 |= {name: TABLES["v1"][f"initializers.{name}"] for name in ("he_normal", "he_uniform", "lecun_normal", "lecun_uniform")}
 _V2 = {name: TABLES["v2"][f"initializers.{name}"] for name in (
-    "Zeros", "Ones", "Constant", "Orthogonal", "Identity", "VarianceScaling", "RandomNormal", "RandomUniform",
+    "Zeros", "Ones", "Orthogonal", "Identity", "VarianceScaling", "RandomNormal", "RandomUniform",
     "TruncatedNormal", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "LecunNormal", "LecunUniform", "glorot_normal",
     "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")}
-_V2["Initializer"] = own.InitializerV2
+_V2 |= {"Initializer": own.InitializerV2, "Constant": ConstantV2}
 _V2 |= {"random_normal": _V2["RandomNormal"], "random_uniform": _V2["RandomUniform"],
         "truncated_normal": _V2["TruncatedNormal"], "variance_scaling": _V2["VarianceScaling"]}
 

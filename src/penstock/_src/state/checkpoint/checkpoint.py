@@ -243,7 +243,7 @@ class _Checkpoint(AutoTrackable):
         if save_path is None:
             return self._saver.restore(None)
         save_path = paths.as_text(save_path)
-        prefix = _in_folder(save_path) if paths.isdir(save_path) else save_path
+        prefix = _in_folder(save_path) if paths.isdir(save_path) and not bundle.exists(save_path) else save_path
         try:
             return self._saver.restore(prefix)
         except errors.NotFoundError as e:

@@ -23,6 +23,7 @@ backend = LazyModule("penstock._src.models.keras.backend")
 initializers = LazyModule("penstock._src.models.keras.initializers")
 regularizers = LazyModule("penstock._src.models.keras.regularizers")
 constraints = LazyModule("penstock._src.models.keras.constraints")
+metric = LazyModule("penstock._src.models.keras.metrics.metric")
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _ADD_WEIGHT_KEYWORDS = ("getter", "collections", "experimental_autocast", "caching_device", "layout")
@@ -160,10 +161,18 @@ class Weighted(Module):
         for v in nest.flatten(value):
             if isinstance(v, Variable):
                 self._track_variable(v)
+        self._track_metrics(value)
         object.__setattr__(self, name, value)
 
     def _tracks_layers(self) -> bool:
         return True
+
+    def _track_metrics(self, value: Any) -> None:
+        metrics = self.__dict__.get("_metrics")
+        if metrics is not None:
+            for v in nest.flatten(value):
+                if isinstance(v, metric.Metric) and not any(v is m for m in metrics):
+                    metrics.append(v)
 
     def _track_variable(self, v: Any) -> None:
         weights = self.__dict__.setdefault("_trainable_weights" if v.trainable else "_non_trainable_weights", [])

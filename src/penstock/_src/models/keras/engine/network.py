@@ -145,9 +145,8 @@ class Network(Layer):
             raise RuntimeError("It looks like you are subclassing `Model` and you forgot to call "
                                "`super(YourClass, self).__init__()`. Always start with this line.")
         super().__setattr__(name, value)
-        if hasattr(value, "update_state") and hasattr(value, "result") and self.__dict__.get("_self_setattr_tracking", True):
-            if not any(value is m for m in self._metrics):
-                self._metrics.append(value)
+        if self.__dict__.get("_is_graph_network") and self.__dict__.get("_self_setattr_tracking", True):
+            self._track_metrics(value)
 
     @default
     def build(self, input_shape: Any) -> None:

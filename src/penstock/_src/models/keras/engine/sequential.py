@@ -146,7 +146,8 @@ class Sequential(Model):
         """Calls the layers in sequence."""
         if self._is_graph_network:
             return super().call(inputs, training=training, mask=mask)
-        if isinstance(inputs, dict) and not _takes_dict(self.layers):
+        single = not context.process.eager                 # 2.x lets structures pass from layer to layer
+        if single and isinstance(inputs, dict) and not _takes_dict(self.layers):
             raise ValueError("A Sequential model takes one tensor as its input. Passing a dictionary input to a "
                              "Sequential Model "
                              "which doesn't have FeatureLayer as the first layer is an error: use the functional API.")
@@ -158,7 +159,7 @@ class Sequential(Model):
             if "training" in layer._call_fn_args:
                 kwargs["training"] = training
             outputs = layer(outputs, **kwargs)
-            if len(nest.flatten(outputs)) != 1:
+            if single and len(nest.flatten(outputs)) != 1:
                 raise TypeError(_ONE_OUTPUT)
             mask = getattr(outputs, "_keras_mask", None)
         return outputs

@@ -189,8 +189,7 @@ class Model(Saved, Network):
 
     # -- metrics -----------------------------------------------------------------------------------------------------
     def _layer_metrics(self) -> list:
-        return unique([*(m for layer in self._flatten_layers(include_self=False) for m in getattr(layer, "_metrics", ())),
-                       *self._metrics])
+        return unique(m for layer in self._flatten_layers() for m in getattr(layer, "_metrics", ()))
 
     @property
     def metrics(self) -> list:

@@ -7,14 +7,26 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.models.keras.optimizers.optimizer import Optimizer
 
 _MODERN_OPTIONS = frozenset(("weight_decay", "use_ema", "ema_momentum", "ema_overwrite_frequency", "jit_compile",
                              "is_legacy_optimizer"))
 
 
+@export(v2=["keras.optimizers.experimental.Optimizer"])
+class ModernOptimizer(Optimizer):
+    """Base of the 2.x optimizers; those of `keras.optimizers.legacy` do not have it."""
+
+    _modern = True
+
+
+ModernOptimizer.__name__ = ModernOptimizer.__qualname__ = "Optimizer"
+
+
 def modern(base: type, name: str) -> Any:
     """The 2.x form of an optimizer class, exported as `keras.optimizers.<name>`."""
-    made = type(name, (base,), {"_modern": True, "_legacy": base, "__doc__": base.__doc__, "__module__": base.__module__})
+    made = type(name, (base, ModernOptimizer), {"_modern": True, "_legacy": base, "__doc__": base.__doc__,
+                                                 "__module__": base.__module__})
     base.__name__ = base.__qualname__ = name
     export.value(made, v2=[f"{place}.{name}" for place in ("keras.optimizers", "keras.optimizers.experimental", "optimizers")])
     return made

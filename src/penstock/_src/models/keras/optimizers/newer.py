@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.models.keras.optimizers.optimizer import Optimizer
+from penstock._src.models.keras.optimizers.modern import ModernOptimizer
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.math.reduction import reduce_mean
 from penstock._src.ops.registry import get
@@ -13,10 +13,9 @@ from penstock._src.training.train.schedules import LearningRateSchedule
 
 
 @export("keras.optimizers.Lion", v2=["optimizers.Lion"])
-class Lion(Optimizer):
+class Lion(ModernOptimizer):
     """Steps of one length: the sign of an average of the gradient and of past ones."""
 
-    _modern = True
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.99, name: str | None = "Lion",
@@ -44,10 +43,9 @@ class Lion(Optimizer):
 
 
 @export("keras.optimizers.Adafactor", v2=["keras.optimizers.experimental.Adafactor", "optimizers.Adafactor"])
-class Adafactor(Optimizer):
+class Adafactor(ModernOptimizer):
     """Adam's second moment kept as a row and a column per matrix, and steps relative to the size of the weights."""
 
-    _modern = True
     _config_hypers = ("learning_rate", "decay")
     _config_fields = ("beta_2_decay", "epsilon_1", "epsilon_2", "clip_threshold", "relative_step")
 

@@ -97,8 +97,7 @@ class _Hyper:
 
 
 @export(v1=["keras.optimizers.Optimizer"], v2=["keras.optimizers.Optimizer", "optimizers.Optimizer",
-                                              "keras.optimizers.legacy.Optimizer",
-                                              "keras.optimizers.experimental.Optimizer"])
+                                              "keras.optimizers.legacy.Optimizer"])
 class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     """Base of the optimizers. A subclass has `_create_slots`, `_resource_apply_dense`, `_resource_apply_sparse`, `get_config`.
 
