@@ -142,3 +142,27 @@ def test_greedy_decoding_with_another_blank():
         assert decoded.values.numpy().tolist() == want
     with pytest.raises(tf.errors.InvalidArgumentError, match="blank_index"):
         tf.nn.ctc_greedy_decoder(logits, [4], blank_index=3)
+
+
+def test_one_class_is_all_blank():
+    loss, gradient = tf.raw_ops.CTCLoss(inputs=[[[-1.0]]], labels_indices=tf.constant([[0, 0]], tf.int64), labels_values=[0],
+                                        sequence_length=[1], ctc_merge_repeated=False)
+    assert loss.numpy().tolist() == [0.0] and gradient.numpy().tolist() == [[[0.0]]]
+
+
+def test_half_precision():
+    # Recorded from TensorFlow 2.21.
+    logits = tf.zeros([3, 1, 4], tf.float16)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = tf.nn.ctc_loss([[1, 2]], logits, [2], [3], blank_index=0)
+    assert loss.dtype == tf.float16
+    np.testing.assert_allclose(loss, [2.549], atol=2e-3)
+    np.testing.assert_allclose(tape.gradient(loss, logits)[1, 0], [0.05, -0.15, -0.15, 0.25], atol=2e-3)
+
+
+@pytest.mark.parametrize("shape, blank, words", [
+    ((1, 1, 3), -4, r"must be in range \[-3, 3\)"), ((1, 1, 0), 0, "at least 1 class")])
+def test_blank_index_is_checked(shape, blank, words):
+    with pytest.raises(ValueError, match=words):
+        tf.nn.ctc_loss([[0]], tf.zeros(shape), [1], [1], blank_index=blank)

@@ -190,3 +190,13 @@ def test_wrong_arguments():
         tf2.random.categorical([[1.0]], -1)
     with tf.Graph().as_default(), pytest.raises(ValueError, match="rank 1"):
         get("RandomUniform")(3, dtype=tf.float32)
+
+
+def test_raw_ops_need_seeds_where_results_must_repeat():
+    tf2.config.experimental.enable_op_determinism()
+    try:
+        with pytest.raises(tf2.errors.InvalidArgumentError, match="must have a seed specified"):
+            tf2.raw_ops.RandomStandardNormal(shape=[1], dtype=tf2.float32)
+        assert tf2.raw_ops.RandomStandardNormal(shape=[1], dtype=tf2.float32, seed=3).shape == [1]
+    finally:
+        tf2.config.experimental.disable_op_determinism()

@@ -112,9 +112,9 @@ class Trackable:
         self._maybe_initialize_trackable()
         return self._self_deferred
 
-    def _lookup_dependency(self, name: str) -> Any:
+    def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
         self._maybe_initialize_trackable()
-        return self._self_dependency_names.get(name)
+        return (self._self_dependency_names if cached_dependencies is None else cached_dependencies).get(name)
 
     # -- tracking ----------------------------------------------------------------------------------------------------
     def _track_trackable(self, trackable: Any, name: str, overwrite: bool = False) -> Any:

@@ -64,6 +64,8 @@ def _recursive_loss(log_p: torch.Tensor, labels: torch.Tensor, label_lengths: to
 
 def _shifted(x: torch.Tensor, by: int) -> torch.Tensor:
     """The states moved up (or down) by some places; what comes in from outside never happens."""
+    if abs(by) >= x.shape[-1]:
+        return torch.full_like(x, _NEVER)
     return torch.constant_pad_nd(x, [by, -by], _NEVER)
 
 

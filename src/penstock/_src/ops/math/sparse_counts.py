@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import control_dependencies, name_scope
@@ -38,12 +39,14 @@ def _known_size(c: Any) -> int | None:
 
 @ragged_bincount.shape
 def _ragged_bincount_shape(splits, values, size, weights, *, c):
+    shapes.rank_is(size, 0)
     rows = None if splits is None or splits[0] is None else splits[0] - 1
     return (rows, _known_size(c))
 
 
 @sparse_bincount.shape
 def _sparse_bincount_shape(indices, values, dense_shape, size, weights, *, c):
+    shapes.rank_is(size, 0)
     rank = None if dense_shape is None else dense_shape[0]
     if rank not in (None, 1, 2):
         raise ValueError(f"The rank of a sparse tensor to count is 1 or 2, not {rank}")

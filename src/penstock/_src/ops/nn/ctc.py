@@ -224,6 +224,14 @@ def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None, prepr
 
 def _blank_last(logits: Tensor, values: Tensor, blank_index: int) -> tuple[Tensor, Tensor]:
     """Logits with the blank moved to the end, and labels that are numbered to match."""
+    dims = logits.static_dims
+    if dims is not None and len(dims) < 3:
+        raise ValueError(f"logits must have rank at least 3, got shape {logits.shape}.")
+    known = None if dims is None else dims[2]
+    if known == 0:
+        raise ValueError(f"logits must have at least 1 class, got shape {logits.shape}.")
+    if known is not None and not -known <= blank_index < known:
+        raise ValueError(f"blank_index ({blank_index}) must be in range [-{known}, {known}).")
     classes = shape_of(logits)[2]
     blank = blank_index if blank_index >= 0 else classes + blank_index
     if isinstance(blank, (int, np.integer)) and logits.static_dims is not None and logits.static_dims[2] == blank + 1:
@@ -244,6 +252,11 @@ def ctc_loss_v2(labels: Any, logits: Any, label_length: Any, logit_length: Any, 
     example with more labels than time steps has no alignment; it counts zero.
     """
     with name_scope(name, "ctc_loss_dense", [logits, label_length, logit_length]):
+        logits = convert(logits, name="logits")
+        if logits.dtype.size < 4:                     # the kernel sums over paths in 32 bits at least
+            wide = ctc_loss_v2(labels, get("Cast")(logits, DstT=dtypes.float32), label_length, logit_length, logits_time_major,
+                               unique, blank_index)
+            return get("Cast")(wide, DstT=logits.dtype)
         if is_sparse(labels):
             if blank_index is None:
                 raise ValueError("blank_index must be given when using SparseTensor labels.")

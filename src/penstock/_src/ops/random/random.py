@@ -14,6 +14,7 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
+from penstock._src.base.modes import process
 from penstock._src.base.static_shape import broadcast, concat, rank_at_most, rank_is
 from penstock._src.graph import random_seed
 from penstock._src.graph.convert import convert
@@ -31,6 +32,8 @@ _FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {in
 def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = "") -> philox.Stream | None:
     """The Philox stream of an op in this session; None for an op without seeds."""
     if seed == 0 and seed2 == 0:
+        if process.seeds_required:
+            raise errors.invalid("When determinism is enabled, random ops must have a seed specified.")
         return None
     if node is None or node.graph is None:     # eager: one stream for each way of calling, restarted by set_seed
         if random_seed.take_drawn(seed, seed2):

@@ -136,7 +136,7 @@ class TrackableSaver:
                 prefix, feeds = self._prefix_placeholder, {self._prefix_placeholder: save_path}
             else:
                 prefix = constant(save_path)
-        restore = Restore(graph, save_path, prefix, self._restore_op_cache, self._graph_view)
+        restore = Restore(graph, save_path, prefix, self._restore_op_cache, self._graph_view.saveables_cache)
         CheckpointPosition(restore, 0).restore(self._graph_view.root)
         return CheckpointLoadStatus(restore, feeds, self._graph_view)
 
@@ -401,7 +401,7 @@ class CheckpointManager:
                 self._save_counter_assign = self._checkpoint.save_counter.assign_add(1, read_value=False)
             session.run(self._save_counter_assign)
         number = _number(self._checkpoint.save_counter if checkpoint_number is None else checkpoint_number, session)
-        path = self._checkpoint.write(f"{self._prefix}-{number}")
+        path = self._checkpoint.write(f"{self._prefix}-{number}", options=options)
         self._maybe_delete.pop(path, None)
         self._maybe_delete[path] = clock.steady()
         self._latest_checkpoint = path
@@ -409,6 +409,10 @@ class CheckpointManager:
         self._sweep()
         self._record_state()
         return path
+
+    def sync(self) -> None:
+        """Waits for writes that have begun; every write has ended when `save` returns."""
+        self._checkpoint.sync()
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest checkpoint; if there is none, calls `init_fn`."""

@@ -5,6 +5,7 @@ beside the variable that they belong to, `model/layer/kernel/.OPTIMIZER_SLOT/opt
 """
 from __future__ import annotations
 
+import copy
 import weakref
 from collections import deque
 from typing import Any
@@ -101,6 +102,14 @@ class ObjectGraphView:
     def __init__(self, root: Any, cached: bool = False):
         self._root = root
         self.saveables_cache: Any = {} if cached else None       # id of an object -> attribute -> saveables
+
+    def __deepcopy__(self, memo: dict) -> ObjectGraphView:
+        """A view of the copied root, also where only a weak reference to it is held."""
+        weak = isinstance(self._root, weakref.ref)
+        made = memo[id(self)] = type(self)(None, cached=self.saveables_cache is not None)
+        root = copy.deepcopy(self.root, memo)
+        made._root, made.skip_slots = weakref.ref(root) if weak else root, self.skip_slots
+        return made
 
     @property
     def root(self) -> Any:

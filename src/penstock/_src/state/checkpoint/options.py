@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph.trackable import Trackable
 from penstock._src.state.checkpoint.object_graph import children
@@ -110,10 +111,18 @@ class CheckpointView:
             at += 1
         return found
 
+    def _descendants_with_paths(self) -> dict[int, str]:
+        """By number, the way to each object from the root."""
+        ways = {0: "root"}
+        for number in self.descendants():
+            for name, child in self.children(number).items():
+                ways.setdefault(child, f"{ways[number]}.{name}")
+        return ways
+
     def match(self, obj: Any) -> dict:
         """The object of a program for each object of the checkpoint that has one in the same place.
 
-        ValueError if one object of the checkpoint would represent several.
+        Where one object of the checkpoint is several of the program, the first is taken, with a warning.
         """
         matched = {0: obj}
         todo = [(0, obj)]
@@ -128,12 +137,13 @@ class CheckpointView:
                     matched[child] = ours[name]
                     todo.append((child, ours[name]))
                 elif known is not ours[name]:
-                    raise ValueError(f"Object graph contains inconsistent nodes: {name!r} refers to several objects.")
+                    logging.warning("Inconsistent references when matching the checkpoint into this object graph. Object %d of "
+                                    "the checkpoint is %s and %s.", child, known, ours[name])
         return matched
 
-    def diff(self, obj: Any) -> tuple[list, list, dict]:
-        """What only the checkpoint has, what only the program has, and what both have."""
+    def diff(self, obj: Any) -> tuple[dict, list, list]:
+        """What both have, what only the checkpoint has, and what only the program has."""
         matched = self.match(obj)
         only_there = [n for n in self.descendants() if n not in matched]
         mine = {id(v) for v in matched.values()}
-        return only_there, [v for v in TrackableView(obj).descendants() if id(v) not in mine], matched
+        return matched, only_there, [v for v in TrackableView(obj).descendants() if id(v) not in mine]

@@ -128,7 +128,7 @@ class CheckpointPosition:
         return existing, named, python
 
     def _saveable(self, factories: dict[str, Any], a: Any) -> Any:
-        cache = self.checkpoint.graph_view.saveables_cache
+        cache = self.checkpoint.saveables_cache
         kept = None if cache is None else cache.setdefault(id(self.trackable), (self.trackable, {}))[1]
         if kept is not None and len(kept.get(a.name, ())) == 1 and a.checkpoint_key in kept[a.name][0].name:
             return kept[a.name][0]
@@ -225,7 +225,8 @@ class _Objects:
 class Restore:
     """One restore of a checkpoint of objects."""
 
-    def __init__(self, object_graph_proto: Any, save_path: str, save_path_tensor: Any, restore_op_cache: dict, graph_view: Any):
+    def __init__(self, object_graph_proto: Any, save_path: str, save_path_tensor: Any, restore_op_cache: dict,
+                 saveables_cache: dict | None):
         self.object_graph_proto, self.restore_uid = object_graph_proto, next_restore()
         self.unused_attributes: dict[int, list] = {}
         self.object_by_proto_id = _Objects()
@@ -235,7 +236,7 @@ class Restore:
         self._reader = CheckpointReader(save_path)
         self.dtype_map = self._reader.get_variable_to_dtype_map()
         self.restore_ops: list = []
-        self.restore_ops_by_name, self.graph_view = restore_op_cache, graph_view
+        self.restore_ops_by_name, self.saveables_cache = restore_op_cache, saveables_cache
         self.new_restore_ops_callback: Any = None
         self.deferred_slot_restorations: dict[int, list] = {}
         self.slot_restorations: dict[int, list] = {}
@@ -360,7 +361,7 @@ class CheckpointLoadStatus:
         names = node_names(self._checkpoint.object_graph_proto)
         self.assert_existing_objects_matched()
         for i, node in enumerate(self._checkpoint.object_graph_proto.nodes):
-            if self._checkpoint.object_by_proto_id.get(i) is None:
+            if node.attributes and self._checkpoint.object_by_proto_id.get(i) is None:
                 raise AssertionError(f"Unresolved object in checkpoint {names.get(i)}: {node}")
         if self._checkpoint.slot_restorations:
             raise AssertionError(f"Unresolved slot restorations: {self._checkpoint.slot_restorations}")
@@ -373,7 +374,8 @@ class CheckpointLoadStatus:
 
     def _unbound(self) -> list:
         bound = {id(o) for o in self._checkpoint.object_by_proto_id.values()}
-        return [o for o in self._checkpoint.all_python_objects.values() if id(o) not in bound]
+        return [o for o in self._checkpoint.all_python_objects.values()
+                if id(o) not in bound and o._gather_saveables_for_checkpoint()]
 
     def assert_existing_objects_matched(self) -> CheckpointLoadStatus:
         """AssertionError unless every object that exists now got its value."""

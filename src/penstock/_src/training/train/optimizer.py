@@ -308,7 +308,7 @@ class Optimizer(Trackable):
         own = [TrackableReference(name, v) for (name, graph), v in self._non_slot_dict.items() if graph is key]
         return sorted(own, key=lambda d: d.name) + super()._checkpoint_dependencies
 
-    def _lookup_dependency(self, name: str) -> Any:
+    def _lookup_dependency(self, name: str, cached_dependencies: Any = None) -> Any:
         found = super()._lookup_dependency(name)
         if found is not None:
             return found
