@@ -64,6 +64,8 @@ def attempt(sample, inputs):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             eager(dataclasses.replace(sample, inputs=tuple(inputs)))
+    except tf.errors.InternalError:                 # an error of Python that no check has foreseen
+        raise
     except (tf.errors.OpError, ValueError, TypeError):
         pass
 

@@ -68,6 +68,11 @@ def path_to_str(path: Any) -> Any:
     return as_str_any(path.__fspath__()) if hasattr(path, "__fspath__") else path
 
 
+def shown_text(value: Any) -> str:
+    """An attribute or a handle as text; bytes that are no UTF-8 are escaped, so that they equal no name."""
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
 export.value((numbers.Integral, np.integer), "compat.integral_types")
 export.value((numbers.Real, np.integer, np.floating), "compat.real_types")
 export.value((numbers.Complex, np.number), "compat.complex_types")

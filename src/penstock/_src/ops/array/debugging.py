@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base.text import shown_text
 from penstock._src.kernels import arrays
 from penstock._src.ops.registry import op
 
@@ -139,7 +140,7 @@ def _device_index_kernel_gpu(*, device_names):
 
 
 def _place(kind: str, names: list) -> int:
-    names = [n.decode() if isinstance(n, bytes) else n for n in names]
+    names = [shown_text(n) for n in names]
     return names.index(kind) if kind in names else len(names)
 
 

@@ -14,6 +14,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, compatible, merge, rank_at_least, rank_is, show
+from penstock._src.base.text import shown_text
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
@@ -246,7 +247,7 @@ def _gather_nd_kernel(params, indices, *, bad_indices_policy):
 
 def _ignores(policy: str | bytes) -> bool:
     """Whether coordinates out of range are left out; otherwise they are errors."""
-    policy = policy.decode() if isinstance(policy, bytes) else policy
+    policy = shown_text(policy)
     if policy not in _POLICIES:
         raise errors.invalid(f"Bad indices policy {policy!r} is none of {_POLICIES[1:]}")
     return policy == "IGNORE"

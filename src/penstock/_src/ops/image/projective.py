@@ -12,6 +12,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is
+from penstock._src.base.text import shown_text
 from penstock._src.ops.registry import get, op
 
 _TYPES = ("dtype: type in {uint8 int32 int64 half bfloat16 float32 float64}, interpolation: string, "
@@ -52,7 +53,7 @@ def _kernel_v3(images, transforms, output_shape, fill_value, *, interpolation, f
 
 
 def _text(value: Any) -> str:
-    return (value.decode() if isinstance(value, bytes) else value).upper()
+    return shown_text(value).upper()
 
 
 def _transformed(images: torch.Tensor, maps: torch.Tensor, size: torch.Tensor, fill: float, interpolation: Any,

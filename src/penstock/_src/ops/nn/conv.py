@@ -209,7 +209,7 @@ def _groups(channels: int, filter_in: int, depthwise: bool) -> int:
         return channels
     if channels == filter_in:
         return 1
-    if not filter_in or channels % filter_in:
+    if not filter_in or not channels or channels % filter_in:
         raise ValueError(f"input depth must be evenly divisible by filter depth: {channels} vs {filter_in}")
     return channels // filter_in
 

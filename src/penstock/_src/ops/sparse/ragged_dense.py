@@ -12,6 +12,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.base.text import shown_text
 from penstock._src.kernels import arrays
 from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.registry import get, op
@@ -25,7 +26,7 @@ _FIRST, _SPLITS, _ROWS = "FIRST_DIM_SIZE", "ROW_SPLITS", "VALUE_ROWIDS"
 
 def _kinds(row_partition_types: Any) -> list[str]:
     """The descriptions of the ragged dimensions, without that of the first dimension."""
-    names = [t.decode() if isinstance(t, bytes) else t for t in row_partition_types]
+    names = [shown_text(t) for t in row_partition_types]
     unknown = next((n for n in names if n not in (_FIRST, _SPLITS, _ROWS)), None)
     if unknown is not None:
         raise errors.invalid(f"Unknown string for partition info type: {unknown}")

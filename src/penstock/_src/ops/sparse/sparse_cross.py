@@ -10,6 +10,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
+from penstock._src.base.text import shown_text
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import arrays, hashing, indexing, sparse, strings
@@ -134,7 +135,7 @@ def _ragged_cross_shape(ragged_values, ragged_row_splits, sparse_indices, sparse
 @ragged_cross_op.kernel
 def _ragged_cross_kernel(ragged_values, ragged_row_splits, sparse_indices, sparse_values, sparse_shape, dense_inputs, *,
                          input_order, hashed_output, num_buckets, hash_key, out_row_splits_type):
-    order = input_order.decode() if isinstance(input_order, bytes) else input_order
+    order = shown_text(input_order)
     kinds: dict[str, list[tuple]] = {
         "R": list(zip(ragged_values, ragged_row_splits, strict=False)),
         "S": list(zip(sparse_indices, sparse_values, sparse_shape, strict=False)), "D": [(d,) for d in dense_inputs]}

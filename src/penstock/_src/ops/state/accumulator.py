@@ -9,6 +9,7 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.base.text import shown_text
 from penstock._src.data.queues.accumulator import Accumulator, DenseAccumulator, SparseAccumulator
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
@@ -75,7 +76,7 @@ def _one(value: torch.Tensor, what: str) -> int:
 
 def _worker(node: Any) -> str | None:
     name = node._extra.get(WORKER)
-    return name.decode() if isinstance(name, bytes) else name
+    return None if name is None else shown_text(name)
 
 
 def _apply(handle, local_step, gradient, *, node):

@@ -16,6 +16,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.base.text import shown_text
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.kernels import strings
@@ -117,17 +118,13 @@ kv_apply.shape(lambda resource, grad, indices, global_step, numbers: [])
 @kv_apply.kernel(device="cpu")
 def _kv_apply_kernel(resource, grad, indices, global_step, numbers, *, rule, slots, initial, option, ctx):
     table = _table(resource)
-    columns = [table.add_slot(_text(s), x) for s, x in zip(slots, initial, strict=True)]
+    columns = [table.add_slot(shown_text(s), x) for s, x in zip(slots, initial, strict=True)]
     update = training_op(rule)
     attrs = {n: option for n, a in update.attrs.items() if a.kind == "bool" and n != "use_locking"}
     choose = rules.updates.chosen.get(update)
     chosen = choose(*(float(n) for n in numbers), **attrs) if choose is not None else None
     if chosen is None or not table.apply(chosen, indices, grad, columns, int(global_step)):
-        _apply_to_rows(table, update, indices, grad, [_text(s) for s in slots], numbers, attrs, ctx)
-
-
-def _text(name: Any) -> str:
-    return name.decode() if isinstance(name, bytes) else name
+        _apply_to_rows(table, update, indices, grad, [shown_text(s) for s in slots], numbers, attrs, ctx)
 
 
 def training_op(rule: str) -> Any:
@@ -180,14 +177,14 @@ kv_rows.shape(lambda resource, keys, *, N: [()] * N)
 def _kv_rows_kernel(resource, keys, *, slots, initial):
     table = _table(resource)
     for s, x in zip(slots, initial, strict=True):
-        table.add_slot(_text(s), x)
-    return [_row_copy(table, keys, s) for s in (None, *map(_text, slots))]
+        table.add_slot(shown_text(s), x)
+    return [_row_copy(table, keys, s) for s in (None, *map(shown_text, slots))]
 
 
 kv_put_rows = _keyed("KvResourcePutRows", ", keys: Tkeys, rows: N * resource", "",
                      f"{_KEYS}, N: int >= 1, slots: list(string)").no_gradient()
 kv_put_rows.shape(lambda resource, keys, rows: [])
-kv_put_rows.kernel(lambda resource, keys, rows, *, slots: _put_back(_table(resource), keys, rows, list(map(_text, slots))),
+kv_put_rows.kernel(lambda resource, keys, rows, *, slots: _put_back(_table(resource), keys, rows, list(map(shown_text, slots))),
                    device="cpu")
 
 kv_insert = _keyed("KvResourceInsert", ", keys: Tkeys, values: dtype", "", _TYPES).no_gradient()
@@ -286,7 +283,7 @@ kv_restore.shape(lambda resource, prefix: [])
 def _kv_restore_kernel(resource, prefix, *, tensor_name):
     table, path = _table(resource), strings.scalar(prefix, "prefix").decode()
     with save_restore.open_reader(path) as reader:
-        restore_rows(table, reader, _text(tensor_name))
+        restore_rows(table, reader, shown_text(tensor_name))
 
 
 def restore_rows(table: KeyedTable, reader: Any, name: str) -> None:

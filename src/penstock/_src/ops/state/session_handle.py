@@ -14,6 +14,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
+from penstock._src.base.text import shown_text
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import colocate_with, device
 from penstock._src.kernels import bridge
@@ -58,8 +59,7 @@ def _keep(value: Any, dtype: Any, ctx: Any, node: Any) -> Kept:
 
 def _kept(ctx: Any, handle: Any, node: Any) -> Kept:
     _needs_session(ctx, node)
-    name = handle[()] if isinstance(handle, np.ndarray) else handle
-    name = name.decode() if isinstance(name, bytes) else name
+    name = shown_text(handle[()] if isinstance(handle, np.ndarray) else handle)
     found = ctx.resources.lookup(_CONTAINER, name, Kept)
     if found is None:
         raise errors.invalid(f"The tensor with handle '{name}' is not in the session store.")
