@@ -1,6 +1,7 @@
 """Compiled updates (kernels/updates.py) against the rules that define them, which torch computes in double precision."""
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf
 from penstock._src.kernels import updates
@@ -113,3 +114,28 @@ def test_nothing_to_do():
     dense = next(o for o in OPS if o.name == "_ResourceApplyKerasAdagrad")
     dense(*[v.handle for v in empty], tf.constant(0.1), tf.constant(0.1), np.ones([0, 2], "f"))
     assert empty[0].shape == [0, 2]
+
+
+@pytest.mark.parametrize("order", [(3, 0, 1, 2), (3, 2, 0, 1), (1, 0, 3, 2)])
+@pytest.mark.parametrize("dims", [(3, 3, 5, 8), (3, 1, 1, 4), (1, 1, 2, 3), (2, 0, 3, 4)])
+def test_filters_that_lie_in_another_order(order, dims):
+    def tensor(lying):
+        values = torch.from_numpy(random.randn(*dims).astype("f"))
+        back = sorted(range(4), key=order.__getitem__)
+        return values.permute(order).contiguous().permute(back) if lying else values
+    random = np.random.RandomState(0)
+    var, slot, grad = (tensor(True) for _ in range(3))
+    expected_slot = 0.8 * slot + grad
+    expected = var - 0.05 * expected_slot
+    chosen = ("MOMENTUM", (0.05, 0.8))
+    assert updates.dense(chosen, [[var], [slot]], [grad])
+    np.testing.assert_allclose(slot.numpy(), expected_slot.numpy(), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(var.numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_tensors_in_different_orders_are_not_taken():
+    var, slot = torch.zeros(2, 3, 4).permute(2, 0, 1), torch.zeros(4, 2, 3)
+    assert not updates.dense(("MOMENTUM", (0.05, 0.8)), [[var], [slot]], [torch.ones_like(var)])
+    spread = torch.zeros(1, 3).expand(2, 3)
+    assert not updates.dense(("MOMENTUM", (0.05, 0.8)), [[spread], [spread]], [spread])
+    assert not var.any() and not slot.any() and not spread.any()

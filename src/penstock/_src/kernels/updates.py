@@ -2,7 +2,7 @@
 compiler.
 
 The rules of ops/nn/training.py are the definition. A function here returns False where the compiled kernels do not take the
-tensors (other types than float32, other devices, not contiguous) or do not exist; then the rule runs with torch.
+tensors (other types than float32, other devices, memory with gaps) or do not exist; then the rule runs with torch.
 """
 from __future__ import annotations
 
@@ -27,7 +27,22 @@ def dense(chosen: Chosen, states: list[list[torch.Tensor]], grads: list[torch.Te
     kernels = _kernels()
     if kernels is None or type(grads[0]) is not torch.Tensor or tracing.lowering():
         return False
+    if not all(g.is_contiguous() for g in grads):
+        states, grads = _in_memory_order(states, grads)
     return kernels.dense(getattr(kernels, chosen[0]), chosen[1], states, grads)
+
+
+def _in_memory_order(states: list[list[torch.Tensor]], grads: list[torch.Tensor]) -> tuple[list, list]:
+    """The same tensors, with axes from the longest stride to the shortest where a variable, its slots and its gradient have the
+    same strides: filters lie in memory with their outputs first, and each element is updated alone."""
+    states, grads = [list(s) for s in states], list(grads)
+    for i, grad in enumerate(grads):
+        strides = grad.stride()
+        if not grad.is_contiguous() and all(s[i].stride() == strides for s in states):
+            order = sorted(range(grad.ndim), key=strides.__getitem__, reverse=True)
+            for several in (*states, grads):
+                several[i] = several[i].permute(order)
+    return states, grads
 
 
 def rows(chosen: Chosen, states: list[torch.Tensor], grad: torch.Tensor, indices: torch.Tensor, how: str) -> bool:
