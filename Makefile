@@ -55,6 +55,7 @@ $(READY): pyproject.toml setup.py constraints.txt src/penstock/_src/io/_scanner.
 	@$(PIP) $(TORCH)
 	@echo "[3/3] installing penstock and its tools"
 	@$(PIP) -c constraints.txt -e '.[dev]'
+	@$(RUN) -m compileall -q src
 	@touch $@
 
 demo: $(READY)
