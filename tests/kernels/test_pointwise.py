@@ -174,3 +174,54 @@ def test_a_scaled_sum_of_what_does_not_fit_is_refused():
     assert not pointwise.add_scaled(long, long, long, 1.0)
     with pytest.raises(TypeError):
         pointwise.add_scaled(a, a, a, "1")
+
+
+def with_odd_numbers(x: torch.Tensor) -> torch.Tensor:
+    """x, where some elements are NaN, infinite, zero or very large."""
+    flat = x.reshape(-1)
+    places = torch.arange(0, flat.numel(), 37)
+    flat[places] = torch.tensor(ODD)[torch.arange(places.numel()) % len(ODD)]
+    return x
+
+
+@pytest.mark.parametrize("odd", [False, True])
+@pytest.mark.parametrize("reduces", [False, True])
+@pytest.mark.parametrize("columns", [2, 3, 7, 8, 10, 16, 17, 31, 33, 48, 63, 64, 65, 100, 257, 1023])
+@pytest.mark.parametrize("rows", [1, 2, 15, 33, 250, 300])
+def test_short_rows_with_what_repeats_in_them(rows, columns, reduces, odd):
+    """Numbers of each row, rows for all rows, booleans, one number for all; results of rows, and numbers of each row."""
+    x, y, each, row, one = (normal(i, *d) for i, d in enumerate([(rows, columns), (rows, columns), (rows,), (columns,), (1,)]))
+    if odd:
+        x, each = with_odd_numbers(x), with_odd_numbers(each)
+    mask = normal(9, rows, columns) > 0
+    terms = [whole(0, columns), whole(1, columns), Columns(2, 0, pointwise.PER_ROW), Columns(3, 0, 0),
+             Columns(4, 0, pointwise.SAME), whole(5, columns), 0.5]
+    terms += [Step("COPY", (2,)), Step("MUL", (7, 6)), Step("ADD", (0, 8)), Step("MUL", (9, 3)), Step("SUB", (10, 4)),
+              Step("COPY", (11,)), Step("SELECT", (5, 12, 1)), Step("ABS", (8,))]
+    half = each * 0.5
+    made = torch.where(mask, (x + half[:, None]) * row - one, y)
+    written, results = [(13, whole(0, columns)), (14, Columns(1, 0, pointwise.PER_ROW))], [(rows, columns), (rows,)]
+    expected = [made, half.abs()]
+    if reduces:
+        terms += [Step("ROW_SUM", (13,)), Step("ROW_MAXIMUM", (13,)), Step("SUB", (13, 16))]
+        written += [(15, Columns(2, 0, pointwise.PER_ROW)), (16, Columns(3, 0, pointwise.PER_ROW)), (17, whole(4, columns))]
+        results += [(rows,), (rows,), (rows, columns)]
+        expected += [made.sum(1), made.amax(1), made - made.amax(1, keepdim=True)]
+    values = [x, y, each, row, one, mask]
+    found = Plan(rows, columns, [v.numel() for v in values], results, terms, written, [5]).run(values)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-4, equal_nan=True)
+    assert torch.equal(found[1].isnan(), expected[1].isnan())
+
+
+@pytest.mark.parametrize("columns", [3, 8, 20])
+def test_short_rows_that_begin_again(columns):
+    """Rows that come again after some, and arrays that take turns."""
+    times, every = 4, 12
+    rows = times * every
+    x, turns, again = normal(1, rows, columns), normal(2, times, columns), normal(3, 6, columns)
+    terms = [whole(0, columns), Columns(1, 0, 0, 0, every, times, columns), Columns(2, 0, columns, 6),
+             Step("ADD", (0, 1)), Step("MUL", (3, 2))]
+    plan = Plan(rows, columns, [x.numel(), turns.numel(), again.numel()], [(rows, columns)], terms, [(4, whole(0, columns))])
+    expected = (x + turns.repeat_interleave(every, 0)) * again.repeat(rows // 6, 1)
+    torch.testing.assert_close(plan.run([x, turns, again])[0], expected)

@@ -14,6 +14,7 @@
 #include "_threads.h"
 
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
+enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors that are full; blocks in a thread's memory */
 
 /* Every instruction, and what it makes of its operands a, b and c (vectors; see _fused_lanes.h). A comparison is 1 or 0. */
 #define INSTRUCTIONS(EACH)                                                        \
@@ -70,8 +71,9 @@ typedef struct {
     float *bases[SLOTS];                  /* where the tensors begin */
     int64_t down, across;                 /* rows and columns of a block */
     int64_t room;                         /* elements of a block */
-    int filled;                           /* boolean operands, which become numbers */
+    int filled;                           /* boolean operands, which become numbers, and rows that are repeated */
     int spread;                           /* operands of one number for all or for each row */
+    int flat;                             /* whether the rows of a block are one */
 } Job;
 typedef struct { int32_t buffer, offset; } Place;                /* of regions: see _regions.h */
 typedef struct { Place to, from; int32_t greatest, outer, middle, inner; float scale; } Reduce;
@@ -81,6 +83,23 @@ typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a st
 #include "_widths.h"
 static Item do_block_here;
 static void (*add_scaled_here)(float *to, const float *a, const float *b, float scale, int64_t count);
+
+/* Whether a block's rows are to be one row, in which what is the same for all columns, or for all rows, is repeated: rows that
+   are short, or end within a vector, cost more than that. */
+static int is_flat(const Job *job)
+{
+    const Header *h = job->header;
+    int repeated = 0;
+    if (h->rows == 1 || h->columns > ROOM || (h->columns >= 4 * FULL && h->columns % FULL == 0))
+        return 0;
+    for (int i = 0; i < h->operands; i++) {
+        const Operand *o = job->operands + i;
+        if ((o->stride > 0 && o->stride != h->columns) || (o->stride == 0 && o->tensor >= h->values))
+            return 0;
+        repeated += o->stride == 0;
+    }
+    return h->rooms + h->narrow + job->filled + job->spread + repeated <= MOST_ROOMS;
+}
 
 /* Runs a plan on the tensors whose addresses the job has. */
 static void run_plan(Job *job, const void *plan)
@@ -99,6 +118,12 @@ static void run_plan(Job *job, const void *plan)
     job->across = h->columns < ROOM || h->whole ? h->columns : ROOM;
     job->down = h->down;
     job->room = (job->across * job->down + 15) / 16 * 16;
+    job->flat = is_flat(job);
+    if (job->flat) {
+        job->room += FULL;
+        for (int i = 0; i < h->operands; i++)
+            job->filled += job->operands[i].stride == 0 && !job->truths[job->operands[i].tensor];
+    }
     const int64_t blocks = ((h->rows + job->down - 1) / job->down) * ((h->columns + job->across - 1) / job->across);
     share(do_block_here, job, blocks, (int64_t)h->rows * h->columns * h->work);
 }

@@ -90,10 +90,29 @@ INLINE Floats NAME(either)(Floats a, Floats b, int greatest)
     return greatest ? PICK((a > b) | (a != a), a, b) : a + b;
 }
 
-/* Two vectors of partial results, so that one need not wait for the other. */
+/* The sums, or the greatest, of as many rows as there are lanes. */
+INLINE Floats NAME(reduce_short)(const float *from, int64_t stride, int64_t across, int greatest)
+{
+    Floats found = greatest ? (Floats){} - __builtin_inff() : (Floats){};
+    for (int64_t i = 0; i < across; i++) {
+        Floats x;
+        for (int lane = 0; lane < LANES; lane++)
+            x[lane] = from[lane * stride + i];
+        found = NAME(either)(x, found, greatest);
+    }
+    return found;
+}
+
+/* Two vectors of partial results, so that one need not wait for the other. Of short rows, a vector has one number of each. */
 INLINE void NAME(reduce_rows)(Slot to, Slot from, int64_t down, int64_t across, int greatest)
 {
-    for (int64_t row = 0; row < down; row++) {
+    int64_t row = 0;
+    for (; across <= SHORT && from.step && row + LANES <= down; row += LANES) {
+        const Floats found = NAME(reduce_short)(from.at + row * from.stride, from.stride, across, greatest);
+        for (int lane = 0; lane < LANES; lane++)
+            NAME(store)(to.at + (row + lane) * to.stride, (Floats){} + found[lane], LANES);
+    }
+    for (; row < down; row++) {
         const float *at = from.at + row * from.stride;
         const Floats none = greatest ? (Floats){} - __builtin_inff() : (Floats){};
         Floats one = none, other = none;
@@ -151,11 +170,28 @@ INLINE void NAME(spread)(float *to, const float *from, int64_t rows)
         NAME(store)(to + r * LANES, (Floats){} + from[r], LANES);
 }
 
+/* The same for all columns of a row, in rows that follow each other; it writes up to a vector behind them. */
+INLINE void NAME(repeat_each)(float *to, const float *from, int64_t rows, int64_t columns)
+{
+    for (int64_t r = 0; r < rows; r++, to += columns)
+        for (int64_t i = 0; i < columns; i += LANES)
+            NAME(store)(to + i, (Floats){} + from[r], LANES);
+}
+
+/* A row, so many times. */
+INLINE void NAME(repeat_row)(float *to, const float *from, int64_t rows, int64_t columns)
+{
+    memcpy(to, from, columns * sizeof(float));
+    for (int64_t done = columns; done < rows * columns; done *= 2)
+        memcpy(to + done, to, (2 * done <= rows * columns ? done : rows * columns - done) * sizeof(float));
+}
+
 TARGET static void NAME(do_block)(const void *given, int64_t number)
 {
     const Job *job = given;
     const Header *h = job->header;
-    const int64_t narrow = job->down * LANES;
+    const int flat = job->flat;
+    const int64_t narrow = flat ? job->room : job->down * LANES;
     float area[(h->rooms + job->filled) * job->room + (h->narrow + job->spread) * narrow + h->numbers * LANES + 1]
         __attribute__((aligned(64)));
     float *free = area;
@@ -169,9 +205,13 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
         const Operand *o = job->operands + i;
         const int64_t begin = o->offset + row / o->every % o->times * o->jump;
         if (o->stride < 0) {
-            if (o->tensor < h->values)
-                NAME(spread)(free, job->bases[o->tensor] + begin + (o->stride == PER_ROW ? row : 0), o->stride == PER_ROW ? down : 1);
-            slots[slot++] = (Slot){free, o->stride == PER_ROW ? LANES : 0, 0};
+            const float *from = job->bases[o->tensor] + begin + (o->stride == PER_ROW ? row : 0);
+            const int each = flat && o->stride == PER_ROW;
+            if (o->tensor < h->values && each)
+                NAME(repeat_each)(free, from, down, across);
+            else if (o->tensor < h->values)
+                NAME(spread)(free, from, o->stride == PER_ROW ? down : 1);
+            slots[slot++] = each ? (Slot){free, across, LANES} : (Slot){free, o->stride == PER_ROW ? LANES : 0, 0};
             free += narrow;
         } else if (job->truths[o->tensor]) {
             const unsigned char *from = (const unsigned char *)job->bases[o->tensor] + begin + row % o->period * o->stride + column;
@@ -182,27 +222,39 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
             free += job->room;
         } else {
             float *from = job->bases[o->tensor] + begin + row % o->period * o->stride + column;
+            if (flat && o->stride == 0) {
+                NAME(repeat_row)(free, from, down, across);
+                from = free;
+                free += job->room;
+            }
             slots[slot++] = (Slot){from, o->stride, LANES};
         }
     }
     for (int i = 0; i < h->rooms; i++, free += job->room)
         slots[slot++] = (Slot){free, across, LANES};
     for (int i = 0; i < h->narrow; i++, free += narrow)
-        slots[slot++] = (Slot){free, LANES, 0};
+        slots[slot++] = flat ? (Slot){free, across, LANES} : (Slot){free, LANES, 0};
     for (int i = 0; i < h->numbers; i++, free += LANES) {
         NAME(spread)(free, job->numbers + i, 1);
         slots[slot++] = (Slot){free, 0, 0};
     }
     for (int i = 0; i < h->instructions; i++) {
         const Instruction *n = job->instructions + i;
-        const int64_t wanted = slots[n->to].step || n->kind >= ROW_SUM ? across : LANES;
-        NAME(do_one)(n->kind, slots[n->to], slots[n->from[0]], slots[n->from[1]], slots[n->from[2]], down, wanted);
+        const Slot to = slots[n->to], *from = slots;
+        if (flat && n->kind >= ROW_SUM) {
+            float each[job->down + LANES];
+            NAME(do_one)(n->kind, (Slot){each, 1, 0}, from[n->from[0]], from[n->from[1]], from[n->from[2]], down, across);
+            NAME(repeat_each)(to.at, each, down, across);
+        } else {
+            const int64_t wanted = flat ? down * across : to.step || n->kind >= ROW_SUM ? across : LANES;
+            NAME(do_one)(n->kind, to, from[n->from[0]], from[n->from[1]], from[n->from[2]], flat ? 1 : down, wanted);
+        }
     }
     for (int i = 0; i < h->operands; i++) {
         const Operand *o = job->operands + i;
         if (o->stride == PER_ROW && o->tensor >= h->values)
             for (int64_t r = 0; r < down; r++)
-                job->bases[o->tensor][o->offset + row + r] = slots[i].at[r * LANES];
+                job->bases[o->tensor][o->offset + row + r] = slots[i].at[r * slots[i].stride];
     }
 }
 
@@ -217,7 +269,10 @@ TARGET static void NAME(reduce_middle)(float *to, const float *from, const Reduc
 {
     const int64_t middle = r->middle, inner = r->inner;
     const int greatest = r->greatest;
-    for (int64_t o = 0; o < r->outer; o++, from += middle * inner, to += inner) {
+    int64_t o = 0;
+    for (; inner == 1 && middle <= SHORT && o + LANES <= r->outer; o += LANES, from += LANES * middle, to += LANES)
+        NAME(store)(to, NAME(reduce_short)(from, middle, middle, greatest) * r->scale, LANES);
+    for (; o < r->outer; o++, from += middle * inner, to += inner) {
         if (inner == 1) {
             float area[LANES];
             NAME(reduce_rows)((Slot){area, 0, 0}, (Slot){(float *)from, 0, LANES}, 1, middle, greatest);

@@ -22,7 +22,7 @@ SAME, PER_ROW = -1, -2                              # strides of what is one num
 _WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "ERF": 2.0, "LOG": 2.0, "LOG1P": 3.0, "SQRT": 1.0, "RSQRT": 2.0,
          "RECIPROCAL": 1.0}                         # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
-_NARROW, _FEW = 8, 256                              # columns with which many rows are faster one op at a time
+_NARROW, _FEW = 2, 256                              # columns with which many rows are faster one op at a time
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
 _BLOCK, WIDEST = 1 << 10, 1 << 12                   # elements of a block, and columns of rows that a block may have as a whole
 _ROOMS, _NARROW_ROOMS, _NUMBERS = 1 << 10, 2 << 10, 3 << 10      # slots, until it is known how many there are of each kind
@@ -146,6 +146,19 @@ def _moved(place: Columns, rest: list[int], chosen: list[int], size: int) -> Col
     return place._replace(tensor=rest.index(place.tensor))
 
 
+def _without_copies(terms: Sequence[Term], written: Sequence[tuple[int, Columns]]) -> tuple[list, list]:
+    """The terms, with what is copied in place of its copies. Those stay, so that numbers are the same, but are not needed."""
+    of = list(range(len(terms)))
+    out: list[Term] = []
+    for i, term in enumerate(terms):
+        if isinstance(term, Step):
+            term = term._replace(sources=tuple(of[s] for s in term.sources))
+            if term.kind == "COPY":
+                of[i] = term.sources[0]
+        out.append(term)
+    return out, [(of[i], place) for i, place in written]
+
+
 class _Assembler:
     """Writes the code of a plan: see `_fused.c`.
 
@@ -154,6 +167,7 @@ class _Assembler:
 
     def __init__(self, rows: int, columns: int, sizes: Sequence[int], results: Sequence[tuple[int, ...]],
                  terms: Sequence[Term], written: Sequence[tuple[int, Columns]], truths: Collection[int] = ()):
+        terms, written = _without_copies(terms, written)
         self.shape, self.sizes, self.given = (rows, columns), [*sizes, *map(math.prod, results)], len(sizes)
         self.terms, self.truths = terms, truths
         self.operands: list[Columns] = [t for t in terms if isinstance(t, Columns)]
