@@ -17,7 +17,7 @@ def graph():
 @pytest.mark.parametrize("build", [
     lambda x: x * 1., lambda x: 1. * x, lambda x: x / 1., lambda x: x - 0., lambda x: tf.negative(tf.negative(x)),
     lambda x: tf.transpose(tf.transpose(x)), lambda x: tf.reshape(x, [2, 3]), lambda x: tf.reshape(tf.reshape(x, [6]), [2, 3]),
-    lambda x: tf.reshape(tf.expand_dims(x, 0), [2, 3])])
+    lambda x: tf.reshape(tf.expand_dims(x, 0), [2, 3]), lambda x: x ** 1., lambda x: x ** [[1., 1., 1.]]])
 def test_what_changes_nothing_goes(build):
     x = tf.placeholder(tf.float32, [2, 3])
     left = types(tf.exp(build(x)), [x])
@@ -35,7 +35,7 @@ def test_a_product_with_ones_of_a_known_shape_goes():
 
 @pytest.mark.parametrize("build", [
     lambda x: x + 0., lambda x: x * 0., lambda x: x * [[1.], [2.]], lambda x: x - tf.zeros([4, 2, 3]), lambda x: 1. / x,
-    lambda x: tf.transpose(x), lambda x: tf.reshape(x, [3, 2])])
+    lambda x: tf.transpose(x), lambda x: tf.reshape(x, [3, 2]), lambda x: x ** 0., lambda x: x ** tf.ones([4, 1, 1])])
 def test_what_changes_something_stays(build):
     x = tf.placeholder(tf.float32, [2, 3])
     assert len(types(tf.exp(build(x)), [x])) > 1
@@ -81,3 +81,18 @@ def test_columns_and_steps_are_added():
         grad, = tf.gradients(tf.reduce_sum(tf.square(a)) + 3. * tf.reduce_sum(tf.square(b)), x)
         assert "_JoinedRows" not in types([grad], [x])
         same([grad], {x: np.arange(16.).reshape(4, 4)})
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.int32])
+@pytest.mark.parametrize("power", [2, 3])
+def test_powers_by_small_constants_are_products(power, dtype):
+    x = tf.placeholder(dtype, [None, 3])
+    y = x ** tf.constant(power, dtype)
+    assert types(y, [x]) == ["Square" if power == 2 and dtype.is_floating else "Pow"]
+    values = [[-3, 0, 2], [1, 100, -1]] if dtype.is_integer else [[-3., -0., 2.5], [np.inf, -np.inf, np.nan]]
+    fed = np.array(values, dtype.as_numpy_dtype)
+    with tf.Session() as session, np.errstate(over="ignore"):
+        found, by = session.run([y, tf.gradients(y, x)[0]] if dtype.is_floating else [y, y], {x: fed})
+    np.testing.assert_allclose(found, fed ** power, rtol=1e-3 if dtype == tf.float16 else 1e-6)
+    if dtype.is_floating:
+        np.testing.assert_allclose(by, power * fed ** (power - 1), rtol=1e-3 if dtype == tf.float16 else 1e-6)
