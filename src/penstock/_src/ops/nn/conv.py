@@ -17,6 +17,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.kernels import products
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.nn import windows
@@ -92,8 +93,7 @@ class _Plan:
         if self.empty:
             return x.new_zeros(self.output)
         if self.pointwise and _as_product(x):
-            out = torch.mm(self._rows(x), w.flatten(1).t())
-            out = self._images(out if bias is None else out.add_(bias), self.output)
+            out = self._images(products.product(self._rows(x), w.flatten(1).t(), bias), self.output)
             return out.relu_() if relu else out
         if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
@@ -114,7 +114,7 @@ class _Plan:
         if self.empty:
             return self._cropped(grad.new_zeros(self.input))
         if self.pointwise and _as_product(grad):
-            return self._images(torch.mm(self._rows(grad), w.flatten(1)), self.input)
+            return self._images(products.product(self._rows(grad), w.flatten(1)), self.input)
         like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
         return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
 
@@ -122,7 +122,7 @@ class _Plan:
         if self.empty:
             return x.new_zeros(self.filter)
         if self.pointwise and _as_product(x) and math.prod(self.filter) >= _LEAST_PRODUCT:
-            return torch.mm(self._rows(x).t(), self._rows(grad)).t().reshape(self.filter)
+            return products.product(self._rows(x).t(), self._rows(grad)).t().reshape(self.filter)
         if self.extra is not None:
             x = torch.constant_pad_nd(x, self.extra)
         channels = self.filter[1]
