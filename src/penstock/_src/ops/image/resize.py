@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import rank_is
 from penstock._src.kernels import indexing
 from penstock._src.ops.registry import get, op
@@ -239,19 +239,28 @@ def nearest_index(n_in: int, n_out: int, align: bool, half: bool) -> torch.Tenso
     return x.clamp(0, n_in - 1).to(torch.int64)
 
 
+_kept_index = functools.lru_cache(maxsize=256)(nearest_index)
+
+
+def _nearest(n_in: int, n_out: int, align: bool, half: bool, like: torch.Tensor) -> torch.Tensor:
+    """`nearest_index` on the device of `like`, made once; anew in a step that becomes a graph, whose tensors are its own."""
+    make = nearest_index if tracing.lowering() else _kept_index
+    return indexing.beside(make(n_in, n_out, align, half), like)
+
+
 @nearest.kernel
 def _nearest_kernel(images, size, *, align_corners, half_pixel_centers):
     h, w = _target(images, size)
-    rows = indexing.beside(nearest_index(images.shape[1], h, align_corners, half_pixel_centers), images)
-    columns = indexing.beside(nearest_index(images.shape[2], w, align_corners, half_pixel_centers), images)
+    rows = _nearest(images.shape[1], h, align_corners, half_pixel_centers, images)
+    columns = _nearest(images.shape[2], w, align_corners, half_pixel_centers, images)
     return images.index_select(1, rows).index_select(2, columns)
 
 
 @nearest_grad.kernel
 def _nearest_grad_kernel(grads, size, *, align_corners, half_pixel_centers):
     h, w = _target(grads, size)
-    rows = indexing.beside(nearest_index(h, grads.shape[1], align_corners, half_pixel_centers), grads)
-    columns = indexing.beside(nearest_index(w, grads.shape[2], align_corners, half_pixel_centers), grads)
+    rows = _nearest(h, grads.shape[1], align_corners, half_pixel_centers, grads)
+    columns = _nearest(w, grads.shape[2], align_corners, half_pixel_centers, grads)
     out = torch.zeros((grads.shape[0], h, grads.shape[2], grads.shape[3]), dtype=grads.dtype, device=grads.device)
     out.index_add_(1, rows, grads)
     wide = torch.zeros((grads.shape[0], h, w, grads.shape[3]), dtype=grads.dtype, device=grads.device)
