@@ -106,3 +106,13 @@ def test_without_a_step():
     v = tf.Variable(1.0)
     with pytest.raises(NotImplementedError, match="update_step"):
         Nothing("nothing").apply_gradients([(tf.constant(1.0), v)])
+
+
+@pytest.mark.parametrize("base", ["Adam", "Nadam", "RMSprop", "SGD"])
+def test_subclasses_of_our_optimizers_with_their_own_step(base):
+    class Own(getattr(keras.optimizers, base)):
+        def update_step(self, gradient, variable):
+            variable.assign_sub(0.5 * gradient)
+    v = tf.Variable([1.0, 2.0])
+    Own().apply_gradients([(tf.constant([1.0, -1.0]), v)])
+    np.testing.assert_allclose(v.numpy(), [0.5, 2.5])

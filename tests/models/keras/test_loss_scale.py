@@ -141,3 +141,15 @@ def test_graph_rewrite_gives_optimizers_a_loss_scale():
     finally:
         tf1.train.experimental.disable_mixed_precision_graph_rewrite()
     assert not options()["auto_mixed_precision"]
+
+
+@pytest.mark.parametrize("aggregate", [True, False])
+def test_replicas_may_have_added_up_their_gradients(aggregate):
+    strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+    with strategy.scope():
+        v = tf.Variable([1.0, 2.0])
+        optimizer = Scaled(tf.keras.optimizers.SGD(0.5), dynamic=False, initial_scale=2)
+    strategy.run(lambda: optimizer.apply_gradients([(tf.constant([1.0, -1.0]), v)],
+                                                   experimental_aggregate_gradients=aggregate))
+    for copy in strategy.experimental_local_results(v):
+        np.testing.assert_allclose(copy.numpy(), [0.0, 3.0] if aggregate else [0.5, 2.5])

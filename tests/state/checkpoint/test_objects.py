@@ -223,3 +223,22 @@ def test_a_checkpoint_may_have_the_name_of_a_folder(tmp_path):
     v = tf.Variable(0.0)
     tf.train.Checkpoint(v=v).read(str(tmp_path)).assert_consumed()
     assert v.numpy() == 2.0
+
+
+def test_weights_without_a_name_are_saved_as_attributes(tmp_path):
+    class Sum(tf.keras.layers.Layer):
+        def build(self, input_shape):
+            self.first = self.add_weight(shape=[2], initializer="ones")
+            self.second = self.add_weight(shape=[2])
+
+        def call(self, inputs):
+            return inputs + self.first + self.second
+    old, new = Sum(), Sum()
+    old(tf.ones([1, 2]))
+    old.second.assign([3.0, 4.0])
+    path = tf.train.Checkpoint(layer=old).save(str(tmp_path / "c"))
+    restored = tf.train.Checkpoint(layer=new).restore(path)
+    new(tf.ones([1, 2]))
+    restored.assert_consumed()
+    np.testing.assert_array_equal(new.second.numpy(), [3.0, 4.0])
+    np.testing.assert_array_equal(new.first.numpy(), [1.0, 1.0])

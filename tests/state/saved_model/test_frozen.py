@@ -84,3 +84,17 @@ def test_keras_model_frozen():
     expected = model(x)
     frozen = convert_variables_to_constants_v2(tf.function(lambda x: model(x)).get_concrete_function(tf.TensorSpec(x.shape)))
     np.testing.assert_allclose(frozen(tf.constant(x))[0], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_assertions_of_a_frozen_function_hold(reads):
+    v = tf.Variable(2.0)
+
+    @tf.function
+    def f(x):
+        with tf.control_dependencies([tf.debugging.Assert(x > 0, [x])]):
+            return x * v if reads else tf.identity(x)
+    frozen = convert_variables_to_constants_v2(f.get_concrete_function(tf.TensorSpec([], tf.float32)))
+    assert frozen(tf.constant(3.0))[0].numpy() == (6.0 if reads else 3.0)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        frozen(tf.constant(-3.0))

@@ -145,17 +145,21 @@ class Trackable:
         for restore in sorted(self._self_name_based_restores, key=lambda r: r.restore_uid, reverse=True):
             trackable._name_based_attribute_restore(restore)
 
-    def _add_variable_with_custom_getter(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
+    def _add_variable_with_custom_getter(self, name: str | None, shape: Any = None, dtype: Any = dtypes.float32,
                                          initializer: Any = None, getter: Any = None, overwrite: bool = False,
                                          **kwargs_for_getter: Any) -> Any:
-        """A variable made by `getter` and tracked; from a restore's value at once, if one is waiting."""
+        """A variable made by `getter` and tracked; from a restore's value at once, if one is waiting.
+
+        Without a name it is tracked only where it becomes an attribute.
+        """
         self._maybe_initialize_trackable()
         with init_scope():
-            preloaded = self._preload_simple_restoration(name, shape) if context.executing_eagerly() else None
+            preloaded = None if name is None or not context.executing_eagerly() else \
+                self._preload_simple_restoration(name, shape)
             if preloaded is not None:
                 initializer, shape = preloaded, None
         made = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **kwargs_for_getter)
-        if not overwrite or isinstance(made, Trackable):
+        if name is not None and (not overwrite or isinstance(made, Trackable)):
             return self._track_trackable(made, name=name, overwrite=overwrite)
         return made
 

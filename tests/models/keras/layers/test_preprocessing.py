@@ -144,3 +144,9 @@ def test_a_vector_of_categories_is_one_sample():
     sparse = tf.keras.layers.CategoryEncoding(4, "count", sparse=True)
     weighted = sparse(tf.constant([[3, 1, 3]]), count_weights=tf.constant([[0.5, 1.5, 0.75]]))
     assert tf.sparse.to_dense(weighted).numpy().tolist() == [[0, 1.5, 0, 1.25]]
+
+
+def test_given_boundaries_stay():
+    layer = tf.keras.layers.Discretization(bin_boundaries=[0.0, 1.0])
+    layer.finalize_state()
+    assert layer(tf.constant([-1.0, 0.5, 2.0])).numpy().tolist() == [0, 1, 2]

@@ -5,6 +5,7 @@ by those that take values. Branches and loops stay functional; their functions a
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes
@@ -20,7 +21,7 @@ from penstock._src.ops.state.state import VariableResource
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _TYPES = {"While": "T", "StatelessWhile": "T", "If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
-_READERS = {
+_READERS: dict[str, Callable[..., Tensor]] = {
     "ReadVariableOp": lambda op, value: get("Identity")(value),
     "VariableShape": lambda op, value: get("Shape")(value, out_type=op.attrs["out_type"]),
     "ResourceGather": lambda op, value, indices: get("GatherV2")(value, indices, 0, batch_dims=op.attrs["batch_dims"]),
@@ -82,18 +83,19 @@ def _copied(target: FuncGraph, wanted: list[Tensor], known: dict[int, Tensor], p
             results = _copied(target, function.outputs, inner, f"{prefix}{op.name}/")
         else:
             waits = [ops[id(c)] for c in op.control_inputs if id(c) in ops]
-            results = _one(target, op, inputs, prefix + op.name, waits)
-            ops[id(op)] = results[0].op if results else None
+            ops[id(op)], results = _one(target, op, inputs, prefix + op.name, waits)
         known.update((id(old), new) for old, new in zip(op.outputs, results, strict=True))
     return [known[id(t)] for t in wanted]
 
 
-def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str, waits: list) -> list[Tensor]:
-    """A copy of one op. Where values have taken the place of handles, the op for values."""
+def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str,
+         waits: list) -> tuple[Operation, list[Tensor]]:
+    """A copy of one op, and its outputs. Where values have taken the place of handles, the op for values."""
     changed = [old.dtype == dtypes.resource != new.dtype for old, new in zip(op.inputs, inputs, strict=True)]
     if changed and changed[0] and op.type in _READERS:
-        result = _READERS[op.type](op, *inputs)
-        return [result]
+        with target.control_dependencies(waits):
+            result = _READERS[op.type](op, *inputs)
+        return result.op, [result]
     attrs, types = dict(op.attrs), [t.dtype for t in op.outputs]
     if op.type in _TYPES:
         attrs, types = _with_functions(target, op, attrs, inputs, types)
@@ -106,7 +108,7 @@ def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str, wait
     made._extra.update(op._extra)
     for old, new in zip(op.outputs, made.outputs, strict=True):
         new.static_dims = old.static_dims
-    return list(made.outputs)
+    return made, list(made.outputs)
 
 
 def _with_functions(target: FuncGraph, op: Operation, attrs: dict[str, Any], inputs: list[Tensor],

@@ -80,7 +80,7 @@ class NadamV1(BetaOptimizer):
             product = identity(self._m_cache.assign(product, use_locking=self._use_locking))
         c.update(now=now, then=then, product=product, next_product=product * then)
 
-    def _step(self, c: dict, grad: Any, m: Any, v: Any) -> Any:
+    def _ahead(self, c: dict, grad: Any, m: Any, v: Any) -> Any:
         """The step of rows that have these moments."""
         ahead = (1.0 - c["now"]) * grad / (1.0 - c["product"]) + c["then"] * m / (1.0 - c["next_product"])
         return c["lr_t"] * ahead / (get("Sqrt")(v / (1.0 - c["beta2_power"])) + c["epsilon"])
@@ -95,7 +95,7 @@ class NadamV1(BetaOptimizer):
         c = self._coefficients(var, apply_state)
         new_m = self._decayed_rows(self.get_slot(var, "m"), c["beta1"], indices, grad * (1 - c["beta1"]))
         new_v = self._decayed_rows(self.get_slot(var, "v"), c["beta2"], indices, grad * grad * (1 - c["beta2"]))
-        step = self._step(c, grad, get("GatherV2")(new_m, indices, 0), get("GatherV2")(new_v, indices, 0))
+        step = self._ahead(c, grad, get("GatherV2")(new_m, indices, 0), get("GatherV2")(new_v, indices, 0))
         return group(self._resource_scatter_add(var, indices, -step), new_m, new_v)
 
 

@@ -9,7 +9,7 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras.optimizers.around import OptimizerAround
-from penstock._src.models.keras.optimizers.optimizer import Optimizer
+from penstock._src.models.keras.optimizers.optimizer import Optimizer, aggregates
 from penstock._src.ops.core import group
 from penstock._src.training.train.loss_scale import (
     DynamicLossScale,
@@ -80,20 +80,22 @@ class LossScaleOptimizerV1(OptimizerAround):
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         replica = replica_of_strategy([v for _, v in pairs])
         if replica is not None:
-            return replica.merge_call(self._distributed_apply, args=(pairs,), kwargs={"name": name})
+            return replica.merge_call(self._distributed_apply, args=(pairs,),
+                                      kwargs={"name": name, "aggregate": aggregates(kwargs)})
         with init_scope():
             self._optimizer.build([v for _, v in pairs])
         update, good = self._loss_scale.update([g for g, _ in pairs])
         done = apply_if(good, lambda: self._optimizer.apply_gradients(pairs, name=name, **kwargs))
         return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
 
-    def _distributed_apply(self, strategy: Any, pairs: Any, name: str | None = None) -> Any:
+    def _distributed_apply(self, strategy: Any, pairs: Any, name: str | None = None, aggregate: bool = True) -> Any:
         """Applies the sum of the replicas' gradients to all copies, if it is finite, and updates the scale."""
-        summed = strategy.extended.batch_reduce_to("SUM", pairs)
-        pairs = [(g, v) for g, (_, v) in zip(summed, pairs, strict=True)]
+        if aggregate:
+            summed = strategy.extended.batch_reduce_to("SUM", pairs)
+            pairs = [(g, v) for g, (_, v) in zip(summed, pairs, strict=True)]
         with init_scope():
             self._optimizer.build([v for _, v in pairs])
-        update, good = self._loss_scale.update([strategy.experimental_local_results(g)[0] for g in summed])
+        update, good = self._loss_scale.update([strategy.experimental_local_results(g)[0] for g, _ in pairs])
         done = apply_if(good, lambda: self._optimizer._distributed_apply(strategy, pairs, name=name, aggregate=False))
         return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
 
@@ -114,7 +116,7 @@ def _in_graph() -> bool:
 
 
 def _scale_of(config: Any) -> Any:
-    kinds = {"FixedLossScale": FixedLossScale, "DynamicLossScale": DynamicLossScale}
+    kinds: dict[str, Any] = {"FixedLossScale": FixedLossScale, "DynamicLossScale": DynamicLossScale}
     return kinds[config["class_name"]].from_config(config["config"]) if isinstance(config, dict) else config
 
 

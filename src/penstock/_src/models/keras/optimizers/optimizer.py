@@ -96,6 +96,11 @@ class _Hyper:
         raise NotImplementedError
 
 
+def aggregates(options: dict[str, Any]) -> bool:
+    """Whether `apply_gradients` with these keywords is to add up the gradients of all replicas."""
+    return options.get("experimental_aggregate_gradients", not options.get("skip_gradients_aggregation", False))
+
+
 @export(v1=["keras.optimizers.Optimizer"], v2=["keras.optimizers.Optimizer", "optimizers.Optimizer",
                                               "keras.optimizers.legacy.Optimizer"])
 class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
@@ -212,8 +217,8 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             return group()
         replica = replica_of_strategy([v for _, v in pairs])
         if replica is not None:
-            aggregate = kwargs.get("experimental_aggregate_gradients", not kwargs.get("skip_gradients_aggregation", False))
-            return replica.merge_call(self._distributed_apply, args=(pairs,), kwargs={"name": name, "aggregate": aggregate})
+            return replica.merge_call(self._distributed_apply, args=(pairs,),
+                                      kwargs={"name": name, "aggregate": aggregates(kwargs)})
         var_list = [v for _, v in pairs]
         with name_scope(self._name):
             self._build_outside(var_list)

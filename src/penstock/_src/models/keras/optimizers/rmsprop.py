@@ -52,7 +52,7 @@ class RMSpropV1(Optimizer):
         """Sets the optimizer's variables."""
         super().set_weights(with_counter(self, weights))
 
-    def _step(self, c: dict, grad: Any, squares: Any, mean: Any) -> Any:
+    def _scaled(self, c: dict, grad: Any, squares: Any, mean: Any) -> Any:
         """The step of rows that have these averages."""
         spread = squares if mean is None else squares - mean * mean
         return c["lr_t"] * grad / (get("Sqrt")(spread) + c["epsilon"])
@@ -73,7 +73,7 @@ class RMSpropV1(Optimizer):
         if mg is not None:
             made.append(mg.assign(c["rho"] * mg + (1.0 - c["rho"]) * grad, use_locking=self._use_locking))
         with control_dependencies(made):
-            step = self._step(c, grad, rms.value(), None if mg is None else mg.value())
+            step = self._scaled(c, grad, rms.value(), None if mg is None else mg.value())
             return var.assign_sub(step, use_locking=self._use_locking)
 
     def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
@@ -90,7 +90,7 @@ class RMSpropV1(Optimizer):
         if self.centered:
             made.append(self._decayed_rows(self.get_slot(var, "mg"), c["rho"], indices, grad * (1.0 - c["rho"])))
             mean = get("GatherV2")(made[1], indices, 0)
-        step = self._step(c, grad, get("GatherV2")(squares, indices, 0), mean)
+        step = self._scaled(c, grad, get("GatherV2")(squares, indices, 0), mean)
         return group(self._resource_scatter_add(var, indices, -step), *made)
 
 

@@ -170,6 +170,8 @@ class Discretization(PreprocessingLayer):
 
     def finalize_state(self) -> None:
         """Takes the boundaries from the summary."""
+        if self.num_bins is None:                 # the boundaries are given
+            return
         self.bin_boundaries = [float(b) for b in _compressed(self._summary, 1. / self.num_bins)[0, :-1]]
 
     def call(self, inputs: Any) -> Any:
