@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._src.base.api import export
 from penstock._src.base.modes import process as process
@@ -16,6 +16,8 @@ from penstock._src.base.static_shape import disable_v2_tensorshape, enable_v2_te
 
 if TYPE_CHECKING:
     from penstock._src.graph.graph import Graph
+
+G = TypeVar("G", bound="Graph | None")
 
 
 class _ThreadState(threading.local):
@@ -117,7 +119,7 @@ def device(name: str | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def enter(graph: Graph | None) -> Iterator[Graph | None]:
+def enter(graph: G) -> Iterator[G]:
     """Makes `graph` (None: eager execution) the default of this thread for a block.
 
     Where the same graph was entered again inside and is left later, a block that came from eager execution goes back to it.

@@ -38,7 +38,7 @@ _FIELD = re.compile(r"(repeated )?([\w.]+) (\w+) = (\d+)")
 
 
 def declare(name: str, package: str, pool: Any, messages: dict[str, str], depends: tuple = (),
-            enums: dict[str, dict[str, str]] | None = None) -> dict[str, type]:
+            enums: dict[str, dict[str, str]] | None = None) -> dict[str, Any]:
     """Declares a file of messages in `pool`, and returns the classes by name. `enums`: by message and name, words from 0 on."""
     file = descriptor_pb2.FileDescriptorProto(name=name, package=package, syntax="proto3")
     file.dependency.extend(d.DESCRIPTOR.name for d in depends)

@@ -40,7 +40,7 @@ def get_name(cls: type) -> str:
     return _TYPE_SPEC_TO_NAME[cls]
 
 
-def lookup(name: str) -> type:
+def lookup(name: str) -> type[TypeSpec]:
     """The TypeSpec class of a name; ValueError where there is none."""
     if not isinstance(name, str):
         raise TypeError(f"Expected `name` to be a string; got {name!r}")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import collections
 import copy
+import operator
 import sys
+from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
 from collections.abc import Mapping as AbstractMapping
-from collections.abc import MutableMapping, MutableSequence, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from penstock._src.base.api import export
 from penstock._src.eager.function import ConcreteFunction, Function
@@ -217,7 +218,11 @@ class List(TrackableDataStructure, Sequence):
         return object.__sizeof__(self) + sys.getsizeof(self._storage)
 
 
-class ListWrapper(List, MutableSequence, list):       # type: ignore[misc]
+class _MutableList(List, MutableSequence):
+    """A tracked list with the methods of sequences that change, which precede those of Python's lists."""
+
+
+class ListWrapper(_MutableList, list):                # type: ignore[misc]
     """A list that was set as an attribute. It can be changed in every way, and saved if it was only appended to."""
 
     _storage: Any
@@ -319,7 +324,8 @@ class ListWrapper(List, MutableSequence, list):       # type: ignore[misc]
             super().append(value)
         self._update()
 
-    def __imul__(self, n: int) -> Any:
+    def __imul__(self, n: SupportsIndex) -> Any:
+        n = operator.index(n)
         if n <= 0:
             self._look()
             if any(isinstance(v, Trackable) for v in self._storage):
@@ -329,7 +335,7 @@ class ListWrapper(List, MutableSequence, list):       # type: ignore[misc]
             return self
         return super().__imul__(n)
 
-    def insert(self, index: int, obj: Any) -> None:
+    def insert(self, index: SupportsIndex, obj: Any) -> None:
         """Inserts a value: the list can no longer be saved."""
         self._non_append_mutation = True
         self._storage.insert(index, obj)
@@ -363,7 +369,7 @@ class ListWrapper(List, MutableSequence, list):       # type: ignore[misc]
     def __ge__(self, other: Any) -> bool:
         return self._storage >= getattr(other, "_storage", other)
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:                            # type: ignore[override]
         raise TypeError("unhashable type: 'ListWrapper'")
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
@@ -555,10 +561,11 @@ class _Tuple(TrackableDataStructure):
     """What makes a tuple trackable; its elements are the tuple's own."""
 
     _values = property(lambda self: list(self))
+    __iter__: Callable[[], Iterator[Any]]                 # the tuple's
     __hash__ = None                                       # type: ignore[assignment]
 
     def _track_elements(self) -> Any:
-        for i, value in enumerate(self):                  # type: ignore[arg-type]
+        for i, value in enumerate(self):
             if isinstance(value, Trackable):
                 self._track_trackable(value, str(i))
         return self
@@ -575,5 +582,5 @@ def _wrapped_tuple(value: tuple) -> Any:
         kind = _tuple_types[base] = type(base.__name__, (_Tuple, base), {
             "__eq__": base.__eq__, "__ne__": base.__ne__, "__hash__": base.__hash__, "__repr__": base.__repr__})
     items = [wrap(v) for v in value]
-    made = tuple.__new__(kind, items)
+    made: Any = tuple.__new__(kind, items)
     return made._track_elements()

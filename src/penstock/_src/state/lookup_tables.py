@@ -68,7 +68,10 @@ class TableInitializerBase(Trackable):
 
     key_dtype = property(lambda self: self._key_dtype, doc="The type of the keys.")
     value_dtype = property(lambda self: self._value_dtype, doc="The type of the values.")
-    _shared_name = ""
+
+    @property
+    def _shared_name(self) -> str:
+        return ""
 
     def initialize(self, table: Any) -> Any:
         """An op that fills `table`."""
@@ -403,7 +406,8 @@ class _MutableTable(LookupInterface):
         with name_scope(name, f"{self.name}_lookup_table_find", (self.resource_handle, keys)):
             return ops.find_v2(self.resource_handle, keys, default)
 
-    def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Any:
+    def lookup(self, keys: Any, dynamic_default_values: Any = None,       # type: ignore[override]
+               name: str | None = None) -> Any:
         """The values of `keys`; the default, or a default per key, for those that are not in the table."""
         if isinstance(dynamic_default_values, str):          # the name, where older callers pass it
             dynamic_default_values, name = None, dynamic_default_values

@@ -608,7 +608,8 @@ class NumpyIterator:
 
 def static_size(size: Any, drop: Any) -> int | None:
     """The first dimension of batches, if it is always the same."""
-    return int(constant_value(size)) if constant_value(drop) and constant_value(size) is not None else None
+    known = constant_value(size)
+    return int(known) if constant_value(drop) and known is not None else None
 
 
 def _check_parallel(calls: Any) -> None:

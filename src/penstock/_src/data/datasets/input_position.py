@@ -169,8 +169,8 @@ class CheckpointInputPipelineHook(SessionRunHook):
             """A Saver with its own state file."""
 
             def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
-                     **options: Any) -> Any:
-                return super().save(sess, save_path, global_step, latest_filename or latest, **options)
+                     *args: Any, **options: Any) -> Any:
+                return super().save(sess, save_path, global_step, latest_filename or latest, *args, **options)
         if self._checkpoint_saver_hook._saver is None:
             self._checkpoint_saver_hook._saver = _Positions([saveable(t, t.name) for t in _iterators()])
         self._checkpoint_saver_hook.begin()

@@ -246,7 +246,8 @@ class _Job:
     def elements(self) -> Iterator[Any]:
         """An iteration over the dataset: the next one of this job."""
         number, workers = next(self._numbers), _workers(self.target)
-        ended, waiting = threading.Event(), queue.Queue(_AHEAD * len(workers))
+        ended = threading.Event()
+        waiting: queue.Queue = queue.Queue(_AHEAD * len(workers))
         sessions = [self._session(address, i, len(workers), number) for i, address in enumerate(workers)]
         threads = [threading.Thread(target=_take, args=(*opened, waiting, ended), name="penstock data service", daemon=True)
                    for opened in sessions]

@@ -147,7 +147,7 @@ def flat_shapes(spec: Any) -> list:
     return [s.shape for s in flat_specs(spec)]
 
 
-def outputs(spec: Any) -> dict[str, list]:
+def outputs(spec: Any) -> dict[str, Any]:
     """The attributes in which dataset ops say the type of their elements."""
     return {"output_types": flat_types(spec), "output_shapes": flat_shapes(spec)}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Parameter:
 
 def _signature(cls: type) -> inspect.Signature:
     """What a call of the class takes: the arguments of `__init__`, which `__new__` only remembers."""
-    signature = inspect.signature(cls.__init__)
+    signature = inspect.signature(cls.__init__)          # type: ignore[misc]
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
@@ -73,8 +73,9 @@ class Distribution:
     >>> tf.distributions.Normal(loc=[0., 1.], scale=1.).log_prob(0.5)
     """
 
+    __signature__: ClassVar[inspect.Signature]
     _made_with: Any
-    _values: Any
+    _values: dict[str, Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -83,7 +84,7 @@ class Distribution:
     def __new__(cls, *args: Any, **kwargs: Any) -> Distribution:
         self = super().__new__(cls)
         self._made_with = (args, kwargs)
-        self._values: dict[str, Any] = {}
+        self._values = {}
         return self
 
     def __init__(self, dtype: Any, reparameterization_type: Any, validate_args: bool, allow_nan_stats: bool,
@@ -279,8 +280,9 @@ class Distribution:
 
     def _with_sample_shape(self, x: Tensor, sample_shape: Tensor) -> Tensor:
         value = tf.get_static_value(sample_shape)
-        front = TensorShape(value) if value is not None else TensorShape([None] * sample_shape.shape.dims[0].value) \
-            if sample_shape.shape.ndims == 1 and sample_shape.shape.dims[0].value is not None else TensorShape(None)
+        dims = sample_shape.static_dims
+        front = TensorShape(value) if value is not None else TensorShape([None] * dims[0]) \
+            if dims is not None and len(dims) == 1 and dims[0] is not None else TensorShape(None)
         x.set_shape(front.concatenate(self.batch_shape).concatenate(self.event_shape))
         return x
 

@@ -155,7 +155,7 @@ def _mask_by_ragged(data: Any, mask: RaggedTensor, splits_dtype: Any) -> Any:
     check = tf.debugging.assert_equal(mask.row_splits, data.row_splits, message="Inputs must have identical ragged splits")
     with tf.control_dependencies([c for c in [check] if c is not None]):
         values = boolean_mask(data.values, mask.values)
-    if mask.shape.ndims > 2:
+    if mask.shape.ndims != 2:
         return data.with_values(values)
     kept = tf.unsorted_segment_sum(tf.cast(mask.values, splits_dtype), mask.value_rowids(), mask.nrows())
     return RaggedTensor.from_row_lengths(values, kept, validate=False)
@@ -278,7 +278,7 @@ def _join(values: list, axis: Any, stack_values: bool) -> Any:
         lengths = tf.stack([tf.shape(r, out_type=splits_dtype)[0] for r in rts])
         return RaggedTensor.from_row_lengths(tf.concat(rts, 0), lengths, validate=False)
     if all(not isinstance(r, RaggedTensor) for r in rts):
-        if ndims is None or axis == ndims - 1 or axis == out_dims - 1 or not stack_values and axis == 0:
+        if ndims is None or out_dims is None or axis in (ndims - 1, out_dims - 1) or not stack_values and axis == 0:
             return tf.stack(rts, axis) if stack_values else tf.concat(rts, axis)
     for i, r in enumerate(rts):
         if not isinstance(r, RaggedTensor):

@@ -5,6 +5,7 @@ were given. A RaggedTensor is a RowPartition with values.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -275,18 +276,21 @@ class RowPartition(CompositeTensor):
             raise ValueError(f"Argument `dtype` must be int32 or int64. Received {dtype.name}.")
         if dtype == self.dtype:
             return self
-        return RowPartition(*(None if t is None else tf.cast(t, dtype) for t in self._encodings()), internal=_KEY)
+        return self._of(None if t is None else tf.cast(t, dtype) for t in self._encodings())
 
     def _encodings(self) -> tuple:
         return (self._row_splits, self._row_lengths, self._value_rowids, self._nrows, self._uniform_row_length, self._nvals)
 
     def _with_dependencies(self, dependencies: list) -> RowPartition:
         """The same partition, whose splits wait for assertions."""
-        return RowPartition(checked(self._row_splits, dependencies), *self._encodings()[1:], internal=_KEY)
+        return self._with(row_splits=checked(self._row_splits, dependencies))
 
     def _with(self, **encodings: Any) -> RowPartition:
-        names = ("row_splits", "row_lengths", "value_rowids", "nrows", "uniform_row_length", "nvals")
-        return RowPartition(**{**dict(zip(names, self._encodings(), strict=True)), **encodings}, internal=_KEY)
+        return RowPartition(**{**dict(zip(_ENCODINGS, self._encodings(), strict=True)), **encodings}, internal=_KEY)
+
+    @staticmethod
+    def _of(encodings: Iterable) -> RowPartition:
+        return RowPartition(**dict(zip(_ENCODINGS, encodings, strict=True)), internal=_KEY)
 
     def _with_precomputed_row_splits(self) -> RowPartition:
         return self
@@ -329,14 +333,14 @@ class RowPartition(CompositeTensor):
                                    ("static_nrows", "static_nvals"), strict=True):
             if mine is not None and its is not None and mine != its:
                 raise ValueError(f"{_DIFFERENT} {what}: {mine} and {its}")
-        splits = constant_value(self._row_splits), constant_value(other._row_splits)
-        if splits[0] is not None and splits[1] is not None:
-            if not np.array_equal(*splits):
-                raise ValueError(f"{_DIFFERENT} row_splits: {splits[0]} and {splits[1]}")
+        a, b = constant_value(self._row_splits), constant_value(other._row_splits)
+        if a is not None and b is not None:
+            if not np.array_equal(a, b):
+                raise ValueError(f"{_DIFFERENT} row_splits: {a} and {b}")
         elif validate and self._row_splits is not other._row_splits:
             checks.append(tf.debugging.assert_equal(self._row_splits, other._row_splits, message=f"{_DIFFERENT} row_splits"))
-        mine, its = self._encodings(), other._encodings()
-        merged = RowPartition(*(b if a is None else a for a, b in zip(mine, its, strict=True)), internal=_KEY)
+        merged = self._of(its if mine is None else mine
+                          for mine, its in zip(self._encodings(), other._encodings(), strict=True))
         return merged._with_dependencies(checks) if checks else merged
 
     def _merge_with_spec(self, b: RowPartitionSpec) -> RowPartition:
@@ -363,6 +367,7 @@ class RowPartition(CompositeTensor):
 
 
 _KEY = object()
+_ENCODINGS = ("row_splits", "row_lengths", "value_rowids", "nrows", "uniform_row_length", "nvals")
 
 
 def _row_count(value_rowids: Any, nrows: Any) -> tuple[Any, int | None]:
@@ -467,7 +472,7 @@ class RowPartitionSpec(TypeSpec):
         mine, its = self._numbers(), other._numbers()
         return self._dtype == other.dtype and all(a is None or b is None or a == b for a, b in zip(mine, its, strict=True))
 
-    def _numbers(self) -> tuple:
+    def _numbers(self) -> tuple[int | None, int | None, int | None]:
         return self._nrows, self._nvals, self._uniform_row_length
 
     def _serialize(self) -> tuple:
@@ -476,16 +481,17 @@ class RowPartitionSpec(TypeSpec):
     @classmethod
     def _deserialize(cls, serialization: Any) -> RowPartitionSpec:
         *numbers, dtype = serialization
-        return cls(*(n.static_dims[0] for n in numbers), dtype)
+        nrows, nvals, length = (n.static_dims[0] for n in numbers)
+        return cls(nrows, nvals, length, dtype)
 
     def _merge_with(self, other: RowPartitionSpec) -> RowPartitionSpec:
         """The spec that knows what either does; ValueError if they contradict each other."""
         if self._dtype != other.dtype:
             raise ValueError(f"Unable to merge {self} and {other}: dtypes differ")
-        merged = [a if b is None else b for a, b in zip(self._numbers(), other._numbers(), strict=True)]
+        nrows, nvals, length = (a if b is None else b for a, b in zip(self._numbers(), other._numbers(), strict=True))
         if not self.is_compatible_with(other):
             raise ValueError(f"Unable to merge {self} and {other}: not compatible")
-        return RowPartitionSpec(*merged, self._dtype)
+        return RowPartitionSpec(nrows, nvals, length, self._dtype)
 
     def with_dtype(self, dtype: Any) -> RowPartitionSpec:
         """The same spec for integers of another dtype."""

@@ -1,6 +1,7 @@
 """The shape of a ragged tensor as a value: row partitions, and the dense shape of what they partition."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes
@@ -198,6 +199,8 @@ class DynamicRaggedShape(CompositeTensor):
     def _as_row_partitions(self, rank: int | None = None) -> list[RowPartition]:
         """Partitions of all dimensions but the first (of the first `rank`): those that are dense are uniform."""
         rank, found, n = rank or self.rank, list(self._row_partitions), self._inner_shape
+        if rank is None:
+            raise ValueError("The row partitions of a shape of unknown rank are not known.")
         count = n[0] if self.inner_rank else None
         for i in range(1, rank - self.num_row_partitions):
             found.append(RowPartition.from_uniform_row_length(n[i], nvals=count * n[i], nrows=count, dtype=self.dtype))
@@ -310,7 +313,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     return shape._add_row_partitions(tf.reshape(flat, shape.inner_shape))
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reshape": reshape, "broadcast_to": broadcast_to, "broadcast_dynamic_shape": broadcast_dynamic_shape,
     "fill": lambda dims, value, name=None, **unused: filled(dims, value),
     "ones": lambda shape, dtype=dtypes.float32, name=None, **unused: filled(shape, tf.ones([], dtype)),

@@ -358,6 +358,7 @@ def _field(value: Any) -> Any:
 def _shape_of(fields: dict, shape: TensorShape, nrows: Any, row_partitions: Any) -> DynamicRaggedShape:
     """The shape of records: as their fields say, or the arguments."""
     rank = shape.rank
+    assert rank is not None                       # checked where the fields are given
     if row_partitions:
         return DynamicRaggedShape.from_row_partitions(row_partitions)
     found = None
@@ -435,7 +436,7 @@ def _keys_and_depth(value: Any) -> tuple[set | None, int]:
     if not isinstance(value, (list, tuple)):
         return None, 0
     found = [_keys_and_depth(v) for v in value]
-    with_keys = [f for f in found if f[0] is not None]
+    with_keys = [(keys, depth) for keys, depth in found if keys is not None]
     if not with_keys:
         return None, 0
     if len({depth for _, depth in with_keys}) > 1:

@@ -86,6 +86,7 @@ class RaggedTensor(CompositeTensor):
     """
 
     _is_tensor_like = True
+    _values: Any                        # a Tensor, a RaggedTensor, or another composite tensor that has a shape
 
     def __init__(self, values: Any, internal: bool = False, row_partition: Any = None):
         if not internal:
@@ -95,10 +96,10 @@ class RaggedTensor(CompositeTensor):
             raise TypeError(f"Argument `row_partition` must be a RowPartition. Received {row_partition!r}.")
         if not isinstance(values, (RaggedTensor, Tensor)) and not isinstance(values, CompositeTensor):
             raise TypeError(f"Argument `values` must be a Tensor or RaggedTensor. Received {values!r}.")
-        values.shape.with_rank_at_least(1)
+        self._values, self._row_partition = values, row_partition
+        self._values.shape.with_rank_at_least(1)
         if isinstance(values, RaggedTensor) and values.row_splits.dtype != row_partition.dtype:
             raise ValueError("The dtypes of values.row_splits and row_partition differ.")
-        self._values, self._row_partition = values, row_partition
 
     # -- factories ------------------------------------------------------------------------------------------------
     @classmethod
@@ -384,10 +385,7 @@ class RaggedTensor(CompositeTensor):
         return all(hasattr(t, "_value") for t in (*self.nested_row_splits, self.flat_values))
 
     def _eager_value(self) -> RaggedTensorValue:
-        value = np.asarray(self.flat_values.numpy())
-        for splits in reversed(self.nested_row_splits):
-            value = RaggedTensorValue(value, splits.numpy())
-        return value
+        return _nested(self.flat_values.numpy(), [s.numpy() for s in reversed(self.nested_row_splits)])
 
     def to_list(self) -> list:
         """Nested Python lists (eager execution)."""
@@ -503,13 +501,16 @@ class RaggedTensor(CompositeTensor):
         return methods().dispatch(fn, args, kwargs)
 
 
+def _nested(flat: Any, row_splits: list) -> RaggedTensorValue:
+    """A value from its innermost values and its row splits, innermost first."""
+    value: Any = np.asarray(flat)
+    for splits in row_splits:
+        value = RaggedTensorValue(value, splits)
+    return value
+
+
 def _fetch(rt: RaggedTensor) -> tuple:
-    def join(parts: list) -> RaggedTensorValue:
-        value = np.asarray(parts[0])
-        for splits in parts[1:]:
-            value = RaggedTensorValue(value, splits)
-        return value
-    return [rt.flat_values, *reversed(rt.nested_row_splits)], join
+    return [rt.flat_values, *reversed(rt.nested_row_splits)], lambda parts: _nested(parts[0], parts[1:])
 
 
 def _feed(rt: RaggedTensor, value: Any) -> list:

@@ -12,6 +12,9 @@ from penstock._src.base.api import export
 class RaggedTensorValue:
     """A ragged tensor as numpy arrays: values and row_splits; values may themselves be ragged."""
 
+    _values: Any                        # a numpy array or a RaggedTensorValue
+    _row_splits: Any                    # a numpy array
+
     def __init__(self, values: Any, row_splits: Any):
         if not (isinstance(row_splits, (np.ndarray, np.generic)) and row_splits.dtype in (np.int64, np.int32)
                 and row_splits.ndim == 1):

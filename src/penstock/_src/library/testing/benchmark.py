@@ -79,8 +79,9 @@ class Benchmark:
             sess.run(op_or_tensor, feed_dict=feed_dict)
             times.append(time.perf_counter() - start)
         median = statistics.median(times) if times else -1.0
-        values = {"iters": min_iters, "wall_time": median, "extras": dict(extras or {}), "name": name,
-                  "throughput": mbs / median}
+        values: dict[str, Any] = {
+            "iters": min_iters, "wall_time": median, "extras": dict(extras or {}), "name": name,
+            "throughput": mbs / median}
         self.report_benchmark(**values)
         return values
 

@@ -45,7 +45,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self._threads: list[CheckedThread] = []
         self._tempdir: str | None = None
         self._cached_session: Session | None = None
-        self._cached_arguments: tuple | None = None
+        self._cached_arguments: tuple = ()
 
     def setUp(self) -> None:
         """Starts afresh: no session, an empty default graph, known seeds."""
@@ -200,7 +200,8 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self.assertEqual(first, second, f"Devices {first} and {second} are not equal. {msg or ''}")
 
     @contextlib.contextmanager
-    def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:
+    def assertRaisesWithPredicateMatch(                          # type: ignore[override]
+            self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:
         """A block that has to raise an error that a function accepts, or whose message a regular expression finds."""
         wanted = expected_err_re_or_predicate
         accepts = wanted if callable(wanted) else lambda e: re.search(wanted, _message(e))

@@ -101,13 +101,13 @@ def compute_gradient_v2(f: Callable, x: Sequence[Any], delta: float | None = Non
     starts = [np.array(_value(convert_to_tensor(a))) for a in x]
     checker = _EagerFunction(f) if context.executing_eagerly() else _GraphFunction(f, starts)
     y = checker.forward(starts)
-    pairs = []
-    for i, start in enumerate(starts):
-        def replaced(value: np.ndarray, i: int = i) -> list[np.ndarray]:
+    def by(i: int) -> Jacobians:
+        def replaced(value: np.ndarray) -> list[np.ndarray]:
             return [*starts[:i], value, *starts[i + 1:]]
-        pairs.append(_jacobians(lambda value, put=replaced: checker.forward(put(value)),
-                                lambda value, dy, put=replaced, i=i: checker.backward(put(value), dy, i),
-                                start, y, 1.0 / 1024 if delta is None else delta))
+        return _jacobians(lambda value: checker.forward(replaced(value)),
+                          lambda value, dy: checker.backward(replaced(value), dy, i),
+                          starts[i], y, 1.0 / 1024 if delta is None else delta)
+    pairs = [by(i) for i in range(len(starts))]
     return [a.T for a, _ in pairs], [b.T for _, b in pairs]
 
 

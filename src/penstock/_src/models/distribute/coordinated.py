@@ -151,7 +151,7 @@ class CoordinatedExtended(OneDeviceExtended):
         return dataset_fn(self._input_context())
 
 
-def _cut(value: Any, dims: list[int], count: int) -> list:
+def _cut(value: Any, dims: list, count: int) -> list:
     """Rows as evenly as can be, the larger shards first."""
     base, extra = divmod(dims[0], count)
     out, offset, whole = [], 0, _Whole(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
-from penstock._src.state.variables.partitioned import min_max_variable_partitioner, variable_axis_size_partitioner
+from penstock._src.state.variables.partitioned import axis_size, min_max_variable_partitioner, variable_axis_size_partitioner
 
 _NAMES = "distribute.experimental.partitioners."
 
@@ -34,9 +34,9 @@ class FixedShardsPartitioner(Partitioner):
         self._num_shards = num_shards
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:
-        dims = TensorShape(shape).as_list()
-        counts = [1] * len(dims)
-        counts[axis] = min(self._num_shards, dims[axis])
+        shape = TensorShape(shape)
+        counts = [1] * len(shape)
+        counts[axis] = min(self._num_shards, axis_size(shape, axis))
         return counts
 
 

@@ -46,7 +46,7 @@ class EnsembleGraph:
     def __init__(self, width: int, logits: int):
         start = boosting.seedling(width, logits)
         with tf.variable_scope(SCOPE):
-            self.variables = boosting.Ensemble(*(
+            self.variables: Any = boosting.Ensemble(*(
                 tf.get_variable(name, trainable=False, validate_shape=False, initializer=tf.placeholder_with_default(
                     array, [None, *array.shape[1:]] if name not in ("state", "bias") else array.shape))
                 for name, array in start._asdict().items()))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 import os
 from typing import Any
 
@@ -136,7 +137,8 @@ class RunConfig:
         self._task_id = int(task.get("index") or 0)
         jobs = self._cluster_spec.as_dict()
         self._master, self._is_chief, self._num_ps_replicas, self._num_worker_replicas = "", True, 0, 1
-        self._evaluation_master, self._global_id_in_cluster = "", 0
+        self._evaluation_master = ""
+        self._global_id_in_cluster: int | None = 0
         if not jobs:
             return
         _check_addresses(jobs)
@@ -190,4 +192,4 @@ def _model_dir(given: Any, found: dict[str, Any]) -> Any:
 
 for _name in (*_REPLACEABLE, "cluster_spec", "task_type", "task_id", "master", "evaluation_master", "is_chief",
               "num_ps_replicas", "num_worker_replicas", "global_id_in_cluster", "service", "checkpoint_save_graph_def"):
-    setattr(RunConfig, _name, property(lambda self, _n=f"_{_name}": getattr(self, _n)))
+    setattr(RunConfig, _name, property(operator.attrgetter(f"_{_name}")))

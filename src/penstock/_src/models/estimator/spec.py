@@ -18,12 +18,10 @@ class ModeKeys:
     PREDICT = "infer"
 
 
-_FIELDS = ["mode", "predictions", "loss", "train_op", "eval_metric_ops", "export_outputs", "training_chief_hooks",
-           "training_hooks", "scaffold", "evaluation_hooks", "prediction_hooks"]
-
-
 @export("estimator.EstimatorSpec")
-class EstimatorSpec(collections.namedtuple("EstimatorSpec", _FIELDS)):
+class EstimatorSpec(collections.namedtuple("EstimatorSpec", [
+        "mode", "predictions", "loss", "train_op", "eval_metric_ops", "export_outputs", "training_chief_hooks",
+        "training_hooks", "scaffold", "evaluation_hooks", "prediction_hooks"])):
     """The ops of a model, checked for what its mode needs.
 
     Args:

@@ -7,11 +7,10 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 
-_FIELDS = ["ckpt_to_initialize_from", "vars_to_warm_start", "var_name_to_vocab_info", "var_name_to_prev_var_name"]
-
 
 @export("estimator.WarmStartSettings")
-class WarmStartSettings(collections.namedtuple("WarmStartSettings", _FIELDS)):
+class WarmStartSettings(collections.namedtuple("WarmStartSettings", [
+        "ckpt_to_initialize_from", "vars_to_warm_start", "var_name_to_vocab_info", "var_name_to_prev_var_name"])):
     """Which variables begin with the values of a checkpoint.
 
     >>> tf.estimator.WarmStartSettings("/tmp/old", vars_to_warm_start=".*embedding.*")

@@ -95,11 +95,9 @@ def lengths(ids: Any) -> Any:
     return tf.concat([last, tf.zeros(tf.expand_dims(missing, 0), tf.int64)], 0)
 
 
-_EMBEDDING = ("dimension", "combiner", "initializer", "ckpt_to_load_from", "tensor_name_in_ckpt", "max_norm", "trainable")
-
-
-class EmbeddingColumn(DenseColumn, SequenceDenseColumn,
-                      collections.namedtuple("EmbeddingColumn", ("categorical_column", *_EMBEDDING))):
+class EmbeddingColumn(DenseColumn, SequenceDenseColumn, collections.namedtuple("EmbeddingColumn", (
+        "categorical_column", "dimension", "combiner", "initializer", "ckpt_to_load_from", "tensor_name_in_ckpt", "max_norm",
+        "trainable"))):
     """Categories as learned vectors."""
 
     __slots__ = ()

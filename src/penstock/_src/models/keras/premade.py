@@ -41,7 +41,7 @@ class LinearModel(Model):
                                     regularizer=self.bias_regularizer) if self.use_bias else None
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Any) -> Any:                                       # type: ignore[override]
         """The sum."""
         parts = [inputs[name] for name in sorted(inputs)] if isinstance(inputs, dict) else nest.flatten(inputs)
         total = tf.add_n([layer(part) for layer, part in zip(self.dense_layers, parts)])
@@ -76,7 +76,7 @@ class WideDeepModel(Model):
         self.linear_model, self.dnn_model = linear_model, dnn_model
         self.activation = activations.get(activation)
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: Any, training: Any = None) -> Any:                 # type: ignore[override]
         """The sum of what both models make of their inputs: a pair, or one input for both."""
         pair = isinstance(inputs, (list, tuple)) and len(inputs) == 2
         wide, deep = inputs if pair else (inputs, inputs)
@@ -108,5 +108,5 @@ class WideDeepModel(Model):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The model of a configuration."""
         config = dict(config)
-        parts = [deserialize(config.pop(name), custom_objects) for name in ("linear_model", "dnn_model")]
-        return cls(*parts, activations.deserialize(config.pop("activation", None), custom_objects), **config)
+        linear, deep = (deserialize(config.pop(name), custom_objects) for name in ("linear_model", "dnn_model"))
+        return cls(linear, deep, activations.deserialize(config.pop("activation", None), custom_objects), **config)

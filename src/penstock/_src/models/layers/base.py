@@ -125,7 +125,8 @@ class Layer(base_layer.Layer):
             self._scope = captured
 
     # -- variables and losses ----------------------------------------------------------------------------------------
-    def add_weight(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+    def add_weight(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None,        # type: ignore[override]
+                   regularizer: Any = None,
                    trainable: bool | None = None, constraint: Any = None, use_resource: bool | None = None,
                    synchronization: Any = VariableSynchronization.AUTO, aggregation: Any = VariableAggregation.NONE,
                    partitioner: Any = None, **kwargs: Any) -> Any:
@@ -178,7 +179,7 @@ class Layer(base_layer.Layer):
         _add_to_collection(new, GraphKeys.REGULARIZATION_LOSSES)
 
     # -- the call ----------------------------------------------------------------------------------------------------
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:        # type: ignore[override]
         scope = kwargs.pop("scope", None)
         if self._keras_style:
             if scope is not None:

@@ -58,7 +58,7 @@ class PipelineModel(Model):
         """As of any model. Steps are not traced as a whole: each stage is."""
         super().compile(*args, **{**kwargs, "run_eagerly": True})
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
+    def call(self, inputs: Any, training: Any = None) -> Any:                 # type: ignore[override]
         """Runs the stages in sequence."""
         tensors = nest.flatten(inputs)
         for stage, where in zip(self._training if training else self._inference, self._devices):

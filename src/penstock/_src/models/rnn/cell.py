@@ -89,7 +89,7 @@ class RNNCell(base.Layer):
         super().__init__(trainable=trainable, name=name, dtype=dtype, **kwargs)
         self._is_tf_rnn_cell = True
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:    # type: ignore[override]
         if scope is not None:
             with tf.variable_scope(scope, custom_getter=self._rnn_get_variable) as scope:
                 return super().__call__(inputs, state, scope=scope)
@@ -162,7 +162,8 @@ class RNNCell(base.Layer):
 class LayerRNNCell(RNNCell):
     """A cell that makes its variables in `build`, as other layers do."""
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, state: Any, scope: Any = None,            # type: ignore[override]
+                 *args: Any, **kwargs: Any) -> Any:
         return base.Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
 

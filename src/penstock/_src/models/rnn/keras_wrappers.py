@@ -37,7 +37,7 @@ class _Wrapper(AbstractRNNCell):
             self.cell.built = True
         self.built = True
 
-    def call(self, inputs: Any, state: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, state: Any, **kwargs: Any) -> Any:            # type: ignore[override]
         """The output and the new state."""
         return self._around(inputs, state, self.cell.call, **kwargs)
 

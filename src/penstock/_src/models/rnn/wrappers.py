@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import numbers
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
@@ -28,7 +28,7 @@ class _Wrapper(RNNCell):
         if hasattr(cell, "_checkpoint_dependencies"):
             self._track_trackable(cell, name="cell")
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:    # type: ignore[override]
         return self._around(inputs, state, self.cell.__call__, scope=scope)
 
     def _around(self, inputs: Any, state: Any, cell_call_fn: Any, **kwargs: Any) -> Any:
@@ -90,7 +90,23 @@ def _numbered_map(shallow: Any, function: Any, *structures: Any) -> Any:
     return nest.map_structure_up_to(shallow, lambda *parts: function(next(count), *parts), *structures)
 
 
-class Dropping:
+if TYPE_CHECKING:
+    class _Wrapping:
+        """What the classes below are mixed with: a wrapper of tf.nn.rnn_cell or of Keras."""
+
+        def __init__(self, cell: Any, **kwargs: Any):
+            raise NotImplementedError
+
+        def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+            raise NotImplementedError
+
+        def get_config(self) -> dict[str, Any]:
+            raise NotImplementedError
+else:
+    _Wrapping = object
+
+
+class Dropping(_Wrapping):
     """Drops inputs, outputs and states of a cell; with `variational_recurrent`, the same ones in each step of a sequence."""
 
     def __init__(self, cell: Any, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0, state_keep_prob: Any = 1.0,
@@ -182,7 +198,7 @@ def _drops(keep_prob: Any) -> bool:
     return not isinstance(keep_prob, float) or keep_prob < 1
 
 
-class Residual:
+class Residual(_Wrapping):
     """Adds the inputs of a cell to its outputs, or does what `residual_fn(inputs, outputs)` says."""
 
     def __init__(self, cell: Any, residual_fn: Any = None, **kwargs: Any):
@@ -209,7 +225,7 @@ def _add(inputs: Any, outputs: Any) -> Any:
     return nest.map_structure(add, inputs, outputs)
 
 
-class OnDevice:
+class OnDevice(_Wrapping):
     """Runs a cell on a device."""
 
     def __init__(self, cell: Any, device: Any, **kwargs: Any):

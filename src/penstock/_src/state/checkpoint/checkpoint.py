@@ -174,9 +174,10 @@ class _Checkpoint(AutoTrackable):
                                  f"{value}. If you believe this object should be trackable (i.e. it is part of the TensorFlow "
                                  "Python API and manages state), please open an issue.")
             setattr(self, name, value)
-        self._save_counter = None
-        self._save_assign_op = None
-        self._saver = NoDependency(TrackableSaver(ObjectGraphView(weakref.ref(self), cached=not context.executing_eagerly())))
+        self._save_counter: Any = None
+        self._save_assign_op: Any = None
+        view = ObjectGraphView(weakref.ref(self), cached=not context.executing_eagerly())
+        self._saver: Any = NoDependency(TrackableSaver(view))
 
     def _maybe_create_save_counter(self) -> None:
         if self._save_counter is None:

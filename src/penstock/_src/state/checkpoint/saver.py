@@ -91,7 +91,8 @@ class Saver:
         self._max_to_keep, self._keep_checkpoint_every_n_hours = max_to_keep, keep_checkpoint_every_n_hours
         self._name, self._restore_sequentially = name, restore_sequentially
         self.saver_def, self._builder = saver_def, builder
-        self._is_built, self._allow_empty, self._is_empty = False, allow_empty, None
+        self._is_built, self._allow_empty = False, allow_empty
+        self._is_empty: bool | None = None
         self._write_version, self._pad_step_number, self._filename = write_version, pad_step_number, filename
         self._save_relative_paths = save_relative_paths
         self._last_checkpoints: list[tuple[str, float]] = []

@@ -66,12 +66,13 @@ class IncrementalSaver:
         """Whether there is a full checkpoint, which an increment could belong to."""
         return bool(self._full)
 
-    def save(self, sess: Any, save_path: str, global_step: Any = None, **kwargs: Any) -> str:
+    def save(self, sess: Any, save_path: str, global_step: Any = None, **kwargs: Any) -> str | None:
         """A full checkpoint, which the next increments belong to; returns its path."""
-        self._full, self._count = self._saver.save(sess, save_path, global_step=global_step, **kwargs), 0
+        path = self._saver.save(sess, save_path, global_step=global_step, **kwargs)
+        self._full, self._count = path or "", 0
         sess.run(self._done)
         self._remove_orphans()
-        return self._full
+        return path
 
     def incremental_save(self, sess: Any) -> str:
         """Saves what changed since the last save; returns the path of the increment."""

@@ -292,7 +292,9 @@ class KeyedRows(BaseResourceVariable):
         if not isinstance(grad, IndexedSlices):
             raise TypeError(f"The gradient of embedding variable {variable.name} must be IndexedSlices, got {grad}")
         self.variable, self.prefix, self._global_step = variable, prefix, global_step
-        self._raw, self._summed, self._opened = grad, None, None
+        self._raw = grad
+        self._summed: tuple[Any, Any] | None = None
+        self._opened: list | None = None
         self._dtype, self.static_dims, self._name = variable.dtype, variable.static_dims, variable._name
         self._trainable, self._unique_id, self._in_graph_mode = True, variable._unique_id, not context.executing_eagerly()
         self._slot_names = [s for s in variable.slots if s.startswith(prefix + "/")]
@@ -307,16 +309,20 @@ class KeyedRows(BaseResourceVariable):
     @property
     def gradient(self) -> Any:
         """The gradient of each distinct key."""
+        return self._distinct()[0]
+
+    def _distinct(self) -> tuple[Any, Any]:
+        """The gradient of each distinct key, and the keys."""
         if self._summed is None:
             keys, where = get("Unique")(self._raw.indices)
             self._summed = get("UnsortedSegmentSum")(self._raw.values, where, get("Shape")(keys)[0]), keys
-        return self._summed[0]
+        return self._summed
 
     def _open(self) -> list:
         if self._opened is None:
-            _ = self.gradient
+            keys = self._distinct()[1]
             with self.variable._beside():
-                handles = ops.kv_rows(self.variable.handle, self._summed[1], N=len(self._slot_names) + 1,   # type: ignore[index]
+                handles = ops.kv_rows(self.variable.handle, keys, N=len(self._slot_names) + 1,
                                       slots=self._slot_names, initial=[self.variable.slots[s] for s in self._slot_names])
             for h in handles:
                 h._handle_dtype, h._handle_dims = self._dtype, self.static_dims
@@ -344,7 +350,7 @@ class KeyedRows(BaseResourceVariable):
             return update
         after = [u for u in nest.flatten(update) if u is not None]
         with control_dependencies(after), self.variable._beside():
-            return ops.kv_put_rows(self.variable.handle, self._summed[1], self._opened, slots=self._slot_names)
+            return ops.kv_put_rows(self.variable.handle, self._distinct()[1], self._opened, slots=self._slot_names)
 
 
 class _SlotRows(BaseResourceVariable):

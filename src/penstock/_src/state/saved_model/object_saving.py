@@ -242,11 +242,11 @@ class _Saving:
             elif isinstance(obj, Function):
                 for c in _traces(obj):
                     found[c.graph_function.name] = c
-        known = {id(h): v for v in self._nodes if isinstance(v, Variable) for h in _handles(v)}
+        known: dict[int, Any] = {id(h): v for v in self._nodes if isinstance(v, Variable) for h in _handles(v)}
         known.update({id(a.asset_path): a for a in self._nodes if isinstance(a, Asset)})
         known.update({id(r.resource_handle): r for r in self._nodes if isinstance(r, RestoredResource)})
-        holders = [r for r in self._nodes
-                   if hasattr(r, "resource_handle") and isinstance(r, Trackable) and not isinstance(r, Variable)]
+        holders: list[Any] = [r for r in self._nodes
+                              if hasattr(r, "resource_handle") and isinstance(r, Trackable) and not isinstance(r, Variable)]
         holders.sort(key=lambda r: "_create_resource" in self._functions.get(id(r), ()))     # what makes a resource owns it
         known.update({id(r.resource_handle): r for r in holders})
         self._owner = known
@@ -509,14 +509,13 @@ def _encoded(value: Any) -> Any:
 
 def _function_spec(function: Function) -> Any:
     """The Python signature of a function, and its input signature."""
-    import collections
     out = SavedObject().function.function_spec
     parameters = list(function.function_spec.signature.parameters.values())
     kinds = inspect.Parameter
     plain = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
     only = [p for p in parameters if p.kind is kinds.KEYWORD_ONLY]
     defaults = [p.default for p in plain if p.default is not kinds.empty]
-    spec = collections.namedtuple("FullArgSpec", "args varargs varkw defaults kwonlyargs kwonlydefaults annotations")(
+    spec = inspect.FullArgSpec(
         [p.name for p in plain], next((p.name for p in parameters if p.kind is kinds.VAR_POSITIONAL), None),
         next((p.name for p in parameters if p.kind is kinds.VAR_KEYWORD), None), tuple(defaults) or None,
         [p.name for p in only], {p.name: p.default for p in only if p.default is not kinds.empty} or None, {})

@@ -22,7 +22,7 @@ class NotEncodableError(Exception):
     """A structure has something that cannot be written."""
 
 
-def _classes() -> dict[type, int]:
+def _classes() -> dict[type[TypeSpec], int]:
     return {SparseTensorSpec: TypeSpecProto.SPARSE_TENSOR_SPEC, IndexedSlicesSpec: TypeSpecProto.INDEXED_SLICES_SPEC,
             RaggedTensorSpec: TypeSpecProto.RAGGED_TENSOR_SPEC}
 
@@ -47,7 +47,7 @@ def encode(value: Any) -> Any:
         out.tensor_dtype_value = value.enum
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         out.named_tuple_value.name = type(value).__name__
-        for key, item in value._asdict().items():
+        for key, item in zip(value._fields, value, strict=True):
             out.named_tuple_value.values.add(key=key).value.CopyFrom(encode(item))
     elif isinstance(value, tuple):
         out.tuple_value.SetInParent()

@@ -67,7 +67,7 @@ class InitializerV2(Initializer):
         name = "stateless_" + kind
         return getattr(stateless_random, name)(shape, [self.seed, 0], a, b, dtype)
 
-    def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:
+    def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:      # type: ignore[override]
         dtype = dtypes.as_dtype(dtype)
         return self._make(shape, floating(dtype) if self._floating_only else dtype, shape)
 
@@ -194,7 +194,7 @@ class ConstantV2(InitializerV2):
         _check_constant(value)
         self.value = value
 
-    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:                # type: ignore[override]
         return constant(self.value, dtype, shape, broadcast=True)
 
 
@@ -227,11 +227,11 @@ class RandomUniformV2(InitializerV2):
     def __init__(self, minval: Any = -0.05, maxval: Any = 0.05, seed: int | None = None):
         self.minval, self.maxval, self.seed = minval, maxval, seed
 
-    def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:
+    def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:      # type: ignore[override]
         dtype = dtypes.as_dtype(dtype)
         if not dtype.is_floating and not dtype.is_integer:
             raise ValueError(f"Expected float or integer dtype, got {dtype}.")
-        return self._make(shape, dtype, shape)
+        return super().__call__(shape, dtype)
 
 
 @export(v1=["initializers.random_normal", "random_normal_initializer"])

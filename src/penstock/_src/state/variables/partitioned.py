@@ -66,7 +66,7 @@ def call_partitioner(partitioner: Callable, shape: TensorShape, dtype: Any) -> A
     """What the partitioner says for a shape: counts of at least 1, at most one of them above 1."""
     if not shape.is_fully_defined():
         raise ValueError(f"Shape of a new partitioned variable must be fully defined, but instead was {shape}.")
-    if shape.rank < 1:
+    if not shape.rank:
         raise ValueError(f"A partitioned Variable must have rank at least 1, shape: {shape}")
     counts = partitioner(shape=shape, dtype=dtype)
     if not isinstance(counts, Sequence):
@@ -203,6 +203,14 @@ def _element_size(dtype: Any, bytes_per_string_element: int) -> int:
     return bytes_per_string_element if dtype.base_dtype == dtypes.string else dtype.size
 
 
+def axis_size(shape: TensorShape, axis: int) -> int:
+    """The size of an axis that is to be cut; ValueError if it is unknown."""
+    size = shape.as_list()[axis]
+    if size is None:
+        raise ValueError(f"shape is not fully defined: {shape}")
+    return size
+
+
 @export(v1=["fixed_size_partitioner"])
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable:
     """A partitioner that makes `num_shards` parts along an axis, or as many as it is long.
@@ -211,7 +219,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable:
     """
     def partitioner(shape: TensorShape, **kwargs: Any) -> list[int]:
         counts = [1] * len(shape)
-        counts[axis] = min(num_shards, shape.as_list()[axis])
+        counts[axis] = min(num_shards, axis_size(shape, axis))
         return counts
     return partitioner
 
@@ -232,10 +240,10 @@ def variable_axis_size_partitioner(max_shard_bytes: int, axis: int = 0, bytes_pe
             raise ValueError(f"shape is not fully defined: {shape}")
         if not isinstance(dtype, dtypes.DType):
             raise ValueError(f"dtype is not a DType: {dtype}")
-        size = shape.as_list()[axis]
-        slice_bytes = shape.num_elements() / size * _element_size(dtype, bytes_per_string_element)
+        size = axis_size(shape, axis)
+        slice_bytes = math.prod(shape.static_dims) / size * _element_size(dtype, bytes_per_string_element)
         shards = math.ceil(size / max(1, math.floor(max_shard_bytes / slice_bytes)))
-        counts = [1] * shape.rank
+        counts = [1] * len(shape)
         counts[axis] = min(max_shards, shards) if max_shards else shards
         return counts
     return partitioner
@@ -248,8 +256,8 @@ def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0, min_sli
     def partitioner(shape: TensorShape, dtype: Any) -> list[int]:
         if axis >= len(shape):
             raise ValueError(f"Can not partition variable along axis {axis} when shape is only {shape}")
-        total = shape.num_elements() * _element_size(dtype, bytes_per_string_element)
+        total = math.prod(shape.static_dims) * _element_size(dtype, bytes_per_string_element)
         counts = [1] * len(shape)
-        counts[axis] = max(1, min(shape.as_list()[axis], max_partitions, math.ceil(total / min_slice_size)))
+        counts[axis] = max(1, min(axis_size(shape, axis), max_partitions, math.ceil(total / min_slice_size)))
         return counts
     return partitioner

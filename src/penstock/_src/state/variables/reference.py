@@ -68,7 +68,7 @@ class RefVariable(VariableV1):
         deferred = callable(initial_value)
         with name_scope(name, "Variable", [] if deferred else [initial_value]) as scope:
             value = self._initial(initial_value, scope, dtype, deferred)
-            self._initial_value = value
+            self._initial_value: Any = value
             known = TensorShape(shape) if shape is not None else value.shape if validate_shape else TensorShape(None)
             base = value.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
             self._variable = get("VariableV2")(shape=known, dtype=base, name=scope)

@@ -320,6 +320,7 @@ class variable_scope:
             raise ValueError("reuse=True cannot be used without a name_or_scope")
         own = self._default_name if wanted is None else wanted if isinstance(wanted, str) else \
             wanted.name.split("/")[-1]
+        assert own is not None                        # one of the two names is given
         opened = None
         if not self._auxiliary:
             self._name_scope = name_scope(_current_name_scope())

@@ -292,7 +292,7 @@ class SaveSliceInfo:
                  var_shape: Any = None, save_slice_info_def: Any = None, import_scope: str | None = None):
         if save_slice_info_def is not None:
             d = save_slice_info_def
-            self.full_name = prepend_name_scope(d.full_name, import_scope)
+            self.full_name: str | None = prepend_name_scope(d.full_name, import_scope)
             self.full_shape, self.var_offset, self.var_shape = list(d.full_shape), list(d.var_offset), list(d.var_shape)
         else:
             self.full_name, self.full_shape = full_name, full_shape
@@ -315,7 +315,8 @@ class SaveSliceInfo:
             full_shape = [int(d) for d in full]
         except ValueError:
             raise ValueError(f"Spec string full_shape must be a sequence of integers: {spec!r}") from None
-        offsets, sizes = [], []
+        offsets: list[int] = []
+        sizes: list[int] = []
         for part in parts.split(":"):
             pair = part.split(",")
             if len(pair) != 2:
@@ -329,9 +330,10 @@ class SaveSliceInfo:
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The SaveSliceInfoDef message."""
         from tensorboard.compat.proto.variable_pb2 import SaveSliceInfoDef
-        if export_scope is not None and not self.full_name.startswith(export_scope):
+        full_name = self.full_name or ""
+        if export_scope is not None and not full_name.startswith(export_scope):
             return None
-        return SaveSliceInfoDef(full_name=strip_name_scope(self.full_name, export_scope), full_shape=self.full_shape,
+        return SaveSliceInfoDef(full_name=strip_name_scope(full_name, export_scope), full_shape=self.full_shape,
                                 var_offset=self.var_offset, var_shape=self.var_shape)
 
 

@@ -23,7 +23,8 @@ class AdagradOptimizer(RuleOptimizer):
     >>> train = tf.train.AdagradOptimizer(0.1).minimize(loss)
     """
 
-    rule, slots = "Adagrad", ("accumulator",)
+    rule = "Adagrad"
+    slots: tuple[str, ...] = ("accumulator",)
 
     def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1, use_locking: bool = False,
                  name: str = "Adagrad"):

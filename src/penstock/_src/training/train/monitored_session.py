@@ -172,7 +172,7 @@ class _HookedSession(_Wrapped):
         step = SessionRunContext(SessionRunArgs(fetches, feed_dict), self._sess)
         options = options or messages.RunOptions()
         asked = [hook.before_run(step) for hook in self._hooks]
-        wanted = {"caller": fetches}
+        wanted: dict[str | int, Any] = {"caller": fetches}
         wanted.update({i: a.fetches for i, a in enumerate(asked) if a is not None and a.fetches is not None})
         feeds = _merged_feeds(feed_dict, [a.feed_dict for a in asked if a is not None and a.feed_dict])
         for a in asked:
@@ -402,8 +402,8 @@ def MonitoredTrainingSession(  # noqa: N802
     """
     scaffold = scaffold or Scaffold()
     if not is_chief:
-        creator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(creator, hooks, stop_grace_period_secs)
+        worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
+        return MonitoredSession(worker, hooks, stop_grace_period_secs)
     summaries = _steps_and_secs(save_summaries_steps, save_summaries_secs, (100, None))
     checkpoints = _steps_and_secs(save_checkpoint_steps, save_checkpoint_secs, (None, 600))
     every: list = list(chief_only_hooks or ())

@@ -73,7 +73,8 @@ class Scaffold:
                 raise TypeError("copy_from_scaffold is not a Scaffold instance.")
             given = {n: getattr(copy_from_scaffold, n) if v is None else v for n, v in given.items()}
             init_fn = copy_from_scaffold._user_init_fn if init_fn is None else init_fn
-        self._given, self._user_init_fn, self._local_init_feed_dict = given, init_fn, local_init_feed_dict
+        self._given, self._local_init_feed_dict = given, local_init_feed_dict
+        self._user_init_fn: Callable | None = init_fn
         self._init_fn = (lambda sess: init_fn(self, sess)) if init_fn else None
 
     def finalize(self) -> Scaffold:

@@ -68,12 +68,12 @@ class StaleGradientOptimizer(OptimizerAround):
                 age = cast(identity(global_step), dtypes.int64) - cast(self._begun_at, dtypes.int64)
                 old = get("Greater")(age, cast(self._staleness, dtypes.int64))
             if self._policy == "scale":
-                return self._scaled(pairs, age, old, global_step)
+                return self._smaller(pairs, age, old, global_step)
             return cond(old, lambda: self._counted(group(assign_add(global_step, cast(0, global_step.dtype.base_dtype))),
                                                    stale=1, dropped=1),
                         lambda: self._counted(self._opt.apply_gradients(pairs, global_step), applied=1)).op
 
-    def _scaled(self, pairs: list, age: Any, old: Any, global_step: Any) -> Any:
+    def _smaller(self, pairs: list, age: Any, old: Any, global_step: Any) -> Any:
         part = cast(self._staleness + 1, dtypes.float32) / cast(age + cast(1, dtypes.int64), dtypes.float32)
         part = get("Minimum")(part, 1.0)
         scaled = [(_times(g, part), v) for g, v in pairs]

@@ -219,7 +219,9 @@ class SyncReplicasHook(SessionRunHook):
 
     def __init__(self, sync_optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int):
         self._sync_optimizer, self._is_chief, self._num_tokens = sync_optimizer, is_chief, num_tokens
-        self._longest, self._last = 0.0, None                    # seconds between two steps; when the last one ended
+        self._longest = 0.0                                      # seconds between two steps
+        self._last: float | None = None                          # when the last one ended
+        self._local_init_op: Any = None
 
     def begin(self) -> None:
         """Finds the ops."""
@@ -246,7 +248,7 @@ class SyncReplicasHook(SessionRunHook):
             begins = step == 0 and not counts[:, :2].any()
             session.run(self._init_tokens_op if begins else self._new_tokens_op)
             opt.get_chief_queue_runner().create_threads(session, coord=coord, daemon=True, start=True)
-        self._last: Any = None
+        self._last = None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Notes how long steps take."""

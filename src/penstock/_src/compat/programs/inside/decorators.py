@@ -26,9 +26,13 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
     """Marks a function or class as deprecated: the first call logs a warning with the instructions."""
     def decorate(function: Callable) -> Callable:
         if isinstance(function, type):
-            made = function.__init__
-            function.__init__ = functools.wraps(made)(  # type: ignore[misc]
-                lambda self, *args, **kwargs: (_say(function, instructions, warn_once), made(self, *args, **kwargs))[1])
+            made = function.__init__             # type: ignore[misc]
+
+            @functools.wraps(made)
+            def init(self: Any, *args: Any, **kwargs: Any) -> None:
+                _say(function, instructions, warn_once)
+                made(self, *args, **kwargs)
+            function.__init__ = init             # type: ignore[misc]
             return function
 
         @functools.wraps(function)

@@ -1,11 +1,11 @@
 """`util.tf_inspect`: Python's inspect that sees through decorators, with what newer Pythons have removed."""
 import inspect as _inspect
 from collections.abc import Callable
-from inspect import *  # noqa: F403
-from inspect import signature  # noqa: F401
 from typing import Any
 
 from penstock._src.compat.programs.inside.decorators import unwrap
+
+globals().update((name, getattr(_inspect, name)) for name in _inspect.__all__ if name != "unwrap")
 
 
 def getfullargspec(obj: Callable) -> Any:

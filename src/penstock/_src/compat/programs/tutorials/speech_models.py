@@ -53,8 +53,8 @@ def create_model(fingerprint_input: Any, model_settings: dict[str, Any], model_a
         x = tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME") if pooled else x
     if convolutions:
         x = tf.reshape(x, [-1, x.shape[1:].num_elements()])
-    for name, size in zip(_ORDINALS, sizes):
-        x = tf.matmul(x, _weights(f"{name}_fc_weights", [int(x.shape[1]), size], 0.01)) + _weights(f"{name}_fc_bias", [size])
+    for name, units in zip(_ORDINALS, sizes):
+        x = tf.matmul(x, _weights(f"{name}_fc_weights", [int(x.shape[1]), units], 0.01)) + _weights(f"{name}_fc_bias", [units])
         x = x if kept is None else tf.nn.dropout(x, kept)
     last, labels = "final_fc_" if convolutions else "", model_settings["label_count"]
     width = int(x.shape[1]) if convolutions else model_settings["fingerprint_size"]

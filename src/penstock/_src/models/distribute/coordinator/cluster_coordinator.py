@@ -52,7 +52,11 @@ class ClusterCoordinator:
         workers = [Worker(i, extended.connection, self._queue, servers) for i in range(extended.num_workers)]
         self._workers, self._ended = workers, threading.Event()
         self._watch = supervise("penstock coordinator's watch", lambda: servers.watch(self._queue, self._ended), self._ended)
-        self._queue.on_error = lambda why: [w.cancel(why) for w in workers]  # type: ignore[assignment]
+
+        def cancel(why: Any) -> None:
+            for w in workers:
+                w.cancel(why)
+        self._queue.on_error = cancel
         extended.at_end.append(weakref.WeakMethod(self._end))
 
     strategy = property(lambda self: self._strategy, doc="The strategy.")

@@ -156,7 +156,8 @@ class BackupAndRestore(Callback):
         if not context.executing_eagerly():
             raise errors.UnimplementedError(None, None, "BackupAndRestore works in eager mode; in a graph, use "
                                                         "ModelCheckpoint and initial_epoch.")
-        self._epoch, self._batches = Variable(-1, dtype="int64", trainable=False), 0
+        self._epoch = Variable(-1, dtype="int64", trainable=False)
+        self._batches = 0
         parts = {"model": self.model, "epoch": self._epoch}
         if getattr(self.model, "optimizer", None) is not None:
             parts["optimizer"] = self.model.optimizer
@@ -164,7 +165,7 @@ class BackupAndRestore(Callback):
         self._manager = CheckpointManager(checkpoint, self.backup_dir, max_to_keep=1)
         if self._manager.latest_checkpoint:
             checkpoint.restore(self._manager.latest_checkpoint)
-        self.model._first_epoch = int(self._epoch) + 1
+        self.model._first_epoch = int(self._epoch.value().numpy()) + 1
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Remembers the epoch."""

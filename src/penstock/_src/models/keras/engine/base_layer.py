@@ -89,6 +89,10 @@ class Layer(Connected, Losing, Weighted):
     >>> Scale()(tf.ones([2, 2]))
     """
 
+    _batch_input_shape: tuple | None
+    _call_fn_args: list[str]
+    _policy: mixed_precision.Policy
+
     @no_automatic_dependency_tracking
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, dynamic: bool = False,
                  **kwargs: Any):

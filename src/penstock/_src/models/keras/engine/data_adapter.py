@@ -177,6 +177,10 @@ class Source:
 class ArraySource(Source):
     """Slices of arrays and tensors."""
 
+    steps: int
+    samples: int
+    batch_size: int
+
     def __init__(self, batch: Batch, batch_size: int | None, steps: int | None, shuffle: Any, eager: bool):
         self.layout = batch.layout
         n = _length(batch.flat)
@@ -225,15 +229,15 @@ def _cutter(arrays: list, order: Any, eager: bool) -> Any:
         return lambda a, b: [EagerTensor(v[a:b], t) for v, t in values]
     index = torch.from_numpy(order)
     rows = max(1, _AHEAD // max(1, sum(v[:1].nbytes for v, _ in values)))
-    window = [0, 0, []]                      # rows that were gathered ahead: from, to, and the values
+    first, last, gathered = 0, 0, []         # rows that were gathered ahead: from, to, and the values
 
     def cut(a: int, b: int) -> list:
-        if b > window[1] or a < window[0]:
+        nonlocal first, last, gathered
+        if b > last or a < first:
             end = max(b, a + rows)
-            window[:] = a, min(end, len(order)), [v[index[a:end]] if isinstance(v, torch.Tensor) else v[order[a:end]]
-                                                  for v, _ in values]
-        start = window[0]
-        return [EagerTensor(v[a - start:b - start], t) for v, (_, t) in zip(window[2], values)]
+            gathered = [v[index[a:end]] if isinstance(v, torch.Tensor) else v[order[a:end]] for v, _ in values]
+            first, last = a, min(end, len(order))
+        return [EagerTensor(v[a - first:b - first], t) for v, (_, t) in zip(gathered, values)]
     return cut
 
 

@@ -177,7 +177,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         (x, y, sample_weight), validation_data = data_adapter.split(arrays, validation_split)
     if not chooses_batches(x):
         check_batch_size(model, batch_size)
-    options = {"workers": workers, "use_multiprocessing": use_multiprocessing, "max_queue_size": max_queue_size}
+    options: dict[str, Any] = {"workers": workers, "use_multiprocessing": use_multiprocessing, "max_queue_size": max_queue_size}
     source = data_adapter.source(model, x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight,
                                  steps_name="steps_per_epoch", **options)
     validation = None

@@ -151,7 +151,7 @@ class Weighted(Module):
             return
         value = sticky_attribute_assignment(self, name, value)
         if name in own and own[name] is not value:
-            self.__delattr__(name, forget=False)
+            self._remove(name)
         if has_weights(value) and self._tracks_layers():
             layers = own.setdefault("_layers", [])
             if not any(layer is value for layer in layers):
@@ -180,10 +180,12 @@ class Weighted(Module):
             weights.append(v)
             backend.track_variable(v)
 
-    def __delattr__(self, name: str, forget: bool = True) -> None:
+    def __delattr__(self, name: str) -> None:
         self._maybe_initialize_trackable()
-        if forget:
-            delete_tracking(self, name)
+        delete_tracking(self, name)
+        self._remove(name)
+
+    def _remove(self, name: str) -> None:
         value = self.__dict__.get(name)
         object.__delattr__(self, name)
         if value is None or any(v is value for v in self.__dict__.values()):

@@ -36,7 +36,9 @@ class Network(Layer):
     _nested_inputs: Any
     _nested_outputs: Any
     _save_spec: Any
+    input_names: Any
     inputs: Any
+    output_names: Any
     outputs: Any
 
     _TF_MODULE_IGNORED_PROPERTIES = frozenset((
@@ -135,8 +137,7 @@ class Network(Layer):
         self._is_graph_network = False
         self.__dict__.update(inputs=[], outputs=[])
         self._compute_output_and_mask_jointly = False
-        self.input_names: Any = None
-        self.output_names: Any = None
+        self.input_names = self.output_names = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_is_graph_network" not in self.__dict__ and "_trainable_weights" not in self.__dict__ and \

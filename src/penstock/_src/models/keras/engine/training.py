@@ -101,7 +101,7 @@ class Model(Saved, Network):
         for k in kwargs:
             if context.eager_outside_functions() or k not in session_options:
                 raise TypeError(f"Invalid keyword argument(s) in `compile`: {{'{k}'}}")
-        self.optimizer = optimizers.get(optimizer) if not isinstance(optimizer, (list, tuple)) else \
+        self.optimizer: Any = optimizers.get(optimizer) if not isinstance(optimizer, (list, tuple)) else \
             [optimizers.get(o) for o in optimizer]
         if isinstance(self.optimizer, Trackable):
             self._track_trackable(self.optimizer, name="optimizer", overwrite=True)
@@ -112,9 +112,8 @@ class Model(Saved, Network):
             raise ValueError("target_tensors argument is not supported when running a model eagerly.")
         self._target_tensors = target_tensors
         self._is_compiled = True
-        _steps: dict[Any, Any]
-        self._graph_parts: dict[Any, Any]
-        self._steps, self._graph_parts = {}, {}
+        self._steps: dict[Any, Any] = {}
+        self._graph_parts: dict[Any, Any] = {}
         self._compiled = self._new_compiled()
         self.compiled_loss, self.compiled_metrics = LossContainer(self), MetricsContainer(self)
         self._clear_losses()
@@ -321,7 +320,7 @@ class Model(Saved, Network):
     def _output_info(self, y: Any) -> Any:
         compiled = self._compiled
         if not compiled.built or not self.outputs:
-            return (compiled.names, [None] * len(compiled.names), compiled.losses) if compiled.built else None
+            return (compiled.names, [None] * len(compiled.losses), compiled.losses) if compiled.built else None
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else None for t in self.outputs]
         return compiled.names, shapes, compiled.losses
 

@@ -21,7 +21,7 @@ from penstock._src.models.keras.layers.parts import (
     passed,
     read,
 )
-from penstock._src.models.keras.layers.recurrent import RNN
+from penstock._src.models.keras.layers.recurrent import RNN, of_cell
 from penstock._src.models.keras.layers.rnn_cells import DropoutRNNCellMixin
 from penstock.compat import v1 as tf
 
@@ -256,7 +256,7 @@ class _ConvLSTM(ConvRNN):
         super().__init__(ConvLSTMCell(self._rank, dtype=own.get("dtype"), **arguments), **words, **own)
         self.activity_regularizer = regularizers.get(activity)
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
         """The outputs of the last step or of all; and the last states, if they are wanted."""
         return super().call(inputs, mask=mask, training=training, initial_state=initial_state)
 
@@ -274,7 +274,7 @@ class _ConvLSTM(ConvRNN):
 
 
 for _name in ConvLSTMCell._words:
-    setattr(_ConvLSTM, _name, property(lambda self, name=_name: getattr(self.cell, name), doc=f"`{_name}` of the cell."))
+    setattr(_ConvLSTM, _name, of_cell(_name))
 
 
 @export("keras.layers.ConvLSTM1D")

@@ -74,7 +74,7 @@ class _CuDNNRNN(RNN):
     def _bias_initializer(self) -> Any:
         return self.bias_initializer
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
         """The outputs of the last step or of all; and the last states, if they are wanted."""
         mask = mask[0] if isinstance(mask, list) else mask
         if mask is not None:
@@ -99,7 +99,7 @@ class _CuDNNRNN(RNN):
             "return_sequences", "return_state", "go_backwards", "stateful", "time_major", *_WORDS))
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The layer of a configuration."""
         return cls(**config)
 

@@ -55,6 +55,7 @@ class LayerNormalization(_Affine):
     >>> tf.keras.layers.LayerNormalization(epsilon=1e-6)
     """
 
+    axis: Any                           # one or several; a list once the layer is built
     beta: Any
     epsilon: Any
     gamma: Any
@@ -126,6 +127,7 @@ class GroupNormalization(_Affine):
     center: Any
     epsilon: Any
     gamma: Any
+    groups: Any
     scale: Any
 
     def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,

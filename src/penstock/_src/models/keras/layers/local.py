@@ -68,7 +68,8 @@ class _LocallyConnected(Layer):
         if None in space:
             raise ValueError(f"The spatial dimensions of the inputs to  a {type(self).__name__} layer should be fully-defined, "
                              f"but layer received the inputs shape {tuple(dims)}")
-        self._places = tuple(output_length(d, k, self.padding, s) for d, k, s in zip(space, self.kernel_size, self.strides))
+        self._places: Any = tuple(output_length(d, k, self.padding, s)
+                                  for d, k, s in zip(space, self.kernel_size, self.strides))
         self.kernel = self.add_weight(shape=self._kernel_shape(space, channels), initializer=self.kernel_initializer,
                                       name="kernel", regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)
         self.bias = None
@@ -102,9 +103,9 @@ class _LocallyConnected(Layer):
 
     def _connections(self, space: tuple) -> Any:
         """Which positions each place sees: a boolean array [positions..., places...]."""
-        seen = np.zeros((*space, *self._places), np.float32)
+        seen: np.ndarray = np.zeros((*space, *self._places), np.float32)
         for place in itertools.product(*map(range, self._places)):
-            window = []
+            window: list[Any] = []
             for p, size, k, s in zip(place, space, self.kernel_size, self.strides):
                 left = k // 2
                 center = p * s + (left if self.padding == "valid" else 0)

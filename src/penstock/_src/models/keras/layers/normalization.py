@@ -28,6 +28,7 @@ class BatchNormalizationBase(Layer):
     moving_mean_initializer: Any
     moving_variance_initializer: Any
     scale: Any
+    axis: Any                           # one or several; a list once the layer is built
 
     _v2 = True
     _synchronized = False
@@ -142,14 +143,14 @@ class BatchNormalizationBase(Layer):
     def _average(self, name: str, shape: list, initializer: Any) -> Any:
         scope = getattr(self, "_scope", None)                        # of tf.layers: averages are never partitioned
         partitioner = scope.partitioner if scope else None
-        if partitioner:
+        if scope and partitioner:
             scope.set_partitioner(None)
         try:
             return self.add_weight(name=name, shape=shape, dtype=self._param_dtype, initializer=initializer,
                                    synchronization=tf.VariableSynchronization.ON_READ, trainable=False,
                                    aggregation=tf.VariableAggregation.MEAN, experimental_autocast=False)
         finally:
-            if partitioner:
+            if scope and partitioner:
                 scope.set_partitioner(partitioner)
 
     # -- calling ------------------------------------------------------------------------------------------------------

@@ -197,6 +197,11 @@ class StackedRNNCells(Layer):
         return cls(cells, **config)
 
 
+def of_cell(name: str) -> property:
+    """A property of a layer: the attribute of its cell."""
+    return property(lambda self: getattr(self.cell, name), doc=f"`{name}` of the cell.")
+
+
 @export("keras.layers.RNN")
 class RNN(Layer):
     """A cell over the time axis of its inputs.
@@ -325,7 +330,8 @@ class RNN(Layer):
             state = zero_state(batch, self.cell.state_size, first.dtype)
         return list(state) if nest.is_nested(state) else [state]
 
-    def __call__(self, inputs: Any, initial_state: Any = None, constants: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, initial_state: Any = None,               # type: ignore[override]
+                 constants: Any = None, **kwargs: Any) -> Any:
         inputs, initial_state, constants = _standardized(inputs, initial_state, constants, self._num_constants)
         if initial_state is None and constants is None:
             return super().__call__(inputs, **kwargs)

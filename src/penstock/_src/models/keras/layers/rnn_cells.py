@@ -64,7 +64,8 @@ class DropoutRNNCellMixin:
         return masks if count > 1 else masks[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
+        held: Any = super().__getstate__()
+        state = dict(held)
         for name in ("_dropout_masks", "_recurrent_masks"):
             state.pop(name, None)
         return state
@@ -81,9 +82,10 @@ class _Cell(DropoutRNNCellMixin, Layer):
     use_bias: Any
 
     gates = 1
-    _words = ("units", "activation", "use_bias", "kernel_initializer", "recurrent_initializer", "bias_initializer",
-              "kernel_regularizer", "recurrent_regularizer", "bias_regularizer", "kernel_constraint", "recurrent_constraint",
-              "bias_constraint", "dropout", "recurrent_dropout")
+    _words: tuple[str, ...] = (
+        "units", "activation", "use_bias", "kernel_initializer", "recurrent_initializer", "bias_initializer",
+        "kernel_regularizer", "recurrent_regularizer", "bias_regularizer", "kernel_constraint", "recurrent_constraint",
+        "bias_constraint", "dropout", "recurrent_dropout")
 
     def __init__(self, units: int, dropout: float, recurrent_dropout: float, arguments: dict[str, Any], kwargs: dict[str, Any]):
         super().__init__(**kwargs)
@@ -104,7 +106,7 @@ class _Cell(DropoutRNNCellMixin, Layer):
         width = self.gates * self.units
         self.kernel = self._weight("kernel", (dims_of(input_shape)[-1], width), "kernel")
         self.recurrent_kernel = self._weight("recurrent_kernel", (self.units, width), "recurrent")
-        self.bias = None
+        self.bias: Any = None
         if self.use_bias:
             self.bias = self.add_weight(shape=self._bias_shape(), name="bias", initializer=self._bias_initializer(),
                                         regularizer=self.bias_regularizer, constraint=self.bias_constraint)

@@ -17,7 +17,7 @@ from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers import fused_recurrent
 from penstock._src.models.keras.layers.parts import described, named, passed
-from penstock._src.models.keras.layers.recurrent import RNN
+from penstock._src.models.keras.layers.recurrent import RNN, of_cell
 from penstock._src.models.keras.layers.rnn_cells import (
     DropoutRNNCellMixin,
     GRUCell,
@@ -35,7 +35,7 @@ _LAYER_WORDS = ("return_sequences", "return_state", "go_backwards", "stateful", 
 def _delegated(cls: Any) -> Any:
     """A decorator: the arguments of a layer's cell can be read from the layer."""
     for name in cls._cell_class._words:
-        setattr(cls, name, property(lambda self, name=name: getattr(self.cell, name), doc=f"`{name}` of the cell."))
+        setattr(cls, name, of_cell(name))
     return cls
 
 
@@ -60,7 +60,7 @@ class _Layer(RNN):
         self.activity_regularizer = regularizers.get(activity)
         self.input_spec = [InputSpec(ndim=3)]
 
-    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:
+    def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
         """The outputs of the last step or of all; and the last states, if they are wanted."""
         from_zero = initial_state is None and not isinstance(inputs, list) and not self.stateful
         inputs, initial_state, _ = self._process_inputs(inputs, initial_state, None)
@@ -87,7 +87,7 @@ class _Layer(RNN):
             fused_recurrent.name_of(self.activation) is not None and steps.dtype.base_dtype == tf.float32 and \
             K.int_shape(steps)[0] != 0
 
-    def _gate_activation(self) -> str:
+    def _gate_activation(self) -> str | None:
         return "sigmoid"
 
     def _recurrent_bias(self) -> Any:
@@ -99,8 +99,10 @@ class _Layer(RNN):
         if self.go_backwards:
             projected, mask = tf.reverse(projected, [0]), None if mask is None else tf.reverse(mask, [0])
         mask = mask if mask is None or len(mask.shape) == 2 else tf.squeeze(mask, -1)
-        after = fused_recurrent.over_time(self._fused_kind, fused_recurrent.name_of(self.activation), self._gate_activation(),
-                                          projected, states[0], self.cell.recurrent_kernel, self._recurrent_bias(), mask)
+        activation, gate_activation = fused_recurrent.name_of(self.activation), self._gate_activation()
+        assert activation is not None and gate_activation is not None     # else the layer is not fusible
+        after = fused_recurrent.over_time(self._fused_kind, activation, gate_activation, projected, states[0],
+                                          self.cell.recurrent_kernel, self._recurrent_bias(), mask)
         outputs = after
         if mask is not None and self.zero_output_for_mask:
             outputs = tf.where_v2(mask[..., None], after, tf.zeros_like(after))
@@ -175,7 +177,7 @@ class GRUV1(_Layer):
         return self.reset_after and fused_recurrent.name_of(self.recurrent_activation) is not None and \
             super()._is_fusible(steps, mask)
 
-    def _gate_activation(self) -> str:
+    def _gate_activation(self) -> str | None:
         return fused_recurrent.name_of(self.recurrent_activation)
 
     def _recurrent_bias(self) -> Any:

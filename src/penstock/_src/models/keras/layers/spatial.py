@@ -48,7 +48,7 @@ class _Spatial(Layer):
 class _UpSampling(_Spatial):
     size: Any
 
-    _words = ("size",)
+    _words: tuple[str, ...] = ("size",)
 
     def _length(self, i: int, length: int) -> int:
         return length * self.size[i]
@@ -90,7 +90,8 @@ class UpSampling2D(_UpSampling):
     def call(self, inputs: Any) -> Any:
         """The larger images."""
         if self.interpolation in ("nearest", "bilinear"):
-            return K.resize_images(inputs, *self.size, self.data_format, interpolation=self.interpolation)
+            rows, columns = self.size
+            return K.resize_images(inputs, rows, columns, self.data_format, interpolation=self.interpolation)
         first = self.data_format == "channels_first"
         images = tf.transpose(inputs, [0, 2, 3, 1]) if first else inputs
         larger = penstock.image.resize(images, tf.shape(images)[1:3] * list(self.size), method=self.interpolation)
@@ -109,7 +110,8 @@ class UpSampling3D(_UpSampling):
 
     def call(self, inputs: Any) -> Any:
         """The larger volumes."""
-        return K.resize_volumes(inputs, *self.size, self.data_format)
+        depth, rows, columns = self.size
+        return K.resize_volumes(inputs, depth, rows, columns, self.data_format)
 
 
 # -- pairs of numbers, before and after each axis -------------------------------------------------------------------------

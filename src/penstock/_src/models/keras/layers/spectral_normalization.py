@@ -27,7 +27,7 @@ class SpectralNormalization(Wrapper):
         """Builds the layer inside, and the vector that power iteration continues from."""
         super().build(input_shape)
         kernel = getattr(self.layer, "kernel", None)
-        self.kernel = getattr(self.layer, "embeddings", None) if kernel is None else kernel
+        self.kernel: Any = getattr(self.layer, "embeddings", None) if kernel is None else kernel
         if self.kernel is None:
             raise ValueError(f"{type(self.layer).__name__} object has no attribute 'kernel' nor 'embeddings'")
         self.vector_u = self.add_weight("vector_u", shape=(1, self.kernel.shape.as_list()[-1]), trainable=False,

@@ -77,7 +77,7 @@ class TimeDistributed(Wrapper):
         dims = dims_of(shape)
         return (dims[0], *dims[2:])
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Any = None) -> None:
         """Builds the layer inside for one time step."""
         dims = dims_of(input_shape)
         if len(dims) < 3:
@@ -161,7 +161,8 @@ class Bidirectional(Wrapper):
             half = len(weights) // 2
             self.forward_layer._initial_weights = weights[:half]
             self.backward_layer._initial_weights = weights[half:]
-        self.stateful, self.return_sequences, self.return_state = layer.stateful, layer.return_sequences, layer.return_state
+        self.stateful = layer.stateful
+        self.return_sequences, self.return_state = (getattr(layer, n) for n in ("return_sequences", "return_state"))
         self.supports_masking = True
         self._num_constants = 0
         self.input_spec = layer.input_spec
@@ -195,7 +196,8 @@ class Bidirectional(Wrapper):
             return outputs + states + list(states)
         return outputs if self.merge_mode is None else output
 
-    def __call__(self, inputs: Any, initial_state: Any = None, constants: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, initial_state: Any = None,               # type: ignore[override]
+                 constants: Any = None, **kwargs: Any) -> Any:
         inputs, initial_state, constants = _standardized(inputs, initial_state, constants, self._num_constants)
         if initial_state is None and constants is None:
             return super().__call__(inputs, **kwargs)
@@ -279,7 +281,7 @@ class Bidirectional(Wrapper):
         self.forward_layer.reset_states()
         self.backward_layer.reset_states()
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Any = None) -> None:
         """Builds both directions."""
         for one in (self.forward_layer, self.backward_layer):
             with tf.name_scope(one.name):

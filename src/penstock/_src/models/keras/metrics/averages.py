@@ -83,7 +83,7 @@ class _OfFunction(Reduce):
     _fn: Callable
     _fn_kwargs: dict[str, Any]
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:      # type: ignore[override]
         """Adds the function's values for a batch."""
         y_true, y_pred = tf.cast(y_true, self.dtype), tf.cast(y_pred, self.dtype)
         [y_true, y_pred], sample_weight = flat_values([y_true, y_pred], sample_weight)
@@ -144,7 +144,7 @@ class MeanRelativeError(Mean):
         super().__init__(name=name, dtype=dtype)
         self.normalizer = tf.cast(normalizer, self.dtype)
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:      # type: ignore[override]
         """Adds the relative errors of a batch."""
         y_true, y_pred = tf.cast(y_true, self.dtype), tf.cast(y_pred, self.dtype)
         [y_pred, y_true], sample_weight = flat_values([y_pred, y_true], sample_weight)
@@ -165,7 +165,7 @@ class RootMeanSquaredError(Mean):
     def __init__(self, name: str | None = "root_mean_squared_error", dtype: Any = None):
         super().__init__(name, dtype)
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:      # type: ignore[override]
         """Adds the squared errors of a batch."""
         y_true, y_pred = matched(tf.cast(y_true, self.dtype), tf.cast(y_pred, self.dtype))
         return super().update_state(tf.math.squared_difference(y_pred, y_true), sample_weight=sample_weight)
@@ -182,7 +182,8 @@ class MeanTensor(Metric):
     def __init__(self, name: str | None = "mean_tensor", dtype: Any = None, shape: Any = None):
         super().__init__(name=name, dtype=dtype)
         self._shape: Any = None
-        self._total = self._count = None
+        self._total: Any = None
+        self._count: Any = None
         if shape is not None:
             self._make(shape)
 

@@ -79,7 +79,7 @@ class Metric(Layer):
         """What was collected so far, as a tensor."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
-    def add_weight(self, name: str, shape: Any = (), aggregation: Any = VariableAggregation.SUM,
+    def add_weight(self, name: str, shape: Any = (), aggregation: Any = VariableAggregation.SUM,   # type: ignore[override]
                    synchronization: Any = VariableSynchronization.ON_READ, initializer: Any = None,
                    dtype: Any = None) -> Any:
         """A variable that collects."""

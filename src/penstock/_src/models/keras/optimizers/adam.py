@@ -18,7 +18,7 @@ class BetaOptimizer(Optimizer):
 
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
     _config_fields: tuple[str, ...] = ("epsilon",)
-    _moments = ("m", "v")
+    _moments: tuple[str, ...] = ("m", "v")
 
     def __init__(self, learning_rate: Any, beta_1: Any, beta_2: Any, epsilon: Any, name: str | None, kwargs: dict):
         super().__init__(name, **kwargs)
@@ -86,7 +86,7 @@ Adam = modern(AdamV1, "Adam")
 
 
 @export("keras.optimizers.AdamW", "keras.optimizers.experimental.AdamW", v2=["optimizers.AdamW"])
-class AdamW(Adam):
+class AdamW(Adam):                              # type: ignore[valid-type, misc]
     """Adam with decay of the weights that is no part of the gradient."""
 
     def __init__(self, learning_rate: Any = 0.001, weight_decay: Any = 0.004, beta_1: Any = 0.9, beta_2: Any = 0.999,

@@ -33,17 +33,16 @@ class CosineDecay(formulas.CosineDecay):
             return get("SelectV2")(get("Less")(step, steps), up, self._rate(step - steps, top))
 
 
-SCHEDULES = (formulas.ExponentialDecay, formulas.PiecewiseConstantDecay, formulas.PolynomialDecay, formulas.InverseTimeDecay,
-             CosineDecay, formulas.CosineDecayRestarts, formulas.LinearCosineDecay, formulas.NoisyLinearCosineDecay)
+SCHEDULES: tuple[type[LearningRateSchedule], ...] = (
+    formulas.ExponentialDecay, formulas.PiecewiseConstantDecay, formulas.PolynomialDecay, formulas.InverseTimeDecay,
+    CosineDecay, formulas.CosineDecayRestarts, formulas.LinearCosineDecay, formulas.NoisyLinearCosineDecay)
 
-for _schedule in (LearningRateSchedule, *SCHEDULES[:4]):
+_CURRENT: tuple[type[LearningRateSchedule], ...] = (LearningRateSchedule, *SCHEDULES[:6])
+for _schedule in _CURRENT:
     export.value(_schedule, f"keras.optimizers.schedules.{_schedule.__name__}",
                  v2=[f"optimizers.schedules.{_schedule.__name__}"])
 for _schedule in SCHEDULES[4:]:
     export.value(_schedule, f"keras.experimental.{_schedule.__name__}")
-for _schedule in SCHEDULES[4:6]:
-    export.value(_schedule, f"keras.optimizers.schedules.{_schedule.__name__}",
-                 v2=[f"optimizers.schedules.{_schedule.__name__}"])
 
 
 @export("keras.optimizers.schedules.serialize", v2=["optimizers.schedules.serialize"])

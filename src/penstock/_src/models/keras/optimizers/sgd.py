@@ -46,11 +46,11 @@ class SGDV1(Optimizer):
             return self._rule("KerasMomentum", var, ["momentum"], given, grad, use_nesterov=self.nesterov)
         return self._rule("GradientDescent", var, [], {"alpha": given["lr_t"]}, grad)
 
-    def _resource_apply_sparse_duplicate_indices(self, grad: Any, var: Any, indices: Any, **kwargs: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any, **kwargs: Any) -> Any:
         if self._momentum:
-            return super()._resource_apply_sparse_duplicate_indices(grad, var, indices, **kwargs)
-        rate = self._coefficients(var, kwargs.get("apply_state"))["lr_t"]
-        return get("ResourceScatterAdd")(var.handle, indices, -grad * rate)      # repeated rows add up on their own
+            return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices, **kwargs)
+        rate = self._coefficients(handle, kwargs.get("apply_state"))["lr_t"]
+        return get("ResourceScatterAdd")(handle.handle, indices, -grad * rate)      # repeated rows add up on their own
 
     def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
         return self._rule("_KerasRowsMomentum", var, ["momentum"], c, grad, indices, use_nesterov=self.nesterov)

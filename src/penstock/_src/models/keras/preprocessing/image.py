@@ -69,7 +69,8 @@ def smart_resize(x: Any, size: Any, interpolation: str = "bilinear") -> Any:
         raise ValueError(f"Expected `size` to be a tuple of 2 integers, but got: {size}.")
     if len(x.shape) not in (3, 4):
         raise ValueError(f"Expected an image or a batch of images, of rank 3 or 4, but got an input of shape {x.shape}.")
-    made = Resizing(*size, interpolation=interpolation, crop_to_aspect_ratio=True)(x)
+    height, width = size
+    made = Resizing(height, width, interpolation=interpolation, crop_to_aspect_ratio=True)(x)
     return made.numpy() if isinstance(x, np.ndarray) else made
 
 

@@ -287,7 +287,9 @@ class ImageDataGenerator:
             self.zoom_range = [zoom_range[0], zoom_range[1]]
         else:
             raise ValueError(f"`zoom_range` should be a float or a tuple or list of two floats. Received: {zoom_range}")
-        self.mean = self.std = self.principal_components = None
+        self.mean: Any = None
+        self.std: Any = None
+        self.principal_components: Any = None
 
     # -- where images come from ---------------------------------------------------------------------------------------
     def flow(self, x: Any, y: Any = None, batch_size: int = 32, shuffle: bool = True, sample_weight: Any = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from penstock._src.base import nest
@@ -196,7 +197,7 @@ def _stored_metadata(path: str) -> dict[str, Any]:
         text = next((node.metadata for node in _metadata_file(apart).nodes if node.node_id == 0), "")
     else:
         message = parse_saved_model(path)
-        nodes = message.meta_graphs[0].object_graph_def.nodes if message.meta_graphs else ()
+        nodes: Sequence[Any] = message.meta_graphs[0].object_graph_def.nodes if message.meta_graphs else ()
         text = nodes[0].user_object.metadata if len(nodes) else ""
     try:
         return json.loads(text, object_hook=_decoded) if text else {}

@@ -18,8 +18,11 @@ from penstock._src.models.keras.utils.np_utils import to_categorical
 class BaseWrapper:
     """A function that builds a compiled model, and arguments for it and for the model's methods."""
 
+    __call__: Callable                            # where no function is given, subclasses have this method
+
     def __init__(self, build_fn: Callable | None = None, **sk_params: Any):
-        self.build_fn, self.sk_params = build_fn, sk_params
+        self.build_fn: Any = build_fn
+        self.sk_params = sk_params
         self.check_params(sk_params)
 
     def _builder(self) -> Any:
