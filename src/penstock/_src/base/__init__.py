@@ -1,1 +1,1 @@
-"""What everything stands on: types, shapes, errors, nested structures, public names."""
+"""The foundation: types, shapes, errors, nested structures, public names."""

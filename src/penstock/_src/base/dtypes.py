@@ -163,7 +163,7 @@ class DType:
         raise ValueError(f"{self} does not have defined limits.")
 
     def is_compatible_with(self, other) -> builtins.bool:
-        """Whether a tensor of type `other` may stand where this type is requested.
+        """Whether a tensor of type `other` may be used where this type is requested.
 
         A reference may be read as a value, so `tf.float32` is compatible with `float32_ref`, not the reverse.
         """

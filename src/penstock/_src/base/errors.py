@@ -1,6 +1,6 @@
 """Errors of running operations.
 
-Each class stands for one of the status codes that gRPC and TensorFlow share, so that a failure keeps its
+Each class represents one of the status codes that gRPC and TensorFlow share, so that a failure keeps its
 meaning across processes and languages. An error carries the operation that failed, where known; its text then
 ends in the lines of the user's program that created it.
 
@@ -318,7 +318,7 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
 
 @export(v1=["errors.error_code_from_exception_type"])
 def error_code_from_exception_type(cls):
-    """The code for which the class `cls` stands (an `UnknownError`, and a warning, if it represents none)."""
+    """The status code of the class `cls` (an `UnknownError`, and a warning, if it represents none)."""
     try:
         return _CODE_OF[cls]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Nested structures: lists, tuples, dicts and the like, seen as trees whose leaves are everything else.
+"""Nested structures: lists, tuples, dicts and similar containers, seen as trees whose leaves are everything else.
 
 Fetches, loop variables, dataset elements and layer states all come as such trees. Here they are flattened
 into lists, rebuilt, compared and mapped over. What makes a type a branch is said once, by its `_Kind`: how to
@@ -100,7 +100,7 @@ def _branch(value: Any, expand: bool) -> _Kind:
 
 @export("__internal__.nest.is_mapping")
 def is_mapping(x) -> bool:
-    """Whether `x` is a dictionary or the like."""
+    """Whether `x` is a dictionary or another mapping."""
     return isinstance(x, Mapping)
 
 
@@ -142,7 +142,7 @@ def _same_named(a: Any, b: Any) -> bool:
 
 @export("nest.is_nested", v1=["nest.is_sequence"])
 def is_nested(seq) -> bool:
-    """Whether `seq` is a branch: a list, tuple, dict or the like, not a string or a tensor.
+    """Whether `seq` is a branch: a list, tuple, dict or another container, not a string or a tensor.
 
     tf.nest.is_nested([1, 2]), tf.nest.is_nested("ab")  # (True, False)
     """
@@ -480,7 +480,7 @@ def flatten_up_to(
     expand_composites: bool = False,
     check_subtrees_length: bool = True,
 ) -> list:
-    """The parts of `input_tree` that stand where `shallow_tree` has leaves.
+    """The parts of `input_tree` at the leaves of `shallow_tree`.
 
     flatten_up_to([0, 0], [[1, 2], [3, 4]])  # [[1, 2], [3, 4]]
 

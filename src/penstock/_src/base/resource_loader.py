@@ -1,4 +1,4 @@
-"""tf.resource_loader: files that lie beside a program."""
+"""tf.resource_loader: files in the folder of a program."""
 from __future__ import annotations
 
 import inspect

@@ -34,7 +34,7 @@ def disable_v2_tensorshape() -> None:
 
 @export("compat.dimension_value", v1=["dimension_value"])
 def dimension_value(dimension) -> int | None:
-    """The int or `None` behind what indexing a shape gave, whichever way the switch stands.
+    """The int or `None` behind what indexing a shape gave, whatever the setting of the switch.
 
     tf.compat.dimension_value(x.shape[0])
     """

@@ -87,7 +87,7 @@ class Door:
         self._refused(refused)
 
     def _refused(self, why: BaseException) -> None:
-        """The system has refused a descriptor or a thread: makes room, says so now and then, and waits a moment."""
+        """The system has refused a descriptor or a thread: makes room, logs it now and then, and waits a moment."""
         with self._changed:
             room = getattr(why, "errno", None) in _EXHAUSTED and self._drop_oldest()
         if time.monotonic() - self._said > _SAY_AGAIN:

@@ -3,7 +3,7 @@
 What is for an op of this task waits here, as in a step of one task. What is for another task is pushed to it at once: the
 sender knows where the value is wanted, so there are no requests. A value that arrives before its step has begun here is kept.
 
-Between the master and the others of a step, values travel on the step's own link, which the thread that wants them reads
+Between the master and the others of a step, values travel on the step's own link, which the thread that needs them reads
 itself (`pump`). Small values that are sent right after each other travel together (`joins`): with the next one that has to go
 at once, before the part waits for a value, or with the message that begins or ends the part.
 """

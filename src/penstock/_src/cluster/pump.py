@@ -1,6 +1,6 @@
 """A pump: the thread that waits for a step reads its links itself.
 
-A message then wakes one thread, the one that wants it, without a handover between threads. What does not come over a link (a
+A message then wakes one thread, the one that needs it, without a handover between threads. What does not come over a link (a
 value of another thread, a cancellation) wakes the pump through its waker.
 """
 from __future__ import annotations

@@ -40,7 +40,7 @@ from penstock._src.graph.messages import ServerDef
 from penstock._src.io import confine
 from penstock._src.kernels.devices.device_config import use_threads
 
-_LOOK_SECONDS = 0.5                 # how often busy connections are inspected
+_LOOK_SECONDS = 0.5                 # how often busy connections are polled
 _servers: weakref.WeakSet = weakref.WeakSet()
 
 

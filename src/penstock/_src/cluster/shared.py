@@ -1,4 +1,4 @@
-"""Large tensors between tasks on one machine go through shared memory: copied once, by the sender, and used where they lie.
+"""Large tensors between tasks on one machine go through shared memory: copied once, by the sender, and used in place.
 
 Memory comes in blocks. A block is a memfd: it has no name in any file system, belongs to its maker, and is gone with the last
 process that has it. The other side opens it through /proc, which only processes of the same user can, checks its owner, its
@@ -50,7 +50,7 @@ class _Block:
         self.memory = mmap.mmap(fd, size)
 
     def view(self, dtype: torch.dtype, shape: Any) -> tuple[torch.Tensor, memoryview]:
-        """A tensor that lies in the block, and what lives as long as its memory is used."""
+        """A tensor in the block, and what lives as long as its memory is used."""
         buffer = memoryview(self.memory)
         return torch.frombuffer(buffer, dtype=dtype, count=math.prod(shape)).reshape(tuple(shape)), buffer
 
@@ -125,7 +125,7 @@ class Incoming:
         self.unused: collections.deque[int] = collections.deque()      # blocks whose tensors have gone
 
     def get(self, where: Any, dtype: torch.dtype, shape: Any) -> torch.Tensor:
-        """The tensor that lies in a block."""
+        """The tensor in a block."""
         number, size, pid, fd = (int(n) for n in where)
         block = self._blocks.get(number)
         if block is None:

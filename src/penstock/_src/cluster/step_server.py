@@ -1,6 +1,6 @@
 """The worker's end of a step link: one thread that runs the steps which a master requests, in sequence.
 
-The thread reads the link itself while a part waits for a value (`pump`), so that a message wakes the thread that wants it.
+The thread reads the link itself while a part waits for a value (`pump`), so that a message wakes the thread that needs it.
 While an op waits for a queue, the link is not read: aborts come over the tasks' shared link. What a part sends to the master
 at its end goes with its answer. Messages may overtake each other if some are large: a value that comes before its step has
 begun waits for it, and what comes for a step that is over is dropped.

@@ -1,4 +1,4 @@
-"""Where a process stands in a cluster, as its environment (TF_CONFIG) or a command line says it."""
+"""The place of a process in a cluster, as its environment (TF_CONFIG) or a command line says it."""
 from __future__ import annotations
 
 import json

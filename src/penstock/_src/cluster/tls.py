@@ -134,7 +134,7 @@ class TlsSocket:
                 return 0
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Reads up to `size` bytes; with flags, what lies below TLS."""
+        """Reads up to `size` bytes; with flags, from the socket below TLS."""
         if flags:
             return self._sock.recv(size, flags)
         data = bytearray(size)

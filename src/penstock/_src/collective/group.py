@@ -247,7 +247,7 @@ class Call(Channel):
         self.sequence = sequence                     # in which calls keep their order; None: in none
         self.group, self.rank, self.size, self.instance, self.n = group, rank, group.size, instance, n
         self.said, self.limit, self.about = _described(said), limit, about
-        self.device = said[-1].device if isinstance(said[-1], torch.Tensor) else None        # where it wants its messages
+        self.device = said[-1].device if isinstance(said[-1], torch.Tensor) else None        # the device of its messages
         self.key = (group.id, instance, n)
         self.counts = Counts()
 

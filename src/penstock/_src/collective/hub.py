@@ -237,7 +237,7 @@ class Hub:
                 "same group_key")
 
     def _ask(self, key: int, forming: _Forming, limit: Limit) -> None:
-        """Tells the leading task which members of this one want to be in a group."""
+        """Tells the leading task which members of this one join a group."""
         header = {"what": "join", "group": key, "size": forming.size, "members": list(forming.members),
                   "attempt": forming.attempt}
         if self.leader == self.task:
@@ -250,7 +250,7 @@ class Hub:
             forming.problem = f"; it does not answer: {e.message}"
 
     def _asked_for(self, task: str, header: dict[str, Any]) -> None:
-        """At the leading task: members want to be in a group. When it is complete, their tasks are told."""
+        """At the leading task: members join a group. When it is complete, their tasks are told."""
         key, size = int(header["group"]), int(header["size"])
         with self._changed:
             led = self._led.get(key)

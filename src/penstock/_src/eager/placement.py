@@ -57,7 +57,7 @@ def _fitting(devices: DeviceSet, opdef: OpDef, asked: str, types: tuple[str, ...
 
 
 def on_device(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts: tuple, outputs: list) -> Callable:
-    """A kernel that gets its inputs where it wants them; the policy says whether they may be copied for that."""
+    """A kernel that gets its inputs where it needs them; the policy says whether they may be copied for that."""
     if not opdef.calls:
         _check_policy(opdef, device, inputs)
     if not eager_devices().mixed:

@@ -56,7 +56,7 @@ class _Node:
 
 
 class _FrameType:
-    """What is known beforehand of a frame: its nodes, their counts, the size of its value table."""
+    """What is known of a frame at compile time: its nodes, their counts, the size of its value table."""
 
     __slots__ = ("name", "parent", "nodes", "pending", "slots", "enters", "parallel")
 

@@ -60,7 +60,7 @@ def _gradient_pair(loop: Any, other: Any) -> bool:
 
 
 class ControlFlowContext:
-    """What conditionals and loops share: where they stand, and what is known inside."""
+    """What conditionals and loops share: where they are, and what is known inside."""
 
     def __init__(self, name: str):
         graph = context.current_graph()

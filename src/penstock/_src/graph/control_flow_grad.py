@@ -214,7 +214,7 @@ class State:
                 between.append(t.op)
 
     def loop_of(self, op: Operation, before: bool) -> LoopGradient | None:
-        """The loop of an op; before its own gradient, an Exit stands in the loop around."""
+        """The loop of an op; before its own gradient, an Exit belongs to the loop around."""
         if before and is_loop_exit(op):
             forward = _loop_around(op._control_flow_context.outer_context)
         else:

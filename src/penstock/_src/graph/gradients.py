@@ -251,7 +251,7 @@ class _Walk:
                     self.placeholders.setdefault(id(outer), []).append(inner)
             graph = graph.outer_graph  # type: ignore[attr-defined]
 
-    # -- which ops lie between ------------------------------------------------------------------------
+    # -- which ops are between ------------------------------------------------------------------------
     def _reached(self) -> set[Operation]:
         """Ops that depend on some x through differentiable tensors."""
         reached: set[Operation] = set()

@@ -277,7 +277,7 @@ class Graph:
             op._extra["_class"] = sorted(set(classes) | set(mine))
 
     def _apply_devices(self, s: _Stacks, op: Operation) -> None:
-        """Inner scopes win field by field; a function of the op is asked in its turn."""
+        """Inner scopes win field by field; a function of the op is called in its turn."""
         for scope in reversed(s.devices):
             entry = scope.entry
             if entry is None:

@@ -141,7 +141,7 @@ def _discard(part: str) -> None:
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Holds a lock file, which is removed at the end. Another process that wants the same download waits here."""
+    """Holds a lock file, which is removed at the end. Another process that needs the same download waits here."""
     while True:
         with open(name, "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

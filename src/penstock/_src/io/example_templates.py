@@ -29,7 +29,7 @@ class Irregular(Exception):
 
 # -- templates --------------------------------------------------------------------------------------------------------
 class _Segment:
-    """Bytes of equal length in all rows, followed by a payload whose length stands in them (or is the same for all).
+    """Bytes of equal length in all rows, followed by a payload whose length they contain (or is the same for all).
 
     Rows in which the lengths take more or fewer bytes have their own alternative.
     """

@@ -1,6 +1,6 @@
 """tf.Example messages to columns, many rows at a time.
 
-`_scanner.c`, which is compiled when penstock is installed with a compiler at hand, reads rows in the form in which
+`_scanner.c`, which is compiled when penstock is installed with a compiler available, reads rows in the form in which
 serializers write them; without it, `example_templates.py` does. Rows that they leave (another order, a feature twice,
 broken) are read one by one with protobuf, whose word is final: it returns the values, or the error.
 """

@@ -125,7 +125,7 @@ def glob(pattern: Any) -> list[str]:
 
 
 def _matching(pattern: str) -> list[str]:
-    """The local paths that match, folder by folder; ResourceExhaustedError for a pattern that inspects too many names."""
+    """The local paths that match, folder by folder; ResourceExhaustedError for a pattern that visits too many names."""
     if len(pattern) > _LONGEST:
         raise errors.invalid(f"A pattern of {len(pattern)} characters matches no path")
     root = "/" if pattern.startswith("/") else ""

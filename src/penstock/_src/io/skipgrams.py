@@ -1,4 +1,4 @@
-"""Pairs of words that stand near each other in a text, for word2vec."""
+"""Pairs of words near each other in a text, for word2vec."""
 from __future__ import annotations
 
 import collections
@@ -9,7 +9,7 @@ import numpy as np
 from penstock._src.base import errors
 from penstock._src.io import paths
 
-_SENTENCE = 1000                # words that are inspected together
+_SENTENCE = 1000                # size of the window of words
 
 
 class SkipGrams:

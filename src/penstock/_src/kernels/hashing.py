@@ -1,6 +1,6 @@
 """Hash functions of byte strings whose values are part of saved models: FarmHash, SipHash, Murmur.
 
-All of them work on many strings at once: the strings lie end to end in one buffer, and every step is an operation on
+All of them work on many strings at once: the strings are concatenated in one buffer, and every step is an operation on
 an array of 64-bit words with one word per string (unsigned numpy arithmetic wraps, as these functions need).
 """
 from __future__ import annotations

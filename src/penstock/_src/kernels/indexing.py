@@ -94,7 +94,7 @@ def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 
 
 
 def rows(params: torch.Tensor, indices: torch.Tensor, axis: int = 0) -> torch.Tensor:
-    """Slices of `params` along an axis. On the host torch compares each index anyway, and is asked alone."""
+    """Slices of `params` along an axis. On the host torch compares each index anyway, and does the only check."""
     if params.is_cpu and params.dim() and params.numel():
         try:
             if indices.dim() == 1:

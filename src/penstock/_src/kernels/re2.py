@@ -20,7 +20,7 @@ from penstock._src.kernels.re2_syntax import At, Chars, Choice, Group, Ranges, R
 
 _LONG_LOOP = 10           # repeats, of nested loops together, from which on ambiguity inside them is taken for dangerous
 _MAX_PROGRAM = 50_000
-_BETWEEN = b"\xff"         # what stands between texts that are matched as one: no set has it, and UTF-8 has no such byte
+_BETWEEN = b"\xff"         # the separator of texts that are matched as one: no set has it, and UTF-8 has no such byte
 
 
 def decode(text: bytes) -> str:

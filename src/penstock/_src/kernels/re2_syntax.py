@@ -209,7 +209,7 @@ class _Parser:
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
     def repetition(self) -> tuple[int, int | None, bool] | None:
-        """Bounds and greed, if a repetition operator stands here."""
+        """Bounds and greed, if a repetition operator is here."""
         c = self.text[self.at]
         if c in "*+?":
             self.at += 1
@@ -319,7 +319,7 @@ class _Parser:
         return [self.literal(chr(self.escaped_char()))]
 
     def escaped_class(self) -> Ranges | None:
-        """The set of \\d, \\W, \\pL, \\p{Greek} …, if one stands here."""
+        """The set of \\d, \\W, \\pL, \\p{Greek} …, if one is here."""
         c = self.text[self.at + 1:self.at + 2]
         if c.lower() in _PERL and c:
             self.at += 2

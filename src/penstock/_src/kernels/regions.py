@@ -67,13 +67,13 @@ class View(NamedTuple):
 
     @property
     def packed(self) -> bool:
-        """Whether the elements lie in order."""
+        """Whether the elements are contiguous."""
         return self.strides == _in_order(self.dims) or all(
             d == 1 or s == o for d, s, o in zip(self.dims, self.strides, _in_order(self.dims), strict=True))
 
 
 def _in_order(dims: Sequence[int]) -> tuple[int, ...]:
-    """The strides of an array whose elements lie in order."""
+    """The strides of a contiguous array."""
     out, step = [], 1
     for d in reversed(dims):
         out.append(step)
@@ -86,7 +86,7 @@ class Region:
 
     def __init__(self, code: bytes, results: list[tuple[int, ...]]):
         self.code, self.results = code, results
-        self.ops = 1                                # how many operations it stands for
+        self.ops = 1                                # how many operations it represents
         self._run: Callable = compiled("_fused").run_region
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -233,7 +233,7 @@ class Builder:
         return to
 
     def _matrix(self, view: View) -> tuple[View, bool]:
-        """Matrices whose rows, or columns, lie in order, and whether it is the columns; copied where neither does."""
+        """Matrices whose rows, or columns, are contiguous, and whether it is the columns; copied where neither does."""
         *batch, rows, columns = view.dims
         if len(batch) > 1:
             view = self.reshaped(view, (math.prod(batch), rows, columns))

@@ -1,4 +1,4 @@
-"""Rows of coordinates: what the kernels of sparse tensors stand on.
+"""Rows of coordinates: the base of the kernels of sparse tensors.
 
 A sparse tensor at run time is three values: `indices`, an int64 matrix with one row of coordinates per element;
 `values`, a vector (of torch's, or of numpy objects for strings); and the sizes of the dense tensor. Sorting, matching and

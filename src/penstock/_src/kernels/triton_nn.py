@@ -107,7 +107,7 @@ def _tiles(x: torch.Tensor) -> tuple[tuple[int, int], tuple[int, int, bool]]:
 
 
 def max_pool(x: torch.Tensor, window: list[int], stride: list[int], pad: list[int], out: tuple[int, ...]) -> torch.Tensor:
-    """The maxima of windows of an NHWC array; `pad` is what stands before the first row and column."""
+    """The maxima of windows of an NHWC array; `pad` is the padding before the first row and column."""
     y = x.new_empty((x.shape[0], *out, x.shape[3]))
     _pool(x, y, y, window, stride, pad, True, False)
     return y

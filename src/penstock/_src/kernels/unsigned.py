@@ -1,6 +1,6 @@
 """Arithmetic of uint16, uint32 and uint64, which ATen stores but mostly does not compute with.
 
-The bits are inspected as signed integers of the same width. Sums, products and bit operations come out the same
+The bits are read as signed integers of the same width. Sums, products and bit operations come out the same
 either way (`wrapping`); for order, flipping the top bit turns unsigned order into signed order (`ordered`); division
 is put together from signed division (`divide`, `remainder`). Everything runs in ATen, on any device.
 """

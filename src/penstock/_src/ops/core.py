@@ -1,4 +1,4 @@
-"""The ops that everything else stands on: constants, placeholders, identity, control."""
+"""The ops that everything else builds on: constants, placeholders, identity, control."""
 from __future__ import annotations
 
 from typing import Any

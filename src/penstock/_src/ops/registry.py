@@ -1,6 +1,6 @@
 """The one registry of operations.
 
-An op is declared once, in the file of its family, and everything about it stands there together:
+An op is declared once, in the file of its family, and everything about it is declared there:
 
     mat_mul = op("MatMul", "a: T, b: T -> product: T",
                  "transpose_a: bool = False, transpose_b: bool = False, T: type in {float int32 int64}")
@@ -109,7 +109,7 @@ class Known:
 
 
 class Kernel:
-    """A kernel function and what it wants to be called with."""
+    """A kernel function and its calling convention."""
 
     __slots__ = ("fn", "attrs", "wants_ctx", "wants_node", "op", "by_type")
 
@@ -193,7 +193,7 @@ class OpDef:
         self.kernels: dict[str, Kernel] = {}
         self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
-        self.host_inputs = frozenset(host.split()) | _ON_HOST       # inputs that kernels on other devices want on the host
+        self.host_inputs = frozenset(host.split()) | _ON_HOST       # inputs that kernels on other devices need on the host
         self.consumes: frozenset[str] = frozenset()                 # inputs the kernel may overwrite (donated buffers)
         # shapes
         self.shape_rule: Callable | None = None

@@ -1,6 +1,6 @@
 """The rules of ops, one group of tables per pass.
 
-`OpDef` has what every part of the system needs: signature, shapes, kernels, gradient, effects. What one pass wants to know
+`OpDef` has what every part of the system needs: signature, shapes, kernels, gradient, effects. What one pass needs to know
 of an op is an entry in a table of that pass, written beside the op:
 
     rules.arithmetic.neutral[mul] = {0: 1, 1: 1}
@@ -188,7 +188,7 @@ class devices:
     """step/compile/adapt.py and filters.py: where values are, and how they are laid out."""
 
     anywhere: set[OpDef] = set()               # its result may be in the memory of any device
-    filter_input: RuleTable[int] = RuleTable()      # which input is a filter that GPUs want laid out outputs first
+    filter_input: RuleTable[int] = RuleTable()      # which input is a filter that GPUs need laid out outputs first
 
 
 class costs:

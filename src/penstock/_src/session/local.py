@@ -230,7 +230,7 @@ class LocalEngine:
 
     @staticmethod
     def _unread(error: BaseException, step: Step) -> Operation | None:
-        """The fetched variable whose value was not there when the program handed it out."""
+        """The fetched variable that had no value when the program returned it."""
         refs = [e.op for e in step.elements if isinstance(e, Tensor) and e.dtype._is_ref_dtype]
         words = error.message.split() if isinstance(error, errors.FailedPreconditionError) else ()
         return next((op for op in refs if op.name in words), None)

@@ -23,7 +23,7 @@ class Clock:
         self._numbers = itertools.count()
 
     def at(self, when: float, call: Callable, *args: Any) -> None:
-        """Has a call made at a time, which must not lie in the past."""
+        """Has a call made at a time, which must not be in the past."""
         heapq.heappush(self._heap, (when, next(self._numbers), call, args))
 
     def after(self, seconds: float, call: Callable, *args: Any) -> None:

@@ -26,7 +26,7 @@ from penstock._src.graph.node import Edge, Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import OpDef, get
 
-_SMALL = 64          # elements of a value that is known beforehand and becomes a constant of the graph
+_SMALL = 64          # elements of a value that is known at compile time and becomes a constant of the graph
 _numbers = itertools.count()
 
 
@@ -281,7 +281,7 @@ def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) 
 
 
 def _known(op: Operation, value: Any) -> tuple[OpDef, dict[str, Any]]:
-    """The op, instead of a placeholder, that returns a value known beforehand; passes see through a short one."""
+    """The op, instead of a placeholder, that returns a value known at compile time; passes see through a short one."""
     if isinstance(value, torch.Tensor) and value.is_cpu and value.numel() <= _SMALL and value.dtype is not torch.bfloat16:
         return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value.numpy().copy()}
     return get("_Held"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value}

@@ -24,7 +24,7 @@ class StepSpec:
     targets: list[Operation]                    # that run for their effect
     feeds: list[Tensor]                         # whose values are given, in this order
     place: Place | None = None                  # the pass that places them; None where there is only one device
-    held: dict[Operation, Any] | None = None    # placeholders whose values are known beforehand, with these
+    held: dict[Operation, Any] | None = None    # placeholders whose values are known at compile time, with these
     in_loop: bool = False                       # the test or the body of a loop
 
     @property

@@ -52,7 +52,7 @@ def distributions(context: Any, version: str) -> Iterable[importlib.metadata.Dis
 
 
 def name_classes() -> None:
-    """Lets the classes of tensors and datasets say that they stand in TensorFlow's modules, for the rest of the process."""
+    """Lets the classes of tensors and datasets name TensorFlow's modules as theirs, for the rest of the process."""
     for (module, name), theirs in CLASSES.items():
         getattr(importlib.import_module(f"penstock._src.{module}"), name).__module__ = f"tensorflow.python.{theirs}"
 

@@ -1,6 +1,6 @@
 """`import tensorflow`, and any module below it, finds penstock.
 
-A finder stands first in `sys.meta_path`, so that a TensorFlow that is installed is never inspected. What it makes are modules
+A finder is first in `sys.meta_path`, so that an installed TensorFlow is never imported. What it makes are modules
 that look their attributes up when they are requested, first in the public names (`base.api`), then where programs reach
 into TensorFlow's own folders (`reach_in.py`). A module or name that does not exist does not stop an import: the program gets
 something that raises when it is used (`missing.py`), except where it asks whether there is such a thing (`try: import ...`).
@@ -126,7 +126,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True, loader_state=made)
 
     def module(self, fullname: str, rest: str) -> types.ModuleType | None:
-        """The module of a name that stands below a root, or None if penstock has nothing for it."""
+        """The module of a name below a root, or None if penstock has nothing for it."""
         if not rest:
             return PublicModule(fullname, self.api, "")
         if rest.startswith(("_api.v1", "_api.v2")):           # as tracebacks of TensorFlow name its modules

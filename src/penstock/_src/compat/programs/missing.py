@@ -124,7 +124,7 @@ def _at_import(frame: types.FrameType) -> bool:
 
 
 def _guarded(frame: types.FrameType) -> bool:
-    """Whether the statement that a frame is at stands in a `try` that catches ImportError."""
+    """Whether the current statement of a frame is in a `try` that catches ImportError."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     return frame.f_lineno in _guarded_lines("".join(lines))
 

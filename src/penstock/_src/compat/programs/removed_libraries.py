@@ -1,6 +1,6 @@
-"""Names that libraries beside NumPy have removed since: Pillow, SciPy, pandas, scikit-learn. Each is said once, on stderr.
+"""Names that libraries beside NumPy have removed since: Pillow, SciPy, pandas, scikit-learn. Each is reported once, on stderr.
 
-Nothing is imported here before the program does: a finder stands in front of the others, and adds the names to a module when it
+Nothing is imported here before the program does: a finder precedes the others, and adds the names to a module when it
 is imported. What a library still has stays as it is.
 """
 from __future__ import annotations

@@ -341,12 +341,12 @@ class _ParallelCursor(Cursor):
         self._ready: collections.deque = collections.deque()
         self._done = False
         self._statements = stage.body.statements(ctx) if computes else 0
-        # Whether elements are computed by the thread that wants them; None: the first calls of the function will tell.
+        # Whether elements are computed by the thread that needs them; None: the first calls of the function will tell.
         self._here = self._statements > 0 and stage.body.short
         self._tried: list[float] = []                # seconds of these calls
 
     def _call_here(self, ctx: Any) -> tuple | None:
-        """The next element, computed by the thread that wants it. Threads that call a function of short kernels wait for the
+        """The next element, computed by the thread that needs it. Threads that call a function of short kernels wait for the
         interpreter at each of them, which takes longer than the calls. The first calls tell whether it is one."""
         element = self._source.next(ctx)
         if element is None:

@@ -140,7 +140,7 @@ class BlockCursor(Cursor):
         return tuple(c[i:self._at] for c in self._columns)
 
     def save(self) -> Any:
-        """The position behind the block at hand, and what is left of it."""
+        """The position behind the current block, and what is left of it."""
         left = tuple(c[self._at:] for c in self._columns) if self._at < self._count else None
         return {"pending": left, "position": self.position()}
 

@@ -174,7 +174,7 @@ def to_code(entity: Any, recursive: bool = True, experimental_optional_features:
 @export("autograph.experimental.set_loop_options")
 def set_loop_options(parallel_iterations: Any = None, swap_memory: Any = None, maximum_iterations: Any = None,
                      shape_invariants: Any = None) -> None:
-    """Says how the loop is built in whose body it stands, if it becomes one of the graph.
+    """Sets how the loop around it is built, if it becomes one of the graph.
 
     >>> for i in tf.range(n):
     ...     tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None]))])

@@ -28,7 +28,7 @@ def lower_jumps(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def parse(text: str, like: ast.AST) -> list[ast.stmt]:
-    """Statements from text, placed where `like` stands."""
+    """Statements from text, at the position of `like`."""
     out = ast.parse(text).body
     for statement in out:
         for node in ast.walk(statement):

@@ -1,4 +1,4 @@
-"""The CPU as a device. Logical CPUs share the host's memory: between them a value is only handed over."""
+"""The CPU as a device. Logical CPUs share the host's memory: between them a value is passed by reference."""
 from __future__ import annotations
 
 import os

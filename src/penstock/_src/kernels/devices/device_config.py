@@ -272,7 +272,7 @@ def get_device_policy() -> str:
 
 @export("config.experimental.set_device_policy")
 def set_device_policy(device_policy: str | None) -> None:
-    """Sets what happens to tensors of other devices. They are copied in every policy but "explicit", which is not there."""
+    """Sets what happens to tensors of other devices. They are copied in every policy but "explicit", which is not supported."""
     if device_policy not in (None, *_POLICIES):
         raise ValueError(f"Invalid argument `device_policy`: {device_policy!r}. Please refer to {_POLICIES}.")
     if device_policy == "explicit":

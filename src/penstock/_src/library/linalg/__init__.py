@@ -1,6 +1,6 @@
 """Linear operators: matrices with structure, which multiply, solve and factor without being written out.
 
-One class stands in each file, with the rules by which it combines with others (see `algebra`). `linear_operator` has
+Each file has one class, with the rules by which it combines with others (see `algebra`). `linear_operator` has
 what all of them share.
 """
 from penstock._src.library.linalg import (  # noqa: F401

@@ -100,7 +100,7 @@ class DynamicRaggedShape(CompositeTensor):
         kind = dtype or (partitions[0].dtype if partitions else dtypes.int64)
         return cls(partitions, tf.shape(t, out_type=kind), kind, static_inner_shape=t.shape)
 
-    # -- what it is -------------------------------------------------------------------------------------------------------
+    # -- properties -------------------------------------------------------------------------------------------------------
     row_partitions = property(lambda self: self._row_partitions, doc="The partitions of the outer dimensions.")
     inner_shape = property(lambda self: self._inner_shape, doc="The dense shape that is partitioned, as a tensor.")
     static_inner_shape = property(lambda self: self._static_inner_shape, doc="What is known of it when the graph is built.")

@@ -82,7 +82,7 @@ class StructuredTensor(CompositeTensor):
             raise ValueError(f"Value at () does not match typespec: {typespec} vs {type_spec_from_value(found)}")
         return found
 
-    # -- what it is -----------------------------------------------------------------------------------------------------
+    # -- properties -----------------------------------------------------------------------------------------------------
     rank = property(lambda self: self._ragged_shape.rank, doc="The number of dimensions of the records.")
     shape = property(lambda self: self._ragged_shape._to_tensor_shape(), doc="The static shape of the records.")
     dtype = property(lambda self: self._ragged_shape.dtype, doc="The dtype of sizes and row splits.")

@@ -62,7 +62,7 @@ def get_temp_dir() -> str:
 
 @export(v1=["test.test_src_dir_path"])
 def test_src_dir_path(relative_path: str) -> str:
-    """The path of a file that stands `relative_path` below the folder of the tests: TEST_SRCDIR, or the current one."""
+    """The path of a file `relative_path` below the folder of the tests: TEST_SRCDIR, or the current one."""
     return os.path.join(os.environ.get("TEST_SRCDIR") or os.getcwd(), relative_path)
 
 

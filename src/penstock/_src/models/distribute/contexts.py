@@ -67,7 +67,7 @@ def has_strategy() -> bool:
 
 @export("distribute.experimental_set_strategy")
 def experimental_set_strategy(strategy: Any) -> None:
-    """Makes `strategy` the one of the whole program, as if everything stood in its scope; None undoes it.
+    """Makes `strategy` the one of the whole program, as if everything were in its scope; None undoes it.
 
     >>> tf.distribute.experimental_set_strategy(tf.distribute.MirroredStrategy())
     """

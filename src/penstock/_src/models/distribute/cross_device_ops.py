@@ -137,7 +137,7 @@ class CrossDeviceOps:
 
 @export("distribute.ReductionToOneDevice")
 class ReductionToOneDevice(CrossDeviceOps):
-    """Values are added on one device, and the result is copied to all that want it.
+    """Values are added on one device, and the result is copied to all that need it.
 
     >>> tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.ReductionToOneDevice())
     """

@@ -75,10 +75,10 @@ def _with_layout(tensor: EagerTensor, layout: Layout) -> DTensor:
 
 
 class _Runner(threading.local):
-    """Runs ops on DTensors: stands before the engine's way to other tasks."""
+    """Runs ops on DTensors, before the engine's dispatch to other tasks."""
 
     inner = False                              # whether an op on DTensors computes its values
-    after: Any = None                          # what stood there before
+    after: Any = None                          # what was there before
 
     def install(self) -> None:
         """Takes ops from the first DTensor on."""

@@ -171,7 +171,7 @@ def _group(ops: list[Operation]) -> Operation:
 
 
 def _device(op: Operation) -> Any:
-    """The scope of what an op requests, less the name of a task that stood for whichever runs it."""
+    """The scope of what an op requests, without the name of a task that represented whichever runs it."""
     if not op.device:
         return contextlib.nullcontext()
     job, _, _, kind, index = parts_of(op.device)

@@ -36,7 +36,7 @@ _LAST_STEP = 10.0                              # seconds that a worker that is d
 
 
 class Place:
-    """Where this process stands among the workers."""
+    """The place of this process among the workers."""
 
     def __init__(self, cluster: ClusterSpec | None, job: str, index: int):
         self.job, self.index, self.tasks = job, index, [(job, index)]

@@ -77,7 +77,7 @@ class Workers:
 
 
 class WorkersReduction(CrossDeviceOps):
-    """Reduces within this worker, between the workers, and copies the result to the devices that want it."""
+    """Reduces within this worker, between the workers, and copies the result to the devices that need it."""
 
     def __init__(self, workers: Workers, replicas_here: int):
         super().__init__()

@@ -259,7 +259,7 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
 # -- baselines ---------------------------------------------------------------------------------------------------------
 @export("estimator.BaselineEstimator")
 class BaselineEstimator(Estimator):
-    """A model that inspects labels alone, with a custom head."""
+    """A model that uses only the labels, with a custom head."""
 
     def __init__(self, head: Any, model_dir: Any = None, optimizer: Any = "Ftrl", config: Any = None):
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:

@@ -20,7 +20,7 @@ _EPSILON = 1e-6                       # points of a cluster that has none, so th
 class KMeans:
     """The graph of k-means: whole batches (Lloyd's algorithm), or mini-batches that move the centers a little each.
 
-    With mini-batches and several steps per iteration, points are assigned to centers that stand still for an iteration, while a
+    With mini-batches and several steps per iteration, points are assigned to centers that are fixed for an iteration, while a
     second copy of them moves.
 
     >>> scores, index, distances, initialized, init, train = KMeans(x, 3).training_graph()

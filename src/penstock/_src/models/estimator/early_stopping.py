@@ -1,6 +1,6 @@
 """tf.estimator.experimental: hooks that end training when the evaluations say so, in all tasks of a cluster.
 
-The chief inspects the summaries that evaluations have written, and sets a variable; the workers inspect that.
+The chief reads the summaries that evaluations have written, and sets a variable; the workers read it.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _stop_variable() -> Any:
 
 
 class _Stop(tf.train.SessionRunHook):
-    """The chief's: asks, and tells the others."""
+    """The chief's hook: decides, and notifies the others."""
 
     def __init__(self, should_stop: Callable[[], bool], secs: float | None, steps: int | None):
         self._should_stop = should_stop

@@ -110,7 +110,7 @@ class HashedCategoricalColumn(_Keyed, collections.namedtuple("HashedCategoricalC
 
 @export("feature_column.categorical_column_with_hash_bucket")
 def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = tf.string) -> HashedCategoricalColumn:
-    """Categories that are not known beforehand: ids by hash.
+    """Categories that are not known in advance: ids by hash.
 
     Args:
         key: Name of the feature.

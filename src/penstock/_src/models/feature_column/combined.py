@@ -73,7 +73,7 @@ class SequenceColumn(CategoricalColumn):
 
 
 def refuse_sequence(column: Any, kind: str) -> None:
-    """ValueError if a column that returns one vector per row stands on categories per time step."""
+    """ValueError if a column that returns one vector per row is based on categories per time step."""
     if isinstance(column.categorical_column, SequenceColumn):
         raise ValueError(f"In {kind}: {column.name}. categorical_column must not be of type SequenceCategoricalColumn. Use "
                          "another categorical column, or SequenceFeatures instead of DenseFeatures. "
@@ -81,7 +81,7 @@ def refuse_sequence(column: Any, kind: str) -> None:
 
 
 def need_sequence(column: Any, kind: str) -> None:
-    """ValueError unless a column stands on categories per time step."""
+    """ValueError unless a column is based on categories per time step."""
     if not isinstance(column.categorical_column, SequenceColumn):
         raise ValueError(f"In {kind}: {column.name}. categorical_column must be of type SequenceCategoricalColumn to use "
                          "SequenceFeatures. Use one of sequence_categorical_column_with_*. "

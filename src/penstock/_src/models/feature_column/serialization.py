@@ -31,7 +31,7 @@ def serialize_feature_columns(columns: Any) -> list[dict[str, Any]]:
 
 
 def deserialize_feature_columns(configs: Any, custom_objects: Any = None) -> list:
-    """Columns of configurations; what equal columns stand on is the same object."""
+    """Columns of configurations; equal columns share the same base object."""
     known: dict[Any, Any] = {}
     return [deserialize_feature_column(c, custom_objects, known) for c in configs]
 

@@ -43,7 +43,7 @@ def function_of(cls: type, name: str, doc: str, *, variables: bool = True, call:
     last = [p for p in own if p.name in ("trainable", "name")] if call else []
     own = [p for p in own if p not in last]
     reuse = [_P("reuse", _P.POSITIONAL_OR_KEYWORD, default=None)] if variables else []
-    if name == "batch_normalization":          # `reuse` stands before what came later
+    if name == "batch_normalization":          # `reuse` precedes the later arguments
         late = [p for p in own if p.name in ("renorm", "renorm_clipping", "renorm_momentum", "fused", "virtual_batch_size",
                                              "adjustment")]
         own = [p for p in own if p not in late]

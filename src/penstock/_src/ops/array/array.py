@@ -1,6 +1,6 @@
 """Shapes of tensors, and changes of shape that move nothing: reshape, expand, squeeze, transpose.
 
-The other array families stand on this one: `shape_of` is how gradients ask for a shape (a list where it is known, a
+The other array families build on this one: `shape_of` is how gradients ask for a shape (a list where it is known, a
 Shape op otherwise).
 """
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Band:
         return min(self.rows + min(self.upper, 0), self.cols - max(self.lower, 0))
 
     def check(self) -> None:
-        """InvalidArgumentError unless the diagonals lie in the matrix."""
+        """InvalidArgumentError unless the diagonals are in the matrix."""
         for name, k in (("lower_diag_index", self.lower), ("upper_diag_index", self.upper)):
             if not (-self.rows < k < self.cols or k == 0):
                 raise errors.invalid(f"{name} is out of bound: {k}. It must be between {-self.rows} and {self.cols}")

@@ -468,7 +468,7 @@ def _given(bound: Any) -> bool:
 
 
 def _read_spec(spec: Any) -> tuple[list, list, list, dict[str, int]]:
-    """begin, end, strides and masks of what stands between the brackets."""
+    """begin, end, strides and masks of the expression in brackets."""
     begin: list = []
     end: list = []
     strides: list = []

@@ -200,7 +200,7 @@ def _comparable(x: torch.Tensor) -> torch.Tensor:
 @export(v1=["setdiff1d", "listdiff"])
 @dispatched
 def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
-    """The elements of `x` that are not in `y`, and where they stand.
+    """The elements of `x` that are not in `y`, and their positions.
 
     >>> out, idx = tf.setdiff1d([1, 2, 3], [2])    # [1, 3], [0, 2]
     """

@@ -341,7 +341,7 @@ def _workers_broadcast_kernel(input, *, group_size, group_key, timeout_seconds, 
         return group.broadcast(rank, _INSTANCE, input, 0, **limits)
 
 
-# Reductions that continue while the step does: one op hands arrays over as soon as they are there (`early`: passes put it right
+# Reductions that continue while the step does: one op passes arrays on as soon as they are ready (`early`: passes put it right
 # behind what makes them), another one waits for the sums.
 workers_start = internal("_WorkersStart", "inputs: N * T -> pending: variant",
                          f"T: type in {{numeric bool}}, N: int >= 1, number: int, prioritize: bool = False, {_GROUP}",

@@ -1,4 +1,4 @@
-"""Ops that stand where the partitioner cut an edge: a send on one side, a receive on the other, and the arguments of a step.
+"""Ops where the partitioner cut an edge: a send on one side, a receive on the other, and the arguments of a step.
 
 A value goes through the step's rendezvous under a key that both sides know (execute/rendezvous.py). Between devices with
 their own memory, the sender's device begins the copy and the receiver's ends it. The Host- forms are for tensors that

@@ -1,4 +1,4 @@
-"""tf.custom_gradient: a function that says what its gradient is; and tf.recompute_grad, tf.grad_pass_through."""
+"""tf.custom_gradient: a function that defines its own gradient; and tf.recompute_grad, tf.grad_pass_through."""
 from __future__ import annotations
 
 import functools

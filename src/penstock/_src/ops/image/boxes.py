@@ -436,7 +436,7 @@ def _glimpse_v2_kernel(input, size, offsets, *, centered, normalized, uniform_no
 
 
 def _first_corner(offset: float, image: int, window: int, centered: bool, normalized: bool) -> int:
-    """Version 1: an offset is where the window's center lies."""
+    """Version 1: an offset is the window's center."""
     offset = offset * image if normalized else offset
     return int((offset / 2 + image / 2 if centered else offset) - window / 2)
 

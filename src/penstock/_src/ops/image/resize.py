@@ -147,7 +147,7 @@ def apply_matrix(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> 
 
 
 def _interpolated(x: torch.Tensor, h: int, w: int, align: bool) -> torch.Tensor:
-    """ATen's bilinear resize, which reads channels-last images as they lie in memory."""
+    """ATen's bilinear resize, which reads channels-last images without a copy."""
     return torch.ops.aten.upsample_bilinear2d(x.permute(0, 3, 1, 2), (h, w), align).permute(0, 2, 3, 1).contiguous()
 
 

@@ -106,7 +106,7 @@ def _add_n_fuse(op, f):
 
 
 def _fuse_rows(op, f):
-    """The sum of tensors that are zero but for their own rows, which lie side by side, is the concatenation of these rows."""
+    """The sum of tensors that are zero but for their own rows, which are adjacent, is the concatenation of these rows."""
     pieces = []
     for t in op.inputs:
         made = f.only(t, op)

@@ -1,6 +1,6 @@
 """Reductions of rows by segments: row i goes to output row segment_ids[i].
 
-`Segment*` want sorted ids and have as many segments as the last id says; `UnsortedSegment*` take ids in any order (and
+`Segment*` need sorted ids and have as many segments as the last id says; `UnsortedSegment*` take ids in any order (and
 drop negative ones; on GPUs all that are out of range) and are told how many segments there are; `SparseSegment*` first pick
 rows by `indices`.
 """

@@ -205,7 +205,7 @@ def bincount(values: Any, weights: Any = None, axis: int = 0, minlength: int | N
 
 
 def _weights_of(values: Any, weights: Any) -> Any:
-    """The flat weights, after a check that they stand where the values do; empty if there are none."""
+    """The flat weights, after a check that they have the positions of the values; empty if there are none."""
     if weights is None:
         return convert([], dtypes.int64)
     for kind, what in (("ragged_rank", "RaggedTensor"), ("dense_shape", "SparseTensor")):

@@ -57,7 +57,7 @@ class _Plan:
     window_back: tuple[int, ...]
     merged: tuple[int, ...] | None       # depthwise: the filter's shape with its inputs and multipliers as outputs
     memory: torch.memory_format
-    pointwise: bool                      # a window of one element in channels that lie side by side: a product of matrices
+    pointwise: bool                      # a window of one element in adjacent channels: a product of matrices
 
     def enter(self, x: torch.Tensor) -> torch.Tensor:
         """A tensor of the op with its channels first; a view."""

@@ -255,7 +255,7 @@ def _maxima_with_indices(input, ksize, strides, padding, data_format):
 
 
 def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, strides, padding, data_format):
-    """The gradient with the positions of the maxima at hand. Where one is NaN, they are found again."""
+    """The gradient with the positions of the maxima given. Where one is NaN, they are found again."""
     p = plan_of("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if indices is not None and indices.dtype is torch.uint8 and grad.shape == p.result:
         return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before, indices)

@@ -132,7 +132,7 @@ def _take_short_gradient(at: int, op: Any, f: Any) -> None:
 
 
 def _wanting(fn: Callable, *keywords: str) -> Callable:
-    """A function of any arguments that says which keywords it wants."""
+    """A function of any arguments, with the keywords it takes in `wants`."""
     fn.wants = keywords  # type: ignore[attr-defined]
     return fn
 
@@ -383,7 +383,7 @@ def _fit(held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> b
 
 def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,
              distinct: bool, in_place: Callable | None) -> None:
-    """The rule on some rows: taken out, changed, and put back; or where they lie, if it has a form for that."""
+    """The rule on some rows: taken out, changed, and put back; or in place, if it has a form for that."""
     if not indices.numel():
         return
     flat, grad = indices.long(), given[grad_at]

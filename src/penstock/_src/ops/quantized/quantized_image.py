@@ -30,7 +30,7 @@ def _resize_shape(images, size, min, max, *, c):
 
 
 def _taps(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple:
-    """For each place of the result, the two places it lies between, and how far it is from the first."""
+    """For each place of the result, the two places it is between, and how far it is from the first."""
     scale = np.float32((size - 1) / (out - 1)) if align_corners and out > 1 else np.float32(size / out)
     places = np.arange(out, dtype=np.float32)
     places = (places + np.float32(0.5)) * scale - np.float32(0.5) if half_pixel_centers else places * scale

@@ -80,7 +80,7 @@ def _sparse_shape(set1_indices, set1_values, set1_shape, set2_indices, set2_valu
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
 class _Sets:
-    """The elements of many sets: the group of each, its value, and the sizes of the axes that groups lie on."""
+    """The elements of many sets: the group of each, its value, and the sizes of the axes of the groups."""
 
     def __init__(self, group: torch.Tensor, values: Any, sizes: Sequence[int]):
         self.group, self.values, self.sizes = group, values, list(sizes)

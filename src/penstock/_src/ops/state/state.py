@@ -35,7 +35,7 @@ def _stand_ins() -> Any:
 class VariableResource:
     """What a variable is while it runs: a tensor (None before initialization), its type, name and lock.
 
-    `order` is the order of its axes in memory, where it is not the usual one: kernels of GPUs want the filters of
+    `order` is the order of its axes in memory, where it is not the usual one: kernels of GPUs need the filters of
     convolutions with their outputs first.
     """
 

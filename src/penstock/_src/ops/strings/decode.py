@@ -186,7 +186,7 @@ def _scanned_columns(rows: list[bytes], delim: bytes, quotes: bool, na: bytes, t
 
 
 def _plain_columns(rows: list[bytes], delim: bytes, quotes: bool, select: list[int], count: int) -> list | None:
-    """The columns of records in which fields are what stands between the delimiters; None if they may be more."""
+    """The columns of records in which fields are the text between the delimiters; None if they may be more."""
     text = b"".join(rows)
     if quotes and b'"' in text or _NOT_PLAIN.search(text) or not all(rows):
         return None

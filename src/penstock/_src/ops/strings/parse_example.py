@@ -130,7 +130,7 @@ def _columns(lists: tuple[tuple[bytes, Any], ...], dense: tuple[Dense, ...]) -> 
 
 
 class Request:
-    """The features that an op wants, and the messages when rows do not have them."""
+    """The features that an op needs, and the messages when rows do not have them."""
 
     def __init__(self, lists: Sequence[tuple[bytes, Any]], dense: Sequence[Dense], where: Callable[[int, bytes, str], str]):
         self._where, self.columns = where, _columns(tuple(lists), tuple(dense))

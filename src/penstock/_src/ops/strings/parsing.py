@@ -75,7 +75,7 @@ class FixedLenSequenceFeature(
 
 # -- from features to arguments ---------------------------------------------------------------------------------------
 class FeatureLists:
-    """The features of a dictionary, sorted by key: lists (sparse) and dense ones, as ops want them."""
+    """The features of a dictionary, sorted by key: lists (sparse) and dense ones, as ops take them."""
 
     def __init__(self, features: Any, kinds: tuple):
         self.sparse: dict[str, Any] = {}                       # key -> dtype

@@ -1,7 +1,7 @@
 """Incremental checkpoints: after a full checkpoint, the rows that changed since the last save, and all other variables.
 
-Increments stand beside the full checkpoint, `model-7.increment-00001` and so on. Each is a checkpoint of its own, published by
-renaming its index: one that was cut off by a crash is not there. The rows count as saved only when the file is complete, so
+Increments are beside the full checkpoint, `model-7.increment-00001` and so on. Each is a separate checkpoint, published by
+renaming its index: one that a crash interrupted does not exist. The rows count as saved only when the file is complete, so
 that an increment that failed is contained in the next one. A restore reads the full checkpoint and its increments in order.
 """
 from __future__ import annotations
@@ -56,7 +56,7 @@ class IncrementalSaver:
         self._full, self._count = "", 0
 
     def __getattr__(self, name: str) -> Any:
-        """Anything else is asked of the saver of full checkpoints, so that this one may stand in its place."""
+        """Anything else is asked of the saver of full checkpoints, so that this one can replace it."""
         if name.startswith("__") or name == "_saver":
             raise AttributeError(name)
         return getattr(self._saver, name)

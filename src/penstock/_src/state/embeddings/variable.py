@@ -101,7 +101,7 @@ class EmbeddingVariable(BaseResourceVariable):
         return get("Cast")(t, DstT=self._key_dtype)
 
     def _beside(self) -> Any:
-        """Ops on the table stand where it is."""
+        """Ops on the table are placed on its device."""
         if not self._in_graph_mode:
             return contextlib.nullcontext()
         stack = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""What every kind of variable answers: the arguments of its methods, and what they are for, in one place.
+"""The interface of every kind of variable: the arguments of its methods, and what they are for, in one place.
 
 `Variable` inherits from here; reference variables, resource variables and those of other parts say how.
 """

@@ -19,7 +19,7 @@ def _is_sequence(x: Any) -> bool:
 
 
 class PartitionInfo:
-    """Where a part lies in the whole: given to initializers as `partition_info`."""
+    """The position of a part in the whole: given to initializers as `partition_info`."""
 
     def __init__(self, full_shape: Sequence[int], var_offset: Sequence[int]):
         for name, value in (("full_shape", full_shape), ("var_offset", var_offset)):

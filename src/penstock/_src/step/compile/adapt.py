@@ -1,4 +1,4 @@
-"""Kernels on devices: the values that a kernel gets are where it wants them, and those that it makes are on its device.
+"""Kernels on devices: the values that a kernel gets are where it needs them, and those that it makes are on its device.
 
 Between partitions, sends and receives have brought values to the right device; within one, this is what is left to do: inputs
 that are shapes and axes stay on the host, as do int32 computations and comparisons whose inputs are all there (TensorFlow keeps
@@ -30,7 +30,7 @@ def adapted(bound: Callable, op: Node, placed: dict[Node, Device], fed: set[int]
     device = placed[op]
     opdef = op.opdef
     if opdef.calls or opdef.control_flow:
-        return bound                                # functions place their own ops; control flow hands values on
+        return bound                                # functions place their own ops; control flow passes values on
     if device.host and all(_on_host(t, placed) for t in op.inputs):
         return bound
     arguments = _arguments(opdef, op.counts, op.inputs)

@@ -355,7 +355,7 @@ def _nested(op: Node, names: list[str]) -> list[str]:
 def write_program(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any, placed: Any = None,
                   unfused: bool = False) -> Program:
     """The straight program of ops without control flow. `placed` has their devices, where values may be in memory other than
-    the host's. `unfused` is for tracing: kernels write over nothing, and variables stay as they lie."""
+    the host's. `unfused` is for tracing: kernels write over nothing, and variables keep their layout."""
     writer = Writer(ctx, placed, reuse=False) if unfused else _writer(ops, ctx, placed)
     program = writer.write(ops, fetches, feeds)
     if not unfused:

@@ -129,7 +129,7 @@ class Recorded(Program):
         return self.program.failing_op(traceback)
 
     def _holds(self, feeds: tuple) -> bool:
-        """Whether feeds and variables lie in memory as they did. Most variables are the same tensors as in the run before:
+        """Whether feeds and variables have the same layout. Most variables are the same tensors as in the run before:
         they are known by weak references, for another reference would keep them from being updated in place."""
         for feed, known in zip(feeds, self._holds_for, strict=False):
             if not isinstance(feed, torch.Tensor) or (feed.shape, feed.stride()) != known:
@@ -144,7 +144,7 @@ class Recorded(Program):
         return True
 
     def _shapes(self, feeds: tuple) -> tuple:
-        """What a recording depends on: how feeds and variables lie in memory."""
+        """What a recording depends on: the layout of feeds and variables in memory."""
         return tuple([(t.shape, t.stride()) if isinstance(t, torch.Tensor) else None
                       for t in (*feeds, *[v.value for v in self._variables.values()])])
 

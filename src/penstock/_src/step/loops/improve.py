@@ -60,7 +60,7 @@ def _take_invariants(step: StepGraph, frames: Frames) -> bool:
 
 
 def gradients_of_loops(step: StepGraph, frames: Frames) -> list[Gradient]:
-    """The loops of gradients with the loops that they belong to, as far as these stand alone."""
+    """The loops of gradients with the loops that they belong to, as far as these are independent."""
     inner = list(dict.fromkeys(f for f in frames.of.values() if f.parent is not None))
     nested = {f.parent for f in inner}
     users = step.users()

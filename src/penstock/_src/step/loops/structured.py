@@ -1,7 +1,7 @@
 """Conditionals and loops of v1 control flow as real `if` and `while`.
 
 Switch and Merge are dataflow: a value on the branch not taken is dead. In graphs that cond, while_loop and their gradients
-build, it is known beforehand under which outcomes of which predicates a value lives: its *guard*. A Switch adds an
+build, it is known at compile time under which outcomes of which predicates a value lives: its *guard*. A Switch adds an
 outcome to the guard of its data, a Merge of both outcomes takes it away again; the LoopCond of a frame splits a loop into
 what runs before the test, the body, and the exits. Each op is then written under an `if` for its guard.
 

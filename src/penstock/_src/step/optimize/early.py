@@ -1,4 +1,4 @@
-"""What hands work to others comes as soon as it can: right behind the ops that it waits for."""
+"""Schedules sends and other asynchronous work as early as their inputs allow."""
 from __future__ import annotations
 
 from penstock._src.ops import rules

@@ -1,8 +1,7 @@
 """Constant folding: an op whose inputs are constants is computed once, when the step is compiled.
 
-What inspects nothing but the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape
-is known. A result
-that is much larger than what it is created from stays an op, so that graphs do not keep large fills in memory.
+An op that reads only the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape is
+known. A result that is much larger than what it is created from stays an op, so that graphs do not keep large fills in memory.
 """
 from __future__ import annotations
 

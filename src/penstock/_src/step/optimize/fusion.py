@@ -69,7 +69,7 @@ class Fusing:
         return [self.now(u) for u in self._users.get(id(t), ())]
 
     def now(self, op: Node) -> Node:
-        """The op that stands in place of `op` now."""
+        """The op that has replaced `op`."""
         while op in self.instead:
             op = self.instead[op]
         return op

@@ -172,7 +172,7 @@ def _reduces_rows(op: Node) -> bool:
 
 
 def _place(t: Value, dims: tuple) -> tuple[int, ...] | None:
-    """How the rows of a tensor lie, from the stride on (see `Columns`), repeated over the shape `dims`; None if otherwise."""
+    """The layout of a tensor's rows, from the stride on (see `Columns`), repeated over the shape `dims`; None if otherwise."""
     if t.static_dims is None or None in t.static_dims:
         return None
     if math.prod(t.static_dims) == 1 and len(t.static_dims) <= len(dims):
@@ -318,7 +318,7 @@ class _Group:
         return [*(op for op, _ in self.bare.values()), made]
 
     def _stride(self, t: Value) -> int:
-        """How the rows of a result lie."""
+        """The layout of the rows of a result."""
         return self.columns if t.static_dims == self.dims else pointwise.PER_ROW
 
     def _repeat(self) -> None:

@@ -193,8 +193,8 @@ class Placer:
 
 
 def inside(devices: DeviceSet | None) -> Place | None:
-    """The pass that places the body of a function; None where all memory is the host's. What is known beforehand (its node is
-    no longer the placeholder that it was) is on the host."""
+    """The pass that places the body of a function; None where all memory is the host's. A constant (its node
+    is no longer the placeholder that it was) is on the host."""
     if devices is None or not devices.mixed:
         return None
 

@@ -23,7 +23,7 @@ from penstock._src.kernels import draws
 from penstock._src.step.tiers.captured import is_variable
 
 MOST_NODES = 15_000             # of a graph: Inductor's time grows faster than their number
-_LARGE = 1 << 20                # elements of constants that are computed beforehand
+_LARGE = 1 << 20                # elements of constants that are computed at compile time
 _SMALL = 64                     # elements of integer tensors that are taken to be shapes and axes
 
 
@@ -120,7 +120,7 @@ def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: li
     _check_inputs(variables, feeds, step.__globals__, device)
     tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
     mode = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True, shape_env=ShapeEnv(
-        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor wants one
+        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor needs one
     example: list[torch.Tensor] = [mode.from_tensor(v.value) for v in variables]
     example += [mode.from_tensor(feeds[i]) if feeds[i].device == device else _moved(mode, feeds[i], device) for i in tensors]
     found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), [], example)     # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def by_scope(ops: list[Any], counts: dict[str, dict[str, int]]) -> Node:
 
 
 def by_inputs(ops: list[Any], counts: dict[str, dict[str, int]]) -> Node:
-    """Ops under those that use their outputs; each stands where it is reached first."""
+    """Ops under those that use their outputs; each is listed where it is reached first."""
     root, known, placed = Node(ROOT), {op.name: op for op in ops}, set()
     used = {t.op.name for op in ops for t in op.inputs}
     waiting = [(root, op) for op in ops if op.name not in used]

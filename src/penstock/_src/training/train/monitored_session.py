@@ -50,7 +50,7 @@ class _Wrapped:
         return self._sess.sess_str
 
     def should_stop(self) -> bool:
-        """Whether this wrapper, or one inside of it, wants the loop to end."""
+        """Whether this wrapper, or one inside of it, requests the end of the loop."""
         if self._check_stop():
             return True
         return self._sess is None or isinstance(self._sess, _Wrapped) and self._sess.should_stop()
@@ -350,7 +350,7 @@ class MonitoredSession(_MonitoredSession):
 
 @export(v1=["train.SingularMonitoredSession"])
 class SingularMonitoredSession(_MonitoredSession):
-    """A session with hooks that does not recover; `raw_session()` can be handed to savers."""
+    """A session with hooks that does not recover; `raw_session()` can be passed to savers."""
 
     def __init__(self, hooks: Any = None, scaffold: Any = None, master: str = "", config: Any = None,
                  checkpoint_dir: str | None = None, stop_grace_period_secs: float = 120,

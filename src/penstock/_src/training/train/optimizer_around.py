@@ -1,4 +1,4 @@
-"""OptimizerAround: what the optimizers that stand around another one have in common."""
+"""OptimizerAround: what the optimizers that wrap another one have in common."""
 from __future__ import annotations
 
 from typing import Any

@@ -182,7 +182,7 @@ class _Mixed(Distribution):
         return tf.reduce_sum(self._component_values("cdf", x) * self._cat.probs, axis=-1)
 
     def _weighted(self, values: Tensor) -> Tensor:
-        """The weighted sum over components, which stand in front of the event."""
+        """The weighted sum over components, whose axis precedes the event."""
         ndims = self.event_shape.ndims
         weights = tf.reshape(self._cat.probs, tf.concat([tf.shape(self._cat.probs), [1] * ndims],
                                                         0)) if ndims else self._cat.probs

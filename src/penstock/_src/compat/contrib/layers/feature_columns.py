@@ -50,7 +50,7 @@ def sparse_column_with_keys(column_name: str, keys: Any, default_value: int = -1
 def sparse_column_with_vocabulary_file(column_name: str, vocabulary_file: str, num_oov_buckets: int = 0,
                                        vocab_size: int | None = None, default_value: int = -1, combiner: str = "sum",
                                        dtype: Any = tf.string) -> Any:
-    """A column of words that stand in a file, one in a line."""
+    """A column of words from a file, one per line."""
     _only_sum(combiner, column_name)
     default = None if num_oov_buckets else default_value
     return tf.feature_column.categorical_column_with_vocabulary_file(column_name, vocabulary_file, vocab_size, num_oov_buckets,

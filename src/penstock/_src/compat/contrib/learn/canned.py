@@ -39,7 +39,7 @@ def infer_real_valued_columns_from_input(x: Any) -> list:
 
 
 def _columns(columns: Any) -> list | None:
-    """The columns; one with the name "", which stood for an input without names, by the name it has here."""
+    """The columns; one with the name "", which represented an input without names, by the name it has here."""
     if columns is None:
         return None
     return [c._replace(key=_KEY) if getattr(c, "key", None) == "" else c for c in columns]

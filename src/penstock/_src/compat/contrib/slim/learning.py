@@ -55,7 +55,7 @@ def create_train_op(total_loss: Any, optimizer: Any, global_step: Any = 0, updat
 
 @_export("train_step")
 def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: dict) -> tuple[Any, bool]:
-    """One step: returns the loss, and whether to stop. What to log and trace stands in `train_step_kwargs`."""
+    """One step: returns the loss, and whether to stop. `train_step_kwargs` has what to log and trace."""
     start, options, metadata = time.monotonic(), None, None
     if "should_trace" in train_step_kwargs:
         if "logdir" not in train_step_kwargs:

@@ -7,7 +7,7 @@ import penstock as tf
 
 
 def _begin(starts: Any, whole: Any, part: Any) -> Any:
-    """The nearest positions at which a part lies inside of the whole."""
+    """The nearest positions at which a part is inside of the whole."""
     starts, whole, part = (tf.cast(x, tf.int32) for x in (starts, whole, part))
     return tf.clip_by_value(starts, 0, whole - part)
 

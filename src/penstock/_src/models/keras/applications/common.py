@@ -61,7 +61,7 @@ def image_input(input_tensor: Any, input_shape: Any, size: int, least: int, incl
 
 def top(x: Any, include_top: bool, pooling: Any, classes: int, activation: Any, avg_name: str | None = "avg_pool",
         before: Callable | None = None) -> Any:
-    """The classifier, or what stands in its place."""
+    """The classifier, or its replacement."""
     if include_top:
         x = L.GlobalAveragePooling2D(name=avg_name)(x)
         x = x if before is None else before(x)

@@ -1,4 +1,4 @@
-"""ResNet (He et al., 2015) and ResNetV2, whose activations stand before the convolutions."""
+"""ResNet (He et al., 2015) and ResNetV2, whose activations precede the convolutions."""
 from __future__ import annotations
 
 from collections.abc import Callable

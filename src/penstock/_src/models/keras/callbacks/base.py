@@ -16,7 +16,7 @@ _BATCH_HOOKS = {"train": ("on_train_batch_begin", "on_train_batch_end", "on_batc
 
 @export("keras.callbacks.Callback")
 class Callback:
-    """Base of the callbacks: override what you want to know of. `model` and `params` are set before training.
+    """Base of the callbacks: override the events that you need. `model` and `params` are set before training.
 
     >>> class Stop(tf.keras.callbacks.Callback):
     ...     def on_epoch_end(self, epoch, logs=None):
@@ -88,7 +88,7 @@ class Callback:
 
 
 def has_batch_hooks(callback: Any, mode: str) -> bool:
-    """Whether a callback wants to know of batches."""
+    """Whether a callback has hooks for batches."""
     if not isinstance(callback, Callback):
         return True
     return any(getattr(type(callback), n) is not getattr(Callback, n) or n in callback.__dict__ for n in _BATCH_HOOKS[mode])

@@ -124,7 +124,7 @@ class AddMetric(Layer):
 
 # -- from tensors back to layers -------------------------------------------------------------------------------------
 def needs_keras_history(tensors: Any, ignore_call_context: bool = False) -> bool:
-    """Whether ops lie between these tensors and the layers that they come from."""
+    """Whether ops are between these tensors and the layers that they come from."""
     if current.in_call and not ignore_call_context:
         return False
     flat = _parts(tensors)

@@ -20,7 +20,7 @@ from penstock.compat import v1 as tf
 
 
 def _shapes(value: Any) -> Any:
-    """Tuples of sizes as TensorShapes, in whatever structure they stand."""
+    """Tuples of sizes as TensorShapes, in any structure."""
     if isinstance(value, tf.TensorShape) or value is None:
         return tf.TensorShape(value)
     if isinstance(value, dict):

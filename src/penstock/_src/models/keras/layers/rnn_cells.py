@@ -158,7 +158,7 @@ class _Cell(DropoutRNNCellMixin, Layer):
         return tf.concat([tf.matmul(h * masks[i], parts[i]) for i in range(first, first + count)], 1)
 
     def _gates(self, x: Any, count: int) -> list:
-        """Several gates that stand side by side, activated: at once, where the activation works element by element."""
+        """Several adjacent gates, activated: in one call, where the activation works element by element."""
         if self.recurrent_activation in _ELEMENTWISE:
             return tf.split(self.recurrent_activation(x), count, axis=1)
         return [self.recurrent_activation(part) for part in tf.split(x, count, axis=1)]

@@ -1,6 +1,6 @@
 """The base of Keras' metrics: a layer whose variables collect what batches say, and whose result is computed from them.
 
-A subclass has `update_state` and `result`. Around an instance's own two methods stands what graphs need: an update is
+A subclass has `update_state` and `result`. An instance's own two methods are wrapped in what graphs need: an update is
 remembered as one of the layer's updates, and a result is its own tensor. `update_state` of a user's class may change
 variables and return nothing; in a graph it is therefore traced as a function, which keeps its order.
 """

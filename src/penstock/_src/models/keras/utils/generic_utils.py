@@ -73,7 +73,7 @@ def register_keras_serializable(package: str = "Custom", name: str | None = None
 
 @export(v2=["keras.utils.get_registered_name", "keras.saving.get_registered_name"])
 def get_registered_name(obj: Any) -> str:
-    """The name under which a class or function stands in configurations."""
+    """The name of a class or function in configurations."""
     return obj.__dict__.get("_keras_registered_name", obj.__name__) if hasattr(obj, "__dict__") else obj.__name__
 
 

@@ -102,7 +102,7 @@ class CheckpointSaverHook(SessionRunHook):
             listener.end(session, last)
 
     def _save(self, session: Any, step: int) -> bool:
-        """Saves; whether a listener wants to stop."""
+        """Saves; whether a listener requests a stop."""
         tf_logging.info("Saving checkpoints for %d into %s.", step, self._save_path)
         for listener in self._listeners:
             listener.before_save(session, step)

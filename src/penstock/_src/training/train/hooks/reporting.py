@@ -142,7 +142,7 @@ class StepCounterHook(SessionRunHook):
         tf_logging.info("%s: %g", self._summary_tag, rate)
 
     def _warn_if_stuck(self, stale: int) -> None:
-        """A global step that stands still is mostly a forgotten `global_step=` in minimize()."""
+        """A global step that does not change is mostly a forgotten `global_step=` in minimize()."""
         if self._last_global_step is not None and stale == self._last_global_step and \
                 self._timer.last_triggered_step() is not None:
             tf_logging.log(tf_logging.DEBUG if self._said else tf_logging.WARN,

@@ -72,7 +72,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
 @export(v1=["train.NanTensorHook", "estimator.NanTensorHook"], v2=["estimator.NanTensorHook"])
 class NanTensorHook(SessionRunHook):
-    """Stops when a tensor is NaN; raises NanLossDuringTrainingError, or only says so."""
+    """Stops when a tensor is NaN; raises NanLossDuringTrainingError, or only logs it."""
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True):
         self._loss_tensor, self._fail_on_nan_loss = loss_tensor, fail_on_nan_loss

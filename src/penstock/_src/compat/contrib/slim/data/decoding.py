@@ -77,7 +77,7 @@ class BoundingBox(ItemHandler):
 
 @_export("Tensor")
 class Tensor(ItemHandler):
-    """A dense tensor, in a shape that is given or stands in other features."""
+    """A dense tensor, in a shape that is given or read from other features."""
 
     def __init__(self, tensor_key: str, shape_keys: Any = None, shape: Any = None, default_value: Any = 0):
         if shape_keys and shape is not None:

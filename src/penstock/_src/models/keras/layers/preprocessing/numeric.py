@@ -133,7 +133,7 @@ def _checked_mode(mode: str, *allowed: str) -> str:
 
 @export(*names("Discretization"))
 class Discretization(PreprocessingLayer):
-    """Numbers as the index of the interval that they lie in; the intervals are given, or quantiles of adapted data.
+    """Numbers as the index of their interval; the intervals are given, or quantiles of adapted data.
 
     >>> tf.keras.layers.Discretization(bin_boundaries=[0., 1., 2.])
     """
