@@ -37,30 +37,21 @@ def _one_thread_and_tracebacks():
     yield
 
 
-def pytest_addoption(parser):
-    parser.addoption("--leaks", action="store_true", help="check in all folders that tests leave nothing behind")
-
-
-def _is_checked(request):
-    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    return folder not in leaks.UNCHECKED or request.config.getoption("--leaks")
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _nothing_left_behind_by_the_module(request):
+def _nothing_left_behind_by_the_module():
     """What the tests of a module share ends with the module."""
     before = leaks.snapshot(shared=True)
     yield
-    left = leaks.left_since(before, shared=True) if _is_checked(request) else []
+    left = leaks.left_since(before, shared=True)
     assert not left, f"the module leaves {', '.join(left)}"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_behind(request):
+def _nothing_left_behind():
     """A test ends its threads and child processes, and closes the files that it writes (tests/leaks.py)."""
     before = leaks.snapshot()
     yield
-    left = leaks.left_since(before) if _is_checked(request) else []
+    left = leaks.left_since(before)
     assert not left, f"the test leaves {', '.join(left)}"
 
 

@@ -1,7 +1,7 @@
 """What a test leaves behind: threads, child processes, files that are open for writing.
 
 `KEPT`, `KEPT_FILES` and `KEPT_PROCESSES` list what may outlive a test, with reasons. Threads of `SHARED` may outlive a test,
-but not its module: they belong to what a module's tests share. Folders of `UNCHECKED` are only checked with `--leaks`.
+but not its module: they belong to what a module's tests share.
 """
 import gc
 import os
@@ -12,8 +12,6 @@ import time
 
 _PATIENCE = 10.0                    # seconds for what is ending already
 _PROC = "/proc/self"
-
-UNCHECKED = {"models", "registry"}                # may only shrink
 
 KEPT = {                            # a part of a thread's name: why it may stay
     "penstock lane": "runs partitions; ends with its session, or after ten seconds without work",
