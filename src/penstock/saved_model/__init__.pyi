@@ -35,6 +35,7 @@ SERVING: str
 class SaveOptions:
     def __init__(self, namespace_whitelist: Any = None, save_debug_info: bool = False, function_aliases: Any = None, experimental_debug_stripper: bool = False, experimental_io_device: Any = None, experimental_variable_policy: Any = None, experimental_custom_gradients: bool = True, experimental_image_format: bool = False, experimental_skip_saver: bool = False, experimental_sharding_callback: Any = None, extra_tags: Any = None) -> None: ...
     experimental_io_device: Any
+    experimental_sharding_callback: Any
     experimental_variable_policy: Any
     function_aliases: Any
     namespace_whitelist: Any

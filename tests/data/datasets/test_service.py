@@ -101,3 +101,11 @@ def test_a_worker_that_stops_is_forgotten_and_mistakes_are_named(cluster):
         tf.data.Dataset.range(2).apply(service.distribute("parallel_epochs", "localhost"))
     with pytest.raises(ValueError, match="dispatcher_address"):
         service.WorkerServer(service.WorkerConfig(""))
+
+
+def test_a_server_is_not_started_again():
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    dispatcher.stop()
+    dispatcher.stop()
+    with pytest.raises(RuntimeError, match="cannot be started after it has been stopped"):
+        dispatcher.start()

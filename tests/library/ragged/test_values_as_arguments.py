@@ -79,3 +79,15 @@ def test_stacking_inner_dimensions_keeps_them_uniform():
     assert tf.stack([rows, rows], 2).shape.as_list() == [2, None, 2, 2]
     assert tf.concat([rows, rows], 2).to_list() == [[[1, 2, 1, 2], [3, 4, 3, 4]], [[5, 6, 5, 6]]]
     assert tf.concat([rows, rows], 2).ragged_rank == 1
+
+
+def test_operands_of_other_names_and_images():
+    rows, given = tf.ragged.constant([[-2.0, 3.0], [-3.0]]), value([[0.0, 1.0], [1.0]], np.float32)
+    assert tf.math.scalar_mul(3, rows).to_list() == [[-6.0, 9.0], [-9.0]]
+    loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=given, logits=rows)
+    np.testing.assert_allclose(loss.flat_values, np.log1p(np.exp([-2.0, -3.0, 3.0])), rtol=1e-5)
+    assert tf.__operators__.eq(rows, -rows).to_list() == [[False, False], [False]]
+    assert tf.__operators__.ne(tf.constant([1, 2]), [1, 3]).numpy().tolist() == [False, True]
+    for change in (lambda x: tf.image.adjust_brightness(x, 0.2), lambda x: tf.image.convert_image_dtype(x, tf.float64),
+                   lambda x: tf.image.stateless_random_brightness(x, 0.2, (1, 2)), lambda x: tf.image.adjust_gamma(x, 2, 1.2)):
+        np.testing.assert_array_equal(change(rows).flat_values, change(rows.flat_values))

@@ -109,3 +109,13 @@ def test_sampled_products():
     np.testing.assert_allclose(values, [7, 24, 20])
     batch = tf.sparse.sampled_addmm([[0, 0, 1], [1, 1, 0]], [1.0, 2.0], [2, 2, 2], np.stack([a, a + 1]), np.stack([b, b]))[1]
     np.testing.assert_allclose(batch, [1 + (a @ b)[0, 1], 2 + ((a + 1) @ b)[1, 0]])
+
+
+@pytest.mark.parametrize("adjoint_a", [False, True])
+@pytest.mark.parametrize("adjoint_b", [False, True])
+def test_a_dense_matrix_times_a_sparse_one(adjoint_a, adjoint_b):
+    sparse = tf.SparseTensor([[0, 0], [1, 2]], [4.0 + 1j, 8.0], [3, 3])
+    dense = np.random.RandomState(1).rand(3, 3) + 2j
+    found = tf.sparse.sparse_dense_matmul(dense, sparse, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
+    other = tf.sparse.to_dense(sparse).numpy()
+    np.testing.assert_allclose(found, (dense.conj().T if adjoint_a else dense) @ (other.conj().T if adjoint_b else other))

@@ -72,3 +72,11 @@ def test_remapping_is_checked(old):
         remapping, present = sess.run(tf.raw_ops.GenerateVocabRemapping(
             new_vocab_file=str(old / "new.txt"), old_vocab_file=str(old / "old.txt"), new_vocab_offset=0, num_new_vocab=3))
         assert remapping.tolist() == [2, -1, 0] and present == 2
+
+
+def test_two_variables_start_from_one(old):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        same, other = tf.get_variable("s/b", []), tf.get_variable("t", [])
+        tf.train.warm_start(str(old), vars_to_warm_start=["s/b", "t"], var_name_to_prev_var_name={"t": "s/b"})
+        sess.run(tf.global_variables_initializer())
+        assert sess.run([same, other]) == [5.0, 5.0]

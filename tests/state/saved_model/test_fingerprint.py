@@ -75,3 +75,12 @@ def test_trackable_resource(tmp_path):
     tf.saved_model.save(model, str(tmp_path / "m"))
     loaded = tf.saved_model.load(str(tmp_path / "m"))
     assert loaded.find(["a", "z", "b"]).numpy().tolist() == [1, -1, 2]     # as in TensorFlow: loading fills it
+
+
+def test_a_policy_divides_the_variables_of_a_model(tmp_path):
+    options = tf.saved_model.SaveOptions(experimental_sharding_callback=tf.train.experimental.MaxShardSizePolicy(4))
+    model = Doubled(2.0)
+    model.more = tf.Variable([1.0, 2.0])
+    tf.saved_model.save(model, str(tmp_path / "m"), options=options)
+    assert len(list((tmp_path / "m" / "variables").glob("*.data-*"))) > 1
+    assert tf.saved_model.load(str(tmp_path / "m")).more.numpy().tolist() == [1.0, 2.0]

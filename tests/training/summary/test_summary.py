@@ -129,3 +129,14 @@ def test_a_damaged_event_file_is_noticed(tmp_path):
         f.write(b"\xff")
     with pytest.raises(errors.DataLossError):
         list(v1.train.summary_iterator(path))
+
+
+def test_reading_continues_after_the_end(tmp_path):
+    with tf.Graph().as_default(), v1.summary.FileWriter(str(tmp_path)) as writer:
+        writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), 1)
+        writer.flush()
+        events = v1.train.summary_iterator(glob.glob(str(tmp_path / "event*"))[0])
+        assert [e.step for e in events] == [0, 1] and next(events, None) is None
+        writer.add_session_log(v1.SessionLog(status=v1.SessionLog.START), 2)
+        writer.flush()
+        assert [e.step for e in events] == [2]

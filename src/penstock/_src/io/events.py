@@ -106,12 +106,32 @@ class EventsWriter:
                 writer.close()
 
 
-def read_events(path: Any) -> Iterator[Any]:
-    """The Event messages of a file."""
+class read_events:                                 # noqa: N801  (called as a function)
+    """The Event messages of a file. After the end it continues with what has been written meanwhile."""
+
+    def __init__(self, path: Any):
+        self._path, self._offset = path, 0
+        self._reader: RecordReader | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._reader is None:
+            self._reader = RecordReader(self._path, offset=self._offset)
+        record = self._reader.read()
+        if record is None:
+            self._offset = self._reader.offset
+            self._reader.close()
+            self._reader = None
+            raise StopIteration
+        return _event_of(record, self._path)
+
+
+def _event_of(record: bytes, path: Any) -> Any:
     from google.protobuf.message import DecodeError
 
-    for record in RecordReader(path):
-        try:
-            yield event_class().FromString(record)
-        except DecodeError:
-            raise errors.DataLossError(None, None, f"{paths.as_text(path)}: a record is not an Event") from None
+    try:
+        return event_class().FromString(record)
+    except DecodeError:
+        raise errors.DataLossError(None, None, f"{paths.as_text(path)}: a record is not an Event") from None

@@ -190,5 +190,19 @@ def _equality(definition: Any, unequal: bool) -> Callable:
     return method
 
 
+@export("__operators__.eq")
+@dispatched
+def equals(self: Any, other: Any) -> Any:
+    """self == other, as the operator computes it; of tensors of different shapes False."""
+    return self == other if isinstance(self, Tensor) else compare.equal(self, other)
+
+
+@export("__operators__.ne")
+@dispatched
+def differs(self: Any, other: Any) -> Any:
+    """self != other, as the operator computes it; of tensors of different shapes True."""
+    return self != other if isinstance(self, Tensor) else compare.not_equal(self, other)
+
+
 _override_operator("__eq__", _for_libraries("math.equal", _equality(compare.equal_op, False)))
 _override_operator("__ne__", _for_libraries("math.not_equal", _equality(compare.not_equal_op, True)))

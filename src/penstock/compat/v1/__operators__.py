@@ -4,6 +4,8 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "__operators__.", {
     "add": "ops.operators",
+    "eq": "ops.operators",
     "getitem": "ops.array.slicing",
+    "ne": "ops.operators",
     "ragged_getitem": "compat.internal.dispatch",
 })

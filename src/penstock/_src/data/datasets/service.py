@@ -91,11 +91,14 @@ class _Served:
     def __init__(self, host: str, port: int, start: bool):
         self._server = Server({"service": [f"{host}:{port}"]}, start=False)
         self._address = self._server.target.removeprefix("grpc://")
+        self._stopped = False
         if start:
             self.start()
 
     def start(self) -> None:
-        """Begins to answer."""
+        """Begins to answer; RuntimeError after `stop`."""
+        if self._stopped:
+            raise RuntimeError("Server cannot be started after it has been stopped")
         self._server.start()
 
     def join(self) -> None:
@@ -104,6 +107,7 @@ class _Served:
 
     def stop(self) -> None:
         """Ends the server."""
+        self._stopped = True
         self._server.stop()
 
     _stop = stop

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.dispatch import dispatched
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.library.image.checks import after, at_least_3d, is_tensor
@@ -14,6 +15,7 @@ from penstock.compat import v1 as tf
 
 
 @export("image.convert_image_dtype")
+@dispatched
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Any:
     """Another dtype, scaled: floats are in [0, 1), integers use their whole positive range.
 
@@ -113,6 +115,7 @@ def _random_delta(max_delta: float, draw: Draw) -> Any:
 
 
 @export("image.adjust_brightness")
+@dispatched
 def adjust_brightness(image: Any, delta: Any) -> Any:
     """Adds `delta` to every pixel, on the scale of floats.
 
@@ -128,6 +131,7 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
 
 
 @export("image.random_brightness")
+@dispatched
 def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
     """adjust_brightness by a random amount in [-max_delta, max_delta).
 
@@ -143,6 +147,7 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
 
 
 @export("image.stateless_random_brightness")
+@dispatched
 def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
     """adjust_brightness by an amount in [-max_delta, max_delta) that a seed fixes.
 
@@ -190,6 +195,7 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
 
 
 @export("image.adjust_gamma")
+@dispatched
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
     """gain * image ** gamma."""
     with tf.name_scope(None, "adjust_gamma", [image, gamma, gain]) as name:

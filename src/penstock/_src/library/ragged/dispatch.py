@@ -5,6 +5,7 @@ keyed by public name; functions are found through the export tables (see ops/com
 """
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,7 @@ from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.ops.composite import ASSERTIONS, BINARY, UNARY
 from penstock.compat import v1 as tf
 
+BINARY_TOO = ("scalar_mul", "sigmoid_cross_entropy_with_logits", "eq", "ne")      # whose operands have other names
 UNARY_TOO = ("bitcast", "dropout", "dropout_v2", "stateless_dropout", "general_dropout")
 OWN: dict[str, Callable] = {
     "concat": array.concat,
@@ -96,6 +98,8 @@ def _find(fn: Callable) -> Callable | None:
             return lambda x, *args, **kwargs: functional.map_flat_values(fn, x, *args, **kwargs)
         if base in BINARY:
             return lambda x, y, *args, **kwargs: binary(fn, x, y, *args, **kwargs)
+        if base in BINARY_TOO:
+            return functools.partial(_by_place, fn)
         if base in ASSERTIONS:
             return lambda x, y, *args, **kwargs: assertion(fn, x, y, *args, **kwargs)
         if base == "embedding_lookup":
@@ -128,6 +132,14 @@ def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
         dense = _rows_of(dense, ragged)
     flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in ((ragged, dense) if ragged is x else (dense, ragged))]
     return ragged.with_flat_values(fn(*flat, *args, **kwargs))
+
+
+def _by_place(fn: Callable, *args: Any, **kwargs: Any) -> Any:
+    """A function whose first two parameters are the operands, whatever they are called."""
+    given = inspect.signature(fn).bind(*args, **kwargs).arguments
+    first, second = [n for n in inspect.signature(fn).parameters if n != "_sentinel"][:2]
+    x, y = given.pop(first), given.pop(second)
+    return binary(lambda a, b: fn(**{first: a, second: b}, **given), x, y)
 
 
 def assertion(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:

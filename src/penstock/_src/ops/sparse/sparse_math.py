@@ -16,6 +16,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock._src.kernels import arrays, sparse, unsigned
 from penstock._src.ops.arguments import renamed
+from penstock._src.ops.array.array import is_sparse
 from penstock._src.ops.math.division import TRUEDIV
 from penstock._src.ops.registry import OpDef, get, op
 from penstock._src.ops.sparse.sparse_layout import as_sparse, check_ranks, parts_of
@@ -343,8 +344,8 @@ def sparse_tensor_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoi
     """A sparse matrix times a dense one.
 
     Args:
-        sp_a: SparseTensor of rank 2.
-        b: Matrix.
+        sp_a: SparseTensor of rank 2; or a matrix, if `b` is sparse.
+        b: Matrix; or a SparseTensor of rank 2, if `sp_a` is not.
         adjoint_a: Whether to transpose and conjugate `sp_a`.
         adjoint_b: Whether to transpose and conjugate `b`.
         name: Name of the operation.
@@ -354,6 +355,9 @@ def sparse_tensor_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoi
 
     >>> tf.sparse.sparse_dense_matmul(tf.sparse.eye(2), [[1., 2.], [3., 4.]])
     """
+    if is_sparse(b) and not is_sparse(sp_a):                # (a b)' = b' a'
+        turned = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a, name)
+        return tf.linalg.adjoint(turned)
     sp = as_sparse(sp_a)
     with tf.name_scope(name, "SparseTensorDenseMatMul", [sp.indices, sp.values, b]) as scope:
         b = convert(b, name="b")

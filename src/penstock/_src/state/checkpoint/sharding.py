@@ -5,7 +5,7 @@ import abc
 import dataclasses
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class ShardingCallback(abc.ABC):
         """The shards of some tensors."""
 
     def __hash__(self) -> int:
-        return hash(self.description)
+        return hash((self.description, *(v for v in vars(self).values() if isinstance(v, Hashable))))
 
     def __eq__(self, other: Any) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

@@ -50,13 +50,17 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
     groups = _grouped(vars_to_warm_start)
     infos = var_name_to_vocab_info or {}
     before = var_name_to_prev_var_name or _renames(ckpt_to_initialize_from, groups)
-    plain: dict[str, Any] = {}
+    plain: list[dict[str, Any]] = [{}]              # two variables may come from one: each is in its own dictionary
     for name, variables in groups.items():
         if name in infos:
             _remap(variables, infos[name], ckpt_to_initialize_from, before.get(name) or name)
         elif vars_to_warm_start:
-            plain[before.get(name) or name] = variables[0] if len(variables) == 1 else variables
-    init_from_checkpoint(ckpt_to_initialize_from, plain)
+            source = before.get(name) or name
+            if all(source in p for p in plain):
+                plain.append({})
+            next(p for p in plain if source not in p)[source] = variables[0] if len(variables) == 1 else variables
+    for some in plain:
+        init_from_checkpoint(ckpt_to_initialize_from, some)
     for given, what in ((before, "var_name_to_prev_var_name"), (infos, "var_name_to_vocab_info")):
         unused = set(given) - set(groups)
         if unused:

@@ -68,8 +68,7 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     with init_scope(), context.exporting():
         functions = obj._list_functions_for_serialization(None)        # once: inspecting attributes may make functions
         wanted = _canonical(signatures if signatures is not None else _found_signature(obj, functions))
-        policy = getattr(options, "experimental_variable_policy", VariablePolicy.NONE)
-        _Saving(obj, paths.as_text(export_dir), wanted, functions, policy._save_variable_devices()).run()
+        _Saving(obj, paths.as_text(export_dir), wanted, functions, options or SaveOptions()).run()
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
@@ -170,8 +169,9 @@ class _Saving:
     """One save: the nodes, and what is written about each."""
 
     def __init__(self, root: Any, export_dir: str, signatures: dict[str, ConcreteFunction], functions: dict[str, Any],
-                 devices: bool = False):
-        self._root, self._dir, self._signatures, self._devices = root, export_dir, signatures, devices
+                 options: SaveOptions):
+        self._root, self._dir, self._signatures, self._options = root, export_dir, signatures, options
+        self._devices = options.experimental_variable_policy._save_variable_devices()
         self._nodes: list[Any] = []
         self._children: list[list[tuple[str, Any]]] = []
         self._number: dict[int, int] = {}
@@ -190,7 +190,9 @@ class _Saving:
         handles = self._build_graph(concrete)
         self._describe(concrete)
         paths.makedirs(os.path.dirname(variables_path(self._dir)))
-        TrackableSaver(ObjectGraphView(self._root)).save(variables_path(self._dir))
+        saver = TrackableSaver(ObjectGraphView(self._root))
+        saver.sharding = self._options.experimental_sharding_callback
+        saver.save(variables_path(self._dir))
         self._write(concrete, handles)
 
     # -- nodes -------------------------------------------------------------------------------------------------------
@@ -564,6 +566,7 @@ class SaveOptions:
         self.namespace_whitelist, self.save_debug_info = namespace_whitelist or [], save_debug_info
         self.function_aliases, self.experimental_io_device = function_aliases or {}, experimental_io_device
         self.experimental_variable_policy = VariablePolicy.from_obj(experimental_variable_policy)
+        self.experimental_sharding_callback = experimental_sharding_callback
 
 
 @export("saved_model.LoadOptions")
