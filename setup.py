@@ -32,6 +32,7 @@ EXTENSIONS = [
               depends=[f"{KERNELS}/{name}.h"
                        for name in ("_fused_lanes", "_regions", "_widths", "_lanes", "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
+    Extension("penstock._src.kernels._sparse", [f"{KERNELS}/_sparse.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._recurrent", [f"{KERNELS}/_recurrent.c"],
               depends=[f"{KERNELS}/{name}.h" for name in ("_recurrent_lanes", "_widths", "_lanes", "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 KINDS = {"address": ("address,undefined", ["libasan.so", "libubsan.so"]), "thread": ("thread", ["libtsan.so"])}
 TESTS = {"_keyed": "tests/kernels/test_keyed.py", "_updates": "tests/kernels/test_updates.py",
          "_philox": "tests/kernels/test_philox.py", "_colours": "tests/kernels/test_colours.py",
-         "_exiting": "tests/kernels/test_exiting.py",
+         "_exiting": "tests/kernels/test_exiting.py", "_sparse": "tests/kernels/test_sparse_products.py",
          "_images": "tests/kernels/test_images.py", "_fused": "tests/kernels/test_pointwise.py",
          "_recurrent": "tests/kernels/test_recurrent.py", "_scanner": "tests/ops/strings/test_csv_scanner.py"}
 OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0:exitcode=86",           # Python itself leaks at its end

@@ -59,6 +59,6 @@ def _loaded(name: str) -> Any:
     except ImportError:
         return None
     gomp = libgomp()
-    if gomp is not None:
+    if gomp is not None and hasattr(kernels, "use_threads"):
         kernels.use_threads(ctypes.cast(gomp.GOMP_parallel, ctypes.c_void_p).value or 0)
     return kernels

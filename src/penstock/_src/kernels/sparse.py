@@ -16,6 +16,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.kernels import arrays
+from penstock._src.kernels.host_threads import compiled
 
 _LIMIT = 2 ** 63 - 1
 
@@ -100,6 +101,27 @@ def check_valid(indices: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
 
 def _row(indices: torch.Tensor, at: int) -> str:
     return f"indices[{at}] = {arrays.show(indices[at].tolist())}"
+
+
+# -- products ------------------------------------------------------------------------------------------------------
+_SHORT = 1 << 20     # multiplications that one thread does
+
+
+def short_product(indices: torch.Tensor, values: torch.Tensor, row: int, height: int, b: torch.Tensor) -> torch.Tensor | None:
+    """A sparse matrix, whose coordinate `row` is that of rows, times a dense one, on the host in one call; None if it is
+    large, of another type, or has coordinates outside."""
+    width = b.shape[1]
+    if indices.dtype is not torch.int64 or b.dtype not in (torch.float32, torch.float64) or not indices.is_cpu or \
+            not b.is_cpu or indices.shape[0] * width > _SHORT or height * width > _SHORT:
+        return None
+    kernels = compiled("_sparse")
+    if kernels is None:
+        return None
+    indices, values, b = indices.contiguous(), values.contiguous(), b.contiguous()
+    out = torch.zeros((height, width), dtype=b.dtype)
+    bad = kernels.multiply(indices.data_ptr(), values.data_ptr(), indices.shape[0], row, height, b.shape[0], b.data_ptr(),
+                           width, out.data_ptr(), b.dtype is torch.float64)
+    return out if bad < 0 else None
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------

@@ -286,6 +286,10 @@ def _matmul_kernel(a_indices, a_values, a_shape, b, *, adjoint_a, adjoint_b):
         raise errors.invalid(f"Tensor 'a_shape' must have 2 elements, but has {a_shape.numel()}")
     dims = sparse.check(a_indices, a_values, a_shape, "a_")
     row, column = (1, 0) if adjoint_a else (0, 1)
+    if not adjoint_b and dims[column] == b.shape[0]:
+        found = sparse.short_product(a_indices, a_values, row, dims[row], b)
+        if found is not None:
+            return found
     values, b = a_values.conj() if adjoint_a else a_values, b.mH if adjoint_b else b
     if dims[column] != b.shape[0]:
         raise errors.invalid(f"Cannot multiply A and B because inner dimension does not match: {dims[column]} vs. "
