@@ -17,6 +17,10 @@ def _w(*dims, seed=0):
     return (np.random.RandomState(seed).randn(*dims) * 0.3).astype("f")
 
 
+def _square(h, w):
+    return tf.matmul(h @ w, h, transpose_b=True) * 0.1
+
+
 BODIES = {
     "products": lambda h, w: tf.tanh(h @ w) + tf.matmul(h, w, transpose_b=True) * 0.5,
     "transposed": lambda h, w: tf.transpose(tf.matmul(w, tf.transpose(h), transpose_a=True)) + tf.matmul(h @ w, w) * 0.1,
@@ -35,6 +39,17 @@ BODIES = {
     "masks": lambda h, w: tf.where((h @ w) > 0.0, tf.exp(-tf.square(h)), tf.math.log1p(tf.abs(h))) * 0.9,
     "layer_norm": lambda h, w: (h - tf.reduce_mean(h, -1, keepdims=True)) * tf.math.rsqrt(tf.math.reduce_variance(
         h @ w, -1, keepdims=True) + 0.5),
+    "solves": lambda h, w: tf.linalg.solve(_square(h, w) * 0.3 + 3.0 * tf.eye(5), h) + tf.transpose(
+        tf.linalg.solve(tf.stack([w + 3.0 * tf.eye(7)] * 2), tf.stack([tf.transpose(h)] * 2), adjoint=True)[1]) * 0.2,
+    "cholesky": lambda h, w: tf.linalg.cholesky(_square(h, w) @ tf.transpose(_square(h, w)) + tf.eye(5)) @ h * 0.2 + (
+        tf.linalg.logdet(_square(h, w) @ tf.transpose(_square(h, w)) + tf.eye(5)) * 0.1),
+    "triangles": lambda h, w: tf.linalg.triangular_solve(tf.linalg.band_part(w, -1, 1) + 3.0 * tf.eye(7), tf.transpose(h))[:5, :1]
+    + tf.transpose(tf.linalg.triangular_solve(w + 3.0 * tf.eye(7), tf.transpose(h) * 0.1, lower=False, adjoint=True)),
+    "diagonals": lambda h, w: h @ tf.linalg.set_diag(w, h[0]) * 0.3 + h @ tf.linalg.diag(tf.linalg.diag_part(w) * h[1]) + (
+        tf.linalg.diag_part(h)[:, None] * 0.1),
+    "einsums": lambda h, w: tf.einsum("ij,jk->ik", h, w) * 0.3 + tf.einsum("ij,ij->i", h, h)[:, None] * 0.1 + tf.einsum(
+        "ij,kj->ki", h * 0.1, w)[:1, :1] + tf.einsum("ijk,ik->ij", tf.stack([w] * 5), h) * 0.2,
+    "bands": lambda h, w: tf.linalg.band_part(h, 1, 2) @ w * 0.5 + tf.linalg.band_part(h, 0, -1) * 0.3,
     "bias": lambda h, w: tf.nn.relu(tf.nn.bias_add(tf.matmul(h, w), w[0])) * 0.3 + tf.nn.bias_add(h, w[1]),
 }
 
@@ -418,3 +433,58 @@ def test_branches_inside_of_loops_are_joined():
     for i in range(5):
         total = np.tanh(total * 0.5) - x if total.mean() > 2 else total + x ** 2 * i * 0.5
     np.testing.assert_allclose(f(tf.constant(x)).numpy(), total, rtol=1e-5, atol=1e-6)
+
+
+# -- systems of equations ------------------------------------------------------------------------------------------------------
+def _iterated(body, x, steps=2):
+    @tf.function
+    def f(x):
+        for _ in tf.range(steps):
+            x = body(x)
+        return x
+    return f(tf.constant(x))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 32])
+def test_systems_against_numpy(size):
+    builder = regions.Builder()
+    r = np.random.RandomState(size)
+    a = r.randn(3, size, size).astype("f")
+    a[0] = a[0][:, ::-1] + np.eye(size) * 0.01                              # wants pivots
+    s, b = (a @ a.transpose(0, 2, 1) + np.eye(size) * size).astype("f"), r.randn(3, size, 4).astype("f")
+    of_a, of_s, of_b = (builder.value(v.shape) for v in (a, s, b))
+    region = builder.finish([
+        builder.solved(of_a, of_b, False, ""), builder.solved(builder.permuted(of_a, [0, 2, 1]), of_b, True, ""),
+        builder.cholesky(of_s), builder.solved_triangular(of_s, of_b, True, False),
+        builder.solved_triangular(of_s, of_b, False, False), builder.solved_triangular(of_s, of_b, True, True)])
+    solved, again, factor, lower, upper, turned = (v.numpy() for v in region.run([torch.tensor(v) for v in (a, s, b)]))
+    wide = a.astype("d")
+    np.testing.assert_allclose(wide @ solved, b, atol=2e-2)
+    np.testing.assert_allclose(wide @ again, b, atol=2e-2)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(s.astype("d")), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.tril(s) @ lower, b, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(np.triu(s) @ upper, b, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(np.tril(s).transpose(0, 2, 1) @ turned, b, rtol=1e-3, atol=1e-3)
+
+
+def test_a_matrix_without_an_inverse_names_the_op():
+    def body(x):
+        return tf.linalg.solve(x - x[:1] + 0.0 * tf.tanh(x), x, name="the_one") + tf.tanh(x @ x) * 2.0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not invertible") as failed:
+        _iterated(body, _w(3, 3))
+    assert "the_one" in str(failed.value) and failed.value.op.type == "MatrixSolve"
+
+
+@pytest.mark.parametrize("value", [np.nan, -1.0])
+def test_special_numbers_stay_in_their_matrix(monkeypatch, value):
+    x = np.stack([np.eye(3, dtype="f") * 2.0, np.eye(3, dtype="f")])
+    x[0, 1, 1] = value
+
+    def body(x):
+        factor = tf.linalg.cholesky(x * 1.0)
+        return tf.linalg.band_part(factor, -1, 0) + tf.linalg.solve(x, x * 2.0) * 0.5
+    found = _iterated(body, x, 1).numpy()
+    monkeypatch.setattr(regions, "available", lambda: False)
+    wanted = _iterated(body, x, 1).numpy()
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
+    assert np.isnan(np.tril(found[0])[np.tril_indices(3)]).all() and np.isnan(wanted[0][np.tril_indices(3)]).all()

@@ -20,10 +20,11 @@ from penstock._src.base import errors
 from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, Term
 
-_PLAN, _PRODUCT, _COPY, _REDUCE = range(4)
+_PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE = range(7)
 _AXES = 4                                           # of what a copy takes
 _ALIGNED = 16                                       # elements at whose multiples buffers begin
 _MOST = 1 << 22                                     # elements of all buffers between operations
+_WIDEST = 32                                        # columns of matrices that are factorized here
 
 
 class Unfit(Exception):
@@ -87,13 +88,17 @@ class Region:
     def __init__(self, code: bytes, results: list[tuple[int, ...]]):
         self.code, self.results = code, results
         self.ops = 1                                # how many operations it represents
+        self.failures: dict[int, Callable[[], Exception]] = {}      # by the numbers of instructions: what went wrong
         self._run: Callable = compiled("_fused").run_region
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """The results for some tensors."""
         empty = torch.empty
         results = [empty(shape) for shape in self.results]
-        if not self._run(self.code, values, results):
+        done = self._run(self.code, values, results)
+        if done is not True:
+            if done is not False:
+                raise self.failures[done]()
             raise errors.InternalError(None, None, f"Tensors of {[tuple(v.shape) for v in values]} are not those of the region")
         return results
 
@@ -115,6 +120,7 @@ class Builder:
         self.sizes: dict[int, int] = {}
         self.given: dict[int, bool] = {}             # buffers that are given; whether they are booleans
         self.instructions: list[_Instruction] = []
+        self.messages: dict[int, str] = {}           # of instructions that may fail
         self._counter = itertools.count()
 
     # -- views --------------------------------------------------------------------------------------------------------------
@@ -265,6 +271,38 @@ class Builder:
         numbers = [int(greatest), outer, middle, inner, bits]
         self._add(_REDUCE, lambda at: [at[to.buffer], 0, at[view.buffer], view.offset, *numbers], to, view)
         return to
+
+    def cholesky(self, view: View) -> View:
+        """The lower triangles of Cholesky's factors of matrices."""
+        return self._squares(_CHOLESKY, view, None)
+
+    def solved(self, matrix: View, sides: View, turned: bool, message: str) -> View:
+        """The solutions of systems of equations; the message is for matrices without an inverse."""
+        self.messages[len(self.instructions) + sum(not v.packed for v in (matrix, sides))] = message
+        return self._squares(_SOLVE, matrix, sides, turned=turned)
+
+    def solved_triangular(self, matrix: View, sides: View, lower: bool, turned: bool) -> View:
+        """The solutions of systems of equations whose matrices are triangles."""
+        return self._squares(_TRIANGULAR, matrix, sides, lower == turned, turned)
+
+    def _squares(self, kind: int, matrix: View, sides: View | None, upper: bool = False, turned: bool = False) -> View:
+        size, width = matrix.dims[-1], 0 if sides is None else sides.dims[-1]
+        if matrix.dims[-2] != size or size > _WIDEST or sides is not None and sides.dims[:-1] != matrix.dims[:-1]:
+            raise Unfit("shapes do not fit")
+        matrix = self.packed(matrix)
+        sides = matrix if sides is None else self.packed(sides)
+        to, spare = self.new(sides.dims), self.new((size, size))
+        numbers = [math.prod(matrix.dims[:-2]), size, width, int(upper), int(turned)]
+
+        def words(at: dict[int, int]) -> list[int]:
+            return [n for v in (to, matrix, sides, spare) for n in (at[v.buffer], v.offset)] + numbers
+        self._add(kind, words, to, matrix, sides, spare)
+        return to
+
+    def diagonal(self, view: View) -> View:
+        """The elements on the main diagonals of matrices."""
+        return view._replace(dims=(*view.dims[:-2], min(view.dims[-2:])),
+                             strides=(*view.strides[:-2], view.strides[-2] + view.strides[-1]))
 
     def plan(self, plan: Plan, views: Sequence[View]) -> list[View]:
         """The results of a plan."""

@@ -19,11 +19,13 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.fill import ones
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, op
 
 # -- whole tensors --------------------------------------------------------------
+_WRITTEN = 32                     # rows of matrices whose bands are copied row by row
 _NUMBERS = "T: type in {bfloat16 half float32 float64 int32 int64 complex64 complex128}"
 
 diag_op = op("Diag", "diagonal: T -> output: T", _NUMBERS, export_as="linalg.tensor_diag", v1_as="diag",
@@ -191,6 +193,13 @@ for _made in (matrix_diag_op, batch_matrix_diag):
         return torch.diag_embed(diagonal)
 
 
+@rules.regions.lower(matrix_diag_op)
+def _matrix_diag_in_region(op, r):
+    found = r.filled(op.outputs[0].static_dims, 0.0)
+    r.copy(r.diagonal(found), r.view(op.inputs[0]))
+    return [found]
+
+
 def _matrix_size(longest: int, lower: int, upper: int, rows: int, cols: int) -> tuple[int, int]:
     """The size of the matrix that a band of a width belongs to; -1 if it is to be inferred."""
     least_rows, least_cols = longest - min(upper, 0), longest + max(lower, 0)
@@ -268,6 +277,10 @@ for _made in (matrix_diag_part_op, batch_matrix_diag_part):
         return input.diagonal(0, -2, -1)
 
 
+rules.regions.lower[matrix_diag_part_op] = lambda op, r: [r.diagonal(r.view(op.inputs[0]))]
+rules.regions.views.add(matrix_diag_part_op)
+
+
 def _part_gradient(x: Tensor, grad: Tensor) -> Tensor:
     if x.static_dims is not None and x.static_dims[-1] is not None and x.static_dims[-1] == x.static_dims[-2]:
         return matrix_diag_op(grad)
@@ -325,6 +338,13 @@ def _set(x: Any, diagonal: Any, k: Any, align: str, name: str | None = None) -> 
 # -- matrix_set_diag --------------------------------------------------------------
 matrix_set_diag_op = op("MatrixSetDiag", "input: T, diagonal: T -> output: T", "T: type")
 batch_matrix_set_diag = op("BatchMatrixSetDiag", "input: T, diagonal: T -> output: T", "T: type")
+
+
+@rules.regions.lower(matrix_set_diag_op)
+def _matrix_set_diag_in_region(op, r):
+    found = r.copied(r.view(op.inputs[0]))
+    r.copy(r.diagonal(found), r.view(op.inputs[1]))
+    return [found]
 
 
 def _set_shape(input: Dims, diagonal: Dims, ks: tuple | None) -> Dims:
@@ -408,6 +428,22 @@ for _made in (band_part_op, batch_band_part):
         d = torch.arange(cols, device=input.device) - torch.arange(rows, device=input.device).unsqueeze(1)
         keep = (d >= -lower if lower >= 0 else d == d) & (d <= upper if upper >= 0 else d == d)
         return torch.where(keep, input, torch.zeros((), dtype=input.dtype, device=input.device))
+
+
+@rules.regions.lower(band_part_op)
+def _band_part_in_region(op, r):
+    view = r.view(op.inputs[0])
+    lower, upper = (int(r.constant(t)) for t in op.inputs[1:])
+    rows, cols = view.dims[-2:]
+    if rows > _WRITTEN or lower > rows or upper > cols:
+        raise r.Unfit("too many rows")
+    found = r.filled(view.dims, 0.0)
+    for i in range(rows):
+        begin, end = max(0, i - lower) if lower >= 0 else 0, min(cols, i + upper + 1) if upper >= 0 else cols
+        if begin < end:
+            part, to = (r.part(r.part(v, -2, i, 1), -1, begin, end - begin) for v in (view, found))
+            r.copy(to, part)
+    return [found]
 
 
 # -- the public functions --------------------------------------------------------------

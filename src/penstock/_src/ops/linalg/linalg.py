@@ -19,6 +19,7 @@ from penstock._src.base.static_shape import broadcast, merge, rank_at_least, ran
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import matrix_transpose
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.control_flow import cond
@@ -148,6 +149,9 @@ def _cholesky_kernel(input):
         return factor
     failed = torch.full_like(factor, math.nan).tril_()       # a matrix that has no factor gets NaNs, as in TensorFlow 2.21
     return torch.where((info > 0)[..., None, None], failed, factor)
+
+
+rules.regions.lower[cholesky_op] = lambda op, r: [r.cholesky(r.view(op.inputs[0]))]
 
 
 @cholesky_op.gradient
@@ -336,6 +340,11 @@ def _matrix_solve_kernel(matrix, rhs, *, adjoint):
     return solution
 
 
+@rules.regions.lower(matrix_solve_op)
+def _matrix_solve_in_region(op, r):
+    return [r.solved(*(r.view(t) for t in op.inputs), op.attrs["adjoint"], "Input matrix is not invertible.")]
+
+
 def _solve_gradients(op: Any, grad_rhs: Tensor) -> Tensor:
     """The gradient by the matrix, from that by the right-hand side: -A^-H G X^H."""
     solution = op.outputs[0]
@@ -371,6 +380,14 @@ matrix_triangular_solve.shape(lambda matrix, rhs: _solve_shape(matrix, rhs, True
 def _matrix_triangular_solve_kernel(matrix, rhs, *, lower, adjoint):
     _check_solve(matrix, rhs)
     return torch.linalg.solve_triangular(matrix.mH if adjoint else matrix, rhs, upper=lower == adjoint)
+
+
+@rules.regions.lower(matrix_triangular_solve)
+def _matrix_triangular_solve_in_region(op, r):
+    matrix, rhs = (r.view(t) for t in op.inputs)
+    batch = op.outputs[0].static_dims[:-2]
+    matrix, rhs = (r.repeated(v, (*batch, *v.dims[-2:])) for v in (matrix, rhs))
+    return [r.solved_triangular(matrix, rhs, op.attrs["lower"], op.attrs["adjoint"])]
 
 
 @matrix_triangular_solve.gradient

@@ -115,13 +115,12 @@ def _einsum_kernel(inputs, *, equation):
     return result if single == out else _on_diagonals(result, single, out)
 
 
-@rules.program.prepare(einsum_op)
-def _einsum_prepare(known):
-    """A contraction of two arrays of known shapes is a product of matrices, or of batches of them. They are views of the arrays
-    where the axes are in order; copies keep the order of the last axes, because turning them in memory takes long."""
-    labels, out = _parts(known.attrs["equation"], errors.invalid)
-    dims = [known.dims(i) for i in range(len(labels))]
-    if len(labels) != 2 or "..." in known.attrs["equation"] or not known.floating() or \
+def _contraction(equation: str, dims_of: Callable) -> tuple[list[str], str, str, str, str, str, dict[str, int]] | None:
+    """The labels of two arrays of known shapes and of their result; of these, those that stay and are of both, those that are
+    summed, and those of the first and of the second alone; with sizes. None if it is no product of matrices."""
+    labels, out = _parts(equation, errors.invalid)
+    dims = [dims_of(i) for i in range(len(labels))]
+    if len(labels) != 2 or "..." in equation or \
             any(d is None or len(d) != len(t) or len(set(t)) != len(t) for d, t in zip(dims, (*labels,), strict=True)):
         return None
     a, b = labels
@@ -130,8 +129,32 @@ def _einsum_prepare(known):
         return None
     batch, inner = ("".join(c for c in a if c in b and (c in out) is kept) for kept in (True, False))
     left, right = ("".join(c for c in t if c not in batch + inner) for t in labels)
-    if sorted(out) != sorted(batch + left + right) or not (inner and left and right):
+    return (labels, out, batch, inner, left, right, sizes) if sorted(out) == sorted(batch + left + right) else None
+
+
+@rules.regions.lower(einsum_op)
+def _einsum_in_region(op, r):
+    found = _contraction(op.attrs["equation"], lambda i: op.inputs[i].static_dims)
+    if found is None:
+        raise r.Unfit("no product")
+    (a, b), out, batch, inner, left, right, sizes = found
+
+    def matrices(t: Any, text: str, rows: str, columns: str) -> Any:
+        view = r.permuted(r.view(t), [text.index(c) for c in batch + rows + columns])
+        return r.reshaped(view, [math.prod(sizes[c] for c in part) for part in (batch, rows, columns)])
+    made = r.product(matrices(op.inputs[0], a, left, inner), matrices(op.inputs[1], b, inner, right))
+    order = batch + left + right
+    return [r.permuted(r.reshaped(made, [sizes[c] for c in order]), [order.index(c) for c in out])]
+
+
+@rules.program.prepare(einsum_op)
+def _einsum_prepare(known):
+    """A contraction of two arrays of known shapes is a product of matrices, or of batches of them. They are views of the arrays
+    where the axes are in order; copies keep the order of the last axes, because turning them in memory takes long."""
+    found = _contraction(known.attrs["equation"], known.dims) if known.floating() else None
+    if found is None or not all(found[3:6]):
         return None
+    (a, b), out, batch, inner, left, right, sizes = found
     turned = out[-1] in left                              # the product of the transposed matrices is in the result's order
     first = _as_matrices(a, batch, left, inner, sizes, turned)
     second = _as_matrices(b, batch, inner, right, sizes, turned)

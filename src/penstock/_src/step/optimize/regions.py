@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
+from penstock._src.graph.failure import typed
 from penstock._src.kernels import regions
 from penstock._src.kernels.regions import Builder, Unfit, View
 from penstock._src.ops import rules
@@ -141,6 +143,7 @@ def _made(step: StepGraph, ops: list[Node]) -> tuple[Node, list[Value]] | None:
             break
         except Unfit:
             ops = _without(ops, op)
+    region.failures = writer.failures()
     region.ops = sum(not _is_view(op) for op in ops)
     given = list(writer.values.values())
     attrs = {"M": len(wanted), "Tin": [t.dtype for t in given], "T": dtypes.float32, "region": region}
@@ -194,14 +197,23 @@ class Writer(Builder):
         self.step = step
         self.views: dict[int, View] = {}             # by the ids of tensors
         self.values: dict[int, Value] = {}           # that are given
+        self.makers: dict[int, Node] = {}            # of instructions
 
     def write(self, op: Node) -> None:
         """Writes an op."""
+        first = len(self.instructions)
         views = _rule(op)(op, self)
+        self.makers.update(dict.fromkeys(range(first, len(self.instructions)), op))
         for t, view in zip(op.outputs, views, strict=True):
             if tuple(view.dims) != t.static_dims:
                 raise Unfit(f"{op.name} has a different shape")
             self.views[id(t)] = view
+
+    def failures(self) -> dict[int, Callable[[], Exception]]:
+        """The errors of instructions that may fail."""
+        def error(op: Node, message: str) -> Exception:
+            return typed(errors.invalid(message), op)                    # type: ignore[return-value]
+        return {i: functools.partial(error, self.makers[i], message) for i, message in self.messages.items()}
 
     def view(self, t: Value) -> View:
         """The view that a tensor is."""
