@@ -43,8 +43,9 @@ BODIES = {
         tf.linalg.solve(tf.stack([w + 3.0 * tf.eye(7)] * 2), tf.stack([tf.transpose(h)] * 2), adjoint=True)[1]) * 0.2,
     "cholesky": lambda h, w: tf.linalg.cholesky(_square(h, w) @ tf.transpose(_square(h, w)) + tf.eye(5)) @ h * 0.2 + (
         tf.linalg.logdet(_square(h, w) @ tf.transpose(_square(h, w)) + tf.eye(5)) * 0.1),
-    "triangles": lambda h, w: tf.linalg.triangular_solve(tf.linalg.band_part(w, -1, 1) + 3.0 * tf.eye(7), tf.transpose(h))[:5, :1]
-    + tf.transpose(tf.linalg.triangular_solve(w + 3.0 * tf.eye(7), tf.transpose(h) * 0.1, lower=False, adjoint=True)),
+    "triangles": lambda h, w: tf.linalg.triangular_solve(
+        tf.linalg.band_part(w, -1, 1) + 3.0 * tf.eye(7), tf.transpose(h))[:5, :1] + tf.transpose(
+            tf.linalg.triangular_solve(w + 3.0 * tf.eye(7), tf.transpose(h) * 0.1, lower=False, adjoint=True)),
     "diagonals": lambda h, w: h @ tf.linalg.set_diag(w, h[0]) * 0.3 + h @ tf.linalg.diag(tf.linalg.diag_part(w) * h[1]) + (
         tf.linalg.diag_part(h)[:, None] * 0.1),
     "einsums": lambda h, w: tf.einsum("ij,jk->ik", h, w) * 0.3 + tf.einsum("ij,ij->i", h, h)[:, None] * 0.1 + tf.einsum(

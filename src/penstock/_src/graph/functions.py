@@ -44,6 +44,9 @@ class GraphFunction:
         self._extended: dict[tuple[int, ...], GraphFunction] = {}
         self._definition: Any = None
         self._called: Any = None                     # the function as its own step, once eager code has called it
+        self._plain: GraphFunction | None = None     # the same function for inputs of which less is known
+        self.known: tuple | None = None              # of its inputs: static shapes, and Elements of lists
+        self.held: dict[Operation, Any] = {}         # what is known of inputs that it lost: nothing else is used of them
 
     @property
     def graph_function(self) -> GraphFunction:
@@ -79,6 +82,8 @@ class GraphFunction:
     def narrowed(self, keep: list[int]) -> GraphFunction:
         """The same function with some of its outputs only."""
         key = tuple(keep)
+        if self.known is not None:
+            return self.plain.narrowed(keep).shaped(self.known)
         if key not in self._narrowed:
             self._narrowed[key] = GraphFunction(self.graph, None, self.inputs, [self.outputs[i] for i in keep], self.attrs)
         return self._narrowed[key]
@@ -88,8 +93,32 @@ class GraphFunction:
         key = ("variables", *keep)
         if key not in self._narrowed:
             outputs = [self.outputs[i] for i in keep] if len(self.outputs) == len(self.inputs) else self.outputs
-            self._narrowed[key] = GraphFunction(self.graph, None, [self.inputs[i] for i in keep], outputs, self.attrs)
+            made = self._narrowed[key] = GraphFunction(self.graph, None, [self.inputs[i] for i in keep], outputs, self.attrs)
+            if self.known is not None:
+                made._plain, made.known = self.plain.of_variables(keep), tuple([self.known[i] for i in keep])
+                made.held = self.held | {t.op: known for i, (t, known) in enumerate(zip(self.inputs, self.known, strict=True))
+                             if i not in keep and known is not None}
         return self._narrowed[key]
+
+    def shaped(self, known: tuple) -> GraphFunction:
+        """The same function for inputs of which more is known: their static shapes, and Elements of lists."""
+        plain, key = self.plain, ("known", known)
+        kept = plain._narrowed
+        if key not in kept:
+            made = kept[key] = GraphFunction(plain.graph, None, plain.inputs, plain.outputs, plain.attrs, plain._effects)
+            made._plain, made.known = plain, known
+        return kept[key]
+
+    @property
+    def plain(self) -> GraphFunction:
+        """The same function for any inputs."""
+        return self._plain or self
+
+    @property
+    def shapes_open(self) -> bool:
+        """Whether its graph leaves shapes of arrays open."""
+        return any(t.dtype.torch is not None and (t.static_dims is None or None in t.static_dims)
+                   for op in self.graph._ops for t in op.outputs)
 
     # -- running ------------------------------------------------------------------------------------------------
     def program(self, ctx: Any) -> Any:

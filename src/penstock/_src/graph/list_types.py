@@ -1,12 +1,57 @@
 """What is known before a run of the lists that a tensor of type variant holds: the type and static shape of their elements."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from penstock._src.base.static_shape import common
 from penstock._src.graph.node import AnyTensor, is_edge
 from penstock._src.ops import rules
 
 _FAR = 1000          # ops to look back through
+_NOTHING = "nothing"  # is known, because there is no element
+
+
+class Elements(NamedTuple):
+    """What holds for all elements of a list: their shape, and their value where it is one constant. How many there are."""
+
+    dims: Any                  # a static shape
+    value: Any                 # (dtype, shape, bytes)
+    size: int | None = None
+
+    def with_item(self, dims: tuple | None, value: np.ndarray | None) -> Elements:
+        """What holds for another element, too; the list stays as long."""
+        known = None if value is None else (value.dtype.str, value.shape, value.tobytes())
+        return self.or_other(Elements(dims, known, self.size))
+
+    def or_other(self, other: Elements) -> Elements:
+        """What holds for the elements of both lists."""
+        if _NOTHING in (self.dims, other.dims):
+            dims = self.dims if other.dims == _NOTHING else other.dims
+        else:
+            dims = common(self.dims, other.dims)
+        if _NOTHING in (self.value, other.value):
+            value = self.value if other.value == _NOTHING else other.value
+        else:
+            value = self.value if self.value == other.value else None
+        return Elements(dims, value, self.size if self.size == other.size else None)
+
+    @property
+    def shape(self) -> tuple | None:
+        """The static shape of an element."""
+        return None if self.dims == _NOTHING else self.dims
+
+    def constant(self) -> np.ndarray | None:
+        """The value of an element, if it is one constant."""
+        if self.value is None or self.value == _NOTHING:
+            return None
+        dtype, shape, data = self.value
+        return np.frombuffer(data, dtype).reshape(shape)
+
+
+EMPTY = Elements(_NOTHING, _NOTHING)
+UNSET = Elements(_NOTHING, None)         # elements that were not set are read as zeros, in the shape of the others
 
 
 def elements_of(t: AnyTensor) -> tuple[Any, tuple | None] | None:

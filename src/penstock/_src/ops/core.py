@@ -13,6 +13,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.grouping import group as group
 from penstock._src.graph.grouping import tuple_ as tuple_
+from penstock._src.graph.list_types import Elements
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import bridge
 from penstock._src.ops import rules
@@ -35,6 +36,7 @@ def _const_shape(*, value):
 held_op = op("_Held", "-> output: dtype", "dtype: type, value: tensor", stateful=True, per_session=True).no_gradient()
 held_op.kernel(lambda *, value: value)
 rules.devices.anywhere.add(held_op)
+rules.lists.makes[held_op] = lambda op: op.attrs["value"] if isinstance(op.attrs["value"], Elements) else None
 
 
 # -- placeholders ---------------------------------------------------------------------------------------------------

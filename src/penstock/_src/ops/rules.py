@@ -70,6 +70,7 @@ class folding:
 
     fills: RuleTable[int] = RuleTable()                   # returns this number everywhere, in the shape of its input
     checks: set[OpDef] = set()            # does nothing if its first input is true
+    selects: set[OpDef] = set()           # returns some of its elements, or as many numbers, however many these are
 
 
 class shapes:
@@ -205,6 +206,12 @@ class lists:
 
     # (op, index of an output) -> (dtype, static shape) of the elements of its lists, or a tensor with lists like them
     elements: RuleTable[Callable] = RuleTable()
+
+    # step/optimize/shapes.py: what is known of the elements of lists
+    makes: RuleTable[Callable] = RuleTable()           # (op) -> the Elements of the list that it makes
+    puts: RuleTable[int] = RuleTable()                 # which input becomes an element of the list that it is given
+    takes: RuleTable[Callable] = RuleTable()           # (op, Elements) -> the shapes of its results
+    resizes: RuleTable[Callable] = RuleTable()         # (op) -> whether the list that it returns may have another length
 
 
 class fetches:

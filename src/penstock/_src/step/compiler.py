@@ -56,7 +56,7 @@ def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGra
     if spec.place is not None:
         spec.place(step)
         verify.placed(step.ops)
-    return optimize(step, env.options, dims, spec.in_loop, _placing(spec, env))
+    return optimize(step, env.options, spec.known if dims is None else dims, spec.in_loop, _placing(spec, env))
 
 
 def _placing(spec: StepSpec, env: StepEnv) -> Place | None:

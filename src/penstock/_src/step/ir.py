@@ -125,9 +125,13 @@ class StepGraph:
         views: dict[int, GraphView] = {}
         nodes: dict[Operation, Node] = {}
         imported: list[Node] = []
+        self.shaped: set[int] = set()                 # ids of values whose shapes are known from outside
         for op in ops:
             node = nodes[op] = _import(op, views, made)
-            if held is not None and op in held:
+            if held and type(held.get(op)) is tuple:           # a static shape: nothing else is used of it
+                node.outputs[0].static_dims = held[op]
+                self.shaped.add(id(node.outputs[0]))
+            elif held and op in held:
                 node.opdef, node.attrs = _known(op, held[op])
                 if isinstance(held[op], torch.Tensor):
                     node.outputs[0].static_dims = tuple(held[op].shape)
@@ -153,6 +157,7 @@ class StepGraph:
     def of(cls, ops: list[Node], fetches: list[Value], targets: list[Node], feeds: list[Value]) -> StepGraph:
         """A step of nodes that are in no other."""
         made = cls.__new__(cls)
+        made.shaped = set()
         made._set(ops, fetches, targets, feeds)
         return made
 

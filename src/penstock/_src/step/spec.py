@@ -26,6 +26,7 @@ class StepSpec:
     place: Place | None = None                  # the pass that places them; None where there is only one device
     held: dict[Operation, Any] | None = None    # placeholders whose values are known at compile time, with these
     in_loop: bool = False                       # the test or the body of a loop
+    known: list | None = None                   # of the feeds: static shapes, and Elements of lists
 
     @property
     def shapes_open(self) -> bool:
@@ -51,7 +52,7 @@ def body_of(function: GraphFunction, ctx: Any, in_loop: bool = False) -> tuple[S
     """The body of a function that a step calls: it runs inside of that step, on its devices."""
     ops = function.ops()
     spec = StepSpec(ops, function.outputs, function.effects, function.inputs, inside(ctx.devices),
-                    in_loop=in_loop)
+                    function.held, in_loop=in_loop, known=None if function.known is None else list(function.known))
     return spec, StepEnv(ctx, _options(function))
 
 

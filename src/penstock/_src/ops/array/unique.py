@@ -168,6 +168,7 @@ def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = N
 
 # -- differences, permutations --------------------------------------------------------------
 list_diff = op("ListDiff", "x: T, y: T -> out: T, idx: out_idx", "T: type, " + _OUT)
+rules.folding.selects |= {unique_op, list_diff}
 
 
 @list_diff.shape

@@ -16,8 +16,9 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import compatible, merge, show
 from penstock._src.graph.build import ShapeContext
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
-from penstock._src.graph.list_types import elements_of
+from penstock._src.graph.list_types import EMPTY, UNSET, Elements, elements_of
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, op
 
@@ -390,6 +391,16 @@ for _op in (empty_list, reserve, from_tensor, split, scatter, scatter_v2):
     rules.lists.elements[_op] = lambda op, i: (op.attrs["element_dtype"], _given(ShapeContext(op)))
 for _op in (push_back, push_back_batch, pop_back, set_item, resize, scatter_into, concat_lists):
     rules.lists.elements[_op] = lambda op, i: op.inputs[0]
+rules.lists.makes[empty_list] = lambda op: EMPTY
+rules.lists.makes[reserve] = lambda op: UNSET._replace(size=None if (n := constant_value(op.inputs[1])) is None else int(n))
+rules.lists.makes[from_tensor] = lambda op: Elements(dims[1:], None, dims[0]) if (dims := op.inputs[0].static_dims) else None
+rules.lists.puts[push_back], rules.lists.puts[set_item] = 1, 2
+rules.lists.takes[pop_back] = lambda op, known: [(), known.dims]
+rules.lists.takes[get_item] = lambda op, known: [known.dims]
+rules.lists.takes[stack] = lambda op, known: [(known.size if (n := op.attrs["num_elements"]) < 0 else n, *known.dims)]
+rules.lists.takes[gather] = lambda op, known: [((op.inputs[1].static_dims or (None,))[0], *known.dims)]
+rules.lists.resizes[push_back] = rules.lists.resizes[pop_back] = rules.lists.resizes[resize] = lambda op: True
+rules.lists.resizes[set_item] = lambda op: op.attrs["resize_if_index_out_of_bounds"]
 
 
 @concat_lists.shape
@@ -465,7 +476,8 @@ class _Pushing:
 
     def __init__(self, handle: Any, dtype: Any, dims: tuple | None):
         self._list, self._dtype = handle, dtype
-        plain = type(handle) is TensorList and _is_plain(handle, dtype) and dims is not None and handle.dims == dims
+        plain = type(handle) is TensorList and _is_plain(handle, dtype) and dims is not None and None not in dims and \
+            compatible(handle.dims, dims)
         if plain and (getrefcount(handle) > _OWN or len(handle.store) != handle.size):
             self._list = handle.like(handle.items())
         self.step = self._list.store.append if plain else self._push
@@ -580,6 +592,7 @@ add_element.shape(lambda input_handle, index, item: ())
 add_element.consumes = frozenset(["input_handle"])
 rules.numbers.inputs[add_element] = frozenset(["index"])
 rules.lists.elements[add_element] = lambda op, i: op.inputs[0]
+rules.lists.puts[add_element] = 2
 
 
 @add_element.kernel

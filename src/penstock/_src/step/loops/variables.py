@@ -14,6 +14,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.inlining import function_body, inline_calls
+from penstock._src.step.optimize.shapes import specialize_shapes
 
 
 def narrow_loops(step: StepGraph) -> None:
@@ -56,6 +57,8 @@ class _Sources:
             return
         if not placed:                                           # else calls stay, and take all that they are given
             inline_calls(step)
+        if function.known is not None:
+            specialize_shapes(step, list(function.known))
         simplify_dependencies(step)                              # pure ops wait for each other here and there
         fold_constants(step)                                     # gradients inspect shapes of what they do not read
         self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}

@@ -18,8 +18,8 @@ from penstock._src.step.ir import Node, StepGraph, Value, is_const
 _LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as large
 
 
-def fold_constants(step: StepGraph) -> None:
-    """Replaces what is known by constants."""
+def fold_constants(step: StepGraph) -> set[int]:
+    """Replaces what is known by constants; returns the ids of those that are used."""
     by: dict[int, Value] = {}
     kept = step.kept()
     ops: list[Node] = []
@@ -39,6 +39,7 @@ def fold_constants(step: StepGraph) -> None:
         _drop_checks(step, passed)
     if by or passed:
         step.prune()
+    return {id(t) for t in by.values() if t.users}           # an op that others wait for stays, and is folded again
 
 
 def _is_true(op: Node, step: StepGraph) -> bool:
@@ -77,7 +78,7 @@ def _size(t: Value) -> float:
 
 
 def _folded(op: Node, step: StepGraph) -> list[tuple[Value, Value]]:
-    size = sum(map(_size, op.outputs))
+    size = sum(map(_size, op.outputs if op.opdef not in rules.folding.selects else op.inputs))
     if size > _LARGE and (op.opdef in rules.algebra.metadata or op.opdef in rules.folding.fills or
                           size > sum(map(_size, op.inputs))):
         return []

@@ -22,7 +22,7 @@ def function_body(function: GraphFunction) -> StepGraph:
     """What a function runs, as a step."""
     effects = function.effects
     return StepGraph(needed(function.outputs, effects, {id(t) for t in function.inputs}), function.outputs, effects,
-                     function.inputs)
+                     function.inputs, function.held)
 
 
 def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from penstock._src.base import switches
 from penstock._src.step.ir import Place, StepGraph, verify
@@ -24,7 +25,7 @@ from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.ordering import forward_assigned, relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
-from penstock._src.step.optimize.shapes import specialize_shapes
+from penstock._src.step.optimize.shapes import calls_open, specialize_shapes
 from penstock._src.step.optimize.small import join_small
 from penstock._src.step.optimize.updates import join_updates
 
@@ -47,7 +48,7 @@ PASSES = (
     ("remapping", join_small),
 )
 _VERIFY = switches.VERIFY_PASSES.value()            # tests set it
-_IN_BODIES = {improve_loops: improve_body, join_pointwise: join_body, join_regions: join_regions_of_body}
+_IN_BODIES: dict[Any, Callable] = {improve_loops: improve_body, join_pointwise: join_body, join_regions: join_regions_of_body}
 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,
@@ -62,6 +63,8 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
         inline_calls(step, place)
     if dims is not None:
         specialize_shapes(step, dims)
+    elif options.shape_optimization and calls_open(step):
+        specialize_shapes(step, [None] * len(step.feeds))
     narrow_branches(step)
     step.joins_pointwise = options.remapping and may_join(step)
     for switch, run in PASSES:

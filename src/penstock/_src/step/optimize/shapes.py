@@ -9,44 +9,74 @@ returns is claimed to have the shape of what was put in. If then, with all that 
 variable and everything that is put in has the claimed shape, the claims are true. If not, they give up the sizes that differ,
 and all is computed again: claims only ever get weaker, so this ends. Gradients take shapes from stacks, where loops have
 saved them; those that are known become constants.
+
+Functional loops are computed in the same way: the variables of a body are claimed to have the shapes that enter, and lists to
+hold elements like those that they have (`Elements`). What is found becomes known of the inputs of the loop's functions
+(`GraphFunction.shaped`), which are compiled for it. So do the branches of conditionals.
 """
 from __future__ import annotations
 
 import functools
 from typing import Any
 
+from penstock._src.base import dtypes
 from penstock._src.base.static_shape import Dims, common, merge
 from penstock._src.graph.build import ruled_shapes
+from penstock._src.graph.constant import constant_value
+from penstock._src.graph.functions import GraphFunction, as_function
+from penstock._src.graph.list_types import UNSET, Elements
 from penstock._src.ops import rules
 from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.loops.holders import holders
 from penstock._src.step.loops.saved import take_constants
+from penstock._src.step.optimize.folding import constant, fold_constants
+from penstock._src.step.optimize.inlining import function_body, inline_calls
 
 _ROUNDS = 8          # then nothing is claimed
 
 
-def specialize_shapes(step: StepGraph, dims: list[tuple | None]) -> None:
-    """Sets the static shapes of a step for feeds of shapes `dims`; ValueError where they do not fit the graph."""
-    changed = set()
-    for t, d in zip(step.feeds, dims, strict=True):
-        if d is not None and t.static_dims != d:
+def specialize_shapes(step: StepGraph, known: list) -> list:
+    """Sets the static shapes of a step for what is known of its feeds: shapes, and Elements of lists. Returns the same of its
+    fetches; ValueError where the feeds do not fit the graph."""
+    changed, lists = set(step.shaped), {}
+    for t, d in zip(step.feeds, known, strict=True):
+        if isinstance(d, Elements):
+            lists[id(t)] = d
+        elif d is not None and t.static_dims != d:
             t.static_dims = merge(t.static_dims, d)
             changed.add(id(t))
+    found = _Known(step, changed, lists)
     if not any(op.opdef.back_edge for op in step.ops):
-        _Known(step, changed).without_claims()
-        return
-    while changed:
-        if not _Known(step, changed).by_claims():
-            _Known(step, changed).without_claims()
-            return
+        found.without_claims()
+        while more := found.take_constants() | fold_constants(step):      # which say more of shapes
+            found = _Known(step, more, lists)
+            found.without_claims()
+    while changed and any(op.opdef.back_edge for op in step.ops):
+        if not _Known(step, changed, lists).by_claims():
+            _Known(step, changed, lists).without_claims()
+            break
         changed = take_constants(step)
+    return [found.lists.get(id(t), t.static_dims) for t in step.fetches]
+
+
+def calls_open(step: StepGraph) -> bool:
+    """Whether a step has a functional loop, or a conditional, whose functions leave shapes open."""
+    return any(function.shapes_open for op in step.ops for _, function in _functions(op))
+
+
+def _functions(op: Node) -> list[tuple[str, GraphFunction]]:
+    """The functions of a loop, or the branches of a conditional, with the names of the attributes."""
+    names = rules.inlining.loop.get(op.opdef) or rules.inlining.branches.get(op.opdef, ())
+    return [(n, as_function(f, op.graph)) for n in names
+            for f in (op.attrs[n] if isinstance(op.attrs[n], list) else [op.attrs[n]])]
 
 
 class _Known:
     """The shapes of a step as they are computed."""
 
-    def __init__(self, step: StepGraph, changed: set[int]):
+    def __init__(self, step: StepGraph, changed: set[int], lists: dict[int, Elements]):
         self.step, self._fed_anew = step, changed
+        self._fed_lists, self.lists = lists, dict(lists)
         self._holders: dict[Node, Any] = {}
         self._claims: dict[Any, Dims] = {}              # by loop variable, and by array or stack
         self._before: list[tuple[Value, Dims]] = []    # what was changed, with what was known of it
@@ -75,12 +105,17 @@ class _Known:
         for t, dims in reversed(self._before):
             t.static_dims = dims
         self._before.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forgets values that were created of shapes."""
         for view in {id(op.graph): op.graph for op in self.step.ops}.values():
-            view.caches.clear()                         # values that were created of shapes
+            view.caches.clear()
 
     def _round(self) -> bool:
         """Asks the rules of all ops, in order; whether no claim was wrong."""
         self._changed = set(self._fed_anew)
+        self.lists = dict(self._fed_lists)
         self._put: dict[Any, Dims] = {}                 # into arrays and stacks
         self._entered: dict[Node, Dims] = {}       # loop variables as they were claimed, with what enters
         self._asked: set[Any] = set()
@@ -89,13 +124,15 @@ class _Known:
         for op in self.step.ops:
             if op in self._loops:
                 self._enter(op)
-            elif op.opdef.shape_rule is None or _goes_round(op):
-                continue
-            elif any(id(t) in changed or t.op in touched for t in op.inputs):
+            elif op.opdef in rules.inlining.loop or op.opdef in rules.inlining.branches:
+                self._call(op)
+            elif op.opdef.shape_rule is not None and not _goes_round(op) and \
+                    any(id(t) in changed or t.op in touched for t in op.inputs):
                 touched.add(op)
                 self._set(op, _outputs(op))
             if op in self._holders:
                 self._hold(op)
+            self._list(op)
         return not self._corrected()
 
     def _set(self, op: Node, shapes: list) -> None:
@@ -114,6 +151,87 @@ class _Known:
         self._entered[op] = dims = functools.reduce(common, shapes)
         self._set(op, [dims])
 
+    # -- lists and functions --------------------------------------------------------------------------------------------
+    def _list(self, op: Node) -> None:
+        """Notes what an op makes of a list, or sets the shape of what it takes from one."""
+        made = rules.lists.makes[op.opdef](op) if op.opdef in rules.lists.makes else None
+        if made is not None:
+            self.lists[id(op.outputs[0])] = made
+        known = self.lists.get(id(op.inputs[0])) if op.inputs else None
+        if known is None:
+            return
+        if op.opdef in rules.lists.puts:
+            item = op.inputs[rules.lists.puts[op.opdef]]
+            appends = op.opdef in rules.loops.lists      # others may leave elements that are not set
+            known = known.with_item(item.static_dims, constant_value(item) if appends else None)
+        elif op.opdef in rules.lists.takes:
+            if known.shape is not None:
+                self._set(op, rules.lists.takes[op.opdef](op, known))
+        elif op.opdef in rules.lists.resizes:            # with elements that are not set
+            known = known.or_other(UNSET)
+        elif not rules.forwards(op) or len(op.inputs) > 1:
+            return
+        if op.opdef in rules.lists.resizes and rules.lists.resizes[op.opdef](op):
+            known = known._replace(size=None)
+        if op.outputs[0].dtype == dtypes.variant and op.inputs[0].dtype == dtypes.variant:
+            self.lists[id(op.outputs[0])] = known
+
+    def take_constants(self) -> set[int]:
+        """What is taken from a list whose elements all are one constant becomes that; the ids of these constants."""
+        by: dict[int, Value] = {}
+        for op in self.step.ops if not self.step.has_control_flow else ():
+            pops = op.opdef in rules.loops.lists and op.opdef in rules.lists.takes
+            known = self.lists.get(id(op.inputs[0])) if pops else None
+            value = None if known is None else known.constant()
+            if value is not None and (t := op.outputs[-1]).users and id(t) not in self.step.fed:
+                by[id(t)] = constant(self.step, value, t, [])
+        if by:
+            self.step.ops = [*(t.op for t in by.values()), *self.step.ops]
+            self.step.substitute(by)
+            self.step.prune()
+        self._forget()
+        return {id(t) for t in by.values()}
+
+    def _call(self, op: Node) -> None:
+        """A loop, or a conditional: its functions are those for what is known of their inputs."""
+        functions = _functions(op)
+        if not any(f.shapes_open for _, f in functions):
+            return
+        is_loop = op.opdef in rules.inlining.loop
+        inputs = op.inputs if is_loop else op.inputs[1:]
+        known = [self.lists.get(id(t), t.static_dims) for t in inputs]
+        try:
+            if is_loop:
+                results = known = self._after_iterations(functions[1][1], known)
+            else:
+                results = functools.reduce(_either, (self._results(f, known) for _, f in functions))
+        except ValueError:                              # shapes that do not fit: the run says so, if it gets there
+            return
+        shaped = iter([f.shaped(tuple(known)) for _, f in functions])
+        op.attrs = {**op.attrs, **{n: [next(shaped) for _ in op.attrs[n]] if isinstance(op.attrs[n], list) else next(shaped)
+                                   for n in dict(functions)}}
+        self._set(op, [None if isinstance(d, Elements) else d for d in results])
+        self.lists.update((id(t), d) for t, d in zip(op.outputs, results, strict=True) if isinstance(d, Elements))
+
+    def _after_iterations(self, body: GraphFunction, known: list) -> list:
+        """What is true of the variables of a loop before and after each iteration."""
+        for _ in range(_ROUNDS):
+            weaker = _either(known, self._results(body, known))
+            if weaker == known:
+                return known
+            known = weaker
+        raise ValueError("no end of claims")
+
+    def _results(self, function: GraphFunction, known: list) -> list:
+        """What is known of the results of a function."""
+        body = function_body(function.plain)
+        if body.has_control_flow:
+            raise ValueError("not a straight line")
+        if not self.step.is_placed:
+            inline_calls(body)
+        return specialize_shapes(body, known)
+
+    # -- claims -----------------------------------------------------------------------------------------------------------
     def _hold(self, op: Node) -> None:
         """Notes what an op puts into an array or a stack, or claims the shape of what it takes out."""
         role, rule, key = rules.shapes.holder.get(op.opdef), rules.shapes.element.get(op.opdef), self._holders[op]
@@ -158,6 +276,13 @@ class _Known:
             return False
         self._claims[key] = weaker
         return True
+
+
+def _either(known: list, other: list) -> list:
+    """What is true of both."""
+    return [a.or_other(b) if isinstance(a, Elements) and isinstance(b, Elements) else
+            None if isinstance(a, Elements) or isinstance(b, Elements) else common(a, b)
+            for a, b in zip(known, other, strict=True)]
 
 
 def _outputs(op: Node) -> list:
