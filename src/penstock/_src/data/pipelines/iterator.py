@@ -10,6 +10,7 @@ from penstock._src.base import errors
 from penstock._src.data.pipelines.base import Cursor, Stage
 from penstock._src.data.pipelines.devices import MultiDeviceIterator
 from penstock._src.data.pipelines.values import check_types
+from penstock._src.kernels import marks
 
 _numbers = itertools.count()
 
@@ -55,11 +56,12 @@ class IteratorResource:
 
     def next_or_none(self, ctx: Any) -> tuple | None:
         """The next element; None at the end."""
-        self._enter(ctx)
-        try:
-            return self._ready().next(ctx.within(self._streams))
-        finally:
-            self._leave()
+        with marks.block(marks.GET_NEXT):
+            self._enter(ctx)
+            try:
+                return self._ready().next(ctx.within(self._streams))
+            finally:
+                self._leave()
 
     def _ready(self) -> Cursor:
         if self._failed is not None:

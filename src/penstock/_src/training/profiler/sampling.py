@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from penstock._src.base import errors
+from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.kernels import marks
+from penstock._src.training.profiler import advice
 
 
 class ProfilerOptions(NamedTuple):
@@ -26,6 +29,7 @@ export.value(ProfilerOptions, v2=["profiler.experimental.ProfilerOptions"])
 class _Running:
     profile: Any = None
     logdir = ""
+    since = 0.0
 
 
 @export(v2=["profiler.experimental.start"])
@@ -39,6 +43,7 @@ def start(logdir: Any, options: Any = None) -> None:
     _Running.profile = torch.profiler.profile(with_stack=bool(getattr(options, "python_tracer_level", 0)))
     _Running.logdir = os.fspath(logdir)
     _Running.profile.__enter__()
+    _Running.since = time.monotonic()
 
 
 @export(v2=["profiler.experimental.stop"])
@@ -47,11 +52,35 @@ def stop(save: bool = True) -> None:
     if _Running.profile is None:
         raise errors.UnavailableError(None, None, "Cannot export profiling results. No profiler is running.")
     profile, _Running.profile = _Running.profile, None
+    seconds = time.monotonic() - _Running.since
     profile.__exit__(None, None, None)
     if save:
         folder = os.path.join(_Running.logdir, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
-        os.makedirs(folder, exist_ok=True)
-        profile.export_chrome_trace(os.path.join(folder, f"{socket.gethostname()}.trace.json.gz"))
+        _write(profile, seconds, folder)
+
+
+def _write(profile: Any, seconds: float, folder: str) -> None:
+    """Writes the trace, and beside it what it says about the program."""
+    os.makedirs(folder, exist_ok=True)
+    start = os.path.join(folder, socket.gethostname())
+    profile.export_chrome_trace(f"{start}.trace.json.gz")
+    found = _advice(profile, seconds)
+    with open(f"{start}.advice.txt", "w") as file:
+        file.write(found.text())
+    logging.info("Profile in %s. %s", folder, " ".join(found.lines))
+
+
+def _advice(profile: Any, seconds: float) -> advice.Advice:
+    """What a recording says; its events have microseconds."""
+    waits, kernels, device = [], [], False
+    for e in profile.events():
+        span = (e.time_range.start / 1e6, e.time_range.end / 1e6)
+        if e.device_type == torch.autograd.DeviceType.CUDA:
+            device = True
+            kernels.append(span)
+        elif e.name == marks.GET_NEXT:
+            waits.append(span)
+    return advice.advise(0.0, seconds, waits, kernels if device else None)
 
 
 @export(v2=["profiler.experimental.Profile"])

@@ -8,4 +8,7 @@ _attach(__name__, "v2", "profiler.experimental.", {
     "Trace": "training.profiler.sampling",
     "start": "training.profiler.sampling",
     "stop": "training.profiler.sampling",
-})
+}, (
+    "client",
+    "server",
+))
