@@ -62,3 +62,10 @@ def test_a_saved_function_takes_an_operator(tmp_path):
     tf.saved_model.save(Model(), str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     np.testing.assert_array_equal(loaded.solve(operator), [1.0, 0.5])
+
+
+def test_gradient_of_an_operator_without_numbers():
+    with tf.Graph().as_default():
+        operator = tf.linalg.LinearOperatorPermutation([1, 0], dtype=tf.complex128)
+        y = operator.matmul(tf.ones([2, 1], tf.complex128))
+        assert tf.gradients(y, operator, grad_ys=tf.ones_like(y)) == [None]

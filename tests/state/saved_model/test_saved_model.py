@@ -261,3 +261,14 @@ def test_the_default_function_of_a_model_takes_its_inputs_in_their_structure(tmp
     np.testing.assert_allclose(serve(x=a, y=b)["out"].numpy(), expected, rtol=1e-6)
     with pytest.raises(TypeError, match="by name"):
         serve(given)
+
+
+def test_names_of_inputs_need_not_be_identifiers(tmp_path):
+    with v1.Graph().as_default(), v1.Session() as sess:
+        a, b = v1.placeholder(v1.float32, [], name="a"), v1.placeholder(v1.float32, [], name="b")
+        v1.saved_model.simple_save(sess, str(tmp_path / "1"), {"in./-": a, "class": b}, {"out": a * 2 + b})
+    for number in (1, 2):                              # as it was saved by a session, then as an object
+        model = tf.saved_model.load(str(tmp_path / str(number)))
+        found = model.signatures["serving_default"](**{"in./-": tf.constant(3.0), "class": tf.constant(1.0)})
+        assert found["out"].numpy() == 7.0
+        tf.saved_model.save(model, str(tmp_path / str(number + 1)), model.signatures)

@@ -138,11 +138,15 @@ def _composite_gradients(ys: list, xs: list, grad_ys: list, *rest: Any) -> list:
         parts = _components(y)
         flat_ys.extend([y] if parts is None else parts)
         flat_gs.extend([g] if parts is None else (_components(g) or [g]) if g is not None else [None] * len(parts))
-    flat_xs = [p for x in xs for p in (_components(x) or [x])]
+    parts_of_xs = [_components(x) for x in xs]
+    flat_xs = [p for x, parts in zip(xs, parts_of_xs, strict=True) for p in ([x] if parts is None else parts)]
     flat = iter(gradients_of(flat_ys, flat_xs, flat_gs, name, colocate, stop, unconnected, src, gate))
-    counts = [len(_components(x) or ()) for x in xs]
-    return [x._with_gradient_components([next(flat) for _ in range(n)]) if n else next(flat)
-            for x, n in zip(xs, counts, strict=True)]
+
+    def joined(x: Any, parts: list | None) -> Any:
+        if parts is None:
+            return next(flat)
+        return x._with_gradient_components([next(flat) for _ in parts]) if parts else None      # nothing to differentiate
+    return list(map(joined, xs, parts_of_xs))
 
 
 def _y_tensor(y: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import keyword
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -113,8 +114,9 @@ def _signature(function: Any, key: str) -> ConcreteFunction:
         flat = [kwargs[n] for n in arguments]
         return _by_name(function._structured(call(function.graph_function, [*flat, *function.captured_inputs])), key)
     specs = [TensorSpec(t.shape, t.dtype, n) for n, t in zip(arguments, function.inputs, strict=False)]
-    by_name = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in arguments]
-    body.__signature__ = inspect.Signature(by_name)      # type: ignore[attr-defined]
+    if all(n.isidentifier() and not keyword.iskeyword(n) for n in arguments):        # others are keys of **kwargs only
+        by_name = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in arguments]
+        body.__signature__ = inspect.Signature(by_name)      # type: ignore[attr-defined]
     wrapped = Function(body, f"signature_wrapper_{_clean(key)}", autograph=False)
     made = wrapped.get_concrete_function(**{s.name: s for s in specs})
     made._arg_names = [s.name for s in nest.flatten(made.structured_input_signature)]      # in the order of its inputs
