@@ -1,10 +1,11 @@
-"""Settings for the whole test run: one thread per process, a traceback when a process dies, a clean state per test."""
+"""Settings for the whole test run: one thread per process, a traceback when a process dies, clean state and seeds per test."""
 
 import faulthandler
 import os
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -57,8 +58,10 @@ def _nothing_left_behind():
 
 @pytest.fixture(autouse=True)
 def _modes_and_default_graph(_nothing_left_behind):
-    """Each test starts with an empty default graph, and leaves the process's modes as it found them."""
+    """Each test starts with an empty default graph and the same seeds, and leaves the process's modes as it found them."""
     before = modes.snapshot()
+    np.random.seed(0)
+    torch.manual_seed(0)
     modes.process.default_graph = None
     yield
     modes.restore(before)
