@@ -21,10 +21,10 @@ def cluster(nursery, tmp_path):
     """`cluster()` starts the training, and returns it when the checkpoint of step 50 is there."""
     made = []
 
-    def start(*args, cuttable=False, **jobs):
+    def start(*args, cuttable=False, heartbeat=0.3, **jobs):
         jobs = jobs or {"ps": 2, "worker": 2}
         cluster = Cluster(nursery, tmp_path, jobs, f"--folder={tmp_path / 'model'}", f"--steps={STEPS}", "--delay=0.01",
-                          *args, cuttable=cuttable, heartbeat=0.3)
+                          *args, cuttable=cuttable, heartbeat=heartbeat)
         made.append(cluster)
         cluster.start_all()
         assert eventually(lambda: cluster.step() >= 50, 40), "the training does not begin"
@@ -101,7 +101,7 @@ def test_a_process_is_stopped_and_goes_on(cluster, task):
     if task[0] == "ps":
         assert eventually(lambda: lost(running, 0) and lost(running, 1), 60)
     else:
-        time.sleep(2.5)
+        time.sleep(2.5)                                       # longer than the 1.2 s after which a silent task is lost
     child.signal(signal.SIGCONT)
     ends_well(running)
     if task[0] == "worker":
@@ -121,7 +121,7 @@ def test_a_task_is_cut_off_for_a_while(cluster, task):
 
 @pytest.mark.slow
 def test_a_short_cut_is_not_noticed(cluster):
-    running = cluster(cuttable=True)
+    running = cluster(cuttable=True, heartbeat=5.0)           # a task is lost after 20 s
     running.network.cut(("ps", 0))
     time.sleep(0.4)
     running.network.mend(("ps", 0))
@@ -136,7 +136,8 @@ def test_a_worker_comes_later(cluster):
     late = running.running.pop(("worker", 1))
     late.signal(signal.SIGKILL)
     late.wait(10)
-    time.sleep(0.5)
+    before = running.step()
+    assert eventually(lambda: running.step() > before, 60), "the other worker does not go on"
     running.start(("worker", 1))
     assert running.wait(60)
     assert int(re.findall(r"own steps (\d+)", log(running, 1))[-1]) > 5
