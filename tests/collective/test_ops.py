@@ -32,7 +32,7 @@ def reduced(inputs, hint="auto", merge="Add", final="Div", runs=1):
 def test_reduce(hint, n):
     inputs = [np.linspace(0, 1, 9, dtype=np.float32) * (i + 1) for i in range(n)]
     for result in reduced(inputs, hint, runs=2):
-        np.testing.assert_allclose(result, np.mean(inputs, axis=0), rtol=1e-6)
+        np.testing.assert_allclose(result, np.mean(inputs, axis=0), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("merge, numpy", [("Add", np.add), ("Mul", np.multiply), ("Min", np.minimum), ("Max", np.maximum)])

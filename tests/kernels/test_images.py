@@ -97,7 +97,7 @@ def test_normalizing(shape, relu):
     y, mean, variance = images.batch_norm(torch.from_numpy(x), torch.from_numpy(scale), torch.from_numpy(offset), 1e-3, relu)
     axes = tuple(range(len(shape) - 1))
     exact = x.astype(np.float64)
-    np.testing.assert_allclose(mean, exact.mean(axes), rtol=1e-6)
+    np.testing.assert_allclose(mean, exact.mean(axes), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(variance, exact.var(axes), rtol=1e-4, atol=1e-8)
     expect = (exact - exact.mean(axes)) / np.sqrt(exact.var(axes) + 1e-3) * scale + offset
     np.testing.assert_allclose(y, np.maximum(expect, 0) if relu else expect, rtol=1e-3, atol=2e-3)

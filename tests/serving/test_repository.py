@@ -239,7 +239,7 @@ def test_keras_files_and_frozen_graphs(tmp_path):
         for name in names[:2]:
             status, answer = client.rest("POST", f"/v1/models/{name}:predict", {"instances": rows.tolist()})
             assert status == 200
-            np.testing.assert_allclose(answer["predictions"], model(rows).numpy(), rtol=1e-5)
+            np.testing.assert_allclose(answer["predictions"], model(rows).numpy(), rtol=1e-5, atol=1e-6)
         assert client.predict("frozen", x=floats(1, 2), one=np.float32(5)) == {"y": pytest.approx([7, 9])}
 
 

@@ -64,7 +64,7 @@ def test_the_surroundings_choose_what_runs(shape, env, kind):
         assert type(run) is kind
         value = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
         expected, _ = compiled([y], [x], NONE)
-        np.testing.assert_allclose(run.run(ctx, value)[0], expected.run(ctx, value)[0], rtol=1e-6)
+        np.testing.assert_allclose(run.run(ctx, value)[0], expected.run(ctx, value)[0], rtol=1e-6, atol=1e-6)
         check_runnable(run)
 
 

@@ -94,7 +94,7 @@ def test_freeze_functions_and_loops_that_read_variables(capsys, tmp_path):
     graph_def = tf.GraphDef.FromString((tmp_path / "g.pb").read_bytes())
     assert not {n.op for n in graph_def.node} & {"VarHandleOp", "StatefulPartitionedCall", "While"}
     found = run_frozen(tmp_path / "g.pb", {names["x"]: x, names["n"]: 3}, names["y"])
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_convert(capsys, tmp_path):

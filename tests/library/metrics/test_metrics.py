@@ -54,7 +54,7 @@ def test_means(weights):
 
 
 def test_mean_tensor_and_cosine_distance():
-    np.testing.assert_allclose(streamed(tf.metrics.mean_tensor, X), X.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(streamed(tf.metrics.mean_tensor, X), X.mean(0), rtol=1e-5, atol=1e-6)
     distance = streamed(lambda x, y, **k: tf.metrics.mean_cosine_distance(x, y, dim=1, **k), X, Y)
     np.testing.assert_allclose(distance, 1 - (X * Y).sum(2).mean(), rtol=1e-5)
 

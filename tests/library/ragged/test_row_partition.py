@@ -69,7 +69,7 @@ def test_matmul_of_ragged_batches():
     b = np.arange(24.).reshape(2, 3, 4)
     out = tf.matmul(tf.ragged.constant([x.tolist() for x in a], ragged_rank=1, inner_shape=(3,)), tf.constant(b, tf.float32))
     for i, row in enumerate(out):
-        np.testing.assert_allclose(row.numpy(), a[i] @ b[i], rtol=1e-6)
+        np.testing.assert_allclose(row.numpy(), a[i] @ b[i], rtol=1e-6, atol=1e-6)
 
 
 def test_map_fn_over_ragged_rows_with_a_signature():

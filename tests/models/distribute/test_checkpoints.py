@@ -90,7 +90,7 @@ def test_weights_and_models(writer, reader, kind, data, tmp_path):
     path = str(tmp_path / ("w.h5" if kind == "h5" else "w"))
     first.save_weights(path)
     second.load_weights(path)
-    np.testing.assert_allclose(second.predict(data[0]), first.predict(data[0]), rtol=1e-5)
+    np.testing.assert_allclose(second.predict(data[0]), first.predict(data[0]), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("writer, reader", [("mirrored", "none"), ("none", "mirrored"),
@@ -103,6 +103,6 @@ def test_saved_models(writer, reader, kind, data, tmp_path):
     first.save(path)
     with scope(STRATEGIES[reader]()):
         second = tf.keras.models.load_model(path)
-    np.testing.assert_allclose(second.predict(data[0]), first.predict(data[0]), rtol=1e-5)
+    np.testing.assert_allclose(second.predict(data[0]), first.predict(data[0]), rtol=1e-5, atol=1e-6)
     if reader != "none":
         assert all(len(v.values) == STRATEGIES[reader]().num_replicas_in_sync for v in second.variables)

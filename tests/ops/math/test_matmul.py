@@ -119,7 +119,7 @@ def test_the_gradient_sums_what_is_under_an_ellipsis(shape):
         weights = tf.constant(w)
         y = tf.raw_ops.Einsum(inputs=[x, weights], equation="...i,ij->...j")
         got = sess.run(tf.gradients(y, weights, grad_ys=tf.square(y))[0], {x: a})
-        np.testing.assert_allclose(got, np.einsum("abi,abj->ij", a, (a @ w) ** 2), rtol=1e-5)
+        np.testing.assert_allclose(got, np.einsum("abi,abj->ij", a, (a @ w) ** 2), rtol=1e-5, atol=1e-6)
 
 
 def test_einsum_spreads_no_dimension():

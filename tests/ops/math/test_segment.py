@@ -57,8 +57,8 @@ def test_means_of_values_of_unknown_rank_and_of_long_numbers_of_segments(dims, d
         if dims:
             assert mean.shape.as_list() == root.shape.as_list() == [2, 2]
         mean, root = sess.run([mean, root], {x: X, ids: [1, 1, -1, 1]})
-    np.testing.assert_allclose(mean, [[0, 0], X[[0, 1, 3]].mean(0)], rtol=1e-6)
-    np.testing.assert_allclose(root, [[0, 0], X[[0, 1, 3]].sum(0) / np.sqrt(3)], rtol=1e-6)
+    np.testing.assert_allclose(mean, [[0, 0], X[[0, 1, 3]].mean(0)], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(root, [[0, 0], X[[0, 1, 3]].sum(0) / np.sqrt(3)], rtol=1e-6, atol=1e-6)
 
 
 def test_picked_rows():

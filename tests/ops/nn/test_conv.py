@@ -195,17 +195,17 @@ def test_several_batch_dimensions():
     want = np.stack([tf.nn.conv2d(part, f, 2, "SAME") for part in x])
     out = tf.nn.conv2d(x, f, 2, "SAME")
     assert out.shape == (2, 3, 3, 4, 4)
-    np.testing.assert_allclose(out, want, rtol=1e-5)
+    np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-6)
     rows = tf.nn.conv1d(x, f[0], 1, "VALID")
-    np.testing.assert_allclose(rows[1, 2], tf.nn.conv1d(x[1, 2], f[0], 1, "VALID"), rtol=1e-5)
+    np.testing.assert_allclose(rows[1, 2], tf.nn.conv1d(x[1, 2], f[0], 1, "VALID"), rtol=1e-5, atol=1e-6)
     raw = tf.raw_ops.Conv(input=x, filter=f, strides=[1, 2, 2, 1], padding="SAME", batch_dims=2)
-    np.testing.assert_allclose(raw, want, rtol=1e-5)
+    np.testing.assert_allclose(raw, want, rtol=1e-5, atol=1e-6)
     with tf.GradientTape(persistent=True) as tape:
         kernel = tf.constant(f)
         tape.watch(kernel)
         a = tf.reduce_sum(tf.raw_ops.Conv(input=x, filter=kernel, strides=[1, 2, 2, 1], padding="SAME", batch_dims=2) ** 2)
         b = tf.reduce_sum(tf.nn.conv2d(x, kernel, 2, "SAME") ** 2)
-    np.testing.assert_allclose(tape.gradient(a, kernel), tape.gradient(b, kernel), rtol=1e-5)
+    np.testing.assert_allclose(tape.gradient(a, kernel), tape.gradient(b, kernel), rtol=1e-5, atol=1e-6)
 
 
 def test_conv_of_volumes_is_conv3d():

@@ -191,7 +191,7 @@ def test_slots_of_optimizers_are_restored_into_graphs(tmp_path):
     with tf.Graph().as_default(), v1.Session() as sess:
         signature = v1.saved_model.load(sess, ["serve"], str(tmp_path)).signature_def["serving_default"]
         found = [sess.run(signature.outputs["loss"].name, {signature.inputs["x"].name: x}) for _ in range(3)]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def write_loop_model(folder):
@@ -256,9 +256,9 @@ def test_the_default_function_of_a_model_takes_its_inputs_in_their_structure(tmp
     tf.saved_model.save(model, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     expected = model(given).numpy()
-    np.testing.assert_allclose(loaded._default_save_signature(given)["out"].numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(loaded._default_save_signature(given)["out"].numpy(), expected, rtol=1e-6, atol=1e-6)
     serve = loaded.signatures["serving_default"]
-    np.testing.assert_allclose(serve(x=a, y=b)["out"].numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(serve(x=a, y=b)["out"].numpy(), expected, rtol=1e-6, atol=1e-6)
     with pytest.raises(TypeError, match="by name"):
         serve(given)
 

@@ -89,9 +89,9 @@ def test_loops_and_functions():
         expected = expected @ expected * 0.5 + 1
     with tf.Session() as sess:
         got = sess.run([y, z, w], {x: data})
-    np.testing.assert_allclose(got[0], expected, rtol=1e-5)
-    np.testing.assert_allclose(got[1], expected * 2, rtol=1e-5)
-    np.testing.assert_allclose(got[2], expected, rtol=1e-5)
+    np.testing.assert_allclose(got[0], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got[1], expected * 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got[2], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_functions_with_ops_of_the_host():

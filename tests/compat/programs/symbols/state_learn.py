@@ -106,9 +106,9 @@ def regressors(tf):
     path = model.export_savedmodel(tempfile.mkdtemp(), receive)
     serve = tf.contrib.predictor.from_saved_model(path, signature_def_key="predict")
     answer = serve({"x": x})["predictions"]
-    np.testing.assert_allclose(answer, [p["predictions"] for p in model.predict(once)], rtol=1e-5)
+    np.testing.assert_allclose(answer, [p["predictions"] for p in model.predict(once)], rtol=1e-5, atol=1e-6)
     serve = tf.contrib.predictor.from_estimator(model, receive, output_key="predict")
-    np.testing.assert_allclose(serve({"x": x})["predictions"], answer, rtol=1e-5)
+    np.testing.assert_allclose(serve({"x": x})["predictions"], answer, rtol=1e-5, atol=1e-6)
 
 
 def from_keras(tf):

@@ -49,7 +49,7 @@ def saving(tf):
     x, path = np.ones([1, 3], np.float32), os.path.join(folder, "m.h5")
     tf.compat.v2.keras.models.save_model(model, path)
     for load in (tf.keras.models.load_model, tf.python.keras.models.load_model):
-        np.testing.assert_allclose(load(path).predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6)
+        np.testing.assert_allclose(load(path).predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6, atol=1e-6)
 
 
 def files(tf):

@@ -175,7 +175,7 @@ def test_subclassed_models_in_keras_files(tmp_path, create):
     model.save(tmp_path / "m.keras")
     loaded = K.models.load_model(tmp_path / "m.keras")
     assert type(loaded) is type(model)
-    np.testing.assert_allclose(loaded(X), expected, rtol=1e-6)
+    np.testing.assert_allclose(loaded(X), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_loading_inside_of_a_load_sees_its_options(tmp_path, monkeypatch):
