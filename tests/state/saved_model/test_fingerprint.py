@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 import penstock as tf
+from penstock._src.io.messages import SavedModel
 
 read = tf.saved_model.experimental.read_fingerprint
 
@@ -84,3 +85,13 @@ def test_a_policy_divides_the_variables_of_a_model(tmp_path):
     tf.saved_model.save(model, str(tmp_path / "m"), options=options)
     assert len(list((tmp_path / "m" / "variables").glob("*.data-*"))) > 1
     assert tf.saved_model.load(str(tmp_path / "m")).more.numpy().tolist() == [1.0, 2.0]
+
+
+def test_aliases_of_functions(tmp_path):
+    model, double = Doubled(2.0), tf.function(lambda x: 2 * x)
+    traces = [double.get_concrete_function(tf.TensorSpec([], t)) for t in (tf.float32, tf.int32)]
+    options = tf.saved_model.SaveOptions(function_aliases={"serve": model.__call__, "two": traces})
+    tf.saved_model.save(model, str(tmp_path / "m"), model.__call__, options=options)
+    message = SavedModel.FromString((tmp_path / "m" / "saved_model.pb").read_bytes())
+    aliases = message.meta_graphs[0].meta_info_def.function_aliases
+    assert {aliases[t.graph_function.name] for t in traces} == {"two"} and sorted(aliases.values()) == ["serve", "two", "two"]

@@ -449,6 +449,7 @@ class _Saving:
             if not meta_graph.HasField("saver_def"):
                 meta_graph.ClearField("saver_def")
         meta_graph.meta_info_def.tags.append(names.SERVING)
+        meta_graph.meta_info_def.function_aliases.update(_aliases(self._options.function_aliases))
         for key, signature in signatures.items():
             meta_graph.signature_def[key].CopyFrom(signature)
         for obj in self._nodes:
@@ -461,6 +462,16 @@ class _Saving:
         model.meta_graphs.add().CopyFrom(meta_graph)
         write_fingerprint(self._dir, model, variables_path(self._dir))
         write_saved_model(model, self._dir, False)
+
+
+def _aliases(given: dict[str, Any]) -> dict[str, str]:
+    """By the name of a function in the graph, the alias that a program gave: to all traces of one, or to concrete ones."""
+    found = {}
+    for alias, functions in given.items():
+        for f in functions if isinstance(functions, (list, tuple)) else [functions]:
+            traces = [f] if isinstance(f, ConcreteFunction) else f._list_all_concrete_functions_for_serialization()
+            found.update({c.graph_function.name: alias for c in traces})
+    return found
 
 
 def _traces(function: Function) -> list[ConcreteFunction]:
