@@ -6,11 +6,10 @@ import threading
 import weakref
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, marks
 from penstock._src.data.pipelines.base import Cursor, Stage
 from penstock._src.data.pipelines.devices import MultiDeviceIterator
 from penstock._src.data.pipelines.values import check_types
-from penstock._src.kernels import marks
 
 _numbers = itertools.count()
 

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, marks
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
-from penstock._src.kernels import marks
 from penstock._src.training.profiler import advice
 
 
