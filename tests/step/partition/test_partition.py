@@ -167,7 +167,7 @@ def test_the_verifier_sees_a_lost_edge(graph):
         b = tf.negative(a)
     parts = cut(graph, [b], [a.op.inputs[0]])
     parts["CPU:1"].recvs.clear()
-    with pytest.raises(errors.InternalError, match="without two ends: edge_1"):
+    with pytest.raises(errors.InternalError, match="without a send or a receive: edge_1"):
         verify.partitioned(list(parts.values()))
 
 
