@@ -168,9 +168,9 @@ class OpDef:
     passes are in their tables (`rules.py`). Slots make an entry in the wrong place an error.
     """
 
-    __slots__ = ("name", "doc", "__name__", "_declaration", "_signature", "function", "samples", "python_names",
-                 "kernels", "gpu", "host_inputs", "consumes", "shape_rule", "shape_wants", "value_rule",
-                 "stateful", "commutative", "blocking", "frees", "control_flow", "per_session", "back_edge", "foldable",
+    __slots__ = ("name", "doc", "__name__", "_declaration", "_signature",
+                 "kernels", "gpu", "host_inputs", "shape_rule", "shape_wants", "value_rule",
+                 "stateful", "commutative", "blocking", "control_flow", "per_session", "back_edge", "foldable",
                  "transfer", "constant", "inert", "client_code", "reads", "random", *_DESCRIBED)
 
     attrs: dict[str, Attr]
@@ -178,30 +178,25 @@ class OpDef:
     outputs: list[Arg]
 
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
-                 commutative: bool = False, blocking: bool = False, frees: bool = True, control_flow: bool = False,
+                 commutative: bool = False, blocking: bool = False, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
                  gpu: bool | str = True, host: str = "", transfer: str = "",
-                 constant: bool = False, inert: bool = False, client_code: bool = False,
-                 python_names: dict[str, str] | None = None, doc: str | None = None):
+                 constant: bool = False, inert: bool = False, client_code: bool = False, doc: str | None = None):
         self.name = self.__name__ = name
         self._declaration = args, attrs
-        self.doc, self.function = doc, None
+        self.doc = doc
         self._signature: inspect.Signature | None = None
-        self.python_names = python_names or {}     # where tf.raw_ops calls an argument otherwise than GraphDefs do
-        self.samples: list = []
         # kernels
         self.kernels: dict[str, Kernel] = {}
         self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
         self.host_inputs = frozenset(host.split()) | _ON_HOST       # inputs that kernels on other devices need on the host
-        self.consumes: frozenset[str] = frozenset()                 # inputs the kernel may overwrite (donated buffers)
         # shapes
         self.shape_rule: Callable | None = None
         self.shape_wants: tuple[str, ...] = ()
         self.value_rule: Callable | None = None
         # effects
         self.stateful, self.commutative, self.blocking = stateful, commutative, blocking
-        self.frees = frees                         # where it blocks: when it is done, others that block may continue
         self.control_flow, self.per_session, self.back_edge = control_flow, per_session, back_edge
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
@@ -380,9 +375,10 @@ def _function(definition: OpDef) -> Callable:
 
 def _raw_function(definition: OpDef) -> Callable:
     """The op under tf.raw_ops: keyword arguments only."""
-    public = {v: k for k, v in definition.python_names.items()}
+    names = rules.raw_ops.arguments.get(definition, {})
+    public = {v: k for k, v in names.items()}
     signature = definition.__signature__
-    signature = signature.replace(parameters=[p.replace(name=definition.python_names.get(p.name, p.name))
+    signature = signature.replace(parameters=[p.replace(name=names.get(p.name, p.name))
                                               for p in signature.parameters.values()])
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -176,6 +176,8 @@ class program:
     # inputs; None: the usual kernel
     prepare: RuleTable[Callable] = RuleTable()
     distinct: set[OpDef] = set()               # its first result, if it is a vector, has no element twice
+    consumes: RuleTable[frozenset[str]] = RuleTable()      # inputs the kernel may overwrite (donated buffers)
+    ends_no_wait: set[OpDef] = set()           # it blocks, but no other op waits for it to be done
     # input -> a kernel that writes the result into it, for floats of one shape and type; used if the input is donated
     overwriting: RuleTable[dict[int, Callable]] = RuleTable()
 
@@ -183,6 +185,12 @@ class program:
     def overwrites(op: OpDef, at: int, kernel: Callable) -> None:
         """Adds a kernel that writes the result into input `at`."""
         program.overwriting.setdefault(op, {})[at] = kernel
+
+
+class raw_ops:
+    """ops/registry.py: the functions of tf.raw_ops."""
+
+    arguments: RuleTable[dict[str, str]] = RuleTable()     # input or attribute -> what tf.raw_ops calls it
 
 
 class devices:

@@ -321,8 +321,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
 
 
 # -- expand_dims, squeeze --------------------------------------------------------------
-expand_dims_op = op("ExpandDims", "input: T, dim: Tdim -> output: T", "T: type, Tdim: type in {index} = int32",
-                    python_names={"dim": "axis"})
+expand_dims_op = op("ExpandDims", "input: T, dim: Tdim -> output: T", "T: type, Tdim: type in {index} = int32")
+rules.raw_ops.arguments[expand_dims_op] = {"dim": "axis"}
 rules.arithmetic.reshapes.add(expand_dims_op)
 expand_dims_op.value(_vector_value)
 
@@ -406,8 +406,8 @@ def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
     return expand_dims_op(input, axis, name=name)
 
 
-squeeze_op = op("Squeeze", "input: T -> output: T", "T: type, squeeze_dims: list(int) = []",
-                python_names={"squeeze_dims": "axis"})
+squeeze_op = op("Squeeze", "input: T -> output: T", "T: type, squeeze_dims: list(int) = []")
+rules.raw_ops.arguments[squeeze_op] = {"squeeze_dims": "axis"}
 rules.arithmetic.reshapes.add(squeeze_op)
 squeeze_op.value(_vector_value)
 

@@ -20,8 +20,8 @@ from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.registry import get, op
 
 # -- Select --------------------------------------------------------------
-select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type",
-               python_names={"t": "x", "e": "y"})
+select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type")
+rules.raw_ops.arguments[select_op] = {"t": "x", "e": "y"}
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
 rules.pointwise.instruction[select_op] = rules.pointwise.instruction[select_v2] = "SELECT"
 
@@ -86,8 +86,8 @@ def _select_v2_gradient(op, grad):
 
 
 # -- Where --------------------------------------------------------------
-where_op = op("Where", "input: T -> index: int64", "T: type in {numeric qint8 quint8 qint32 bool} = bool",
-              python_names={"input": "condition"}).no_gradient()
+where_op = op("Where", "input: T -> index: int64", "T: type in {numeric qint8 quint8 qint32 bool} = bool").no_gradient()
+rules.raw_ops.arguments[where_op] = {"input": "condition"}
 where_op.shape(lambda input: (None, None if input is None else len(input)))
 where_op.kernel(lambda input: arrays.signed(input).nonzero())
 

@@ -316,7 +316,7 @@ tensor_update.shape(lambda input, begin, end, strides, value: input)
 select_at = internal("_SelectAt", "input: T, index: Index -> output: T", "T: type, Index: type in {index}, axis: int")
 add_at = internal("_AddAt", "total: T, index: Index, part: T -> output: T", "T: type, Index: type in {index}, axis: int")
 rules.numbers.inputs[select_at] = rules.numbers.inputs[add_at] = frozenset(["index"])
-add_at.consumes = frozenset(["total"])
+rules.program.consumes[add_at] = frozenset(["total"])
 
 
 def _at(index: Any, dims: Any, axis: int) -> int:

@@ -47,7 +47,7 @@ stateless_case = op("StatelessCase", "branch_index: int32, input: Tin -> output:
 _WHILE = "T: list(type) >= 0, cond: func, body: func, output_shapes: list(shape) = [], parallel_iterations: int = 10"
 while_op = op("While", "input: T -> output: T", _WHILE, stateful=True)
 stateless_while = op("StatelessWhile", "input: T -> output: T", _WHILE, foldable=False)
-while_op.consumes = stateless_while.consumes = frozenset(["input"])
+rules.program.consumes[while_op] = rules.program.consumes[stateless_while] = frozenset(["input"])
 rules.inlining.loop[while_op] = rules.inlining.loop[stateless_while] = ("cond", "body")
 for_op = op("For", "start: int32, limit: int32, delta: int32, input: T -> output: T",
             "T: list(type) >= 0, body: func", foldable=False)

@@ -53,8 +53,8 @@ def _normalized(axes: list[int], rank: int, error: Callable) -> list[int]:
 
 
 def _reduction(name: str, args: str, types: str) -> OpDef:
-    made = op(name, args, f"keep_dims: bool = False, {types}Tidx: type in {{index}} = int32",
-              python_names={"reduction_indices": "axis"})
+    made = op(name, args, f"keep_dims: bool = False, {types}Tidx: type in {{index}} = int32")
+    rules.raw_ops.arguments[made] = {"reduction_indices": "axis"}
     made.shape(_reduced_dims)
     return made
 

@@ -14,6 +14,7 @@ from penstock._src.data.queues.accumulator import Accumulator, DenseAccumulator,
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.ops import rules
 from penstock._src.ops.math.cast import cast
 from penstock._src.ops.registry import OpDef, op
 from penstock._src.ops.state.queue import shared
@@ -53,12 +54,13 @@ num_accumulated = _user("AccumulatorNumAccumulated", "handle: resource -> num_ac
 set_global_step = _user("AccumulatorSetGlobalStep", "handle: resource, new_global_step: int64 ->")
 apply_gradient = _user("AccumulatorApplyGradient", "handle: resource, local_step: int64, gradient: dtype ->", _DTYPE)
 take_gradient = _user("AccumulatorTakeGradient", "handle: resource, num_required: int32 -> average: dtype", _DTYPE,
-                      blocking=True, frees=False)
+                      blocking=True)
 apply_sparse = op("SparseAccumulatorApplyGradient", "handle: Ref(string), local_step: int64, gradient_indices: int64, "
                   "gradient_values: dtype, gradient_shape: int64 ->", f"{_DTYPE}, has_known_shape: bool",
                   foldable=False).no_gradient()
 take_sparse = op("SparseAccumulatorTakeGradient", "handle: Ref(string), num_required: int32 -> indices: int64, values: dtype, "
-                 "shape: int64", _DTYPE, foldable=False, blocking=True, frees=False).no_gradient()
+                 "shape: int64", _DTYPE, foldable=False, blocking=True).no_gradient()
+rules.program.ends_no_wait.update([*take_gradient, take_sparse])
 meet = tuple(op(name, f"handle: {handle} ->", "worker: string, workers: int, present: bool", stateful=True).no_gradient()
              for name, handle in (("AccumulatorMeet", "Ref(string)"), ("ResourceAccumulatorMeet", "resource")))
 interrupt = tuple(op(name, f"handle: {handle} ->", stateful=True).no_gradient()

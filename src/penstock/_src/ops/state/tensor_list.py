@@ -382,7 +382,8 @@ def _push_back_batch_shape(input_handles, tensor, *, element_dtype, c):
 
 
 pop_back.shape(lambda input_handle, element_shape, *, c: [(), _given(c)])
-pop_back.consumes = push_back.consumes = set_item.consumes = frozenset(["input_handle"])
+for _op in (pop_back, push_back, set_item):
+    rules.program.consumes[_op] = frozenset(["input_handle"])
 rules.numbers.inputs[get_item] = rules.numbers.inputs[set_item] = frozenset(["index"])
 get_item.shape(lambda input_handle, index, element_shape, *, c: _known(c))
 set_item.shape(lambda input_handle, index, item: ())
@@ -589,7 +590,7 @@ def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_inde
 add_element = internal("_TensorListAddElement", "input_handle: variant, index: int32, item: element_dtype -> "
                        "output_handle: variant", "element_dtype: type")
 add_element.shape(lambda input_handle, index, item: ())
-add_element.consumes = frozenset(["input_handle"])
+rules.program.consumes[add_element] = frozenset(["input_handle"])
 rules.numbers.inputs[add_element] = frozenset(["index"])
 rules.lists.elements[add_element] = lambda op, i: op.inputs[0]
 rules.lists.puts[add_element] = 2

@@ -243,18 +243,18 @@ class Writer:
             self._line(f"no_nan({', '.join(given)})", op)
 
     def _args(self, op: Node, index: int, unused: Collection[int] = ()) -> list[str]:
-        counts = op.counts or tuple(None for _ in op.inputs)
+        counts, consumed = op.counts or tuple(None for _ in op.inputs), rules.program.consumes.get(op.opdef, ())
         names, i = [], 0
         for arg, n in zip(op.opdef.inputs, counts, strict=True):
             if n is None:
                 t = op.inputs[i]
                 as_number = id(t) in self.numbers and arg.name in rules.numbers.inputs.get(op.opdef, ())
                 name = "None" if i in unused else self.numbers[id(t)] if as_number else self._value(t, arg.is_ref)
-                names.append(self._taken(name, t, index) if arg.name in op.opdef.consumes else name)
+                names.append(self._taken(name, t, index) if arg.name in consumed else name)
                 i += 1
             else:
                 values = [self._value(t, arg.is_ref) for t in op.inputs[i:i + n]]
-                if arg.name in op.opdef.consumes:
+                if arg.name in consumed:
                     values = [self._taken(v, t, index) if values.count(v) == 1 else v
                               for v, t in zip(values, op.inputs[i:i + n], strict=True)]
                 names.append("[" + ", ".join(values) + "]")
@@ -380,7 +380,7 @@ def _writer(ops: list[Node], ctx: Any, placed: Any) -> Writer:
 def wait_for_each_other(ops: Iterable[AnyOp]) -> bool:
     """Whether several of the ops block, and one could be what another waits for: then none may keep the others from running."""
     blocking = [op for op in ops if op.opdef.blocking]
-    return len(blocking) > 1 and any(op.opdef.frees for op in blocking)
+    return len(blocking) > 1 and any(op.opdef not in rules.program.ends_no_wait for op in blocking)
 
 
 def after_the_rest(ops: list[Node], fed: set[int]) -> list[Node]:
