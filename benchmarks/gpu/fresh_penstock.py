@@ -1,13 +1,11 @@
 """The models of fresh.py, written as programs for TensorFlow."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from fresh import S, data
-from others_penstock import DEVICE, Settled, cross_entropy, remarks, trained
+from others_penstock import DEVICE, cross_entropy, measured, trained
 
 import penstock as tf
 
@@ -20,15 +18,7 @@ def prepared(name: str) -> tuple[Callable, Callable, Callable, Callable]:
     K.mixed_precision.set_global_policy(POLICIES.get(name, "float32"))
     with tf.device(DEVICE):
         run = STEPS[name](S[name], data(name))
-    last: list = [None]
-
-    def step() -> None:
-        last[0] = run()
-
-    def sync() -> None:
-        loss = float(np.asarray(last[0]() if callable(last[0]) else last[0], np.float32))
-        assert math.isfinite(loss), loss
-    return step, sync, Settled(), remarks
+    return measured(run)
 
 
 # -- vision ------------------------------------------------------------------------------------------------------------------

@@ -1,14 +1,13 @@
 """The models of fresh.py in PyTorch."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from fresh import S, data
-from others_torch import DEVICE, adam, images, trained
+from others_torch import DEVICE, adam, images, measured, trained
 from torch import nn
 
 BF16 = ("swin", "vit", "volumes")                          # vit in half precision with a scaled loss costs PyTorch more
@@ -16,17 +15,7 @@ BF16 = ("swin", "vit", "volumes")                          # vit in half precisi
 
 def prepared(name: str, compiled: bool) -> tuple[Callable, Callable, None, Callable]:
     """See others.prepared."""
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark = torch.backends.cudnn.allow_tf32 = True
-    run = STEPS[name](S[name], [torch.from_numpy(a).to(DEVICE) for a in data(name)], name in BF16, compiled)
-    last: list = [None]
-
-    def step() -> None:
-        last[0] = run()
-
-    def sync() -> None:
-        assert math.isfinite(float(last[0]))
-    return step, sync, None, list
+    return measured(STEPS[name], S[name], data(name), name in BF16, compiled)
 
 
 class Feed(nn.Module):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from later import S, data
-from others_penstock import DEVICE, Settled, cross_entropy, remarks, trained
+from others_penstock import DEVICE, cross_entropy, measured, trained
 
 import penstock as tf
 
@@ -22,16 +21,7 @@ def prepared(name: str) -> tuple[Callable, Callable, Callable, Callable]:
     K.mixed_precision.set_global_policy("mixed_bfloat16" if name in BF16 else "float32")
     with tf.device(DEVICE):
         run = STEPS[name](S[name], data(name))
-    last: list = [None]
-
-    def step() -> None:
-        last[0] = run()
-
-    def sync() -> None:
-        loss = float(np.asarray(last[0], np.float32))
-        assert math.isfinite(loss), loss
-
-    return step, sync, Settled(), remarks
+    return measured(run)
 
 
 # -- language ----------------------------------------------------------------------------------------------------------------

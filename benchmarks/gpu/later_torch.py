@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 from later import S, data
-from others_torch import DEVICE, adam, images, trained
+from others_torch import DEVICE, adam, images, measured, trained
 from torch import nn
 
 BF16 = ("translate", "resnext", "conformer", "pairs")
@@ -18,18 +18,7 @@ BF16 = ("translate", "resnext", "conformer", "pairs")
 
 def prepared(name: str, compiled: bool) -> tuple[Callable, Callable, None, Callable]:
     """See others.prepared."""
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark = torch.backends.cudnn.allow_tf32 = True
-    run = STEPS[name](S[name], [torch.from_numpy(a).to(DEVICE) for a in data(name)], name in BF16, compiled)
-    last: list = [None]
-
-    def step() -> None:
-        last[0] = run()
-
-    def sync() -> None:
-        assert math.isfinite(float(last[0]))
-
-    return step, sync, None, list
+    return measured(STEPS[name], S[name], data(name), name in BF16, compiled)
 
 
 # -- language ----------------------------------------------------------------------------------------------------------------

@@ -18,15 +18,8 @@ BF16 = ("mobilenet", "diffusion", "wavenet", "gan", "llama")
 SESSIONS = ("bert", "graph")
 
 
-def prepared(name: str) -> tuple[Callable, Callable, Callable, Callable]:
-    """See others.prepared."""
-    if name in BF16:
-        K.mixed_precision.set_global_policy("mixed_bfloat16")
-    if name in SESSIONS:
-        run = STEPS[name](name)
-    else:
-        with tf.device(DEVICE):
-            run = STEPS[name](name)
+def measured(run: Callable) -> tuple[Callable, Callable, Callable, Callable]:
+    """A step, what waits for it and checks its loss, whether the compiler is done, and remarks."""
     last: list = [None]
 
     def step() -> None:
@@ -36,6 +29,18 @@ def prepared(name: str) -> tuple[Callable, Callable, Callable, Callable]:
         loss = float(np.asarray(last[0]() if callable(last[0]) else last[0], np.float32))
         assert math.isfinite(loss), loss
     return step, sync, Settled(), remarks
+
+
+def prepared(name: str) -> tuple[Callable, Callable, Callable, Callable]:
+    """See others.prepared."""
+    if name in BF16:
+        K.mixed_precision.set_global_policy("mixed_bfloat16")
+    if name in SESSIONS:
+        run = STEPS[name](name)
+    else:
+        with tf.device(DEVICE):
+            run = STEPS[name](name)
+    return measured(run)
 
 
 class Settled:

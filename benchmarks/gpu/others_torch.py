@@ -15,11 +15,11 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BF16 = ("mobilenet", "diffusion", "wavenet", "gan", "llama")
 
 
-def prepared(name: str, compiled: bool) -> tuple[Callable, Callable, None, Callable]:
-    """See others.prepared."""
+def measured(make: Callable, sizes: Any, arrays: Any, short: bool, compiled: bool) -> tuple[Callable, Callable, None, Callable]:
+    """The step of a model on the device, and what waits for it and checks its loss."""
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = torch.backends.cudnn.allow_tf32 = True
-    run = STEPS[name](S[name], [torch.from_numpy(a).to(DEVICE) for a in data(name)], name in BF16, compiled)
+    run = make(sizes, [torch.from_numpy(a).to(DEVICE) for a in arrays], short, compiled)
     last: list = [None]
 
     def step() -> None:
@@ -28,6 +28,11 @@ def prepared(name: str, compiled: bool) -> tuple[Callable, Callable, None, Calla
     def sync() -> None:
         assert math.isfinite(float(last[0]))
     return step, sync, None, list
+
+
+def prepared(name: str, compiled: bool) -> tuple[Callable, Callable, None, Callable]:
+    """See others.prepared."""
+    return measured(STEPS[name], S[name], data(name), name in BF16, compiled)
 
 
 def trained(model: nn.Module, loss: Callable, optimizer: Callable, short: bool, compiled: bool, clip: float | None = None,

@@ -9,7 +9,7 @@ from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
-from penstock._src.models.keras.layers.parts import described, dims_of, read
+from penstock._src.models.keras.layers.parts import checked_axes, described, dims_of, read
 from penstock.compat import v1 as tf
 
 _AFFINE = ("center", "scale", "beta_initializer", "gamma_initializer", "beta_regularizer", "gamma_regularizer",
@@ -78,14 +78,7 @@ class LayerNormalization(_Affine):
         shape = tf.TensorShape(input_shape)
         if shape.rank is None:
             raise ValueError(f"Input shape {input_shape} has undefined rank.")
-        axes = [self.axis] if isinstance(self.axis, int) else list(self.axis)
-        axes = [a + shape.rank if a < 0 else a for a in axes]
-        for a in axes:
-            if not 0 <= a < shape.rank:
-                raise ValueError(f"Invalid axis: {a}")
-        if len(axes) != len(set(axes)):
-            raise ValueError(f"Duplicate axis: {tuple(axes)}")
-        self.axis = axes
+        self.axis = axes = checked_axes(self.axis, shape.rank)
         self._make_affine([dims_of(shape)[a] for a in axes])
         super().build(input_shape)
 

@@ -13,7 +13,7 @@ from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.engine.replicas import current_replica
-from penstock._src.models.keras.layers.parts import described, dims_of, named, read, when
+from penstock._src.models.keras.layers.parts import checked_axes, described, dims_of, named, read, when
 from penstock.compat import v1 as tf
 
 
@@ -86,13 +86,7 @@ class BatchNormalizationBase(Layer):
         shape = tf.TensorShape(input_shape)
         if not shape.rank:
             raise ValueError("Input has undefined rank:", shape)
-        axes = [self.axis] if isinstance(self.axis, int) else list(self.axis)
-        axes = [a + shape.rank if a < 0 else a for a in axes]
-        for a in axes:
-            if not 0 <= a < shape.rank:
-                raise ValueError(f"Invalid axis: {a}")
-        if len(axes) != len(set(axes)):
-            raise ValueError(f"Duplicate axis: {axes}")
+        axes = checked_axes(self.axis, shape.rank)
         if self.virtual_batch_size is not None:
             if self.virtual_batch_size <= 0:
                 raise ValueError("virtual_batch_size must be a positive integer that divides the true batch size of the input "

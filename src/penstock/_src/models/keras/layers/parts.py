@@ -127,6 +127,17 @@ def dims_of(shape: Any) -> list:
     return tf.TensorShape(shape).as_list()
 
 
+def checked_axes(axis: Any, rank: int) -> list[int]:
+    """One axis or several of a tensor, counted from the first; ValueError for one that it has not, or twice."""
+    axes = [a + rank if a < 0 else a for a in ([axis] if isinstance(axis, int) else axis)]
+    for a in axes:
+        if not 0 <= a < rank:
+            raise ValueError(f"Invalid axis: {a}")
+    if len(axes) != len(set(axes)):
+        raise ValueError(f"Duplicate axis: {tuple(axes)}")
+    return axes
+
+
 def passed(names: dict[str, Any]) -> dict[str, Any]:
     """The arguments of an `__init__` (its `locals()`), as keywords for the `__init__` of the base."""
     own = {k: v for k, v in names.items() if k not in ("self", "kwargs", "__class__")}
