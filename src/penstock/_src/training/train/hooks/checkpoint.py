@@ -14,7 +14,7 @@ from penstock._src.graph.meta_graph import create_meta_graph_def
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
 from penstock._src.training.train.hooks.reporting import writer_for
 from penstock._src.training.train.hooks.stopping import step_tensor
-from penstock._src.training.train.hooks.timer import SecondOrStepTimer
+from penstock._src.training.train.hooks.timer import SecondOrStepTimer, step_if_due
 
 
 @export(v1=["train.CheckpointSaverListener", "estimator.CheckpointSaverListener"], v2=["estimator.CheckpointSaverListener"])
@@ -85,13 +85,12 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Saves when it is time."""
-        stale = int(run_values.results)
-        if self._timer.should_trigger_for_step(stale + self._steps_per_run):
-            step = int(run_context.session.run(self._global_step_tensor))
-            if self._timer.should_trigger_for_step(step):
-                self._timer.update_last_triggered_step(step)
-                if self._save(run_context.session, step):
-                    run_context.request_stop()
+        step = step_if_due(self._timer, run_context.session, int(run_values.results), self._steps_per_run,
+                           self._global_step_tensor)
+        if step is not None:
+            self._timer.update_last_triggered_step(step)
+            if self._save(run_context.session, step):
+                run_context.request_stop()
 
     def end(self, session: Any) -> None:
         """Saves what was not saved yet."""

@@ -16,7 +16,7 @@ from penstock._src.io.paths import write_atomically
 from penstock._src.training.summary.file_writer import FileWriterCache
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
 from penstock._src.training.train.hooks.stopping import step_tensor
-from penstock._src.training.train.hooks.timer import NeverTriggerTimer, SecondOrStepTimer
+from penstock._src.training.train.hooks.timer import NeverTriggerTimer, SecondOrStepTimer, step_if_due
 
 
 def graph_element(of: Any) -> Any:
@@ -126,12 +126,11 @@ class StepCounterHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts."""
         stale = int(run_values.results)
-        if self._timer.should_trigger_for_step(stale + self._steps_per_run):
-            step = int(run_context.session.run(self._global_step_tensor))
-            if self._timer.should_trigger_for_step(step):
-                seconds, steps = self._timer.update_last_triggered_step(step)
-                if seconds is not None:
-                    self._log_and_record(steps, seconds, step)
+        step = step_if_due(self._timer, run_context.session, stale, self._steps_per_run, self._global_step_tensor)
+        if step is not None:
+            seconds, steps = self._timer.update_last_triggered_step(step)
+            if seconds is not None:
+                self._log_and_record(steps, seconds, step)
         self._warn_if_stuck(stale)
 
     def _log_and_record(self, elapsed_steps: Any, elapsed_time: float, global_step: int) -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from penstock._src.base.api import export
 
@@ -75,3 +76,11 @@ class NeverTriggerTimer(_HookTimer):
     def update_last_triggered_step(self, step: int) -> tuple[None, None]:
         """Nothing went by."""
         return None, None
+
+
+def step_if_due(timer: _HookTimer, session: Any, stale: int, steps_per_run: int, step_tensor: Any) -> int | None:
+    """The global step, if a timer is to trigger at it; None otherwise. `stale`: the step before the run that has ended."""
+    if not timer.should_trigger_for_step(stale + steps_per_run):
+        return None
+    step = int(session.run(step_tensor))
+    return step if timer.should_trigger_for_step(step) else None
