@@ -183,3 +183,35 @@ def test_layers_read_the_options_of_the_load_in_progress(place):
     with tf.__internal__.load_context("options"):
         assert module.get_load_options() == "options"
     assert module.get_load_options() is None
+
+
+def test_what_keras_asks_of_devices_and_contexts():
+    class Asked:
+        device = None
+
+        def _set_device_from_string(self, device):
+            self.device = device
+
+    with tf.Graph().as_default() as graph:
+        nothing, found = Asked(), Asked()
+        graph._apply_device_functions(nothing)
+        with tf.device("/job:worker/CPU:0"), tf.device("/task:1"):
+            graph._apply_device_functions(found)
+    assert nothing.device is None
+    assert found.device == "/job:worker/task:1/device:CPU:0"
+    assert _module("ops.control_flow_ops").get_enclosing_xla_context() is None
+    with tf.device("CPU:0"):
+        assert _module("eager.context").get_device_name().endswith("CPU:0")
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    data = tf.data.Dataset.range(4).batch(2)
+    assert isinstance(strategy.experimental_distribute_dataset(data), _module("distribute.input_lib").DistributedDataset)
+
+
+@pytest.mark.parametrize("spec, wanted", [
+    (tf.TensorSpec([2, 3], tf.int32), tf.TensorSpec([None, None], tf.int32)),
+    (tf.TensorSpec(None), tf.TensorSpec(None)),
+    (tf.SparseTensorSpec([2, None], tf.string), tf.SparseTensorSpec([None, None], tf.string)),
+    (tf.RaggedTensorSpec([2, None, 4], ragged_rank=1), tf.RaggedTensorSpec([None, None, None], ragged_rank=1)),
+])
+def test_types_with_ranks_alone(spec, wanted):
+    assert spec._with_tensor_ranks_only() == wanted

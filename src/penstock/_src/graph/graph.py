@@ -77,6 +77,11 @@ class DeviceScope(Location):
         super().__init__(_function_text(given) if callable(given) else given)
         self.entry = entry
 
+    def applied(self, op: Any) -> str:
+        """The device of `op` after this block; a function of the op is called."""
+        wanted = self.entry(op) if callable(self.entry) else self.entry
+        return merge_names(device_text(wanted), op.device or "") if wanted else op.device
+
 
 def _function_text(function: Any) -> str:
     code = getattr(function, "__code__", None)
@@ -279,13 +284,17 @@ class Graph:
     def _apply_devices(self, s: _Stacks, op: Operation) -> None:
         """Inner scopes win field by field; a function of the op is called in its turn."""
         for scope in reversed(s.devices):
-            entry = scope.entry
-            if entry is None:
+            if scope.entry is None:
                 break
             op._device_assignments = [*op._device_assignments, scope]
-            wanted = entry(op) if callable(entry) else entry
-            if wanted:
-                op.device = merge_names(device_text(wanted), op.device)
+            op.device = scope.applied(op)
+
+    def _apply_device_functions(self, op: Any) -> None:
+        """Gives an object that stands for an op the device of the open scopes: libraries ask so which one is current."""
+        for scope in reversed(self._stacks.devices):
+            if scope.entry is None:
+                break
+            op._set_device_from_string(scope.applied(op))
 
     def create_op(self, op_type: str, inputs: Any, dtypes: Any = None, input_types: Any = None,
                   name: str | None = None, attrs: Any = None, op_def: Any = None, compute_shapes: bool = True,

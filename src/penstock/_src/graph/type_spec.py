@@ -64,6 +64,16 @@ class TypeSpec:
                 return None
         return found
 
+    def _with_tensor_ranks_only(self) -> TypeSpec:
+        """The same type for shapes of which only the ranks are known."""
+        def relaxed(part: Any) -> Any:
+            if isinstance(part, TensorShape):
+                return TensorShape(None if part.rank is None else [None] * part.rank)
+            if isinstance(part, TypeSpec):
+                return part._with_tensor_ranks_only()
+            return tuple(map(relaxed, part)) if type(part) is tuple else part
+        return self._deserialize(relaxed(self._serialize()))
+
     @classmethod
     def _deserialize(cls, serialization: Any) -> TypeSpec:
         return cls(*serialization)

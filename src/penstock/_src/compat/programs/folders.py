@@ -89,7 +89,7 @@ nn: ops.nn ops.ctc_ops
 initializers @compat.programs.inside.ops: ops.init_ops_v2
 initializers: ops.initializers_ns
 @compat.programs.inside.ops @state.variables.resource: ops.resource_variable_ops
-. @compat.programs.inside.ops: ops.control_flow_ops
+. @compat.programs.inside.ops @compat.internal.context: ops.control_flow_ops
 . random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
 . queue @ops.state.staging @ops.state.queue_classes: ops.data_flow_ops
@@ -181,7 +181,7 @@ io python_io: lib.io lib.io.tf_record
 gfile @compat.programs.inside.file_io: lib.io.file_io
 python_io: lib.io.python_io
 @compat.programs.inside.layer_arguments: layers.utils
-. contrib.eager @compat.programs.inside.eager: eager.backprop eager.context
+. contrib.eager @compat.programs.inside.eager @compat.internal.context: eager.backprop eager.context
 . contrib.eager: eager.function
 compat.v1 .: eager.wrap_function
 @compat.programs.inside.inference: tools.optimize_for_inference_lib tools.strip_unused_lib tools.optimize_for_inference
@@ -194,6 +194,7 @@ profiler @training.profiler: profiler.model_analyzer profiler.option_builder
 data.experimental: data.experimental data.experimental.ops data.ops.optional_ops
 @data.datasets.structure data.experimental: data.util.structure
 user_ops: user_ops.user_ops
+distribute @models.distribute.datasets: distribute.input_lib
 distribute.experimental: distribute.parameter_server_strategy
 distribute.cluster_resolver: distribute.cluster_resolver
 """

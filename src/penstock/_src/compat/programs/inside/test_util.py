@@ -72,6 +72,21 @@ def IsMklEnabled() -> bool:  # noqa: N802
     return False
 
 
+def IsBuiltWithNvcc() -> bool:  # noqa: N802
+    """Whether TensorFlow was compiled by Nvidia's compiler."""
+    return False
+
+
+def run_gpu_only(func: Callable) -> Callable:
+    """Runs a test only where there is a GPU."""
+    @functools.wraps(func)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_gpu_available():
+            self.skipTest("Test requires GPU")
+        return func(self, *args, **kwargs)
+    return run
+
+
 def is_gpu_available(*args: Any, **kwargs: Any) -> bool:
     """tf.test.is_gpu_available."""
     return tf.test.is_gpu_available(*args, **kwargs)
@@ -87,6 +102,7 @@ def _same(func: Callable | None = None, *args: Any, **kwargs: Any) -> Callable:
 
 
 disable_xla = enable_xla = disable_all_xla = disable_mlir_bridge = enable_control_flow_v2 = run_cuda_only = _same
+assert_no_new_pyobjects_executing_eagerly = enable_output_all_intermediates = _same
 assert_no_new_tensors = assert_no_garbage_created = enable_eager_op_as_function = disable_tfrt = _same
 disable_cudnn_autotune = disable_eager_op_as_function = disable_xla_jit = with_eager_op_as_function = _same
 
