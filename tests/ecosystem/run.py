@@ -123,23 +123,21 @@ def compared(library: Library, folder: str) -> tuple[set[str], set[str]]:
     return passed, {t for t in passed if t in here and here[t]["outcome"] == "passed"}
 
 
-def kept(library: Library) -> list[str]:
-    """The rows of a library that the page has already: of a run on another machine, or in another folder."""
-    return [row for row in PAGE.read_text().splitlines() if row.startswith(f"| {library.name} |")]
+def kept(library: Library, folder: str) -> list[str]:
+    """The row of a folder that the page has already: of a run on another machine, or in another place."""
+    return [row for row in PAGE.read_text().splitlines() if row.startswith(f"| {library.name} | `{folder}` |")]
 
 
 def table() -> str:
-    """The results of all libraries, by folder; of one that was not run here, those that the page has."""
+    """The results of all libraries, by folder; of a folder that was not run here, those that the page has."""
     rows = ["| library | tests | passed on TensorFlow | of those on penstock | |", "|---|---|---|---|---|"]
     for library in LIBRARIES:
-        counted = False
+        found: list[str] = []
         for folder in library.tests:
             there, here = compared(library, folder)
-            if there:
-                counted = True
-                rows.append(f"| {library.name} | `{folder}` | {len(there)} | {len(here)} | {len(here) / len(there):.1%} |")
-        if not counted:
-            rows += kept(library) or [f"| {library.name} | not run | | | |"]
+            found += [f"| {library.name} | `{folder}` | {len(there)} | {len(here)} | {len(here) / len(there):.1%} |"] if there \
+                else kept(library, folder)
+        rows += found or [f"| {library.name} | not run | | | |"]
     return "\n".join(rows)
 
 
