@@ -72,7 +72,7 @@ class TypeSpec:
             if isinstance(part, TypeSpec):
                 return part._with_tensor_ranks_only()
             return tuple(map(relaxed, part)) if type(part) is tuple else part
-        return self._deserialize(relaxed(self._serialize()))
+        return self._deserialize(relaxed(self._serialize()))                # type: ignore[attr-defined]
 
     @classmethod
     def _deserialize(cls, serialization: Any) -> TypeSpec:
