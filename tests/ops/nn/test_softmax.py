@@ -143,3 +143,28 @@ def test_empty():
     assert tf.nn.softmax(none).shape == (0, 3)
     assert tf.nn.sparse_softmax_cross_entropy_with_logits(np.zeros([0], np.int32), none).shape == (0,)
     assert tf.nn.l2_loss(none).numpy() == 0
+
+
+@pytest.mark.parametrize("classes", [2, 5, 8, 15, 16])
+@pytest.mark.parametrize("rows", [1, 40, 300])
+def test_many_rows_of_few_classes(rows, classes):
+    r = np.random.RandomState(0)
+    x = 30 * r.randn(rows, classes).astype("f")
+    labels = r.randint(0, classes, rows)
+    exact = np.log(np_softmax(x.astype("d")).clip(1e-300))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x)
+    np.testing.assert_allclose(losses, -exact[np.arange(rows), labels], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(tf.nn.log_softmax(x), exact, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(tf.nn.log_softmax(x.T.copy(), 0), exact.T, rtol=1e-5, atol=1e-5)
+    given = np_softmax(r.randn(rows, classes)).astype("f")
+    np.testing.assert_allclose(tf.nn.softmax_cross_entropy_with_logits(given, x), -(given * exact).sum(1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [4, 16])
+def test_odd_numbers_among_many_rows(classes):
+    x = np.random.RandomState(0).randn(300, classes).astype("f")
+    x[0, 0], x[1, 1], x[2, 2], x[3], x[4, :2] = np.nan, np.inf, -np.inf, -np.inf, 3e38
+    with np.errstate(all="ignore"):
+        shifted = x.astype("d") - x.max(1, keepdims=True)
+        expected = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    np.testing.assert_allclose(tf.nn.log_softmax(x), expected, rtol=1e-5, atol=1e-5)

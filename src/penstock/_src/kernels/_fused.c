@@ -92,6 +92,8 @@ static int is_flat(const Job *job)
     int repeated = 0;
     if (h->rows == 1 || h->columns > ROOM || (h->columns >= 4 * FULL && h->columns % FULL == 0))
         return 0;
+    if ((h->whole || h->narrow) && h->columns > 8 * FULL)      /* what is computed once for a row would be for each column */
+        return 0;
     for (int i = 0; i < h->operands; i++) {
         const Operand *o = job->operands + i;
         if ((o->stride > 0 && o->stride != h->columns) || (o->stride == 0 && o->tensor >= h->values))

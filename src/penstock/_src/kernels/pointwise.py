@@ -23,6 +23,7 @@ _WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "ERF": 2.0, "LOG":
          "RECIPROCAL": 1.0}                         # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
 _NARROW, _FEW = 2, 256                              # columns with which many rows are faster one op at a time
+_VECTOR = 16                                        # numbers of ATen's widest vectors
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
 _BLOCK, WIDEST = 1 << 10, 1 << 12                   # elements of a block, and columns of rows that a block may have as a whole
 _ROOMS, _NARROW_ROOMS, _NUMBERS = 1 << 10, 2 << 10, 3 << 10      # slots, until it is known how many there are of each kind
@@ -55,6 +56,23 @@ def by_instruction(kind: str, aten: Callable, in_place: bool = False) -> Callabl
                 return out
         return aten(x)
     return run
+
+
+def log_softmax(x: torch.Tensor) -> torch.Tensor:
+    """The logarithms of the softmax of rows. ATen takes several times as long where a row is shorter than its vectors."""
+    if type(x) is torch.Tensor and x.dtype is torch.float32 and x.ndim and 1 < x.shape[-1] < _VECTOR and \
+            _FEW <= x.numel() <= LARGEST and x.is_cpu and x.is_contiguous() and available() and not tracing.lowering() and \
+            not _is_wrapped(x):
+        return _log_softmax_plan(x.numel() // x.shape[-1], x.shape[-1]).run([x])[0].view(x.shape)
+    return torch.log_softmax(x, -1)
+
+
+@functools.lru_cache(maxsize=64)
+def _log_softmax_plan(rows: int, columns: int) -> Plan:
+    x = Columns(0, 0, columns)
+    terms = [x, Step("ROW_MAXIMUM", (0,)), Step("SUB", (0, 1)), Step("EXP", (2,)), Step("ROW_SUM", (3,)), Step("LOG", (4,)),
+             Step("SUB", (2, 5))]
+    return Plan(rows, columns, [rows * columns], [(rows, columns)], terms, [(6, x)])
 
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: it has no memory

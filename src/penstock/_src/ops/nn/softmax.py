@@ -17,6 +17,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.kernels import pointwise
 from penstock._src.ops import rules
 from penstock._src.ops.arguments import named_only, renamed
 from penstock._src.ops.array.array import known, shape_of
@@ -42,7 +43,7 @@ def _vectors(logits: torch.Tensor) -> torch.Tensor:
 
 
 softmax_op.kernel(lambda logits: torch.softmax(_vectors(logits), -1))
-log_softmax_op.kernel(lambda logits: torch.log_softmax(_vectors(logits), -1))
+log_softmax_op.kernel(lambda logits: pointwise.log_softmax(_vectors(logits)))
 
 
 @rules.pointwise.formula(softmax_op)
@@ -181,7 +182,7 @@ def _xent_kernel(features, labels):
                              f"labels_size={list(labels.shape)}") from None
     if features.ndim != 2:
         raise errors.invalid("logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional")
-    log_p = torch.log_softmax(features, 1)
+    log_p = pointwise.log_softmax(features)
     return (labels * log_p).sum(1).neg_(), log_p.exp_().sub_(labels)
 
 
@@ -245,7 +246,7 @@ def _sparse_xent_kernel(features, labels):
         raise errors.invalid(f"logits and labels must have the same first dimension, got logits shape "
                              f"{list(features.shape)} and labels shape {list(labels.shape)}")
     labels = labels.to(torch.int64)
-    log_p = torch.log_softmax(features, 1)
+    log_p = pointwise.log_softmax(features)
     if not labels.numel():
         return features.new_zeros(0), log_p
     if not features.shape[1]:
