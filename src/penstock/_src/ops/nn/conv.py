@@ -134,8 +134,8 @@ class _Plan:
         return out if out.shape[1] == channels else out[:, :channels]
 
     def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple) -> tuple:
-        return aten.convolution_backward(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
-                                         self.groups, mask)
+        return aten.convolution_backward.default(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
+                                                 self.groups, mask)
 
     def _rows(self, x: torch.Tensor) -> torch.Tensor:
         """A tensor with its channels first as a matrix with a row for each position."""
