@@ -70,8 +70,8 @@ def log_softmax(x: torch.Tensor) -> torch.Tensor:
 @functools.lru_cache(maxsize=64)
 def _log_softmax_plan(rows: int, columns: int) -> Plan:
     x = Columns(0, 0, columns)
-    terms = [x, Step("ROW_MAXIMUM", (0,)), Step("SUB", (0, 1)), Step("EXP", (2,)), Step("ROW_SUM", (3,)), Step("LOG", (4,)),
-             Step("SUB", (2, 5))]
+    terms: list[Term] = [x, Step("ROW_MAXIMUM", (0,)), Step("SUB", (0, 1)), Step("EXP", (2,)), Step("ROW_SUM", (3,)),
+                         Step("LOG", (4,)), Step("SUB", (2, 5))]
     return Plan(rows, columns, [rows * columns], [(rows, columns)], terms, [(6, x)])
 
 
