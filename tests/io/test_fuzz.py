@@ -370,6 +370,15 @@ def test_images_with_too_few_bytes_for_their_size(factor, enough):
     assert grown(before) < 100
 
 
+def test_a_gif_with_too_few_bytes_for_its_canvas():
+    data = bytearray(image("gif"))
+    data[6:10] = b"\xff\x22\xff\x22"
+    with pytest.raises(errors.InvalidArgumentError, match="not enough for"):
+        tf.io.decode_gif(bytes(data))
+    data[6:10] = b"\x00\x02\x00\x02"                            # a canvas that the picture does not fill
+    assert tf.io.decode_gif(bytes(data)).shape[0] == 1
+
+
 def test_a_loop_that_claims_shapes_of_other_results():
     with tf.Graph().as_default():
         tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + 2.0), [tf.constant(0), tf.constant(0.0)])

@@ -21,6 +21,7 @@ from penstock.compat import v1 as tf
 
 _MAX_PIXELS = 1 << 29
 _MAX_DEFLATE = 1032                                    # bytes that one byte of a compressed PNG can stand for
+_MAX_LZW, _GIF_CANVAS = 4096, 1 << 24                  # pixels of one byte of a GIF; those that any GIF may leave empty
 _PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}          # of a pixel, by colour type
 _PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"\xff\xd8\xff"
 
@@ -77,6 +78,8 @@ def _open(data: bytes, kinds: tuple[str, ...]) -> Any:
         frames = getattr(image, "n_frames", 1)
     if image.width * image.height * frames > _MAX_PIXELS:
         raise errors.invalid(f"Image too large: {image.width} x {image.height}")
+    if data.startswith(_GIF) and image.width * image.height * frames > max(_GIF_CANVAS, _MAX_LZW * len(data)):
+        raise errors.invalid(f"Invalid GIF data, size {len(data)}: not enough for {image.width} x {image.height} pixels")
     if data.startswith(_PNG) and _png_bits(data) > 8 * _MAX_DEFLATE * len(data):
         raise errors.invalid(f"Invalid PNG data, size {len(data)}: not enough for {image.width} x {image.height} pixels")
     return image
