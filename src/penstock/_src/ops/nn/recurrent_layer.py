@@ -1,7 +1,8 @@
 """A recurrent layer over all time steps as one op: simple recurrence, or a GRU whose reset gate comes after the product.
 
 The input products are computed before, for all steps at once; what is left depends on the states. On the CPU the kernels are
-in C (`kernels/recurrent.py`); elsewhere, and for other types, they are a loop over time steps.
+in C (`kernels/recurrent.py`), on a GPU in Triton (`kernels/triton_rnn.py`); elsewhere, and for other types, they are a loop over
+time steps.
 
 TensorFlow has no such op. In messages the op is a call of the function that `written_as` names, which computes the same in a
 loop (`models/keras/layers/fused_recurrent.py`), so that graphs and SavedModels can be read elsewhere.
@@ -15,6 +16,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import rank_is, show
 from penstock._src.kernels import recurrent as kernels
+from penstock._src.kernels import triton_rnn
 from penstock._src.ops.registry import internal
 
 KINDS = {"simple": kernels.SIMPLE, "gru": kernels.GRU}
@@ -58,6 +60,8 @@ def _layer_kernel(x, h0, weights, bias, mask, *, kind, activation, gate_activati
     if kernels.fits(x, h0, weights, bias):
         h, gates, _, extra = kernels.forward(described, x.shape[0], x, h0, None, weights, bias if kind == "gru" else None, mask)
         return h, gates if kind == "gru" else none, none if extra is None else extra
+    if triton_rnn.fits(x, h0, weights, bias):
+        return triton_rnn.layer_forward(described, x, h0, weights, bias, mask)
     steps = []
     for t in range(x.shape[0]):
         new, gates, extra = _step(described, x[t], h0, weights, bias)
@@ -108,6 +112,8 @@ def _back(described: kernels.Layer, h0: Any, weights: Any, mask: Any, h: Any, ga
         dx, dh, _, dinner = kernels.backward(described, h.shape[0], (h, gates, None, extra), h0, None, weights, h_grad, None,
                                              mask)
         return dx, dx if dinner is None else torch.cat([dx[..., :2 * units], dinner], 2), dh
+    if triton_rnn.fits(h0, weights, h, gates, extra, h_grad):
+        return triton_rnn.layer_backward(described, h0, weights, mask, h, gates, extra, h_grad)
     dh, all_dx, all_inner = torch.zeros_like(h0), [], []
     gru = described.kind == kernels.GRU
     for t in reversed(range(h.shape[0])):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import rank_is, show
 from penstock._src.kernels import recurrent as kernels
 from penstock._src.kernels import triton_rnn
@@ -275,6 +275,8 @@ def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any
 
 def _joined(gates: tuple, layout: tuple) -> Any:
     """The input, cell, forget and output gates as one array, without a copy if they are parts of one."""
+    if tracing.lowering():
+        return torch.cat([gates[layout.index(place)] for place in range(4)], 2)
     first = gates[layout.index(0)]
     steps, batch, units = first.shape
     together = first.as_strided((steps, batch, 4 * units), first.stride(), first.storage_offset()) \
