@@ -14,7 +14,7 @@ that have a property, and tables from an op to a value or a function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from penstock._src.ops.registry import Kernel, OpDef
@@ -111,6 +111,20 @@ class updates:
     alone: set[OpDef] = set()             # changes the variables that it is given, and does nothing else
     assigns: set[OpDef] = set()           # sets the variable that is its first input to its second
     compiled: set[OpDef] = set()          # changes variables, and nothing else, and has a compiled kernel on the host
+
+
+class Skipping(NamedTuple):
+    """How an op skips rows: which input is their indices, and (op) -> how many rows its variable has, or None."""
+    indices: int
+    size: Callable[[Any], int | None]
+
+
+class rows:
+    """ops/array/unique.py: rows of variables."""
+
+    sums: set[OpDef] = set()                   # adds up the rows of its first input by the places that its second names
+    parts: set[OpDef] = set()                  # returns a part of its first input, which its other inputs name
+    skips: RuleTable[Skipping] = RuleTable()   # changes rows of a variable; on a GPU it skips those with an index of -1
 
 
 class pointwise:

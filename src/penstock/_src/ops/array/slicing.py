@@ -124,6 +124,7 @@ _INPUTS = "begin: Index, end: Index, strides: Index"
 _ATTRS = f"T: type, Index: type in {{index}}, {MASKS}"
 
 strided_slice_op = op("StridedSlice", f"input: T, {_INPUTS} -> output: T", _ATTRS)
+rules.rows.parts.add(strided_slice_op)
 strided_slice_grad = op("StridedSliceGrad", f"shape: Index, {_INPUTS}, dy: T -> output: T", _ATTRS)
 tensor_update = op("TensorStridedSliceUpdate", f"input: T, {_INPUTS}, value: T -> output: T", _ATTRS)
 

@@ -17,7 +17,7 @@ from penstock._src.kernels import arrays
 from penstock._src.kernels.distinct import distinct_numbers
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.registry import get, op
+from penstock._src.ops.registry import get, internal, op
 
 # -- distinct elements --------------------------------------------------------------
 _OUT = "out_idx: type in {index} = int32"
@@ -28,7 +28,12 @@ unique_v2_op = op("UniqueV2", "x: T, axis: Taxis -> y: T, idx: out_idx", _AXIS)
 unique_counts_op = op("UniqueWithCounts", "x: T -> y: T, idx: out_idx, count: out_idx", "T: type, " + _OUT)
 unique_counts_v2_op = op("UniqueWithCountsV2", "x: T, axis: Taxis -> y: T, idx: out_idx, count: out_idx", _AXIS)
 
-rules.program.distinct.update((unique_op, unique_v2_op, unique_counts_op, unique_counts_v2_op))
+# The same for a GPU, where the host does not know how many there are: each number stays where it is first, -1 is in all other
+# places, and `idx` has the place where a number is first. Numbers are rows of something that has `rows` (0: unknown).
+in_place_op = internal("_DistinctInPlace", "x: T -> y: T, idx: out_idx", f"T: type in {{int32 int64}}, rows: int = 0, {_OUT}")
+in_place_op.shape(lambda x: [x, x])
+
+rules.program.distinct.update((unique_op, unique_v2_op, unique_counts_op, unique_counts_v2_op, in_place_op))
 
 
 @unique_op.shape
@@ -111,6 +116,64 @@ def _chosen_axis(x: Any, axis: torch.Tensor) -> int:
         raise errors.invalid("axis does not support input tensors larger than 1 elements")
     rank = len(arrays.dims_of(x))
     return arrays.canonical_axis(given[0], rank, f"axis has to be between [{-rank}, {rank}), but got {given[0]}")
+
+
+@in_place_op.kernel
+def _in_place_kernel(x, *, rows, out_idx):
+    place = torch.arange(x.numel(), out=x.new_empty(x.shape, dtype=torch.int32))
+    first = _first_by_table(x, place, rows) if rows else _first_by_order(x, place)
+    return torch.where(first == place, x, -1), first.to(out_idx.torch)
+
+
+def _first_by_table(x: torch.Tensor, place: torch.Tensor, rows: int) -> torch.Tensor:
+    """Where each number is first; one that is no row is first everywhere."""
+    good = (x >= 0) & (x < rows)
+    at = torch.where(good, x, 0).long()
+    table = x.new_full((rows,), x.numel(), dtype=torch.int32).scatter_reduce(0, at, torch.where(good, place, x.numel()), "amin")
+    return torch.where(good, table[at], place)
+
+
+def _first_by_order(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """The same without a table, by sorting."""
+    ordered, order = torch.sort(x, stable=True)
+    begins = torch.cat([torch.ones_like(ordered[:1], dtype=torch.bool), ordered[1:] != ordered[:-1]])
+    begin = torch.cummax(torch.where(begins, place, 0), 0).values
+    return torch.empty_like(place).scatter(0, order, order[begin.long()].to(torch.int32))
+
+
+@rules.fusion.fuse(unique_op)
+def _fuse_unique(op: Any, f: Any) -> Any:
+    """On a GPU, rows of repeated indices are added up without the host, if all that follows skips the rows of -1."""
+    if f.on_host(op) or op.attrs["T"] not in (dtypes.int32, dtypes.int64):
+        return None
+    y, where = op.outputs
+    sums, takers = f.users(where), f.users(y)
+    if not sums or takers is None or any(u.opdef not in rules.rows.sums or f.source(u.inputs[1]) is not where for u in sums):
+        return None
+    updates = [u for u in takers if u.opdef in rules.rows.skips]
+    others = [u for u in takers if u.opdef not in rules.rows.skips]
+    if not updates or not all(_counts(u, sums, f) for u in others) or not all(_skipped(u.outputs[0], f) for u in sums):
+        return None
+    sizes = [rules.rows.skips[u.opdef].size(u) for u in updates]
+    rows = max(sizes) if None not in sizes else 0
+    return f.make(in_place_op.name, op.inputs, {"T": op.attrs["T"], "out_idx": op.attrs["out_idx"], "rows": rows}, op,
+                  outputs=[f.result(t.dtype, op.inputs[0].static_dims) for t in op.outputs])
+
+
+def _counts(op: Any, sums: list, f: Any) -> bool:
+    """Whether an op inspects the shape of the distinct numbers, and only tells `sums` how many there are."""
+    if op in sums:
+        return True
+    followers = [f.takers(t) for t in op.outputs]
+    return op.opdef in rules.algebra.metadata | rules.rows.parts and \
+        all(us is not None and all(_counts(u, sums, f) for u in us) for us in followers)
+
+
+def _skipped(rows: Any, f: Any) -> bool:
+    """Whether all that is made of rows is made of each alone, and goes into updates that skip the rows of -1."""
+    takers = f.takers(rows)
+    return takers is not None and all(
+        u.opdef in rules.rows.skips or u.opdef in rules.algebra.elementwise and _skipped(u.outputs[0], f) for u in takers)
 
 
 @unique_op.kernel

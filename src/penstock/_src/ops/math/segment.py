@@ -19,13 +19,14 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, op
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 def _sum(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
-    return torch.zeros(n, rows.shape[1], dtype=rows.dtype, device=rows.device).index_add_(0, ids, rows)
+    return rows.new_zeros(n, rows.shape[1]).index_add_(0, ids, rows)
 
 
 def _scatter(how: str, start: Callable) -> Callable:
@@ -302,6 +303,7 @@ def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
 
 
 unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping)
+rules.rows.sums.add(unsorted_sum)
 unsorted_prod = _unsorted("Prod", _prod, "numeric", unsigned.wrapping)
 unsorted_min = _unsorted("Min", _min, _ORDERED, unsigned.ordered)
 unsorted_max = _unsorted("Max", _max, _ORDERED, unsigned.ordered)

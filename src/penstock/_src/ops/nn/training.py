@@ -26,7 +26,7 @@ from penstock._src.kernels.many import Many
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, keyword_names, op
 from penstock._src.ops.state.state import VariableResource
-from penstock._src.ops.state.state_scatter import rounds
+from penstock._src.ops.state.state_scatter import rounds, rows_of_variable
 
 _GRADIENTS = ("grad", "delta")
 _LARGE = 1 << 20             # elements of a variable that is updated separately
@@ -67,7 +67,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         f"{'_' if hidden else ''}{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
         f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
         f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
-        stateful=not is_ref, foldable=False, host="indices" if is_sparse and not all_rows else "").no_gradient()
+        stateful=not is_ref, foldable=False).no_gradient()
     made.kernel(_kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled))
     rules.updates.alone.add(made)
     if compiled is not None:
@@ -81,6 +81,8 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         rules.updates.several[made] = _declare_several(made.name, states, inputs, attrs, rule, is_ref, compiled)
     else:
         rules.program.prepare[made] = _preparing_rows(states, inputs, rule, is_ref, rows, compiled)
+        if not all_rows:
+            rules.rows.skips[made] = rules.Skipping(len(states) + inputs.index("indices"), rows_of_variable)
         if compiled is not None and not all_rows:
             rules.fusion.fuse[made] = _summing(made, states, inputs, rule, is_ref, compiled)
     made.shape(_shape_rule(states, inputs, is_ref))
@@ -156,7 +158,8 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             if i != grad_at:
                 given[i] = _number(given[i], n)
         fast = _chosen(compiled, given, grad_at, chosen)
-        unread = all_rows and sparse and (tracing.lowering() or held[0].read().is_cuda)    # the host waits for no GPU here
+        # the host waits for no GPU here
+        unread = (all_rows or distinct) and sparse and (tracing.lowering() or held[0].read().is_cuda)
         if fast is None or not _fit(held, given[grad_at], indices):
             _check(states, held, given[grad_at], indices, bounds=fast is None and not unread)
         with held[0].lock:
@@ -165,6 +168,8 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
                 given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
                 if fast is None or not updates.dense(fast, [[t] for t in tensors], [given[grad_at]]):
                     rule(*tensors, *given, **chosen)
+            elif unread and not all_rows:
+                _on_distinct_rows(rule, tensors, given, grad_at, indices, chosen)
             elif unread:
                 indices, given[grad_at] = indexing.added(indexing.beside(indices.long(), tensors[0]), len(tensors[0]),
                                                          given[grad_at])
@@ -401,6 +406,26 @@ def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: 
         rule(*rows, *given, **chosen)
         for t, r in zip(tensors, rows, strict=True):
             t.index_copy_(0, at, r)
+
+
+def _on_distinct_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict) -> None:
+    """The rule on rows of a GPU that nobody inspects: none is there twice, and what is no row is skipped.
+
+    In the place of what is skipped the first good row is changed once more, from what it was and by the same gradient.
+    """
+    size, grad = len(tensors[0]), given[grad_at]
+    if not indices.numel() or not size:
+        return
+    at = indexing.beside(indices.long(), tensors[0])
+    good = (at >= 0) & (at < size)
+    place = torch.where(good, torch.arange(len(at), out=torch.empty_like(at)), good.to(torch.uint8).argmax())
+    at, given[grad_at] = at[place].clamp(0, size - 1), grad[place]
+    rows = [t.index_select(0, at) for t in tensors]
+    old = [r.clone() for r in rows]
+    rule(*rows, *given, **chosen)
+    some = good.any()
+    for t, new, before in zip(tensors, rows, old, strict=True):
+        t.index_copy_(0, at, torch.where(some, new, before))
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------

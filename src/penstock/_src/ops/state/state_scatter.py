@@ -165,9 +165,18 @@ def _declare(name: str, types: str, resource_types: str, locking: bool, apply: C
 
 def _rows_family(title: str, types: str, resource_types: str, locking: bool = False) -> None:
     how = title.lower()
-    _declare(f"Scatter{title}", types, resource_types, locking,
-             lambda resource, indices, updates: _scatter_rows(resource, indices, updates, how), _check_rows,
-             "resource", "dtype")
+    made = _declare(f"Scatter{title}", types, resource_types, locking,
+                    lambda resource, indices, updates: _scatter_rows(resource, indices, updates, how), _check_rows,
+                    "resource", "dtype")
+    if how in ("add", "sub"):
+        rules.rows.skips.update({o: rules.Skipping(1, rows_of_variable) for o in made})
+
+
+def rows_of_variable(op: Any) -> int | None:
+    """How many rows the variable has that is the first input of an op of a step; None if that is unknown."""
+    first = op.inputs[0]
+    dims = first.static_dims if first.dtype._is_ref_dtype else handle_dims(op.origin.inputs[0]) if op.origin is not None else None
+    return dims[0] if dims else None
 
 
 def _add_scaled_rows() -> None:

@@ -62,9 +62,13 @@ class Fusing:
 
     def users(self, t: Value) -> list[Node] | None:
         """The ops that take `t`, as they are now; None if others see it too, or it must be made as it is."""
+        maker = self.source(t).op
+        return None if maker.control_inputs or maker in self._waited else self.takers(t)
+
+    def takers(self, t: Value) -> list[Node] | None:
+        """The ops that take `t`, as they are now; None if others see it too."""
         t = self.source(t)
-        maker = t.op
-        if id(t) in self._wanted or id(t) in self.step.fed or maker.control_inputs or maker in self._waited:
+        if id(t) in self._wanted or id(t) in self.step.fed:
             return None
         return [self.now(u) for u in self._users.get(id(t), ())]
 
