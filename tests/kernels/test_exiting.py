@@ -1,12 +1,13 @@
 """Programs that end while other threads compute end with their own status."""
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from penstock._src.kernels import exiting
 
-pytestmark = pytest.mark.skipif(not exiting.AVAILABLE, reason="penstock was installed without a compiler")
+compiled = pytest.mark.skipif(not exiting.AVAILABLE, reason="penstock was installed without a compiler")
 
 PIPELINE = """
 import penstock as tf
@@ -52,7 +53,28 @@ started.wait()
 
 
 @pytest.mark.parametrize("status", [0, 7])
+@compiled
 @pytest.mark.parametrize("program", [PIPELINE, QUEUE_RUNNERS, THREAD], ids=["pipeline", "queue_runners", "thread"])
 def test_the_status_is_that_of_the_program(program, status):
     ended = subprocess.run([sys.executable, "-c", f"{program}\nraise SystemExit({status})"], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr.count("terminate called")) == (status, 0), ended.stderr
+
+
+def test_threads_that_compile_are_told_to_end(monkeypatch):
+    monkeypatch.setattr(exiting, "AVAILABLE", False)
+    registered = []
+    monkeypatch.setattr(exiting.atexit, "register", registered.append)
+    began, stopped = threading.Event(), []
+
+    def work():
+        try:
+            while True:
+                began.set()
+        except SystemExit:
+            stopped.append(True)
+    thread = threading.Thread(target=work, daemon=True)
+    exiting.start(thread)
+    assert began.wait(60)
+    assert registered == [exiting.end]
+    exiting.end()
+    assert stopped == [True] and not thread.is_alive() and not list(exiting._working)

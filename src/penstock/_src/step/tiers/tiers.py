@@ -25,6 +25,7 @@ import torch
 from penstock._src.base import switches, tracing
 from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import AnyOp
+from penstock._src.kernels import exiting
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.tiers import attention, convolutions, inductor, lower, products
@@ -253,7 +254,7 @@ class Slot:
         self._count += 1
         if self._count > _OFTEN and (self.step.eager or time.perf_counter() - self._began > _LONG):
             self._compiles = False
-            threading.Thread(target=self._compile, args=(ctx, feeds), daemon=True, name="penstock-compile").start()
+            exiting.start(threading.Thread(target=self._compile, args=(ctx, feeds), daemon=True, name="penstock-compile"))
 
     def _compile(self, ctx: Any, feeds: tuple) -> None:
         try:
@@ -270,13 +271,17 @@ class Slot:
         assert made is not None
         try:
             places = made.places(False)
-            trial, state = made.trial(feeds, places)
-            before = {id(v): v.value.clone() for v, _ in state}
+            before = {id(v): v.value.clone() for v in made.changes()}
         except Exception as e:
             self._refuse(3, e)
             return self._plain(ctx, feeds)
         results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
             else self._plain(ctx, feeds)
+        try:
+            trial, state = made.trial(feeds, places, before)             # the other version has given its memory back
+        except Exception as e:
+            self._refuse(3, e)
+            return results
         changed = [Change(v.name, new, v.value, before[id(v)]) for v, new in state]
         near = _ROUNDED if made.rounds else _CLOSE[self.step.device.type]
         differs = _difference(trial, results, changed, made.lowered.draws.unseeded, near,
@@ -316,12 +321,18 @@ class Compiled:
         self._run_later(out, {})
         return self._results(out)
 
-    def trial(self, feeds: tuple, places: torch.Tensor, values: dict[int, torch.Tensor] | None = None) -> tuple[tuple, list]:
+    def changes(self) -> list[Any]:
+        """The variables that a step changes."""
+        low = self.lowered
+        behind = [v for v in torch.utils._pytree.tree_leaves([arguments for _, arguments, _ in low.later]) if is_variable(v)]
+        return list({id(v): v for v in (*(low.variables[i] for i in low.changed), *behind)}.values())
+
+    def trial(self, feeds: tuple, places: torch.Tensor, given: dict[int, torch.Tensor]) -> tuple[tuple, list]:
         """The results of a step on copies of the variables, and (variable, what it would be) for those that it changes.
 
-        `values` are of variables that begin with something else than they have.
+        `given` are the values of variables that begin with something else than they have now.
         """
-        low, given = self.lowered, values or {}
+        low = self.lowered
         start = [given.get(id(v), v.value) for v in low.variables]
         values_now = [x.clone() if i in low.changed else x for i, x in enumerate(start)]
         out = self._call(values_now + self._rest(feeds, places))
