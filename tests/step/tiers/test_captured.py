@@ -7,6 +7,7 @@ import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.kernels.devices import cuda
 from penstock._src.step.tiers import tiers
+from penstock._src.step.tiers.captured import Captured
 from penstock._src.step.tiers.tiers import Tiered
 
 OPTIMIZERS = {
@@ -142,3 +143,16 @@ def test_what_keeps_state_on_the_host_has_no_better_version():
         assert tiers._only_variables(g.get_operations())
         tf.print(v)
         assert not tiers._only_variables(g.get_operations())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_capture_that_fails_leaves_the_stream_as_it_was():
+    """What follows in this thread would run beside what other threads do, on the stream of the capture."""
+    class Waits:
+        def run(self, ctx, x):
+            return (x * float(x.sum()),)
+    before = torch.cuda.current_stream()
+    with pytest.raises(RuntimeError):
+        Captured(Waits(), None, (torch.ones(2, device="cuda"),), [], torch.device("cuda", 0))
+    assert torch.cuda.current_stream() == before

@@ -15,6 +15,8 @@ from penstock._src.base.modes import process
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.streams import Parcel, Streams
 
+_PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
+
 
 def allow_tf32(enabled: bool) -> None:
     """Whether float32 matrix products and convolutions may round their inputs to TensorFloat-32 (about three digits)."""
@@ -105,8 +107,8 @@ class Cuda(Device):
         if value.is_cpu and torch.cuda.is_current_stream_capturing():
             raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
         pinned = value.is_cpu and value.is_pinned()
-        if value.is_cpu and not pinned:
-            value = value.pin_memory()              # a private copy, which is not written or freed before the GPU reads it
+        if value.is_cpu and not pinned and value.nbytes >= _PIN_FROM:
+            value = value.pin_memory()              # a private copy, which is not written during the transfer
         return value.to(self.torch, non_blocking=not pinned)
 
     def start(self, value: Any, to: Device) -> Any:

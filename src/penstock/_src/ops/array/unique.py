@@ -141,8 +141,8 @@ def _first_by_order(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(place).scatter(0, order, order[begin.long()].to(torch.int32))
 
 
-@rules.fusion.fuse(unique_op)
-def _fuse_unique(op: Any, f: Any) -> Any:
+@rules.rows.fixed(unique_op)
+def _fix_unique(op: Any, f: Any) -> Any:
     """On a GPU, rows of repeated indices are added up without the host, if all that follows skips the rows of -1."""
     if f.on_host(op) or op.attrs["T"] not in (dtypes.int32, dtypes.int64):
         return None

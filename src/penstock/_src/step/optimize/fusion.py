@@ -123,13 +123,22 @@ class Fusing:
 
 def fuse(step: StepGraph) -> None:
     """Asks every op for which there is a rule."""
-    asked = [op for op in step.ops if op.opdef in rules.fusion.fuse]
-    changed = [op for op in step.ops if op.opdef in rules.fusion.absorb]
+    _replace(step, rules.fusion.fuse, rules.fusion.absorb)
+
+
+def fix_sizes(step: StepGraph) -> None:
+    """Replaces ops whose results have sizes that only a GPU knows, where a form of them with fixed sizes is enough."""
+    _replace(step, rules.rows.fixed, {})
+
+
+def _replace(step: StepGraph, by: dict, absorb: dict) -> None:
+    asked = [op for op in step.ops if op.opdef in by]
+    changed = [op for op in step.ops if op.opdef in absorb]
     if not asked and not changed:
         return
     fusing = Fusing(step)
     for op in asked:
-        made = rules.fusion.fuse[op.opdef](op, fusing)
+        made = by[op.opdef](op, fusing)
         if isinstance(made, Value):
             fusing.give(made, op)
         elif made is not None:
@@ -146,7 +155,7 @@ def fuse(step: StepGraph) -> None:
                 op.control_inputs = [fusing.now(c) for c in op.control_inputs]
         step.substitute({old: fusing.source(t) for old, t in fusing.by.items()})
     for op in changed:
-        rules.fusion.absorb[op.opdef](op, fusing)
+        absorb[op.opdef](op, fusing)
     if fusing.added:
         step.sort()
     elif fusing.instead or changed:

@@ -19,7 +19,7 @@ from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.early import advance_early
 from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
-from penstock._src.step.optimize.fusion import fuse
+from penstock._src.step.optimize.fusion import fix_sizes, fuse
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.ordering import forward_assigned, relax_order
@@ -40,6 +40,7 @@ PASSES = (
     ("arithmetic_optimization", simplify_arithmetic),
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
+    ("arithmetic_optimization", fix_sizes),
     ("remapping", fuse),
     ("joined_updates", join_updates),
     ("remapping", join_pointwise),

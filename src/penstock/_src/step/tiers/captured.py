@@ -49,7 +49,8 @@ class Captured:
         before = places(variables)
         self._draws.begin(self._stretch)
         self.graph = torch.cuda.CUDAGraph()
-        with alone, torch.cuda.device(device), torch.cuda.graph(self.graph, capture_error_mode="thread_local"), \
+        here = torch.cuda.stream(torch.cuda.current_stream(device))      # a capture that fails does not come back to it
+        with alone, torch.cuda.device(device), here, torch.cuda.graph(self.graph, capture_error_mode="thread_local"), \
                 draws.traced(self._draws):
             self._results = version.run(ctx, *given)
         self._changed = [v for v, old in zip(variables, versions, strict=True) if v.value._version != old]

@@ -36,7 +36,7 @@ _SETTLING = 2                       # runs before a capture: allocators and cuDN
 _MOST_KEYS = 8                      # sets of shapes for which one step has better versions
 _MOST_MOVES = 8                     # captures of one step that found its variables elsewhere
 _OFTEN = 20                         # runs of a step before it is compiled
-_LONG = 5.0                         # seconds since the first of them: compiling takes a core, and slows short steps
+_LONG = 5.0                         # seconds since the first of them ended: compiling takes a core, and slows short steps
 _CLOSE = {"cpu": 0.02, "cuda": 0.1}  # of what a variable changes by: two versions agree if they differ by less
 _ROUNDED = 0.3                      # the same for steps in half precision, in which sums of many numbers may nearly vanish
 
@@ -252,6 +252,8 @@ class Slot:
                 self._compile(ctx, feeds)
             return
         self._count += 1
+        if self._count == 2:
+            self._began = time.perf_counter()
         if self._count > _OFTEN and (self.step.eager or time.perf_counter() - self._began > _LONG):
             self._compiles = False
             exiting.start(threading.Thread(target=self._compile, args=(ctx, feeds), daemon=True, name="penstock-compile"))
