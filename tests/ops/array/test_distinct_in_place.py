@@ -42,7 +42,8 @@ def test_rows_that_are_skipped_change_nothing():
         slot.mul_(0.5).add_(grad)
         var.sub_(slot)
     for indices, good in (([-1, 4, -1, 0, 9], [1, 3]), ([-1, -1], [])):
-        var, slot, grad = torch.arange(10.).reshape(5, 2), torch.ones(5, 2), torch.arange(float(2 * len(indices))).reshape(-1, 2)
+        var, slot = torch.arange(10.).reshape(5, 2), torch.ones(5, 2)
+        grad = torch.arange(float(2 * len(indices))).reshape(-1, 2)
         want = [var.clone(), slot.clone()]
         at = [indices[i] for i in good]
         want[1][at] = want[1][at] * 0.5 + grad[good]

@@ -122,7 +122,7 @@ class Skipping(NamedTuple):
 class rows:
     """Rows of variables; `fixed` is for step/optimize/fusion.py."""
 
-    fixed: RuleTable[Callable] = RuleTable()   # (op, Fusing) -> an op in its place whose results have sizes that are known, or None
+    fixed: RuleTable[Callable] = RuleTable()   # (op, Fusing) -> an op in its place whose results have known sizes, or None
     sums: set[OpDef] = set()                   # adds up the rows of its first input by the places that its second names
     parts: set[OpDef] = set()                  # returns a part of its first input, which its other inputs name
     skips: RuleTable[Skipping] = RuleTable()   # changes rows of a variable; on a GPU it skips those with an index of -1

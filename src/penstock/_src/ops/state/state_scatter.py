@@ -175,7 +175,10 @@ def _rows_family(title: str, types: str, resource_types: str, locking: bool = Fa
 def rows_of_variable(op: Any) -> int | None:
     """How many rows the variable has that is the first input of an op of a step; None if that is unknown."""
     first = op.inputs[0]
-    dims = first.static_dims if first.dtype._is_ref_dtype else handle_dims(op.origin.inputs[0]) if op.origin is not None else None
+    if first.dtype._is_ref_dtype:
+        dims = first.static_dims
+    else:
+        dims = None if op.origin is None else handle_dims(op.origin.inputs[0])
     return dims[0] if dims else None
 
 
