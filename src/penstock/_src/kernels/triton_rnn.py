@@ -290,8 +290,8 @@ def _layer_back(kind: int, activation: int, gate: int, h0: torch.Tensor, weights
     count, units = h0.numel(), h0.shape[1]
     for t in reversed(range(h.shape[0] if count else 0)):
         if kind == GRU:
-            _launch("gru_back", count, dh, h_grad[t], keep[t], h[t - 1] if t else h0, gates[t], extra[t], dx[t], inner[t], count,
-                    units, activation, gate, mask is not None)
+            _launch("gru_back", count, dh, h_grad[t], keep[t], h[t - 1] if t else h0, gates[t], extra[t], dx[t], inner[t],
+                    count, units, activation, gate, mask is not None)
         else:
             _launch("simple_back", count, dh, h_grad[t], keep[t], h[t], dx[t], count, units, activation, mask is not None)
         dh.addmm_(inner[t] if kind == GRU else dx[t], back)

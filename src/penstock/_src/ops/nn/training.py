@@ -21,7 +21,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.static_shape import Dims, compatible, show
 from penstock._src.graph.handles import handle_dims
-from penstock._src.kernels import arrays, indexing, updates
+from penstock._src.kernels import arrays, indexing, triton_updates, updates
 from penstock._src.kernels.many import Many
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, keyword_names, op
@@ -167,7 +167,7 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             if indices is None:
                 given[grad_at] = _laid_out_as(tensors[0], given[grad_at])
                 if fast is None or not updates.dense(fast, [[t] for t in tensors], [given[grad_at]]):
-                    rule(*tensors, *given, **chosen)
+                    _by_rule(rule, tensors, given, grad_at, chosen)
             elif unread and not all_rows:
                 _on_distinct_rows(rule, tensors, given, grad_at, indices, chosen)
             elif unread:
@@ -184,6 +184,12 @@ def _kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
                     _on_rows(rule, tensors, given, grad_at, indices, chosen, distinct, rows)
         return held[0] if is_ref else None
     return _wanting(run, *options)
+
+
+def _by_rule(rule: Callable, tensors: list, given: list, grad_at: int, chosen: dict) -> None:
+    """The rule on one variable."""
+    if not triton_updates.update(rule, [[t] for t in tensors], given, grad_at, [given[grad_at]], chosen):
+        rule(*tensors, *given, **chosen)
 
 
 def _with_squares(rule: Callable) -> tuple[Callable, bool]:
@@ -245,6 +251,8 @@ def _kernel_of_several(states: list[str], inputs: list[str], rule: Callable, com
             for part in _parts(held[0]):
                 tensors = [[several[i].writable() for i in part] for several in held]
                 grads = [_laid_out_as(t, given[grad_at][i]) for t, i in zip(tensors[0], part, strict=True)]
+                if len(part) == 1 and triton_updates.update(rule, tensors, given, grad_at, grads, chosen):
+                    continue
                 rule(*map(Many, tensors), *[Many(grads) if i == grad_at else v for i, v in enumerate(given)], **chosen)
     return _wanting(run, *options)
 
@@ -325,7 +333,7 @@ def _preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: boo
                     given[grad_at] = _laid_out_as(tensors[0], grad)
                 fast = _chosen(compiled, given, grad_at, chosen)
                 if fast is None or not updates.dense(fast, [[t] for t in tensors], [given[grad_at]]):
-                    rule(*tensors, *given, **chosen)
+                    _by_rule(rule, tensors, given, grad_at, chosen)
             return first if is_ref else None
         return run
     return prepare
