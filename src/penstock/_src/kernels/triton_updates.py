@@ -147,7 +147,8 @@ def _expression(text: _Text, name: str, self: _Term, args: tuple, kwargs: dict) 
 
 def fits(states: list[list[torch.Tensor]], grads: list[torch.Tensor]) -> bool:
     """Whether the kernels take these variables, slots and gradients."""
-    return available() and not tracing.lowering() and all(t.is_cuda and t.dtype in TYPES for t in (*(t for s in states for t in s), *grads)) and \
+    every = [*(t for s in states for t in s), *grads]
+    return available() and not tracing.lowering() and all(t.is_cuda and t.dtype in TYPES for t in every) and \
         all(t.shape == var.shape and t.stride() == var.stride() and _dense(var)
             for s in states[1:] for t, var in zip(s, states[0], strict=True))
 
