@@ -1,7 +1,7 @@
 """Updates of variables by optimizers on a GPU, as one kernel for each variable, generated from the rule.
 
-A rule (ops/nn/training.py) is written for tensors. Here it runs once on terms, which stand for an element of each tensor and write
-down what is done to it; the text becomes a Triton kernel, which is kept under it. Numbers of a rule that are on the GPU (rates,
+A rule (ops/nn/training.py) is written for tensors. Here it runs once on terms, which stand for an element of each tensor and
+write down what is done to it; the text becomes a Triton kernel, which is kept under it. Numbers of a rule that are on the GPU (rates,
 powers of decays) stay there: the rule computes with them as usual, and the kernel reads them. Arithmetic is in float32 whatever
 the type of the arrays. What a term cannot do makes `update` return False; then the rule runs with torch.
 """
@@ -128,8 +128,8 @@ def _called(name: str, self: _Term, *args: Any, **kwargs: Any) -> _Term:
 def _expression(text: _Text, name: str, self: _Term, args: tuple, kwargs: dict) -> str:
     if name in ("add", "sub") and len(args) == 1 and kwargs.keys() <= {"alpha"}:
         sign = "+" if name == "add" else "-"
-        other = text.of(args[0])
-        return f"{self.now} {sign} {other}" if "alpha" not in kwargs else f"{self.now} {sign} {text.of(kwargs['alpha'])} * {other}"
+        factor = f"{text.of(kwargs['alpha'])} * " if "alpha" in kwargs else ""
+        return f"{self.now} {sign} {factor}{text.of(args[0])}"
     if name in ("addcmul", "addcdiv") and len(args) == 2 and kwargs.keys() <= {"value"}:
         pair = f"{text.of(args[0])} {'*' if name == 'addcmul' else '/'} {text.of(args[1])}"
         return f"{self.now} + {pair}" if "value" not in kwargs else f"{self.now} + {text.of(kwargs['value'])} * ({pair})"
