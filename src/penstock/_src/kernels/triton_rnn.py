@@ -181,7 +181,8 @@ def _kernels() -> Any:
         tl.store(dgates + g + F * U, f * (1.0 - f) * carry * tl.load(before + at, mask=ok, other=0.0).to(tl.float32), mask=ok)
         tl.store(dgates + g + O * U, o * (1.0 - o) * d * out, mask=ok)
         tl.store(dc + at, carry * f, mask=ok)
-    return {"lstm": lstm, "lstm_back": lstm_back, "simple": simple, "simple_back": simple_back, "gru": gru, "gru_back": gru_back}
+    return {"lstm": lstm, "lstm_back": lstm_back, "simple": simple, "simple_back": simple_back, "gru": gru,
+            "gru_back": gru_back}
 
 
 def _launch(name: str, count: int, *arguments: Any) -> None:
@@ -255,8 +256,8 @@ def _layer(kind: int, activation: int, gate: int, x: torch.Tensor, h0: torch.Ten
     for t in range(x.shape[0] if count else 0):
         torch.mm(before, weights, out=product)
         if kind == GRU:
-            _launch("gru", count, x[t], product, bias, keep[t], before, gates[t], extra[t], h[t], count, units, activation, gate,
-                    mask is not None)
+            _launch("gru", count, x[t], product, bias, keep[t], before, gates[t], extra[t], h[t], count, units, activation,
+                    gate, mask is not None)
         else:
             _launch("simple", count, x[t], product, keep[t], before, h[t], count, units, activation, mask is not None)
         before = h[t]

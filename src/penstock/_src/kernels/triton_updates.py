@@ -1,9 +1,9 @@
 """Updates of variables by optimizers on a GPU, as one kernel for each variable, generated from the rule.
 
 A rule (ops/nn/training.py) is written for tensors. Here it runs once on terms, which stand for an element of each tensor and
-write down what is done to it; the text becomes a Triton kernel, which is kept under it. Numbers of a rule that are on the GPU (rates,
-powers of decays) stay there: the rule computes with them as usual, and the kernel reads them. Arithmetic is in float32 whatever
-the type of the arrays. What a term cannot do makes `update` return False; then the rule runs with torch.
+write down what is done to it; the text becomes a Triton kernel, which is kept under it. Numbers of a rule that are on the GPU
+(rates, powers of decays) stay there: the rule computes with them as usual, and the kernel reads them. Arithmetic is in float32
+whatever the type of the arrays. What a term cannot do makes `update` return False; then the rule runs with torch.
 """
 from __future__ import annotations
 
