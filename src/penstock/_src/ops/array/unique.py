@@ -155,7 +155,7 @@ def _fix_unique(op: Any, f: Any) -> Any:
     if not updates or not all(_counts(u, sums, f) for u in others) or not all(_skipped(u.outputs[0], f) for u in sums):
         return None
     sizes = [rules.rows.skips[u.opdef].size(u) for u in updates]
-    rows = max(sizes) if None not in sizes else 0
+    rows = 0 if None in sizes else max(size for size in sizes if size is not None)
     return f.make(in_place_op.name, op.inputs, {"T": op.attrs["T"], "out_idx": op.attrs["out_idx"], "rows": rows}, op,
                   outputs=[f.result(t.dtype, op.inputs[0].static_dims) for t in op.outputs])
 
