@@ -83,7 +83,7 @@ def test_tpu_names_are_types_that_raise_when_used():
     with pytest.raises(tf.errors.UnimplementedError, match="TPUs are not supported"):
         tf.distribute.TPUStrategy()
     with pytest.raises(tf.errors.UnimplementedError):
-        tf.tpu.experimental.embedding.TableConfig(10, 4)
+        tf.tpu.experimental.embedding.TPUEmbeddingV0(None, None)
     with pytest.raises(ValueError):
         tf.distribute.cluster_resolver.TPUClusterResolver()
 
@@ -376,3 +376,17 @@ def test_the_input_spec_of_a_model_can_be_set(model):
     assert made.input_spec.ndim == 2
     made.input_spec = None
     assert made.input_spec is None
+
+
+def test_functions_have_a_graph_around_them():
+    inner = []
+
+    @tf.function
+    def function():
+        inner.append(tf.compat.v1.get_default_graph())
+        return tf.constant(1)
+    function()
+    assert isinstance(inner[0].outer_graph, tf.Graph) and not inner[0].outer_graph.building_function
+    with tf.Graph().as_default() as graph:
+        function()
+    assert inner[1].outer_graph is graph

@@ -70,6 +70,7 @@ class EagerTensor(_Tensor):
     def value_index(self) -> Any: ...
 class FuncGraph(_Graph):
     def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None) -> None: ...
+    around: Any
     attributes: dict[str, Any]
     backward_of: Any
     building_function: bool
@@ -87,7 +88,8 @@ class FuncGraph(_Graph):
     jit: Any
     name: Any
     ordered: Any
-    outer_graph: Any
+    @property
+    def outer_graph(self) -> Any: ...
     @property
     def output_dtypes(self) -> tuple[Any, ...]: ...
     @property

@@ -524,7 +524,7 @@ def _surroundings() -> Any:
         return context.state.device
     graph: Any = context.current_graph()
     while getattr(graph, "building_function", False):
-        graph = graph.outer_graph
+        graph = graph.around
     return None if graph is None else Weak(graph)
 
 

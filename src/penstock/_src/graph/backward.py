@@ -23,7 +23,7 @@ class Backward:
     def __init__(self, forward: GraphFunction, which: tuple[int, ...]):
         self.forward, self.which = forward, which
         graph = self.graph = FuncGraph(f"{forward.graph.name}_grad")
-        graph.outer_graph, graph.backward_of, graph.jit = forward.graph.outer_graph, forward.graph, forward.graph.jit
+        graph.around, graph.backward_of, graph.jit = forward.graph.around, forward.graph, forward.graph.jit
         self.sources = [i for i, t in enumerate(forward.inputs) if is_trainable(t)]
         with graph.as_default(), no_tapes():
             seeds = [self._seed(forward.outputs[i]) for i in which]

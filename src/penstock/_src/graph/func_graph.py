@@ -44,7 +44,7 @@ class FuncGraph(Graph):
     def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None):
         super().__init__()
         self.name = name
-        self.outer_graph: Any = None if context.executing_eagerly() else context.current_graph()
+        self.around: Any = None if context.executing_eagerly() else context.current_graph()    # None: eager execution
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.control_outputs: list[Operation] = []
@@ -55,15 +55,20 @@ class FuncGraph(Graph):
         self._constants: dict[int, tuple[Any, Tensor]] = {}    # eager tensors written in as constants
         self.watched_variables: dict[int, Any] = {}
         self.backward_of: Any = None                           # the FuncGraph whose gradient this one computes
-        self.jit = getattr(self.outer_graph, "jit", False)     # it waits for its best version (step/tiers)
+        self.jit = getattr(self.around, "jit", False)     # it waits for its best version (step/tiers)
         self.attributes: dict[str, Any] = {}                   # what the program asked to be written into its FunctionDef
         self.streams: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()      # of random numbers, per set of resources
         self.ordered = True                                    # side effects happen as written, also those of branches
         self._inherit(collections)
 
+    @property
+    def outer_graph(self) -> Any:
+        """The graph around the function. For eager execution that is the default graph, to which nothing is added."""
+        return self.around if self.around is not None else context.default_graph()
+
     def _inherit(self, collections: Any) -> None:
         """Seed, device and variable scopes come from the graph around; variables go to its collections."""
-        outer = self.outer_graph
+        outer = self.around
         base = outer if outer is not None else context.current_graph()
         self.own_collections = collections is not None         # then variable scopes are its own, too
         if collections is not None:
@@ -119,7 +124,7 @@ class FuncGraph(Graph):
                     f"The tensor '{tensor}' cannot be accessed here: it is defined in another function or code block. Use "
                     f"return values, explicit Python locals or TensorFlow collections to access it. Defined in: "
                     f"{tensor.graph}; accessed from: {self}.")
-            g = g.outer_graph
+            g = g.around
 
     def _constant(self, tensor: Any, name: str | None) -> Tensor:
         """A small eager tensor of a type without gradients is written into the graph: shape rules can see it."""
@@ -222,7 +227,7 @@ class FuncGraph(Graph):
     def _get_function(self, name: str) -> Any:
         """Functions of the graphs around can be called too."""
         found = super()._get_function(name)
-        return found if found is not None or self.outer_graph is None else self.outer_graph._get_function(name)
+        return found if found is not None or self.around is None else self.around._get_function(name)
 
     def __repr__(self) -> str:
         return f"FuncGraph(name={self.name}, id={id(self)})"

@@ -104,7 +104,7 @@ class _Body:
         self.attrs = {a.name: a.default_value for a in message.signature.attr if a.HasField("default_value")}
         self.attrs.update(attrs)
         self.graph = FuncGraph(message.signature.name)
-        self.graph.outer_graph = library
+        self.graph.around = library
         self.arguments: dict[str, list[Tensor]] = {}
 
     def build(self) -> FuncGraph:

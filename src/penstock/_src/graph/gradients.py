@@ -253,7 +253,7 @@ class _Walk:
                 if not hasattr(outer, "_value"):
                     self.captured[id(inner)] = outer
                     self.placeholders.setdefault(id(outer), []).append(inner)
-            graph = graph.outer_graph  # type: ignore[attr-defined]
+            graph = graph.around  # type: ignore[attr-defined]
 
     # -- which ops are between ------------------------------------------------------------------------
     def _reached(self) -> set[Operation]:

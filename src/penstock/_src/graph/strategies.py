@@ -38,7 +38,7 @@ def _root() -> Any:
     stack = context.state.graphs
     graph: Any = stack[-1] if stack else None if context.process.eager else context.default_graph()
     while graph is not None and graph.building_function:
-        graph = graph.outer_graph
+        graph = graph.around
     return graph
 
 

@@ -67,7 +67,7 @@ def first_test(test: Callable[[], Any]) -> Any:
 
 def _graph(name: str) -> FuncGraph:
     graph = FuncGraph(name)
-    graph.ordered = getattr(graph.outer_graph, "ordered", False)
+    graph.ordered = getattr(graph.around, "ordered", False)
     return graph
 
 

@@ -44,7 +44,7 @@ def owner_graph() -> Any:
     """The graph whose store counts: functions that are being built use the one around them, unless they have one."""
     graph = context.current_graph()
     while graph.building_function and not getattr(graph, "own_collections", False):
-        outer = getattr(graph, "outer_graph", None)
+        outer = getattr(graph, "around", None)
         if outer is None:
             return context.default_graph()
         graph = outer

@@ -115,4 +115,4 @@ def in_branch(tensor: Any) -> bool:
     """Whether a tensor belongs to a branch or a loop of a function, and cannot be used outside of it."""
     graph = getattr(tensor, "graph", None) if isinstance(tensor, Tensor) and not hasattr(tensor, "_value") else None
     return graph is not None and context.eager_outside_functions() and graph.building_function \
-        and getattr(graph.outer_graph, "building_function", False)
+        and getattr(graph.around, "building_function", False)

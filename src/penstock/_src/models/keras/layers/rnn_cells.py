@@ -20,7 +20,7 @@ from penstock.compat import v1 as tf
 def _inside(graph: Any, outer: Any) -> bool:
     """Whether a graph is another one, or inside of it: then it can use its tensors."""
     while graph is not outer and graph is not None:
-        graph = getattr(graph, "outer_graph", None)
+        graph = getattr(graph, "around", None)
     return graph is outer
 
 
