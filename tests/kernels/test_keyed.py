@@ -82,7 +82,7 @@ RULES = sorted(d.name.replace("ResourceApply", "") for d in rules.updates.chosen
        numbers=st.lists(st.integers(0, 6), min_size=1, max_size=12), seed=st.integers(0, 99))
 def test_fused_rules_compute_what_the_training_ops_do(rule, option, numbers, seed):
     update = ops.training_op(rule)
-    slots = next(i for i, a in enumerate(update.input_names) if a in NUMBERS or a in ("grad", "delta")) - 1
+    slots = sum(a.type == dtypes.resource for a in update.inputs) - 1
     config = KeyedConfig(dim=5, start=keyed.NORMAL, start_b=1.0)
     draw = torch.Generator().manual_seed(seed)
     keys, grad = torch.tensor(numbers), torch.randn(len(numbers), 5, generator=draw)
