@@ -74,8 +74,9 @@ def test_machine_files_are_checked():
     import yaml
     again = parse(yaml.safe_load(text))
     assert again.of("ps").nic == 2e9 and again.network.latency == 1e-3 and again.of("worker") == Machine()
-    for wrong, words in (({"machines": {"ps": {"cpus": 3}}}, "no 'cpus'"), ({"machines": {"ps": {"nic": "fast"}}}, "a number"),
-                         ({"network": {"latency": -1}}, "negative"), ([1], "mapping"), ({"racks": 1}, "no part called")):
+    for wrong, words in (({"machines": {"ps": {"cpus": 3}}}, "unknown field 'cpus'"),
+                         ({"machines": {"ps": {"nic": "fast"}}}, "a number"), ({"network": {"latency": -1}}, "negative"),
+                         ([1], "mapping"), ({"racks": 1}, "no part called")):
         with pytest.raises(errors.InvalidArgumentError, match=words):
             parse(wrong)
 
