@@ -359,3 +359,16 @@ def test_structures_pass_through_a_sequential_model():
     model = K.Sequential([Parts(), K.layers.Concatenate()])
     found = model({"a": tf.ones([2, 1]), "b": tf.ones([2, 2])})
     assert found.numpy().tolist() == [[1, 2, 2]] * 2
+
+
+def test_dictionaries_reach_the_layers_of_a_sequential_model_in_2x_only():
+    class Total(tf.keras.layers.Layer):
+        def call(self, inputs):
+            return inputs["a"] + inputs["b"]
+
+    x = {"a": np.ones([2, 1], "f"), "b": np.ones([2, 1], "f")}
+    model = tf.keras.Sequential([Total()])
+    model.compile("sgd", "mse")
+    assert model.predict(x, verbose=0).tolist() == [[2.0], [2.0]]
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="Passing a dictionary input"):
+        tf.keras.Sequential([Total()])(x)

@@ -194,8 +194,8 @@ class BaseResourceVariable(VariableV1):
     def _checked(self, value: Any) -> Any:
         t = convert(value, self._dtype)
         if not self.shape.is_compatible_with(t.shape):
-            raise ValueError(f"Shapes {self.shape} and {t.shape} are incompatible: the variable's shape and that of "
-                             f"the value assigned to {self.name} are incompatible.")
+            raise ValueError(f"Shapes {self.shape} and {t.shape} are incompatible: shapes must be equal; the variable's shape "
+                             f"and that of the value assigned to {self.name} are incompatible.")
         return t
 
     def _update(self, op_name: str, value: Any, name: str | None, read_value: bool) -> Any:

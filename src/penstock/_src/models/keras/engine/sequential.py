@@ -146,7 +146,7 @@ class Sequential(Model):
         """Calls the layers in sequence."""
         if self._is_graph_network:
             return super().call(inputs, training=training, mask=mask)
-        single = not context.process.eager                 # 2.x lets structures pass from layer to layer
+        single = not context.eager_outside_functions()     # 2.x lets structures pass from layer to layer
         if single and isinstance(inputs, dict) and not _takes_dict(self.layers):
             raise ValueError("A Sequential model takes one tensor as its input. Passing a dictionary input to a "
                              "Sequential Model "
