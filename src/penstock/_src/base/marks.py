@@ -1,15 +1,8 @@
-"""Named blocks in the recordings of `tf.profiler.experimental`; they cost nothing while none is taken."""
+"""Named blocks in the recordings of `tf.profiler.experimental`."""
 from __future__ import annotations
-
-import contextlib
-from typing import Any
 
 import torch
 
 GET_NEXT = "Iterator::GetNext"             # the wait for an element of a dataset
-_NOTHING = contextlib.nullcontext()
-
-
-def block(name: str) -> Any:
-    """A context whose time has a name in the recording, if there is one."""
-    return torch.profiler.record_function(name) if torch.autograd._profiler_enabled() else _NOTHING
+recording = torch.autograd._profiler_enabled
+block = torch.profiler.record_function     # a context whose time has a name; enter it while there is a recording

@@ -55,12 +55,17 @@ class IteratorResource:
 
     def next_or_none(self, ctx: Any) -> tuple | None:
         """The next element; None at the end."""
-        with marks.block(marks.GET_NEXT):
-            self._enter(ctx)
-            try:
-                return self._ready().next(ctx.within(self._streams))
-            finally:
-                self._leave()
+        if marks.recording():
+            with marks.block(marks.GET_NEXT):
+                return self._next(ctx)
+        return self._next(ctx)
+
+    def _next(self, ctx: Any) -> tuple | None:
+        self._enter(ctx)
+        try:
+            return self._ready().next(ctx.within(self._streams))
+        finally:
+            self._leave()
 
     def _ready(self) -> Cursor:
         if self._failed is not None:
