@@ -1,4 +1,4 @@
-"""TensorFlow's quickstart, in a process of its own, against a local data server."""
+"""Runs TensorFlow's quickstart in a separate process, against a local data server."""
 import pathlib
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 """The watchdog: what the steps of a session wait for, when all they do is wait.
 
 Whatever waits in a step does so inside of `StepContext.waiting`, which puts it on a list, and asks `patience` how long to wait
-at once (`base/waits.py`). There is no thread: a wait that has lasted for some seconds inspects the others. A wait for another
+at once (`base/waits.py`). There is no thread: a wait that has lasted for some seconds checks the others. A wait for another
 task is reported separately. Others are reported if all steps of the session wait, because a full queue is nothing unusual while
 others compute. A report has the op with the line that made it, what it waits for, and which other ops use the same queue.
 """

@@ -15,7 +15,7 @@ import torch
 from penstock._src.base import errors, tracing
 from penstock._src.kernels import arrays
 
-FEW = 8                # elements below which Python inspects indices faster than torch
+FEW = 8                # elements below which Python checks indices faster than torch
 
 
 def first_bad(index: torch.Tensor, size: int) -> int | None:

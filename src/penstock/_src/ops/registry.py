@@ -202,7 +202,7 @@ class OpDef:
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
         self.constant, self.inert = constant, inert     # its value is its attribute; it only waits
         self.client_code = client_code             # calls Python functions of the program that made the graph
-        self.reads = False                         # inspects the variable that is its first input, and does nothing else
+        self.reads = False                         # reads the variable that is its first input, and has no other effect
         self.random = False                        # draws from a random stream, and keeps no other state
 
     # -- what call sites read, computed once, when an op is first used ------------------------

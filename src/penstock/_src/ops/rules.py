@@ -49,7 +49,7 @@ class algebra:
     multiplies: set[OpDef] = set()        # returns the product of its two inputs, element by element
     joins: set[OpDef] = set()             # concatenates its inputs along the axis that is its last input
     divides: set[OpDef] = set()           # splits its second input into equal parts along the axis that is its first input
-    metadata: set[OpDef] = set()          # inspects shapes only: goes where its input is, and folds if the shape is known
+    metadata: set[OpDef] = set()          # reads shapes only: goes where its input is, and folds if the shape is known
     forwards: RuleTable[Callable[[dict], bool]] = RuleTable()      # (attributes) -> whether it returns its inputs unchanged
 
 

@@ -32,7 +32,7 @@ def is_call(opdef: Any) -> bool:
 
 
 def used_inputs(function: GraphFunction) -> list[bool]:
-    """Which inputs of a function it inspects."""
+    """Which inputs a function reads."""
     ops = needed(function.outputs, function.graph.control_outputs, {id(t) for t in function.inputs})
     used = {id(t) for op in ops for t in op.inputs} | {id(t) for t in function.outputs}
     return [id(t) in used for t in function.inputs]

@@ -67,7 +67,7 @@ class _Stop(tf.train.SessionRunHook):
 
 
 class _FollowStop(tf.train.SessionRunHook):
-    """A worker's: inspects the variable."""
+    """On a worker: reads the variable."""
 
     def begin(self) -> None:
         """Finds the variable."""

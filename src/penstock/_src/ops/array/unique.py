@@ -161,7 +161,7 @@ def _fix_unique(op: Any, f: Any) -> Any:
 
 
 def _counts(op: Any, sums: list, f: Any) -> bool:
-    """Whether an op inspects the shape of the distinct numbers, and only tells `sums` how many there are."""
+    """Whether an op reads only the shape of the distinct numbers, to tell `sums` how many there are."""
     if op in sums:
         return True
     followers = [f.takers(t) for t in op.outputs]

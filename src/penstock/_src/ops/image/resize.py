@@ -243,7 +243,7 @@ _kept_index = functools.lru_cache(maxsize=256)(nearest_index)
 
 
 def _nearest(n_in: int, n_out: int, align: bool, half: bool, like: torch.Tensor) -> torch.Tensor:
-    """`nearest_index` on the device of `like`, made once; anew in a step that becomes a graph, whose tensors are its own."""
+    """`nearest_index` on the device of `like`, cached, except while a step is captured, which must hold its own tensors."""
     make = nearest_index if tracing.lowering() else _kept_index
     return indexing.beside(make(n_in, n_out, align, half), like)
 

@@ -255,7 +255,7 @@ def _sparse_xent_kernel(features, labels):
         return _loss_without_waiting(log_p, labels)
     index = labels.unsqueeze(1)
     try:
-        loss = log_p.gather(1, index).squeeze(1).neg_()          # inspects the labels
+        loss = log_p.gather(1, index).squeeze(1).neg_()          # reads the labels
     except (IndexError, RuntimeError):
         raise _wrong_label(labels, features.shape[1]) from None
     return loss, log_p.exp_().scatter_(1, index, -1.0, reduce="add")

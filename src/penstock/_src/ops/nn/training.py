@@ -417,9 +417,9 @@ def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: 
 
 
 def _on_distinct_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict) -> None:
-    """The rule on rows of a GPU that nobody inspects: none is there twice, and what is no row is skipped.
+    """Applies the rule to rows on a GPU without reading indices on the host: they are distinct, and invalid ones are skipped.
 
-    In the place of what is skipped the first good row is changed once more, from what it was and by the same gradient.
+    A skipped entry repeats the update of the first valid row, from its old value and with the same gradient.
     """
     size, grad = len(tensors[0]), given[grad_at]
     if not indices.numel() or not size:

@@ -89,7 +89,7 @@ class ShardByTaskPolicy(ShardingCallback):
 class MaxShardSizePolicy(ShardingCallback):
     """Shards of at most `max_shard_size` bytes; larger tensors are divided along an axis.
 
-    A string, or a single row, that is larger than a shard gets one of its own.
+    A string or a single row that is larger than a shard gets a separate shard.
     """
 
     def __init__(self, max_shard_size: int):

@@ -1,7 +1,7 @@
 """Dead-code elimination for the variables of functional loops.
 
 The gradient of a loop has a variable for everything that the loop was given, wanted or not, and pops everything that was saved
-for it. A variable stays if its last value is used, if the test inspects it, if something with an effect does, or if one that
+for it. A variable stays if its last value is used, if the test reads it, if something with an effect does, or if one that
 stays is made of it. Loops are inspected from the last to the first: what a gradient does not take, its loop need not save.
 """
 from __future__ import annotations

@@ -99,7 +99,7 @@ def constant(step: StepGraph, value: np.ndarray, t: Value, waits: list[Node]) ->
 
 
 class _OfShape:
-    """What a kernel that inspects shapes alone is given for a value."""
+    """What a kernel that reads shapes alone is given for a value."""
 
     __slots__ = ("shape",)
 

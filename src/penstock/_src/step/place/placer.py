@@ -1,7 +1,7 @@
 """The simple placer: every group of ops goes to the best device that its constraints allow.
 
 Best is a GPU before a CPU, and the first of its type. Two kinds of free ops follow their neighbours, as copies would cost more
-than they compute: what makes values from nothing goes to its consumers, what inspects only shapes to its input.
+than they compute: what makes values from nothing goes to its consumers, what reads only shapes to its input.
 
 Each decision is kept with its reason, for `session.explain_placement()`.
 """
