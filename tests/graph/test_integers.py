@@ -53,6 +53,17 @@ def test_bits_may_be_given_as_signed_or_unsigned():
             assert sess.run(tf.constant(value, kind)).tolist() == right
 
 
+@pytest.mark.parametrize("call", [
+    lambda: tf.constant(2**63, tf.int64), lambda: tf.constant([[2**63]], tf.int64),
+    lambda: tf.constant([0, 2**64 - 1], tf.int64),
+    lambda: tf.convert_to_tensor(2**63, tf.int64), lambda: tf.constant(1, tf.int64) + 2**63,
+    lambda: tf.Variable(1, dtype=tf.int64).assign(2**63), lambda: tf.data.Dataset.range(2**63)])
+def test_python_integers_above_int64_are_errors(call):
+    with pytest.raises(ValueError, match=WORDS):
+        call()
+    assert tf.constant(np.uint64(2**63), tf.int64).numpy() == -2**63
+
+
 def test_the_default_type_is_wide_enough_or_an_error():
     assert tf.constant(BIG).dtype == tf.int64 and int(tf.constant(BIG)) == BIG
     for value in (2**63, [1, 2**63], -2**63 - 1, 2**64):
