@@ -36,7 +36,7 @@ def test_fingerprint_that_is_not_there(tmp_path):
         read(str(tmp_path))
     with pytest.raises(ValueError, match="singleprint"):
         tf.saved_model.experimental.Fingerprint(1).singleprint()
-    with pytest.raises(ValueError, match="could not be deserialized"):
+    with pytest.raises(ValueError, match="are no FingerprintDef"):
         tf.saved_model.experimental.Fingerprint.from_proto(tf.compat.v1.GraphDef())
 
 

@@ -98,7 +98,7 @@ class _Served:
     def start(self) -> None:
         """Begins to answer; RuntimeError after `stop`."""
         if self._stopped:
-            raise RuntimeError("Server cannot be started after it has been stopped")
+            raise RuntimeError("This server was stopped and cannot start again: create another one.")
         self._server.start()
 
     def join(self) -> None:

@@ -22,11 +22,10 @@ class _Tables(AutoTrackable):
         for i, table in enumerate(self._table_config):
             table.optimizer = optimizer if table.optimizer is None else table.optimizer
             if table.optimizer is not None and not isinstance(table.optimizer, Optimizer):
-                raise ValueError(f"{type(table.optimizer)} is an unsupported optimizer class. Please pass an instance of one "
-                                 "of the optimizer classes under tf.tpu.experimental.embedding.")
+                raise ValueError(f"Tables take optimizers of tpu.experimental.embedding, not {type(table.optimizer).__name__}.")
             table.name = f"table_{i}" if table.name is None else table.name
             if any(table.name == t.name for t in self._table_config[:i]):
-                raise ValueError(f"Tables must have a unique name. Multiple tables with name {table.name} found.")
+                raise ValueError(f"Two tables are named {table.name!r}.")
         self._built = False
 
     def _variables_of(self, table: TableConfig) -> dict[str, Any]:
@@ -120,8 +119,8 @@ def serving_embedding_lookup(inputs: Any, weights: Any, tables: dict[TableConfig
         nest.assert_same_structure(inputs, weights)
     missing = {path for path, _ in paths} - features.keys()
     if missing:
-        raise ValueError(f"Inputs are not a subset of feature_config. Inputs keys are {{{', '.join(p for p, _ in paths)}}}, "
-                         f"but feature_config keys are {features.keys()}")
+        raise ValueError(f"Inputs without a feature in feature_config: {{{', '.join(p for p, _ in paths)}}} were passed, "
+                         f"{list(features)} are configured.")
     given = nest.flatten(weights) if weights is not None else [None] * len(paths)
     found = [_lookup(path, value, weight, features[path], tables[features[path].table])
              for (path, value), weight in zip(paths, given, strict=True)]
@@ -131,20 +130,19 @@ def serving_embedding_lookup(inputs: Any, weights: Any, tables: dict[TableConfig
 def _lookup(path: str, value: Any, weight: Any, feature: FeatureConfig, table: Any) -> Any:
     if weight is not None:
         if isinstance(value, Tensor):
-            raise ValueError(f"Weight specified for {path}, but input is dense.")
+            raise ValueError(f"The dense input {path} takes no weights.")
         if type(weight) is not type(value):
-            raise ValueError(f"Weight for {path} is of type {type(weight)} but it does not match type of the input which is "
-                             f"{type(value)}.")
+            raise ValueError(f"The weights of {path} are a {type(weight).__name__}, its ids a {type(value).__name__}.")
         if feature.max_sequence_length > 0:
-            raise ValueError(f"Weight specified for {path}, but this is a sequence feature.")
+            raise ValueError(f"The sequence {path} takes no weights.")
     if isinstance(value, tf.SparseTensor):
         return _sparse_lookup(value, weight, feature, table)
     if isinstance(value, tf.RaggedTensor):
         return _ragged_lookup(value, weight, feature, table)
     if not isinstance(value, Tensor):
-        raise ValueError(f"Input {path} is type {type(value)}. Tensor, SparseTensor or RaggedTensor expected.")
+        raise ValueError(f"{path} is a {type(value).__name__}; pass a dense, sparse or ragged tensor.")
     if feature.max_sequence_length > 0:
-        raise ValueError(f"Feature {path} is a sequence feature but a dense tensor was passed.")
+        raise ValueError(f"{path} is a sequence: pass a sparse or ragged tensor, not a dense one.")
     return tf.nn.embedding_lookup(table, value)
 
 
@@ -161,7 +159,7 @@ def _sparse_lookup(ids: Any, weights: Any, feature: FeatureConfig, table: Any) -
 
 def _ragged_lookup(ids: Any, weights: Any, feature: FeatureConfig, table: Any) -> Any:
     if ids.shape.rank != 2:
-        raise ValueError(f"Only rank 2 ragged tensor is supported, but got rank {ids.shape.rank}")
+        raise ValueError(f"Ragged ids have rank 2, got rank {ids.shape.rank}.")
     examples, dim = ids.shape[0], feature.table.dim
     if not feature.output_shape:
         if feature.max_sequence_length > 0:
@@ -171,8 +169,7 @@ def _ragged_lookup(ids: Any, weights: Any, feature: FeatureConfig, table: Any) -
     if size == examples:
         return tf.reshape(_joined_rows(ids, weights, feature.table.combiner, table), shape)
     if examples is None or size is None or size % examples:
-        raise ValueError("Output shape set in the FeatureConfig should be the factor of the input data batch size. But instead "
-                         f"got output shape {feature.output_shape}, input data batch size {examples}")
+        raise ValueError(f"A batch of {examples} examples cannot take the output_shape {feature.output_shape} of its feature.")
     rows = tf.nn.embedding_lookup(table, ids).to_tensor(shape=[examples, size // examples, dim])
     return tf.reshape(rows, shape)
 

@@ -49,11 +49,9 @@ class Optimizer(SlotMaker):
                  multiply_weight_decay_factor_by_learning_rate: bool | None, clipvalue: Any = None,
                  slot_variable_creation_fn: Callable | None = None, low_dimensional_packing_status: bool = False):
         if slot_variable_creation_fn is not None and not callable(slot_variable_creation_fn):
-            raise ValueError("Argument `slot_variable_creation_fn` must be either None or a callable. Received: "
-                             f"{slot_variable_creation_fn}")
+            raise ValueError(f"slot_variable_creation_fn is not callable: {slot_variable_creation_fn!r}.")
         if not use_gradient_accumulation and clipvalue is not None:
-            raise ValueError("When `use_gradient_accumulation` is False, gradient clipping cannot be used and `clipvalue` "
-                             f"should be left as None. Received value {clipvalue} for argument `clipvalue`.")
+            raise ValueError(f"clipvalue={clipvalue} needs use_gradient_accumulation=True: only summed gradients are clipped.")
         self.slot_variable_creation_fn = slot_variable_creation_fn
         self.learning_rate, self.use_gradient_accumulation = learning_rate, use_gradient_accumulation
         self.clip_weight_min, self.clip_weight_max = clip_weight_min, clip_weight_max
@@ -66,13 +64,13 @@ class Optimizer(SlotMaker):
 
 def _positive(name: str, value: float) -> float:
     if value <= 0:
-        raise ValueError(f"Argument `{name}` must be a positive float. Received: {value}")
+        raise ValueError(f"{name} has to be positive, got {value}.")
     return value
 
 
 def _below_one(name: str, value: float) -> float:
     if not 0 <= value < 1:
-        raise ValueError(f"Argument `{name}` must be >= 0 and < 1. Received: {value}.")
+        raise ValueError(f"{name} has to be in [0, 1), got {value}.")
     return value
 
 
@@ -167,8 +165,7 @@ class Adam(Optimizer):
                          multiply_weight_decay_factor_by_learning_rate, clipvalue, slot_variable_creation_fn,
                          low_dimensional_packing_status)
         if not use_gradient_accumulation and not lazy_adam:
-            raise ValueError("When disabling lazy Adam (`lazy_adam=False`), gradient accumulation must be used. Set "
-                             "`use_gradient_accumulation` to False.")
+            raise ValueError("lazy_adam=False needs use_gradient_accumulation=True.")
         self.beta_1, self.beta_2 = _below_one("beta_1", beta_1), _below_one("beta_2", beta_2)
         self.epsilon, self.lazy_adam, self.sum_inside_sqrt = _positive("epsilon", epsilon), lazy_adam, sum_inside_sqrt
 
@@ -182,7 +179,7 @@ class QuantizationConfig:
 
     def __init__(self, num_buckets: int, lower: float, upper: float):
         if num_buckets < 2:
-            raise ValueError(f"num_buckets is {num_buckets}, must be at least 2 for simulated quantization.")
+            raise ValueError(f"Simulated quantization needs two buckets or more, got num_buckets={num_buckets}.")
         self.num_buckets, self.lower, self.upper = num_buckets, lower, upper
 
     def __repr__(self) -> str:
@@ -197,13 +194,13 @@ class TableConfig:
                  combiner: str = "mean", name: str | None = None, quantization_config: Any = None, layout: Any = None,
                  dtype: Any = dtypes.float32):
         if not isinstance(vocabulary_size, int) or vocabulary_size < 1:
-            raise ValueError(f"Argument `vocabulary_size` must be an int and must be >= 1. Received: {vocabulary_size}")
+            raise ValueError(f"A table needs a positive integer as vocabulary_size, got {vocabulary_size!r}.")
         if not isinstance(dim, int) or dim < 1:
-            raise ValueError(f"Argument `dim` (embedding dimension) must be an int and must be >= 1. Received: {dim}")
+            raise ValueError(f"A table needs a positive integer as dim, got {dim!r}.")
         if initializer is not None and not callable(initializer):
-            raise ValueError(f"Argument `initializer` must be a callable (or None). Received: {initializer}")
+            raise ValueError(f"initializer is not callable: {initializer!r}.")
         if combiner not in ("mean", "sum", "sqrtn"):
-            raise ValueError(f"String argument `combiner` must be in ('mean', 'sum', 'sqrtn'). Received: {combiner}")
+            raise ValueError(f"Unknown combiner {combiner!r}; known are mean, sum and sqrtn.")
         self._default = initializer is None
         self.initializer = initializer or tf.initializers.TruncatedNormal(mean=0.0, stddev=1 / math.sqrt(dim))
         self.vocabulary_size, self.dim, self.optimizer, self.combiner = vocabulary_size, dim, optimizer, combiner
@@ -230,13 +227,11 @@ class FeatureConfig:
     def __init__(self, table: TableConfig, max_sequence_length: int = 0, validate_weights_and_indices: bool = True,
                  output_shape: Any = None, name: str | None = None):
         if not isinstance(table, TableConfig):
-            raise ValueError(f"Argument `table` has invalid type {type(table)}. Expected "
-                             "`tf.tpu.experimental.embedding.TableConfig`.")
+            raise ValueError(f"The table of a feature is a TableConfig, got {type(table).__name__}.")
         if not isinstance(max_sequence_length, int) or max_sequence_length < 0:
-            raise ValueError(f"Argument `max_sequence_length` must be an int and must be >= 0. Received: {max_sequence_length}")
+            raise ValueError(f"max_sequence_length is an integer of at least 0, got {max_sequence_length!r}.")
         if not isinstance(validate_weights_and_indices, bool):
-            raise ValueError("Argument `validate_weights_and_indices` must be a boolean. Received: "
-                             f"{validate_weights_and_indices}")
+            raise ValueError(f"validate_weights_and_indices is a boolean, got {validate_weights_and_indices!r}.")
         self.table, self.max_sequence_length, self.name = table, max_sequence_length, name
         self.output_shape = TensorShape(output_shape)
         self.validate_weights_and_indices = validate_weights_and_indices

@@ -76,7 +76,7 @@ class ShardByTaskPolicy(ShardingCallback):
     @property
     def description(self) -> str:
         """What the policy does, in a sentence."""
-        return "Split tensors into shards based on their device spec task."
+        return "One shard for the tensors of each task."
 
     def __call__(self, shardable_tensors: Sequence[ShardableTensor]) -> Sequence[Shard]:
         shard: Shard = {}
@@ -98,7 +98,7 @@ class MaxShardSizePolicy(ShardingCallback):
     @property
     def description(self) -> str:
         """What the policy does, in a sentence."""
-        return "Split tensors into shards with a max shard size."
+        return "Shards of at most a given number of bytes."
 
     def __call__(self, shardable_tensors: Sequence[ShardableTensor]) -> Sequence[Shard]:
         return _Filling(self.max_shard_size).shards(shardable_tensors)
