@@ -58,6 +58,16 @@ def test_small_messages_pass_between_the_chunks_of_large_ones():
     assert came == [("small", 0.501), ("large", 10.5)]
 
 
+def test_receivers_share_a_sender_by_bytes():
+    clock, wire, (a, b, c, d) = _wire(rack_uplink=1e9)
+    came = []
+    for target, size, count in ((c, 2_000_000, 2), (d, 2_000_000, 1), (b, 500_000, 4)):
+        for _ in range(count):
+            wire.send(a, target, size, lambda t=target: came.append(t.name))
+    clock.run()
+    assert came == ["h2", "h1", "h1", "h1", "h2", "h3", "h1"]      # three short messages pass one long message
+
+
 def test_racks_share_their_uplinks():
     clock, wire, (a, b, _, far) = _wire(rack_size=3, rack_uplink=5e5)
     came = []

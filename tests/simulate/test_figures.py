@@ -18,7 +18,7 @@ def test_sparse_null_steps_do_not_depend_on_the_size_of_the_table():
 
 
 def test_asynchronous_training_saturates_the_servers():
-    job = figures.inception(200, 4)
+    job = figures.inception(200)
     assert job.results.examples_per_second == pytest.approx(2300, rel=figures.TOLERANCE)
     share, task, _ = job.results.bottleneck()
     assert share > 0.8 and task.startswith("/job:ps")

@@ -74,7 +74,7 @@ def coordination() -> Finding:
 
 
 def _tokens(workers: int) -> float:
-    """Every worker asks one task for a token and gets it."""
+    """Every worker requests a token from one task."""
     clock = Clock()
     wire = Wire(clock, TODAY.network)
     machine = dataclasses.replace(TODAY.of("ps"), message_threads=1)

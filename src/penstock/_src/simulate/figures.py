@@ -19,7 +19,7 @@ TOLERANCE = 0.15
 _MS, _S, _RATE, _FACTOR = "ms", "s", "images/s", "times"
 SPARSE = {"GatherV2": 6e-4, "ScatterAdd": 6e-4, "DynamicPartition": 2e-3}
 _SERVERS, _INCEPTION_SERVERS, _WORKERS = 16, 17, 50
-WORK, _BATCH, _BLOCKS = 1.2, 32, 1
+WORK, _BATCH, _BLOCKS = 1.15, 32, 6
 _WORDS, _WORD_FLOPS = 512, 25.2e6
 _VOCABULARY, _SAMPLED = 40_000, 512
 

@@ -65,9 +65,10 @@ Blocks = list[dict[int, int]]       # of a model, from input to output: the elem
 
 
 def data_parallel(blocks: Blocks, seconds: float, examples: int, replicas: int = 0, backups: int = 0) -> Build:
-    """Training of a model that is computed block by block, forward and back, while variables and gradients travel. Each block
-    has one variable per server, and takes the same time, a third of it forward. RMSProp applies the gradients. With `replicas`,
-    so many of them make an update (SyncReplicasOptimizer), and `backups` more workers compute them."""
+    """Training of a model that is computed block by block, forward and back, while variables and gradients travel. All
+    variables are requested when a step begins. Each block has one variable per server, and takes the same time, a third of it
+    forward. RMSProp applies the gradients. With `replicas`, so many of them make an update (SyncReplicasOptimizer), and
+    `backups` more workers compute them."""
     def build(servers: int) -> Program:
         with tf.Graph().as_default() as graph, tf.device(_device(servers)):
             step = tf.train.get_or_create_global_step()
@@ -84,11 +85,11 @@ def data_parallel(blocks: Blocks, seconds: float, examples: int, replicas: int =
 
 def _computed(blocks: Blocks, seconds: float) -> tuple[list, dict[str, float]]:
     """Gradients with their variables, and what the ops that compute them cost."""
-    costs, read, pairs, before = {}, [], [], []                     # type: ignore[var-annotated]
+    costs: dict[str, float] = {}
+    read, pairs, before = [], [], []                                # type: ignore[var-annotated]
     for k, block in enumerate(blocks):
         variables = [_variable(f"v{k}_{i}", [n], i) for i, n in sorted(block.items()) if n]
-        with tf.control_dependencies(before):
-            read.append([(tf.identity(v), v) for v in variables])
+        read.append([(tf.identity(v), v) for v in variables])
         with tf.control_dependencies([r for r, _ in read[-1]] + before):
             before = [tf.no_op(f"forward{k}")]
         costs[f"forward{k}"] = seconds / len(blocks) / 3

@@ -30,8 +30,9 @@ def cases(base: Case, over: dict[str, Sequence[int]]) -> Iterator[Case]:
     for name, values in over.items():
         if name not in fields:
             raise errors.invalid(f"A sweep is over {', '.join(sorted(fields))}, not {name!r}.")
-        if not values or min(values) < (name in ("workers", "servers")):
-            raise errors.invalid(f"There cannot be {min(values, default='no')} {name}.")
+        least = int(name in ("workers", "servers"))
+        if not values or min(values) < least:
+            raise errors.invalid(f"A sweep over {name} needs values of at least {least}, got {list(values)}.")
     for values in itertools.product(*over.values()):
         yield dataclasses.replace(base, **dict(zip(over, values, strict=True)))
 

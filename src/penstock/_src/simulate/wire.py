@@ -2,12 +2,13 @@
 
 A message takes time of a thread of its sender, passes the sender's NIC, maybe two uplinks, and the receiver's NIC, and takes
 time of a thread of the receiver. Large messages pass a pipe one after the other, each as soon as its first bytes have come
-(cut-through). A sender serves its receivers in turn, so that none of them waits for all that was requested before. Small
+(cut-through). Receivers share the NIC of a sender by bytes, so that none of them waits for all that was requested before. Small
 messages pass between the chunks of large ones, as they do on real links (cluster/link.py), and do not wait.
 """
 from __future__ import annotations
 
-import collections
+import heapq
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,28 +17,26 @@ from penstock._src.simulate.machines import Machine, Network
 
 
 class _Out:
-    """Large messages that leave a host: those to one receiver in order, the receivers in turn."""
+    """Large messages that leave a host. Receivers share the NIC by bytes (self-clocked fair queueing): a message is due when
+    its receiver's share would have carried it, so short messages do not wait for one long message of every other receiver."""
 
-    __slots__ = ("turns", "_waiting")
+    __slots__ = ("_queue", "_due", "_now", "_numbers")
 
     def __init__(self) -> None:
-        self.turns: collections.deque[Host] = collections.deque()          # receivers for which something waits
-        self._waiting: dict[Host, collections.deque] = {}
+        self._queue: list[tuple[float, int, Host, tuple]] = []      # a heap
+        self._due: dict[Host, float] = {}                           # of the last message to a receiver
+        self._now = 0.0                                             # virtual time: of the message that left last
+        self._numbers = itertools.count()
 
-    def put(self, target: Host, message: tuple) -> None:
-        if target not in self._waiting:
-            self._waiting[target] = collections.deque()
-            self.turns.append(target)
-        self._waiting[target].append(message)
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, target: Host, size: int, message: tuple) -> None:
+        due = self._due[target] = max(self._now, self._due.get(target, 0.0)) + size
+        heapq.heappush(self._queue, (due, next(self._numbers), target, message))
 
     def take(self) -> tuple[Host, tuple]:
-        target = self.turns.popleft()
-        left = self._waiting[target]
-        message = left.popleft()
-        if left:
-            self.turns.append(target)
-        else:
-            del self._waiting[target]
+        self._now, _, target, message = heapq.heappop(self._queue)
         return target, message
 
 
@@ -83,14 +82,14 @@ class Wire:
 
     def _leave(self, source: Host, target: Host, size: int, receive: Callable, args: tuple) -> None:
         """A large message is ready for the sender's NIC."""
-        source.leaving.put(target, (size, receive, args))
+        source.leaving.put(target, size, (size, receive, args))
         if source.out.begin(self.clock.now) <= self.clock.now:
             self._next(source)
 
     def _next(self, source: Host) -> None:
         """The sender's NIC takes the next large message, if it is free."""
         pipe, clock = source.out, self.clock
-        if source.leaving.turns and pipe.begin(clock.now) <= clock.now:
+        if source.leaving and pipe.begin(clock.now) <= clock.now:
             target, (size, receive, args) = source.leaving.take()
             clock.at(pipe.book(clock.now, size), self._next, source)
             latency = self.network.latency + self.network.large_latency
