@@ -297,12 +297,12 @@ def bert(name: str) -> Callable:
     return in_session(tf, loss, train)
 
 
-def in_session(tf: Any, loss: Any, train: Any) -> Callable:
+def in_session(tf: Any, loss: Any, train: Any, config: Any = None) -> Callable:
     """A step of a session that keeps the loss in a variable; it returns what reads it, so that steps need not wait."""
     with tf.device(DEVICE):
         kept = tf.get_variable("loss", [], trainable=False)
         both = tf.group(train, tf.assign(kept, loss))
-    sess = tf.Session()
+    sess = tf.Session(config=config)
     sess.run(tf.global_variables_initializer())
     run, read = sess.make_callable(both), sess.make_callable(kept)
 
