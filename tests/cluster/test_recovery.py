@@ -67,7 +67,7 @@ def test_a_worker_is_killed(cluster):
     running.running["worker", 1].signal(signal.SIGKILL)
     ends_well(running)
     assert running.restarts == 1 and not lost(running, 0)
-    assert "The input continues at its position of step" in log(running, 1)
+    assert "The input resumes at its position of step" in log(running, 1)
 
 
 @pytest.mark.slow

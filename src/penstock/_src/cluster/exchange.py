@@ -1,7 +1,7 @@
 """The rendezvous of a step that runs on several tasks, as one of them sees it.
 
 What is for an op of this task waits here, as in a step of one task. What is for another task is pushed to it at once: the
-sender knows where the value is wanted, so there are no requests. A value that arrives before its step has begun here is kept.
+sender has the destination of each value, so there are no requests. A value that arrives before its step has begun here is kept.
 
 Between the master and the others of a step, values travel on the step's own link, which the thread that needs them reads
 itself (`pump`). Small values that are sent right after each other travel together (`joins`): with the next one that has to go

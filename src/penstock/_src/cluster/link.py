@@ -1,4 +1,4 @@
-"""A link: one connection between two tasks, kept as long as both live, over which both send whenever they like.
+"""A link: one connection between two tasks, kept as long as both run, over which both may send at any time.
 
 Sending never blocks: what the system does not take at once is sent by the link's own thread, in order. Reading never waits for
 anything but the next message. So no two tasks can be caught in waiting for each other's readers. A small message does not wait
@@ -25,7 +25,7 @@ Answer = Callable[[dict[str, Any] | None, list[Any], BaseException | None], None
 
 class Link:
     """One end of a link. `peer` is the name of the task at the other end, `incarnation` which life of it, and `dial` the number
-    of the beats that the link lives by."""
+    of the heartbeats that the link depends on."""
 
     def __init__(self, sock: Any, peer: str, incarnation: int, dial: int = 0, reader: wire.Reader | None = None,
                  same_host: bool = False):

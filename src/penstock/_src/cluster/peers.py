@@ -1,10 +1,10 @@
-"""The other tasks of a cluster, as one task sees them: links that are opened when they are needed, and whether they live.
+"""The other tasks of a cluster, as one task sees them: links that are opened when they are needed, and heartbeats.
 
-Beside each link that a task opens there is a second connection over which it says, every `BEAT` seconds, that it is alive, and
-hears the same. A peer that has been silent for `LOST` seconds is considered lost: its links are closed, and everything that
-waits for it fails. A restarted task has a new incarnation. A task that was only stopped keeps its incarnation and is dialed
-again: each dial has a number, which its link, its beats and the links for steps carry, so that beats which end late do not take
-the links of the next dial with them.
+Beside each link that a task opens there is a second connection, over which both sides send a heartbeat every `BEAT` seconds.
+A peer that has been silent for `LOST` seconds is considered lost: its links are closed, and everything that waits for it fails.
+A restarted task has a new incarnation. A task that was only stopped keeps its incarnation and is dialed again: each dial has a
+number, which its link, its heartbeats and the links for steps carry, so that heartbeats that end late do not close the links of
+the next dial.
 """
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class Peers:
             link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
 
     def _start(self, link: Link, work: Callable, *args: Any) -> None:
-        """Starts a thread that a link lives by: if it fails, the link ends."""
+        """Starts a thread that a link depends on: if it fails, the link ends."""
         def failed(e: Exception) -> None:
             self.lose(link.peer, link.dial, f"a thread of {self.task} failed: {e!r}")
 
@@ -243,7 +243,7 @@ class Peers:
 
 
 def beat(sock: Any, over: threading.Event) -> str:
-    """Says every BEAT seconds that we live, until `over`; returns the reason if the other does not say the same."""
+    """Sends a heartbeat every BEAT seconds until `over`; returns the reason if those of the peer stop."""
     try:
         sock.settimeout(LOST)
         while not over.wait(BEAT):

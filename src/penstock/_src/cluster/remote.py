@@ -85,7 +85,7 @@ class RemoteEngine:
         self._session = answer["session"]
 
     def _watch(self, client: str) -> None:
-        """Tells the server that this client lives, and ends all calls when the server does not say the same."""
+        """Sends heartbeats to the server, and ends all calls when those of the server stop."""
         connections, over = self._connections, self._over
         sock = connections.connect()
         wire.send(sock, {"do": "client", "client": client, "lost": peers.LOST})

@@ -1,9 +1,8 @@
 """Server: a task that runs steps for clients.
 
-It listens on its address of the cluster (door.py); each connection has a thread. The first message says what it is: that of a
-client, whose messages are answered in sequence; a link of another task (link.py), for everything or for one step at a
-time; or one over which another task says that it lives (peers.py). When a client goes away in the middle of a step, the step
-is cancelled.
+It listens on its address of the cluster (acceptor.py); each connection has a thread. The first message declares its kind: that
+of a client, whose messages are answered in sequence; a link of another task (link.py), for everything or for one step at a
+time; or the heartbeats of another task (peers.py). When a client disconnects in the middle of a step, the step is cancelled.
 """
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ from penstock._src.base import errors, switches, tf_logging
 from penstock._src.base.api import export
 from penstock._src.base.service import supervise
 from penstock._src.cluster import security, shared, wire
+from penstock._src.cluster.acceptor import Acceptor
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import split_address
-from penstock._src.cluster.door import Door
 from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.master import MasterSession, config_of
 from penstock._src.cluster.peers import Peers, hear, task_name
@@ -106,7 +105,7 @@ class Server:
         self._peers, self._worker = self._views.own.peers, self._views.own.worker
         self._resources.hub = Hub(task, self._peers, defaults.experimental.collective_group_leader)
         self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with client and connection that made each
-        self._clients: set[str] = set()              # those that say that they live
+        self._clients: set[str] = set()              # those that send heartbeats
         self._next = 1
         self._lock = threading.Lock()
         self._busy: dict[Any, MasterSession] = {}
@@ -117,7 +116,7 @@ class Server:
         except OSError as e:
             raise errors.UnknownError(None, None, f"Could not start a server at {address}: {e}") from None
         self._host, self._port = host, listener.getsockname()[1]
-        self._door = Door(listener, self._credentials, self._serve, self._ended)
+        self._acceptor = Acceptor(listener, self._credentials, self._serve, self._ended)
         self._threads_before = _share_cores(cluster, host, defaults.intra_op_parallelism_threads)
         self._status: StatusBoard = StatusBoard(self)
         self._page: Any = None
@@ -138,14 +137,14 @@ class Server:
 
     @property
     def target(self) -> str:
-        """What a session is told to run here."""
+        """The steps that a session runs here."""
         return f"grpc://{self._host}:{self._port}"
 
     def start(self) -> None:
         """Begins to answer."""
         if not self._threads:
             self._threads = [supervise(f"penstock {what} {self._port}", work, self._ended)
-                             for what, work in (("door", self._door.accept), ("watcher", self._look))]
+                             for what, work in (("acceptor", self._acceptor.accept), ("watcher", self._look))]
             tf_logging.info("%s is ready at %s", self._peers.task, self.target)
             if switches.STATUS_PAGE.value():
                 try:
@@ -163,12 +162,12 @@ class Server:
         if self._ended.is_set():
             return
         self._ended.set()
-        self._door.shut()
+        self._acceptor.shut()
         if self._page is not None:
             self._page.close()
         self._close_sessions()
         self._views.close(self._resources.hub.close)
-        self._door.close()
+        self._acceptor.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(5.0)
@@ -188,7 +187,7 @@ class Server:
 
     # -- connections --------------------------------------------------------------------------------------------------
     def _serve(self, sock: Any) -> None:
-        """What the other side of a connection says, which has shown that it belongs to the cluster."""
+        """Handles the messages of an authenticated connection."""
         try:
             reader = wire.Reader(sock)
             while not self._ended.is_set():
@@ -206,7 +205,7 @@ class Server:
             self._leave(lambda client, made_by: made_by is sock and client not in self._clients)
 
     def _hear_client(self, sock: Any, client: str, lost: float) -> None:
-        """Listens whether a client lives."""
+        """Receives the heartbeats of a client."""
         self._clients.add(client)
         try:
             hear(sock, lost)
@@ -222,7 +221,7 @@ class Server:
             self._close({"session": number}, [])
 
     def _meet(self, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
-        """Another task has opened this connection: as a link, as one for steps, or to say that it lives."""
+        """Another task has opened this connection: as a link, as one for steps, or for heartbeats."""
         task, wanted = str(header["task"]), str(header["to"])
         view = self._views.of_peer(header.get("cluster"), wanted)
         peers = view.peers
@@ -242,7 +241,7 @@ class Server:
             view.visitors.discard(sock)
 
     def _serve_task(self, view: View, sock: Any, reader: wire.Reader, header: dict[str, Any]) -> None:
-        """What another task says over a connection that it has opened."""
+        """Handles the messages of a connection that another task has opened."""
         peers, task, incarnation, dial = view.peers, str(header["task"]), int(header["incarnation"]), int(header["dial"])
         same_host = bool(shared.host()) and header.get("host") == shared.host()
         wire.send(sock, {"incarnation": self.incarnation, "same_host": same_host})

@@ -50,7 +50,7 @@ class _Block:
         self.memory = mmap.mmap(fd, size)
 
     def view(self, dtype: torch.dtype, shape: Any) -> tuple[torch.Tensor, memoryview]:
-        """A tensor in the block, and what lives as long as its memory is used."""
+        """A tensor in the block, and an object that exists as long as its memory is used."""
         buffer = memoryview(self.memory)
         return torch.frombuffer(buffer, dtype=dtype, count=math.prod(shape)).reshape(tuple(shape)), buffer
 

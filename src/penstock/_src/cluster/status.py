@@ -1,7 +1,7 @@
 """What a task knows of itself, and what one task can say of the whole cluster: for `penstock status`, and as a page.
 
 A server has a StatusBoard. It notes counters twice a second, so that rates are available on request; the rest is
-collected then. `cluster` asks the other tasks over the links that exist, or opens them, for a short time only.
+collected then. `cluster` queries the other tasks over the links that exist, or opens them, for a short time only.
 """
 from __future__ import annotations
 

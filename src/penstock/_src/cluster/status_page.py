@@ -69,7 +69,7 @@ class StatusPage:
                 self.wfile.write(data.encode())
 
             def log_message(self, *args: Any) -> None:
-                """Says nothing."""
+                """Logs nothing."""
         self._server = http.server.ThreadingHTTPServer((host, port), Handler)
         self.url = f"http://{host}:{self._server.server_address[1]}/?key={key}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="penstock status", daemon=True)

@@ -8,7 +8,7 @@ and act after releasing it. A simulator drives the same classes over a simulated
 What a master guarantees:
 
 - A step ends once, with values if all of its parts have ended well, else with its first error.
-- After the first error no further part begins. Each task whose part has begun, and has not ended, is told to abort once.
+- After the first error no further part begins. Each task whose part has begun, and has not ended, gets one abort.
 - A failed step waits for the ends of its parts, so that the next step finds every task idle, but no longer than END_SECONDS.
   The connections of tasks that have not answered by then are dropped: they may still carry messages of this step.
 - Events after the end, and messages of other steps, change nothing, and nothing is kept.

@@ -31,7 +31,7 @@ class Tasks:
         self.hosts = {t: next(d for d in self.devices.all if d.task == t and d.host) for t in (self.own, *others)}
 
     def _devices_of(self, tasks: list[str]) -> dict[str, list[Device]]:
-        """Asks all tasks at once; UnavailableError names those that do not answer."""
+        """Calls all tasks at once; UnavailableError names those that do not answer."""
         if not tasks:
             return {}
         found, missing = {}, []

@@ -1,4 +1,4 @@
-"""The place of a process in a cluster, as its environment (TF_CONFIG) or a command line says it."""
+"""The place of a process in a cluster, from its environment (TF_CONFIG) or a command line."""
 from __future__ import annotations
 
 import json

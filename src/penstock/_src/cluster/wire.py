@@ -155,7 +155,7 @@ class Pieces:
 
 
 class _Kind(NamedTuple):
-    """What a header says of one value."""
+    """The description of one value in a header."""
     tag: str
     size: int = 0
     dtype: Any = None
@@ -224,7 +224,7 @@ class Reader:
 
     def message(self) -> tuple[dict[str, Any], list[Any]] | None:
         """The next message; None when the other side has ended the connection between two messages. Its number, if it has one,
-        is among what the header says."""
+        is described by the header."""
         while True:
             if self._end - self._at < _PREFIX.size and not self._have(_PREFIX.size, at_start=True):
                 return None
@@ -248,7 +248,7 @@ class Reader:
             self._begin(header, kinds, size)
 
     def _header(self, length: int) -> tuple[dict[str, Any], list[_Kind], int]:
-        """The next header, what it says of the values, and how many bytes those have."""
+        """The next header, its descriptions of the values, and how many bytes those have."""
         text = self._take(length)
         found = self._known.get(text)
         if found is not None:
@@ -271,7 +271,7 @@ class Reader:
     def _begin(self, header: dict[str, Any], kinds: list[_Kind], size: int) -> None:
         stream = header.pop("stream", None)
         if not isinstance(stream, int) or stream in self._arriving or len(self._arriving) >= _MOST_OPEN or not size:
-            raise errors.invalid("A message in pieces does not begin as it should.")
+            raise errors.invalid("The first chunk of a chunked message is malformed.")
         self._arriving[stream] = _Arriving(header, kinds, size)
 
     def _piece(self, size: int, stream: int) -> tuple[dict[str, Any], list[Any]] | None:
@@ -388,7 +388,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _kind(said: Any) -> _Kind:
-    """What a header says of a value, checked; its bytes follow from that alone."""
+    """The description of a value in a header, checked; its bytes follow from that alone."""
     if said is None:
         return _Kind("none")
     tag = said[0]

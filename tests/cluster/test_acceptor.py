@@ -15,7 +15,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.base import service
-from penstock._src.cluster import connection, door, security, user_secret
+from penstock._src.cluster import acceptor, connection, security, user_secret
 from penstock._src.cluster import server as server_module
 from tests.checks import eventually
 from tests.cluster.conftest import SOURCE, addresses
@@ -127,22 +127,22 @@ def test_a_client_does_not_wait_for_a_server_that_trickles():
             thread.join(10)
 
 
-# -- the door ----------------------------------------------------------------------------------------------------------------
-def test_strangers_are_bounded(server, monkeypatch):
-    monkeypatch.setattr(door, "MOST_STRANGERS", 4)
-    monkeypatch.setattr(door, "_SLOW", 0.05)
+# -- accepting ----------------------------------------------------------------------------------------------------------------
+def test_pending_connections_are_bounded(server, monkeypatch):
+    monkeypatch.setattr(acceptor, "MOST_PENDING", 4)
+    monkeypatch.setattr(acceptor, "_SLOW", 0.05)
     idle = [call_on(server) for _ in range(20)]
     try:
         assert serves(server.target)
-        assert len(server._door._strangers) <= 4
-        assert eventually(lambda: len(server._door._threads) <= 5)
+        assert len(server._acceptor._pending) <= 4
+        assert eventually(lambda: len(server._acceptor._threads) <= 5)
     finally:
         for sock in idle:
             sock.close()
 
 
 def test_the_loop_survives_what_the_system_refuses(server, monkeypatch, caplog):
-    listener, refused = server._door._listener, []
+    listener, refused = server._acceptor._listener, []
 
     class Listener:
         def accept(self):
@@ -153,7 +153,7 @@ def test_the_loop_survives_what_the_system_refuses(server, monkeypatch, caplog):
 
         def __getattr__(self, name):
             return getattr(listener, name)
-    monkeypatch.setattr(server._door, "_listener", Listener())
+    monkeypatch.setattr(server._acceptor, "_listener", Listener())
     start, failed = threading.Thread.start, []
 
     def failing(thread):

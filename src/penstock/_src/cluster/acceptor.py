@@ -1,9 +1,9 @@
-"""The door of a server: it accepts connections, and lets in those that prove that they belong to the cluster.
+"""Accepts the connections of a server, and serves those that authenticate themselves as members of the cluster.
 
-Each connection has a thread. Those that have not proved anything yet are *strangers*: their number is bounded, and each has one
-deadline for its handshake, so that they cannot use up the server's descriptors or threads. When there is no room, the
-oldest stranger is dropped, once it has had time enough to be slow. The loop survives whatever makes `accept` or the start of a
-thread fail: it logs the reason, waits a moment, and continues.
+Each connection has a thread. The number of connections in their handshake (*pending*) is bounded, and each has one deadline,
+so that they cannot use up the server's descriptors or threads. At the limit the oldest pending connection is dropped, unless
+it is younger than `_SLOW` seconds. The loop survives whatever makes `accept` or the start of a thread fail: it logs the
+reason, waits a moment, and continues.
 """
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from typing import Any
 from penstock._src.base import tf_logging
 from penstock._src.cluster import security
 
-MOST_STRANGERS = 256                    # connections in their handshake,
+MOST_PENDING = 256                      # connections in their handshake,
 _PART = 8                               # and of the process's descriptors, one of so many at most
-_SLOW = 1.0                             # seconds after which a stranger may be dropped for another connection
+_SLOW = 1.0                             # seconds after which a pending connection may be dropped for another one
 _PAUSE = 0.1                            # seconds before the next attempt, when the system has refused something
-_SHORT_PAUSE = 0.01                     # the same, when a stranger was dropped for it
+_SHORT_PAUSE = 0.01                     # the same, when a pending connection was dropped
 _SAY_AGAIN = 10.0                       # seconds between two warnings
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
-class Door:
-    """The connections of one server. `serve(sock)` is called, on a thread of the connection, when it has been let in."""
+class Acceptor:
+    """The connections of one server. `serve(sock)` is called on a thread of the connection after its handshake."""
 
     def __init__(self, listener: socket.socket, credentials: security.Credentials, serve: Callable[[Any], None],
                  ended: threading.Event):
@@ -37,7 +37,7 @@ class Door:
         self._port = listener.getsockname()[1]
         self._changed = threading.Condition()
         self._threads: dict[socket.socket, threading.Thread] = {}
-        self._strangers: dict[socket.socket, float] = {}       # since when, the oldest first
+        self._pending: dict[socket.socket, float] = {}       # since when, the oldest first
         self._said = float("-inf")
 
     def accept(self) -> None:
@@ -53,11 +53,11 @@ class Door:
             self._start(raw)
 
     def _make_room(self) -> None:
-        """Returns when one more stranger may come."""
-        most = max(1, min(MOST_STRANGERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _PART))
+        """Waits until one more pending connection is allowed."""
+        most = max(1, min(MOST_PENDING, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _PART))
         with self._changed:
-            while len(self._strangers) >= most and not self._ended.is_set():
-                since = next(iter(self._strangers.values()))
+            while len(self._pending) >= most and not self._ended.is_set():
+                since = next(iter(self._pending.values()))
                 left = since + _SLOW - time.monotonic()
                 if left <= 0:
                     self._drop_oldest()
@@ -66,17 +66,17 @@ class Door:
 
     def _drop_oldest(self) -> bool:
         """Ends the oldest handshake, if any; its thread closes the connection. The lock is held."""
-        raw = next(iter(self._strangers), None)
+        raw = next(iter(self._pending), None)
         if raw is None:
             return False
-        del self._strangers[raw]
+        del self._pending[raw]
         _shut(raw)
         return True
 
     def _start(self, raw: socket.socket) -> None:
-        thread = threading.Thread(target=self._let_in, args=(raw,), name=f"penstock connection {self._port}", daemon=True)
+        thread = threading.Thread(target=self._authenticate, args=(raw,), name=f"penstock connection {self._port}", daemon=True)
         with self._changed:                             # `close` joins only what has been started
-            self._threads[raw], self._strangers[raw] = thread, time.monotonic()
+            self._threads[raw], self._pending[raw] = thread, time.monotonic()
             try:
                 thread.start()
                 return
@@ -92,14 +92,14 @@ class Door:
             room = getattr(why, "errno", None) in _EXHAUSTED and self._drop_oldest()
         if time.monotonic() - self._said > _SAY_AGAIN:
             self._said = time.monotonic()
-            tf_logging.warning("The server at port %d cannot take a connection now, and tries again: %s", self._port, why)
+            tf_logging.warning("The server at port %d cannot accept a connection, and retries: %s", self._port, why)
         self._ended.wait(_SHORT_PAUSE if room else _PAUSE)
 
-    def _let_in(self, raw: socket.socket) -> None:
+    def _authenticate(self, raw: socket.socket) -> None:
         try:
             sock = self._credentials.open(raw)
             with self._changed:
-                self._strangers.pop(raw, None)
+                self._pending.pop(raw, None)
                 self._changed.notify_all()
             self._serve(sock)
         except Exception as e:                          # whatever was sent here: it ends this connection, and nothing else
@@ -112,7 +112,7 @@ class Door:
 
     def _forget(self, raw: socket.socket) -> None:
         self._threads.pop(raw, None)
-        self._strangers.pop(raw, None)
+        self._pending.pop(raw, None)
         self._changed.notify_all()
 
     def shut(self) -> None:
