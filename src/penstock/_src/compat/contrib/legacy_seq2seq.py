@@ -259,7 +259,7 @@ def one2many_rnn_seq2seq(encoder_inputs: Any, decoder_inputs_dict: dict, enc_cel
                          feed_previous: Any = False, dtype: Any = None, scope: Any = None) -> tuple[dict, dict]:
     """One encoder and several decoders."""
     if set(dec_cells_dict) != set(decoder_inputs_dict):
-        raise ValueError("keys of dec_cells_dict != keys of decodre_inputs_dict")
+        raise ValueError("keys of dec_cells_dict != keys of decoder_inputs_dict")
     for cell in (enc_cell, *dec_cells_dict.values()):
         if not isinstance(cell, RNNCell):
             raise TypeError(f"cell is not an RNNCell: {type(cell)}")

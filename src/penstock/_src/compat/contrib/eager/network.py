@@ -13,7 +13,7 @@ def _export(name: str) -> Any:
 
 @_export("Network")
 class Network(tf.keras.Model):
-    """A model that knows the layers it is told of; its variables are theirs.
+    """A model of the layers that are tracked; its variables are theirs.
 
     >>> class Net(tfe.Network):
     ...     def __init__(self): super().__init__(); self.dense = self.track_layer(tf.layers.Dense(2))

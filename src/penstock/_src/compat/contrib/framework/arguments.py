@@ -69,7 +69,7 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
-            raise ValueError("When attempting to re-use a scope by suppling adictionary, kwargs must be empty.")
+            raise ValueError("When attempting to reuse a scope by passing a dictionary, kwargs must be empty.")
         entered = dict(list_ops_or_scope)
     else:
         if not isinstance(list_ops_or_scope, (list, tuple)):
