@@ -14,7 +14,7 @@ os.environ["PENSTOCK_VERIFY_PASSES"] = "1"       # before the compiler is import
 
 import penstock
 from penstock._src.base import modes
-from penstock._src.graph import context
+from penstock._src.graph import context, random_seed
 from penstock._src.kernels.devices import device_config
 from tests import leaks
 
@@ -62,6 +62,7 @@ def _modes_and_default_graph(_nothing_left_behind):
     before = modes.snapshot()
     np.random.seed(0)
     torch.manual_seed(0)
+    random_seed._set_eager_seed(None)
     modes.process.default_graph = None
     yield
     modes.restore(before)

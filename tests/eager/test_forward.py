@@ -69,3 +69,18 @@ def test_tangents_must_fit():
         A(tf.constant([1., 2.]), tf.constant([1., 2., 3.]))
     with pytest.raises(ValueError, match="float64"):
         A(tf.constant(1.), tf.constant(1., tf.float64))
+
+
+def test_a_variable_that_a_function_creates_has_its_tangent():
+    made = []
+
+    @tf.function
+    def products():
+        if not made:
+            made.append(tf.Variable([1.0, 2.0, 3.0]))
+        with tf.autodiff.ForwardAccumulator(made[0], tf.constant([0.5, -2.0, 3.0])) as acc:
+            doubled = made[0] * 2.0
+        return acc.jvp((made[0], doubled))
+    own, doubled = products()
+    assert own.numpy().tolist() == [0.5, -2.0, 3.0]
+    assert doubled.numpy().tolist() == [1.0, -4.0, 6.0]

@@ -394,3 +394,97 @@ def test_shapes_see_constants_and_shapes_outside_of_the_function():
     finally:
         tf1.disable_control_flow_v2()
     assert seen[:3] == [[5, 3, 4], [5, 3, 4], [None, 7]]
+
+
+def test_variables_of_a_function_are_all_it_reads_or_writes():
+    read, trained, written, rows = (tf.Variable([1.0], trainable=t) for t in (False, True, False, False))
+
+    @tf.function
+    def inner():
+        written.assign(read).assign_add([1.0])
+        return trained + read
+
+    @tf.function
+    def outer():
+        rows.scatter_nd_update([[0]], [2.0])
+        return inner()
+
+    for f, wanted in ((inner, {0, 1, 2}), (outer, {0, 1, 2, 3})):
+        concrete = f.get_concrete_function()
+        order = {id(v): i for i, v in enumerate((read, trained, written, rows))}
+        assert {order[id(v)] for v in concrete.variables} == wanted and len(concrete.variables) == len(wanted)
+        assert [order[id(v)] for v in concrete.trainable_variables] == [1]
+        assert f._list_all_concrete_functions() == [concrete]
+    with tf.GradientTape() as tape:
+        outer()
+    assert [id(v) for v in tape.watched_variables()] == [id(trained)]
+
+
+def test_an_optional_takes_the_type_of_its_values_later():
+    """As Keras 3 does in its loop over several steps."""
+    @tf.function(autograph=False)
+    def f(n):
+        empty = tf.experimental.Optional.empty(None)
+
+        def body(i, optional):
+            def value():
+                made = tf.experimental.Optional.from_value({"loss": tf.cast(i, tf.float32)})
+                empty._element_spec = made.element_spec
+                return made
+
+            def nothing():
+                optional._element_spec = empty._element_spec
+                return optional
+            return i + 1, tf.cond(i < 2, value, nothing)
+        _, last = tf.while_loop(lambda i, _: i < n, body, [tf.constant(0), empty])
+        last._element_spec = empty.element_spec
+        return last
+
+    assert f(tf.constant(5)).get_value()["loss"].numpy() == 1
+    assert not f(tf.constant(0)).has_value().numpy()
+
+
+def test_a_trace_prints_its_signature():
+    f = tf.function(lambda x: x + 1, input_signature=[tf.TensorSpec([None, 2])])
+    concrete = f.get_concrete_function()
+    assert concrete.pretty_printed_signature() == f.pretty_printed_concrete_signatures()
+    assert "TensorSpec(shape=(None, 2)" in concrete.pretty_printed_signature()
+    assert "\n" not in concrete.pretty_printed_signature(False)
+
+
+def _sparse(rows, count=1):
+    return tf.SparseTensor([[0, i] for i in range(count)], [1.0] * count, [rows, 4])
+
+
+def test_the_shape_of_sparse_arguments_is_known_and_the_number_of_values_is_not_part_of_a_trace():
+    seen = []
+
+    @tf.function
+    def f(x):
+        seen.append((x.shape.as_list(), x.values.shape.as_list(), x.dense_shape.shape.as_list()))
+        return tf.reduce_sum(x.values)
+    assert [float(f(_sparse(3, n))) for n in (1, 2, 3)] == [1.0, 2.0, 3.0]
+    assert seen == [([3, 4], [None], [2])]
+    f({"a": 1.0, "x": _sparse(5)}["x"])
+    assert seen[1:] == [([5, 4], [None], [2])]
+
+
+def test_retracing_is_reduced_by_the_shapes_of_sparse_arguments():
+    seen = []
+
+    @tf.function(reduce_retracing=True)
+    def f(pair, *, last):
+        seen.append((pair["x"].shape.as_list(), last.shape.as_list()))
+        return tf.reduce_sum(pair["x"].values) + tf.reduce_sum(last.values)
+    for rows in (3, 4, 5, 6):
+        assert float(f({"x": _sparse(rows, 2)}, last=_sparse(7))) == 3.0
+    assert seen == [([3, 4], [7, 4]), ([None, 4], [7, 4])]
+
+
+def test_the_shape_of_a_sparse_signature_is_known():
+    @tf.function(input_signature=[tf.SparseTensorSpec([None, 4], tf.float32)])
+    def f(x):
+        assert x.shape.as_list() == [None, 4]
+        return tf.reduce_sum(x.values)
+    assert float(f(_sparse(3, 2))) == 2.0 and float(f(_sparse(4))) == 1.0
+    assert f.experimental_get_tracing_count() == 1

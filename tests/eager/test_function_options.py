@@ -62,3 +62,32 @@ def test_arguments_that_do_not_fit():
             f(tf.constant(1.0))
     with pytest.raises(tf.errors.InvalidArgumentError, match="'x' has dtype int32, expected float32"):
         f.get_concrete_function()(tf.constant([1]))
+
+
+def test_defaults_of_arguments_that_a_signature_names():
+    @tf.function(input_signature=[tf.TensorSpec([None, 1]), tf.TensorSpec([]), tf.TensorSpec([])])
+    def f(x, a=1.0, b=0.0):
+        return a * x + b
+    x = tf.constant([[3.0]])
+    assert [float(v[0, 0]) for v in (f(x), f(x, 2.0), f(x, b=2.0), f(x, 2.0, 1.0))] == [3, 6, 5, 7]
+    assert f.experimental_get_tracing_count() == 1
+    with pytest.raises(TypeError, match="missing arguments"):
+        f(a=1.0)
+
+
+def test_shapes_that_a_function_leaves_open_follow_from_its_arguments():
+    @tf.function(input_signature=[tf.TensorSpec([None, 1]), tf.TensorSpec(None)])
+    def f(x, y):
+        return tf.concat([x, x], 1), tf.reduce_sum(x), y + 1.0
+
+    @tf.function
+    def outer(x, y):
+        return f(x, y)
+    graph = tf.Graph()
+    with graph.as_default():
+        made = f(tf.compat.v1.placeholder(tf.float32, [10, 1]), tf.compat.v1.placeholder(tf.float32, [None, 3]))
+        assert [t.shape.as_list() for t in made] == [[10, 2], [], [None, 3]]
+        unknown = f(tf.compat.v1.placeholder(tf.float32), tf.compat.v1.placeholder(tf.float32))
+        assert [t.shape.rank for t in unknown] == [2, 0, None]
+    nested = outer.get_concrete_function(tf.TensorSpec([4, 1]), tf.TensorSpec([2]))
+    assert [s.as_list() for s in nested.output_shapes] == [[4, 2], [], [2]]

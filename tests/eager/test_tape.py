@@ -84,6 +84,19 @@ def test_seeds_and_unconnected_sources():
     assert zero.numpy().tolist() == [0.0]
 
 
+def test_seeds_are_taken_in_the_order_of_the_targets():
+    """As in TensorFlow 2.21: structures are flattened, targets without a seed have ones, seeds without a target are unused."""
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y, z = x * x, 3 * x
+    a, b = tf.constant([1.0, 10.0]), tf.constant([100.0, 1000.0])
+    for target, seeds, expected in ((y, [a, b], [2, 40]), (y, [[a]], [2, 40]), (y, [], [2, 4]), ([y, z], [a], [5, 43]),
+                                    ([y, z], a, [5, 43]), ([y, z], [a, b, a], [302, 3040]),
+                                    ({"q": z, "p": y}, [a, b], [302, 3040])):
+        np.testing.assert_allclose(tape.gradient(target, x, output_gradients=seeds), expected)
+
+
 def test_jacobians():
     a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
     x = tf.constant([[1.0], [-1.0]])

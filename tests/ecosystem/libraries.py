@@ -15,6 +15,7 @@ class Library(NamedTuple):
     needs: tuple[str, ...] = ()  # other folders and files of the repository that the tests import
     inner: str = ""              # the folder of the wheel's package that has what the repository has at its top
     settings: tuple[str, ...] = ()  # environment variables, NAME=value, for both sides
+    root: str = ""               # a folder beside this file with what the tests import from the root of the repository
     beside: bool = False         # the tests are in folders of the package: they are copied without the package
 
 
@@ -25,12 +26,13 @@ SUPPORT = ("absl-py astunparse attrs certifi charset_normalizer check_shapes clo
            "pytz pyyaml regex requests safetensors scipy sentencepiece setuptools<80 six tabulate termcolor "
            "tokenizers==0.20.3 toposort tqdm typeguard==2.13.3 tzdata urllib3 wrapt datasets==3.1.0 multiprocess==0.70.16 "
            "dill==0.3.8 pyarrow xxhash aiohttp aiosignal frozenlist multidict yarl propcache aiohappyeyeballs onnxruntime "
-           "coloredlogs humanfriendly").split()
+           "coloredlogs humanfriendly grain etils array_record more-itertools importlib_resources zipp portpicker "
+           "psutil").split()
 
 LIBRARIES = (
     Library("Keras 3", "keras==3.15.1", tuple(f"keras/src/{folder}" for folder in (
         "losses", "metrics", "optimizers", "saving", "models", "ops", "layers", "layers/preprocessing", "trainers",
-        "callbacks"))),
+        "callbacks", "export")), root="keras_root"),
     Library("TensorFlow Probability", "tensorflow-probability==0.25.0", tuple(
         f"tensorflow_probability/python/{folder}" for folder in ("distributions", "bijectors", "mcmc")),
         "tensorflow/probability", "v0.25.0"),
@@ -49,7 +51,7 @@ LIBRARIES = (
     Library("tf-models-official", "tf-models-official", ("official/nlp/modeling/layers",),
             settings=("TF_USE_LEGACY_KERAS=1",)),
     Library("tf2onnx", "tf2onnx==1.17.0", ("tests",), "onnx/tensorflow-onnx", "v1.17.0", "test_*.py",
-            settings=("TF2ONNX_SKIP_TFLITE_TESTS=True",)),          # there is no TFLite converter here
+            settings=("TF2ONNX_SKIP_TFLITE_TESTS=True", "TF_USE_LEGACY_KERAS=1")),   # the converter reads Keras 2
     Library("mesh-tensorflow", "mesh-tensorflow", ("mesh_tensorflow",)),
     Library("tf-agents", "tf-agents", ("tf_agents/utils",)),
 )

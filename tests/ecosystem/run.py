@@ -82,6 +82,7 @@ def run(library: Library, backend: str, options: argparse.Namespace) -> None:
     """Runs the tests of a library that have not been run yet; the second backend runs the tests of the first."""
     site = sources(library)
     path = [str(ROOT / "tests" / "ecosystem"), *([str(ROOT / "src")] if backend == "penstock" else [])]
+    path += [str(ROOT / "tests" / "ecosystem" / library.root)] if library.root else []
     settings = {"ECOSYSTEM_BACKEND": backend, "ECOSYSTEM_RESULTS": str(results(library, backend)), "ECOSYSTEM_SITE": str(site),
                 "ECOSYSTEM_SAMPLE": str(options.sample), "ECOSYSTEM_SECONDS": str(options.seconds),
                 "ECOSYSTEM_OTHER": str(results(library, next(b for b in BACKENDS if b != backend))),
@@ -91,7 +92,7 @@ def run(library: Library, backend: str, options: argparse.Namespace) -> None:
     for folder in library.tests:
         if options.folder and options.folder not in folder:
             continue
-        command = [environment(backend), "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider",
+        command = [environment(backend), "-m", "pytest", "-q", "-c", os.devnull, "-p", "plugin", "-p", "no:cacheprovider",
                    "--rootdir", site.parent, "--timeout", str(options.limit), "--continue-on-collection-errors",
                    "-W", "ignore", "--tb=short", "--import-mode", "importlib" if library.beside else "prepend",
                    "-o", f"python_files={library.files}", folder]

@@ -1,6 +1,7 @@
 """Words of Philox from the C kernel, beside those that Python's own numbers give."""
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -60,3 +61,16 @@ def test_other_draws_between_those_that_are_drawn_together():
             assert stream.reserve(9) == single.reserve(9)
         found = stream.few(philox.uniform, [count], torch.float32)
         assert torch.equal(found, philox.uniform(single.reserve(count * philox.RESERVED), count, torch.float32))
+
+
+@pytest.mark.parametrize("start, once, count", [(0, True, 9), (5, True, 9), (3, False, 40)])
+def test_slots_are_drawn_alike_without_the_kernel(monkeypatch, start, once, count):
+    words = philox.Philox(3, 0).words(10).reshape(-1)[:count].numpy()
+    found = []
+    for kernels in (philox._kernels, lambda: None):
+        monkeypatch.setattr(philox, "_kernels", kernels)
+        slots = np.arange(9)
+        drawn = philox.draw_slots(slots, start, words, once)
+        assert sorted(slots) == list(range(9)) and (not once or sorted(drawn) == list(range(9)))
+        found.append((drawn.tolist(), slots.tolist()))
+    assert found[0] == found[1]

@@ -193,10 +193,10 @@ def test_the_command_drains_on_sigterm(tmp_path):
     command = [sys.executable, "-m", "penstock", "serve", "--model_name", "m", "--model_base_path", str(tmp_path),
                "--port", ports[0], "--rest_api_port", ports[1], "--enable_batching=true"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as server:
+        connection = http.client.HTTPConnection("localhost", int(ports[1]), timeout=60)
         try:
             assert server.stdout.readline().strip() == f"gRPC at 127.0.0.1:{ports[0]}"
             assert server.stdout.readline().strip() == f"REST at 127.0.0.1:{ports[1]}"
-            connection = http.client.HTTPConnection("localhost", int(ports[1]), timeout=60)
             connection.putrequest("POST", "/v1/models/m:predict")
             body = b'{"instances": [2]}'
             connection.putheader("Content-Length", str(len(body)))
@@ -211,6 +211,7 @@ def test_the_command_drains_on_sigterm(tmp_path):
             timer.join()
             assert server.wait(60) == 0
         finally:
+            connection.close()
             server.kill()
 
 

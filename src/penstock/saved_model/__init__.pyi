@@ -21,6 +21,7 @@ class LoadOptions:
     def __init__(self, allow_partial_checkpoint: bool = False, experimental_io_device: Any = None, experimental_skip_checkpoint: bool = False, experimental_variable_policy: Any = None, experimental_load_function_aliases: bool = False) -> None: ...
     allow_partial_checkpoint: Any
     experimental_io_device: Any
+    experimental_load_function_aliases: Any
     experimental_skip_checkpoint: Any
 PREDICT_INPUTS: str
 PREDICT_METHOD_NAME: str

@@ -215,3 +215,46 @@ def test_what_keras_asks_of_devices_and_contexts():
 ])
 def test_types_with_ranks_alone(spec, wanted):
     assert spec._with_tensor_ranks_only() == wanted
+
+
+def test_function_definitions_become_graphs_again():
+    @tf.function(input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([])])
+    def f(x, y):
+        return tf.cond(y > 0, lambda: x * y, lambda: x - y)
+    with tf.Graph().as_default() as graph:
+        f(tf.zeros([2, 3]), tf.constant(1.0))
+        kept = {name: function.definition for name, function in graph._functions.items()}
+        to_graph = _module("framework.function_def_to_graph").function_def_to_graph
+        outer = next(d for d in kept.values() if any("If" in n.op for n in d.node_def))
+        body = to_graph(outer, input_shapes=[tf.TensorShape([5, 3]), None])
+        assert [t.shape.as_list() for t in body.inputs[:1]] == [[5, 3]] and body.inputs[1].shape.rank is None
+        with pytest.raises(ValueError, match="takes 2 arguments, got 1"):
+            to_graph(outer, input_shapes=[None])
+        plain = to_graph(outer)
+    assert {n.name for n in outer.node_def} <= {op.name for op in plain.get_operations()}
+    assert [t.dtype for t in plain.outputs] == [tf.float32]
+    with plain.as_default(), tf.compat.v1.Session() as session:
+        found = session.run(plain.outputs[0], {plain.inputs[0].name: np.ones((1, 3)), plain.inputs[1].name: 2.0})
+    np.testing.assert_array_equal(found, [[2, 2, 2]])
+
+
+def test_calls_of_keras_models_are_traced():
+    traced = _module("keras.saving.saving_utils").trace_model_call
+    a, b = tf.keras.Input([3], name="a"), tf.keras.Input([2], name="b")
+    model = tf.keras.Model([a, b], [tf.keras.layers.Dense(2, name="x")(a), tf.keras.layers.Dense(1, name="y")(b)])
+    values = [tf.ones([4, 3]), tf.ones([4, 2])]
+    own = traced(model).get_concrete_function()
+    assert [t.name for t in own.inputs[:2]] == ["a:0", "b:0"] and sorted(own.structured_outputs) == ["x", "y"]
+    given = traced(model, [tf.TensorSpec([4, 3]), tf.TensorSpec([4, 2])])
+    for found in (own(*values), given(*values)):
+        np.testing.assert_allclose(found["x"], model(values)[0])
+        np.testing.assert_allclose(found["y"], model(values)[1])
+
+    class Subclassed(tf.keras.Model):
+        def call(self, inputs, training=None):
+            return 2 * inputs
+    late = Subclassed()
+    with pytest.raises(ValueError, match="not known"):
+        traced(late)
+    late(tf.ones([2, 3]))
+    assert traced(late)(tf.ones([5, 3]))["output_1"].numpy().tolist() == [[2.0] * 3] * 5

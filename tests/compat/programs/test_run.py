@@ -191,6 +191,23 @@ def test_names_that_pandas_and_scikit_learn_have_removed(tmp_path):
         assert done.stderr.count(f"{name} was removed since") == 1, done.stderr
 
 
+def test_libraries_that_are_not_installed_are_not_there(tmp_path):
+    """Programs and libraries catch the ImportError of what they can do without."""
+    done = penstock("run", program(tmp_path, """
+        import importlib, sys
+        import tensorflow as tf
+        sys.path[:] = []
+        for name in ("pandas", "scipy.ndimage", "PIL.Image"):
+            for module in [m for m in sys.modules if m.split(".")[0] == name.split(".")[0]]:
+                del sys.modules[module]
+            try:
+                importlib.import_module(name)
+            except ImportError as e:
+                print(e.name in (name, name.split(".")[0]))
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == ["True"] * 3, done.stderr
+
+
 def test_numpy_takes_calls_that_it_refuses_since(tmp_path):
     done = penstock("run", program(tmp_path, """
         import numpy as np

@@ -39,6 +39,27 @@ def test_shuffle_gives_the_same_order_in_blocks_and_one_by_one():
     assert by_block.tolist() == [int(s) for s in strings]
 
 
+@pytest.mark.parametrize("size, rounds", [
+    (10, [[1, 7, 2, 5, 4, 0, 6, 3, 8, 9], [3, 7, 4, 8, 5, 1, 9, 2, 0, 6], [6, 2, 0, 7, 4, 3, 1, 8, 9, 5]]),
+    (40, [[1, 7, 2, 5, 4, 0, 6, 3, 8, 9], [3, 7, 4, 8, 5, 1, 9, 2, 0, 6], [6, 2, 0, 7, 4, 3, 1, 8, 9, 5]]),
+])
+def test_shuffle_has_the_order_of_tensorflow_in_every_round(size, rounds):
+    ds = Dataset.range(10).shuffle(size, seed=4)
+    assert [elements(ds) for _ in rounds] == rounds
+    assert elements(Dataset.range(10).shuffle(size, seed=4).repeat(len(rounds))) == sum(rounds, [])
+
+
+def test_shuffle_through_a_small_buffer_has_the_order_of_tensorflow():
+    fixed = Dataset.range(10).shuffle(4, seed=1, reshuffle_each_iteration=False)
+    assert elements(fixed) == elements(fixed) == [3, 4, 0, 5, 2, 7, 8, 9, 1, 6]
+    assert elements(Dataset.range(10).shuffle(4, seed=1).repeat(2)) == [
+        0, 4, 5, 1, 2, 7, 9, 8, 6, 3, 2, 1, 3, 4, 6, 8, 7, 9, 5, 0]
+    one_by_one = Dataset.from_generator(lambda: iter(range(12)), tf.int64).shuffle(5, seed=2)
+    assert elements(one_by_one) == [0, 3, 5, 2, 8, 6, 9, 1, 11, 4, 10, 7]
+    many = elements(Dataset.range(3000).shuffle(257, seed=9))
+    assert sum((i + 1) * int(x) for i, x in enumerate(many)) == 8912651695
+
+
 def test_shuffle_draws_every_place():
     firsts = {elements(Dataset.range(4).shuffle(4))[0] for _ in range(100)}
     assert firsts == {0, 1, 2, 3}
@@ -116,6 +137,13 @@ def test_errors_in_functions_name_the_users_line():
         next(iter(ds))
 
 
+def test_iterators_of_arrays_have_next():
+    iterator = Dataset.range(2).as_numpy_iterator()
+    assert (iterator.next(), iterator.next()) == (0, 1)
+    with pytest.raises(StopIteration):
+        iterator.next()
+
+
 def test_generator_is_read_lazily_and_called_anew():
     calls = []
 
@@ -127,6 +155,13 @@ def test_generator_is_read_lazily_and_called_anew():
     assert elements(ds) == elements(ds) == [0, 1, 2] and calls == [3, 3]
     with pytest.raises(errors.InvalidArgumentError, match="yielded an element"):
         elements(Dataset.from_generator(lambda: iter(["x"]), tf.int32))
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.string, tf.bool])
+def test_empty_lists_of_generators_have_the_type_of_the_dataset(dtype):
+    ds = Dataset.from_generator(lambda: iter([[], ()]), output_signature=tf.TensorSpec([None], dtype))
+    for element in ds:
+        assert element.dtype == dtype and element.shape == [0]
 
 
 @pytest.mark.parametrize("bad", [lambda r: r.batch(0), lambda r: r.shuffle(0), lambda r: r.window(0), lambda r: r.shard(0, 0),
@@ -319,3 +354,49 @@ def test_a_parallel_map_of_short_kernels_runs_where_it_is_wanted(short, monkeypa
             break
     assert found == [None if i == 7 else float(i * i) for i in range(12)]
     assert bool(started) == (short == 0.0)
+
+
+def test_generators_of_optionals():
+    """An element of a generator may be an optional, as Keras gives for inputs that are None."""
+    def elements():
+        yield 1, tf.experimental.Optional.from_value(2.0)
+        yield 3, tf.experimental.Optional.empty(tf.TensorSpec([], tf.float32))
+
+    spec = tf.TensorSpec([], tf.int32), tf.OptionalSpec(tf.TensorSpec([], tf.float32))
+    (a, one), (b, none) = tf.data.Dataset.from_generator(elements, output_signature=spec)
+    assert (a.numpy(), b.numpy()) == (1, 3)
+    assert one.get_value().numpy() == 2 and not none.has_value().numpy()
+
+
+@pytest.mark.parametrize("value, dtype, wanted", [
+    (np.array([1, 2], np.int64), tf.int32, [1, 2]), (np.array([1.5, -2.5]), tf.int32, [1, -2]),
+    (np.float64(1.5), tf.float32, 1.5), (np.array([True]), tf.float32, [1.0]),
+    (np.array([300]), tf.uint8, [44]), (np.array(["1"]), tf.float32, [1.0])])
+def test_arrays_of_generators_are_converted_as_numpy_does(value, dtype, wanted):
+    out, = tf.data.Dataset.from_generator(lambda: iter([value]), output_signature=tf.TensorSpec(None, dtype))
+    assert out.dtype == dtype and out.numpy().tolist() == wanted
+
+
+def test_static_shapes_of_sparse_elements():
+    """What a signature says of a sparse shape is known in functions, also in those they call; each shape has its trace."""
+    spec = tf.SparseTensorSpec([None, 5], tf.float32)
+    element = tf.sparse.from_dense(np.eye(4, 5, dtype=np.float32))
+    dataset = tf.data.Dataset.from_generator(lambda: iter([element, element]), output_signature=spec)
+    assert dataset.element_spec == spec
+    seen = []
+
+    @tf.function(autograph=False)
+    def inner(x):
+        seen.append(x.shape.as_list())
+        return tf.sparse.reduce_sum(x)
+
+    @tf.function(autograph=False)
+    def outer(iterator):
+        x = next(iterator)
+        seen.append(x.shape.as_list())
+        y = tf.sparse.reset_shape(x, [6, 7])
+        y.set_shape([6, 7])
+        return inner(x), inner(tf.abs(x)), inner(y)
+
+    assert [t.numpy() for t in outer(iter(dataset))] == [4, 4, 4]
+    assert seen == [[None, 5], [None, 5], [6, 7]]

@@ -40,6 +40,24 @@ def test_sampling_follows_the_weights():
         elements(D.choose_from_datasets([D.range(2)], D.range(1, 2)))
 
 
+def test_sampling_has_the_order_of_tensorflow():
+    """Values of TensorFlow 2.21."""
+    tf.random.set_seed(7)
+    endless = [D.from_tensors(i).repeat() for i in range(2)]
+    ds = D.sample_from_datasets(endless, [0.5, 0.5], seed=1).take(12)
+    assert elements(ds) == elements(ds) == [0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 1]
+    finite = [D.range(5), D.range(10, 13), D.range(20, 27)]
+    assert elements(D.sample_from_datasets(finite, seed=1)) == [0, 10, 11, 20, 1, 21, 22, 23, 24, 12, 25, 26, 2, 3, 4]
+    weights = D.from_tensor_slices([[0.1, 0.9], [0.9, 0.1]]).repeat()
+    assert elements(D.sample_from_datasets(endless, weights, seed=1).take(12)) == [1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
+
+
+def test_sampling_leaves_out_datasets_without_weight():
+    ds = D.sample_from_datasets([D.range(2), D.range(10, 13)], [0.0, 1.0], stop_on_empty_dataset=True)
+    assert elements(ds) == [10, 11, 12]
+    assert elements(D.sample_from_datasets([D.range(2), D.range(3)], [0.0, 0.0])) == []
+
+
 def test_rejection_resample_reaches_the_target():
     classes = elements(D.range(4000).rejection_resample(lambda x: x % 2, [0.8, 0.2], [0.5, 0.5], seed=1).map(lambda c, x: c))
     assert abs(np.mean(classes) - 0.2) < 0.05

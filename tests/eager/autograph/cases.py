@@ -306,6 +306,19 @@ def try_and_with(x):
     return y + z
 
 
+@case(3.0, 0.5, -3.0)
+def a_name_that_only_branches_read(x):
+    if x > 0:
+        if x > 1:
+            x = x * 2
+        y = x + 1
+    elif x < -1:
+        y = x - 1
+    else:
+        y = x
+    return y
+
+
 def _halved(n):
     if n % 2 == 0:
         n = n // 2

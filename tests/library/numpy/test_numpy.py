@@ -114,3 +114,16 @@ def test_names_are_those_of_tensorflow():
     for name in ("float_", "string_", "newaxis", "pi", "inf", "finfo", "iinfo", "ndarray", "issubdtype"):
         assert hasattr(tnp, name), name
     assert tnp.ndarray is tf.Tensor and tnp.finfo(tf.float32).bits == 32 and tnp.iinfo(np.int8).max == 127
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+@pytest.mark.parametrize("shapes", [((4, 6), (4, 6)), ((3, 4, 5), (3, 4, 5)), ((3, 4, 5), (1, 4, 5))])
+def test_take_along_axis_without_known_ranks(axis, shapes):
+    take = tf.function(lambda x, at: tf.experimental.numpy.take_along_axis(x, at, axis),
+                       input_signature=[tf.TensorSpec(None, tf.float32), tf.TensorSpec(None, tf.int32)])
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(shapes[0]).astype(np.float32)
+    at = rng.integers(-x.shape[axis], x.shape[axis], shapes[1]).astype(np.int32)
+    assert np.array_equal(take(x, at).numpy(), np.take_along_axis(x, at, axis))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        take(x, at[0])

@@ -155,7 +155,7 @@ def test_values_of_workers(made):  # noqa: F811
     for _ in range(4):
         product, index = c.coordinator.schedule(both, args=(values,), kwargs={"y": tf.constant(3.0)}).fetch()
         assert product.tolist() == [3.0 * (index + 1)]
-    with pytest.raises(ValueError, match="one type and shape"):
+    with pytest.raises(ValueError, match="the same type and shape"):
         c.coordinator.schedule(both, args=(tf.distribute.coordinator.PerWorkerValues([np.ones(1), np.ones(2)]), 1.0))
     iterator = iter(c.coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(3)))
     with pytest.raises(E.InvalidArgumentError, match="ClusterCoordinator.schedule"):

@@ -149,7 +149,7 @@ def test_refused(mirrored):
     with mirrored.scope():
         mixed = tf.keras.Sequential([outside.layers[0], tf.keras.layers.Dense(1)])
         mixed.compile("sgd", "mse")
-    with pytest.raises(ValueError, match=r"'outer/kernel:0' of shape \(64, 1\) was made outside of the scope"):
+    with pytest.raises(ValueError, match=r"'outer/kernel:0' of shape \(64, 1\) was created outside of the scope"):
         mixed.fit(x, y, verbose=0)
 
 

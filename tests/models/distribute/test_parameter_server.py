@@ -240,7 +240,7 @@ def test_staggering_costs_little_where_it_does_not_help():
     assert seconds_a_step(4, True, speeds) < 1.05 * seconds_a_step(4, False, speeds)
     alone = Stagger(3, 4)
     assert [alone.delay(float(n), [0.0] * 4) for n in range(5)] == [0.0] * 5
-    with pytest.raises(ValueError, match="no worker 4"):
+    with pytest.raises(ValueError, match=r"worker must be in \[0, 4\), got 4"):
         Stagger(4, 4)
 
 

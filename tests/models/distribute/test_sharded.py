@@ -77,7 +77,7 @@ def test_lookups_and_their_gradients():
     expected = np.zeros_like(WHOLE)
     np.add.at(expected, ids.numpy().ravel(), 2 * WHOLE[ids.numpy().ravel()])
     np.testing.assert_array_equal(found, expected)
-    with pytest.raises(NotImplementedError, match="do not have as many rows"):
+    with pytest.raises(NotImplementedError, match="do not divide the rows evenly"):
         cut(1, 6).sparse_read([0])
 
 

@@ -86,7 +86,7 @@ def test_rates_change():
     m.fit(X, Y, epochs=4, verbose=0, callbacks=[
         K.callbacks.LambdaCallback(on_epoch_end=lambda e, logs: logs.update(v=1.0)),
         K.callbacks.ReduceLROnPlateau("v", factor=0.5, patience=1, cooldown=1)])
-    np.testing.assert_allclose(K.backend.get_value(m.optimizer.lr), 0.0125)
+    np.testing.assert_allclose(K.backend.get_value(m.optimizer.lr), 0.0125, rtol=1e-6)
     with pytest.raises(ValueError, match="float"):
         m.fit(X, Y, verbose=0, callbacks=[K.callbacks.LearningRateScheduler(lambda e: "fast")])
 

@@ -69,7 +69,7 @@ def test_optimizers_of_tf_train():
         session.run(tf1.global_variables_initializer())
         session.run(train, {factor: 1.0})
         session.run(train, {factor: np.inf})
-        np.testing.assert_allclose(session.run([v, scale()]), [0.9, 8.0])
+        np.testing.assert_allclose(session.run([v, scale()]), [0.9, 8.0], rtol=1e-6)
 
 
 def test_configurations_and_hyperparameters():
@@ -153,3 +153,21 @@ def test_replicas_may_have_added_up_their_gradients(aggregate):
                                                    experimental_aggregate_gradients=aggregate))
     for copy in strategy.experimental_local_results(v):
         np.testing.assert_allclose(copy.numpy(), [0.0, 3.0] if aggregate else [0.5, 2.5])
+
+
+@pytest.mark.parametrize("policy, wrapped", [("mixed_float16", True), ("mixed_bfloat16", False), ("float32", False)])
+def test_models_of_half_precision_scale_their_losses(policy, wrapped):
+    tf.keras.mixed_precision.set_global_policy(policy)
+    try:
+        models = [tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,), dtype="float32")]) for _ in range(2)]
+        for model in models:
+            model.compile(tf.keras.optimizers.SGD(0.1, clipnorm=1.0), "mse")
+            assert isinstance(model.optimizer, Scaled) is wrapped
+        models[0].compile(Scaled(tf.keras.optimizers.SGD(0.1)), "mse")
+        assert not isinstance(models[0].optimizer.inner_optimizer, Scaled)
+        models[0].fit(np.full((4, 2), 1e38, "float32"), np.zeros(4), verbose=0)          # infinite gradients
+        if wrapped:
+            assert models[0].optimizer.loss_scale.numpy() == 2 ** 14 and int(models[0].optimizer.iterations) == 0
+            assert models[1].optimizer.loss_scale.numpy() == 2 ** 15
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")

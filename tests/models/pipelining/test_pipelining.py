@@ -42,7 +42,7 @@ def test_backward_passes_that_take_longer_keep_the_bubble(stages, micro, name, b
 
 def test_a_plan_that_blocks_is_refused():
     forward, backward = schedules.Task("forward", 0), schedules.Task("backward", 0)
-    with pytest.raises(ValueError, match="blocks"):
+    with pytest.raises(ValueError, match="deadlocks"):
         schedules.in_order([[backward, forward]])
 
 

@@ -9,7 +9,7 @@ import penstock.compat.v1 as tf
 from penstock._src.graph import context
 from penstock._src.kernels.devices.cpu import Cpu
 from penstock._src.ops.array import unique
-from penstock._src.ops.nn import training
+from penstock._src.ops.nn import update_kernels
 from penstock._src.step.tiers import tiers
 from tests.step.optimize.test_updates import OPTIMIZERS
 from tests.step.place.fake_gpu import FakeGpu
@@ -48,7 +48,7 @@ def test_rows_that_are_skipped_change_nothing():
         at = [indices[i] for i in good]
         want[1][at] = want[1][at] * 0.5 + grad[good]
         want[0][at] -= want[1][at]
-        training._on_distinct_rows(rule, [var, slot], [grad], 0, torch.tensor(indices), {})
+        update_kernels._on_distinct_rows(rule, [var, slot], [grad], 0, torch.tensor(indices), {})
         torch.testing.assert_close([var, slot], want)
 
 

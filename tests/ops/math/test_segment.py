@@ -43,7 +43,8 @@ def test_static_shapes():
 
 def test_means():
     ids = [1, 1, -1, 1]
-    np.testing.assert_allclose(tf2.math.unsorted_segment_mean(X, ids, 2).numpy(), [[0, 0], X[[0, 1, 3]].mean(0)])
+    np.testing.assert_allclose(tf2.math.unsorted_segment_mean(X, ids, 2).numpy(), [[0, 0], X[[0, 1, 3]].mean(0)],
+                               rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(tf2.math.unsorted_segment_sqrt_n(X, ids, 2).numpy(),
                                [[0, 0], X[[0, 1, 3]].sum(0) / np.sqrt(3)], rtol=1e-6)
 

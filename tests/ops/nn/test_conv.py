@@ -93,6 +93,25 @@ def test_space_to_batch_dilates_any_op():
     np.testing.assert_allclose(found.numpy(), convolve(X, W, (1, 1), (2, 3), "SAME"), atol=1e-10)
 
 
+@pytest.mark.parametrize("multiplier, stride, rate", [(1, 1, 1), (1, 1, 2), (1, 1, 3), (2, 1, 1), (2, 1, 2), (1, 2, 1)])
+@pytest.mark.parametrize("window", [(3, 3), (2, 3), (1, 1), (4, 4)])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gradient_of_a_depthwise_input_is_the_adjoint(multiplier, stride, rate, window, padding, dtype):
+    """For all x: the product of the gradient with x is that of the result with what the gradient is of."""
+    draw = np.random.RandomState(0)
+    x, w = draw.randn(2, 11, 12, 5), draw.randn(*window, 5, multiplier)
+    steps = [1, stride, stride, 1]
+    first = convolve(x, w, (stride, stride), (rate, rate), padding, depthwise=True)
+    grad = draw.randn(*first.shape)
+    back = get("DepthwiseConv2dNativeBackpropInput")([2, 11, 12, 5], w.astype(dtype), grad.astype(dtype), strides=steps,
+                                                     padding=padding, dilations=[1, rate, rate, 1])
+    for other in (x, *draw.randn(4, 2, 11, 12, 5)):
+        there = (grad * convolve(other, w, (stride, stride), (rate, rate), padding, depthwise=True)).sum()
+        np.testing.assert_allclose((back.numpy() * other).sum(), there, **{"float32": {"rtol": 1e-4, "atol": 1e-3},
+                                                                       "float64": {"rtol": 1e-9, "atol": 1e-9}}[dtype])
+
+
 def test_depthwise_and_separable():
     w, point = rng.randn(3, 2, 3, 2), rng.randn(1, 1, 6, 5)
     expect = convolve(X, w, (2, 2), (1, 1), "SAME", depthwise=True)

@@ -63,7 +63,7 @@ def test_both_recursions_agree():
     labels = torch.tensor([[0, 0, 1], [3, 2, 0], [1, 0, 0]])
     args = labels, torch.tensor([3, 2, 1]), torch.tensor([8, 6, 7])
     lp = torch.log_softmax(x, 2)
-    ours, atens = ctc._recursive_loss(lp, *args, True), ctc._aten_loss(lp, *args)
+    ours, atens = ctc._recursive_loss(lp, *args, True, 4), ctc._aten_loss(lp, *args, 4)
     torch.testing.assert_close(ours[0], atens[0])
     torch.testing.assert_close(ours[1][:6], atens[1][:6])
 
@@ -78,6 +78,22 @@ def test_dense_labels():
     np.testing.assert_allclose(last.numpy(), loss[:2], rtol=1e-6)
     major = tf.nn.ctc_loss(dense, x.transpose(1, 0, 2), np.array([2, 2, 0]), np.array([5, 5, 4]), logits_time_major=False)
     np.testing.assert_allclose(major.numpy(), loss, rtol=1e-6)
+
+
+@pytest.mark.parametrize("blank, losses, last_gradient", [
+    (0, [5.4871, 5.2480, 708.2894, -0.1474],
+     [[0.2693, 0.3289, 0.4018], [0.2693, 0.3289, 0.4018], [-0.1320, 0.3289, -0.1969], [0.1929, 0.3289, 0.4018]]),
+    (1, [707.8262, 708.5636, 708.7491, 1.2171],
+     [[-0.1187, -0.1015, 0.2202], [-0.2248, -0.1601, 0.3848], [0.2693, -0.1212, -0.1481], [0.2693, 0.1878, 0.4018]])])
+def test_dense_labels_that_are_blanks_or_no_classes_or_too_many(blank, losses, last_gradient):
+    """The values are real TensorFlow's."""
+    x = tf.constant((np.arange(48).reshape(4, 4, 3) % 7 / 5 - .5).astype(np.float32))
+    labels = np.array([[1, 2, 1, 0], [1, 0, 2, 0], [2, 2, 2, 2], [1, 5, -1, 2]], np.int32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = tf.nn.ctc_loss(labels, x, [4, 4, 4, 3], [4, 4, 4, 4], blank_index=blank)
+    np.testing.assert_allclose(loss.numpy(), losses, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(tape.gradient(loss, x).numpy()[3], last_gradient, rtol=1e-3, atol=2e-4)
 
 
 def test_loss_errors():

@@ -57,8 +57,8 @@ def test_negative_sampling_descends():
         g = 0.5 / (1 + np.exp(wanted_in[example] @ wanted_out[label]))
         wanted_in[example], wanted_out[label] = (wanted_in[example] + g * wanted_out[label],
                                                  wanted_out[label] + g * wanted_in[example])
-    np.testing.assert_allclose(found_in, wanted_in, rtol=1e-5)
-    np.testing.assert_allclose(found_out, wanted_out, rtol=1e-5)
+    np.testing.assert_allclose(found_in, wanted_in, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found_out, wanted_out, rtol=1e-5, atol=1e-6)
 
 
 def test_words_that_stand_together_become_alike(text):

@@ -63,3 +63,23 @@ def test_a_quantized_product_approximates_the_product():
     qa, qb = (tf2.quantization.quantize(v, float(v.min()), float(v.max()), tf.quint8, "MIN_FIRST") for v in (a, b))
     out = tf2.raw_ops.QuantizedMatMul(a=qa[0], b=qb[0], min_a=qa[1], max_a=qa[2], min_b=qb[1], max_b=qb[2])
     np.testing.assert_allclose(tf2.quantization.dequantize(*out, mode="MIN_FIRST"), a @ b, atol=0.05)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_ranges_along_an_axis(axis):
+    x = np.array([[-1.5, 0.2, 3.0], [0.1, 2.0, -0.3]], np.float32)
+    low, high = np.array([-1.0, -0.5, -4.0], np.float32), np.array([2.0, 1.0, 3.5], np.float32)
+    for call in (tf2.quantization.quantize_and_dequantize, tf2.quantization.quantize_and_dequantize_v2):
+        found = call(x, low, high, axis=axis)                                   # the values are TensorFlow's
+        np.testing.assert_allclose(found, [[-1.5, 0.2047244, 3.0], [0.10546875, 2.0, -0.3070866]], rtol=1e-6)
+        given = call(x, low, high, axis=axis, range_given=True)
+        for i in range(3):
+            alone = call(x[:, i], low[i], high[i], range_given=True)
+            np.testing.assert_array_equal(given[:, i], alone)
+    with tf2.GradientTape() as tape:
+        moved = tf2.constant(x)
+        tape.watch(moved)
+        y = tf2.quantization.quantize_and_dequantize_v2(moved, low, high, axis=axis, range_given=True)
+    np.testing.assert_array_equal(tape.gradient(y, moved), (x >= low) & (x <= high))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="does not fit axis"):
+        tf2.quantization.quantize_and_dequantize(x, low[:2], high[:2], axis=axis, range_given=True)

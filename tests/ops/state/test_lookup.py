@@ -237,3 +237,13 @@ def test_wrong_types_are_refused():
     table = StaticTable("", "t", tf.string, tf.int64)
     with pytest.raises(Invalid, match="Conflicting key/value dtypes"):
         table.check_types(tf.int64, tf.int64)
+
+
+def test_numbers_of_lines_start_at_an_offset(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("a\nb\nc\n")
+    index = tf2.lookup.TextFileIndex
+    init = tf2.lookup.TextFileInitializer(str(path), tf2.string, index.WHOLE_LINE, tf2.int64, index.LINE_NUMBER,
+                                          value_index_offset=2)
+    table = tf2.lookup.StaticHashTable(init, -1)
+    assert table.lookup(tf2.constant(["a", "c", "z"])).numpy().tolist() == [2, 4, -1]

@@ -36,7 +36,7 @@ def test_fingerprint_that_is_not_there(tmp_path):
         read(str(tmp_path))
     with pytest.raises(ValueError, match="singleprint"):
         tf.saved_model.experimental.Fingerprint(1).singleprint()
-    with pytest.raises(ValueError, match="are no FingerprintDef"):
+    with pytest.raises(ValueError, match="are not a FingerprintDef"):
         tf.saved_model.experimental.Fingerprint.from_proto(tf.compat.v1.GraphDef())
 
 
@@ -95,3 +95,48 @@ def test_aliases_of_functions(tmp_path):
     message = SavedModel.FromString((tmp_path / "m" / "saved_model.pb").read_bytes())
     aliases = message.meta_graphs[0].meta_info_def.function_aliases
     assert {aliases[t.graph_function.name] for t in traces} == {"two"} and sorted(aliases.values()) == ["serve", "two", "two"]
+
+
+def test_aliases_are_loaded(tmp_path):
+    model, both = Doubled(2.0), tf.function(lambda x: 2 * x)
+    model.both, traces = both, [both.get_concrete_function(tf.TensorSpec([], t)) for t in (tf.float32, tf.int32)]
+    for number, two in enumerate((both, traces[:1])):
+        options = tf.saved_model.SaveOptions(function_aliases={"serve": model.__call__, "two": two})
+        tf.saved_model.save(model, str(tmp_path / f"{number}"), model.__call__, options=options)
+    load = tf.saved_model.LoadOptions(experimental_load_function_aliases=True)
+    whole, part = (tf.saved_model.load(str(tmp_path / f"{number}"), options=load).function_aliases for number in (0, 1))
+    assert sorted(whole) == sorted(part) == ["serve", "two"]
+    assert int(whole["two"](tf.constant(3))) == 6 and float(whole["two"](tf.constant(1.5))) == 3.0
+    assert [float(f(tf.constant(1.5))) for f in part["two"]] == [3.0]
+    assert not hasattr(tf.saved_model.load(str(tmp_path / "0")), "function_aliases")
+    model.function_aliases = tf.Variable(1.0)
+    tf.saved_model.save(model, str(tmp_path / "taken"))
+    with pytest.raises(ValueError, match="function_aliases"):
+        tf.saved_model.load(str(tmp_path / "taken"), options=load)
+
+
+def _tables():
+    words = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([1, 2], tf.int64))
+    return [tf.lookup.StaticHashTable(words, -1), tf.lookup.StaticVocabularyTable(words, 1),
+            tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1),
+            tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, "", "-")]
+
+
+def test_tables_are_trackable_resources():
+    root = tf.Module()
+    root.tables = tables = _tables()
+    assert all(isinstance(t, tf.saved_model.experimental.TrackableResource) for t in tables)
+    found = {id(t) for t in tf.train.TrackableView(root).descendants()
+             if isinstance(t, tf.saved_model.experimental.TrackableResource)}
+    assert found >= {id(t) for t in tables}
+
+
+def test_tables_that_are_found_as_resources_are_exported(tmp_path):
+    layer, kept = tf.Module(), tf.Module()
+    layer.tables = _tables()[:2]
+    kept.resources = [t for t in tf.train.TrackableView(layer).descendants()
+                      if isinstance(t, tf.saved_model.experimental.TrackableResource)]
+    kept.find = tf.function(lambda keys: tf.stack([t.lookup(keys) for t in layer.tables]),
+                            input_signature=[tf.TensorSpec([None], tf.string)])
+    tf.saved_model.save(kept, str(tmp_path / "m"))
+    assert tf.saved_model.load(str(tmp_path / "m")).find(["b", "z"]).numpy().tolist() == [[2, -1], [2, 2]]

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+import penstock.compat.v1 as tf1
 from penstock._src.state.saved_model.frozen import convert_variables_to_constants_v2, convert_variables_to_constants_v2_as_graph
 
 X = np.array([1.0, -2.0], np.float32)
@@ -98,3 +99,42 @@ def test_assertions_of_a_frozen_function_hold(reads):
     assert frozen(tf.constant(3.0))[0].numpy() == (6.0 if reads else 3.0)
     with pytest.raises(tf.errors.InvalidArgumentError):
         frozen(tf.constant(-3.0))
+
+
+def test_values_that_go_round_a_loop_for_handles_have_their_shapes():
+    weights = tf.Variable(tf.ones([7, 2]))
+
+    @tf.function(input_signature=[tf.TensorSpec([1, 7])])
+    def f(x):
+        return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + tf.matmul(x, weights)), (0, tf.zeros([1, 2])))[1]
+    frozen = convert_variables_to_constants_v2(f.get_concrete_function())
+    message = frozen.graph.as_graph_def(add_shapes=True)
+    loop = next(n for n in message.node if "While" in n.op)
+    assert [[d.size for d in s.dim] for s in loop.attr["_output_shapes"].list.shape].count([7, 2]) == 1
+    with tf.Graph().as_default():
+        tf.graph_util.import_graph_def(message, name="")       # checks the shapes
+    np.testing.assert_array_equal(frozen(tf.ones([1, 7]))[0], [[21.0, 21.0]])
+
+
+def test_reference_variables_of_a_graph(tmp_path):
+    with tf1.Graph().as_default(), tf1.Session() as sess:
+        x = tf1.placeholder(tf1.float32, [None, 2], "x")
+        w = tf1.get_variable("two_rows", initializer=[[1.0], [2.0]], use_resource=False)
+        sess.run(tf1.global_variables_initializer())
+        tf1.saved_model.simple_save(sess, str(tmp_path / "m"), {"x": x}, {"y": tf1.matmul(x, w)})
+    frozen = convert_variables_to_constants_v2(tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"])
+    assert not {"VariableV2", "VarHandleOp"} & _types(frozen.graph.as_graph_def())
+    np.testing.assert_array_equal(frozen(tf.constant([[3.0, 4.0]]))[0].numpy(), [[11.0]])
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_a_frozen_recurrent_layer_is_a_graph_of_its_own(kind):
+    layer = getattr(tf.keras.layers, kind)(4)
+    x = np.linspace(-1, 1, 30, dtype=np.float32).reshape(2, 5, 3)
+    expected = layer(x)
+    frozen = convert_variables_to_constants_v2(tf.function(layer).get_concrete_function(tf.TensorSpec([2, 5, 3])))
+    message = frozen.graph.as_graph_def()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.graph_util.import_graph_def(message, name="")
+        found = session.run(frozen.outputs[0].name, {frozen.inputs[0].name: x})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

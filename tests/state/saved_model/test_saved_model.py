@@ -272,3 +272,28 @@ def test_names_of_inputs_need_not_be_identifiers(tmp_path):
         found = model.signatures["serving_default"](**{"in./-": tf.constant(3.0), "class": tf.constant(1.0)})
         assert found["out"].numpy() == 7.0
         tf.saved_model.save(model, str(tmp_path / str(number + 1)), model.signatures)
+
+
+def test_outputs_of_loaded_functions_are_specs(tmp_path):
+    """Named as by TensorFlow 2.21: after the keys and positions of the outputs."""
+    module = tf.Module()
+    one = [tf.TensorSpec([2], name="v")]
+    module.bare = tf.function(lambda v: v + 1, input_signature=one)
+    module.nested = tf.function(lambda v: {"z": v, "y": (v, v), "_x": v}, input_signature=one)
+    module.listed = tf.function(lambda v: [v, {"k": v}, tf.sparse.from_dense(v)], input_signature=one)
+    for turn in range(2):                                  # loaded functions are saved in the same way
+        path = str(tmp_path / str(turn))
+        tf.saved_model.save(module, path, signatures=module.bare)
+        module = tf.saved_model.load(path)
+        functions = module.bare, module.nested, module.listed
+        bare, nested, listed = (f.concrete_functions[0].structured_outputs for f in functions)
+        assert bare == tf.TensorSpec([2], name="unknown")
+        assert nested == {"z": tf.TensorSpec([2], name="z"), "_x": tf.TensorSpec([2], name="tensor__x"),
+                          "y": (tf.TensorSpec([2], name="y_0"), tf.TensorSpec([2], name="y_1"))}
+        assert listed == [tf.TensorSpec([2], name="tensor_0"), {"k": tf.TensorSpec([2], name="tensor_1_k")},
+                          tf.SparseTensorSpec([2])]
+        assert list(nested) == ["_x", "y", "z"]            # maps of messages have no order of their own
+        served = module.signatures["serving_default"]
+        assert served.structured_outputs == {"output_0": tf.TensorSpec([2], name="output_0")}
+        assert served.output_shapes == {"output_0": [2]} and served.output_dtypes == {"output_0": tf.float32}
+        assert served(v=tf.ones(2))["output_0"].numpy().tolist() == [2, 2]

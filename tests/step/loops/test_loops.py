@@ -6,7 +6,7 @@ import pytest
 
 import penstock as tf
 from penstock._src.execute.context import eager_context
-from penstock._src.ops.state.tensor_list import TensorList
+from penstock._src.ops.state.list_values import TensorList
 
 C = tf.constant
 

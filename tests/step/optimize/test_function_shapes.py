@@ -158,6 +158,46 @@ def test_a_list_that_is_emptied_says_so():
         sess.run([tf.raw_ops.TensorListLength(input_handle=handle), value])
 
 
+# -- constants -----------------------------------------------------------------------------------------------------------------
+def _body_types(op):
+    function = op.attrs["body"]
+    return [o.type for o in optimize(function_body(function), ALL, function.known and list(function.known), in_loop=True).ops]
+
+
+def test_sizes_from_outside_are_constants_inside_of_a_loop():
+    x = tf.placeholder(tf.float32, [None, None])
+    rows, columns = tf.shape(x)[0], tf.shape(x)[1]
+
+    def body(y):
+        parts = tf.reshape(y, [rows * columns]) + tf.cast(tf.range(rows * columns), tf.float32)
+        return [tf.reshape(parts, [rows, columns]) * 0.5]
+    y, = counted(body, x)
+    loop, = loops([y], {x: numbers(1, 3, 4)})
+    assert {"Range", "Pack", "Cast"}.isdisjoint(_body_types(loop))
+    agree([y, tf.gradients(tf.square(y), x)[0]], {x: numbers(1, 3, 4)}, {x: numbers(2, 5, 1)}, {x: numbers(2, 0, 2)})
+
+
+def test_a_constant_that_a_loop_changes_is_none_inside():
+    x = tf.placeholder(tf.float32, [None, None])
+    fixed, size = tf.shape(x)[0], tf.shape(x)[1]
+
+    def body(y, size):
+        return tf.concat([y, tf.zeros([1, tf.shape(y)[1]]) + tf.cast(size + fixed, tf.float32)], 0), size * 2
+    _, y, size = tf.while_loop(lambda i, *_: i < 3, lambda i, *v: (i + 1, *body(*v)), [0, x, size],
+                               shape_invariants=[SCALAR, OPEN, SCALAR])
+    agree([y, size], {x: numbers(1, 3, 4)}, {x: numbers(2, 5, 1)}, {x: numbers(2, 0, 2)})
+
+
+def test_sizes_from_outside_are_constants_on_branches():
+    x = tf.placeholder(tf.float32, [None, None])
+    rows = tf.shape(x)[0]
+
+    def body(y):
+        return [tf.cond(tf.reduce_sum(y) > 0., lambda: y - tf.cast(rows, tf.float32), lambda: tf.tile(y[:1] + 1., [rows, 1]))]
+    y, = counted(body, x)
+    agree([y], {x: numbers(1, 3, 4)}, {x: numbers(2, 5, 1)})
+
+
 # -- networks ------------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("lengths", [False, True])
 @pytest.mark.parametrize("cell", ["BasicRNNCell", "LSTMCell", "GRUCell"])
@@ -219,3 +259,27 @@ def test_any_loop(first, second, count, rows, columns, special):
         for found, wanted in zip(build(True), build(False), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     context.process.v2_control_flow = True
+
+
+# -- parts and rows ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("part", [
+    lambda x, i: x[i:i + 2], lambda x, i: x[:, i - 1:i + 1], lambda x, i: x[i - 5:9], lambda x, i: x[i:1],
+    lambda x, i: x[..., i:i + 1], lambda x, i: x[1:, i:3], lambda x, i: x[-i:], lambda x, i: x[:i, :]])
+def test_parts_between_computed_bounds(part):
+    x = tf.placeholder(tf.float32, [4, 5])
+    _, y = tf.while_loop(lambda i, _: i < 4, lambda i, y: (i + 1, y + tf.reduce_sum(part(tf.tanh(x) * y, i))), [0, 1.])
+    agree([y, tf.gradients(y, x)[0]], {x: numbers(1, 4, 5)}, {x: numbers(2, 4, 5)})
+
+
+def test_gradients_of_rows_are_added_where_they_belong():
+    table = tf.placeholder(tf.float32, [300, 64])
+    rows = tf.constant(np.random.RandomState(0).randint(0, 300, [6, 7]))
+
+    def body(i, total):
+        return i + 1, total + tf.reduce_sum(tf.tanh(tf.gather(table, rows[i])))
+    _, total = tf.while_loop(lambda i, _: i < 6, body, [0, 0.])
+    grad = tf.gradients(total, table)[0]
+    step = optimize(step_of([tf.convert_to_tensor(grad)], feeds=[table]), ALL, [(300, 64)])
+    backward = [op for op in step.ops if op.opdef in rules.inlining.loop][-1]
+    assert "_AddBySegment" in _body_types(backward) and "UnsortedSegmentSum" not in _body_types(backward)
+    agree([total, grad], {table: numbers(1, 300, 64)}, {table: numbers(2, 300, 64)})

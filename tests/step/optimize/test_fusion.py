@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.kernels import images
+from penstock._src.kernels import pools
 from penstock._src.step.ir import verify
 from penstock._src.step.optimize.fusion import fuse
 
@@ -36,10 +36,10 @@ def test_a_result_that_others_use_is_not_fused_away():
 def pooling(request, monkeypatch):
     """The names of the ops that pool and spread gradients, with custom kernels and without."""
     if request.param == "own":
-        if not images.available():
+        if not pools.available():
             pytest.skip("penstock was installed without a compiler")
         return "_MaxPoolPlaces", "_MaxPoolGradPlaces"
-    monkeypatch.setattr(images, "_kernels", lambda: None)
+    monkeypatch.setattr(pools, "_kernels", lambda: None)
     return "_MaxPoolWithIndices", "_MaxPoolGradWithIndices"
 
 

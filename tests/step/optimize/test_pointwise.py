@@ -50,6 +50,17 @@ def gated(w):
     return body
 
 
+@pytest.mark.parametrize("dims", [(H, H), (H, 2, H)])
+def test_a_vector_chooses_rows_where_there_are_as_many_columns(dims):
+    kept = np.arange(H) % 2 == 0
+    x = numbers(3, *dims)
+    out, = looped(lambda h: [tf.where(tf.constant(kept), tf.tanh(h) * 2.0 + 1.0, h)], x, n=1)
+    joined([out])
+    with tf.Session() as sess:
+        np.testing.assert_allclose(sess.run(out), np.where(kept.reshape(-1, *[1] * (len(dims) - 1)), np.tanh(x) * 2 + 1, x),
+                                   rtol=2e-5)
+
+
 def test_a_cell_and_its_gradient():
     w = tf.constant(numbers(1, H, 2 * H))
     h, = looped(gated(w), numbers(2, B, H))

@@ -37,6 +37,7 @@ BODIES = {
     "norms": lambda h, w: h / (tf.norm(h @ w) + tf.nn.l2_loss(h)) + tf.math.rsqrt(
         tf.reduce_sum(h * h, -1, keepdims=True) + 1.0),
     "masks": lambda h, w: tf.where((h @ w) > 0.0, tf.exp(-tf.square(h)), tf.math.log1p(tf.abs(h))) * 0.9,
+    "rows": lambda h, w: tf.compat.v1.where(h[:, 0] > 0.0, tf.tanh(_square(h, w)) + 0.1, _square(h, w)) @ h * 0.5,
     "layer_norm": lambda h, w: (h - tf.reduce_mean(h, -1, keepdims=True)) * tf.math.rsqrt(tf.math.reduce_variance(
         h @ w, -1, keepdims=True) + 0.5),
     "solves": lambda h, w: tf.linalg.solve(_square(h, w) * 0.3 + 3.0 * tf.eye(5), h) + tf.transpose(

@@ -168,7 +168,7 @@ def test_filters_keep_their_own_layouts(monkeypatch):
 
 def test_large_variables_and_one_twice(monkeypatch):
     """A large variable is updated by itself; so is everything, if a variable occurs twice."""
-    monkeypatch.setattr("penstock._src.ops.nn.training._LARGE", 6)
+    monkeypatch.setattr("penstock._src.ops.nn.update_kernels._LARGE", 6)
     found, _ = trained("adam", "/gpu:0", True)
     wanted, _ = trained("adam", "/cpu:0", True)
     for a, b in zip(found, wanted, strict=True):

@@ -155,7 +155,8 @@ def test_a_failure_is_said_once_and_counted(monkeypatch, caplog, recwarn):
             f = tf2.function(lambda x: tf2.tanh(x) * tf2.exp(x) + tf2.sin(x), jit_compile=True)
             for _ in range(4):
                 np.testing.assert_allclose(f(tf2.constant(0.5)), np.tanh(.5) * np.exp(.5) + np.sin(.5), rtol=1e-6)
-    assert [r.message for r in caplog.records] == ["A step stays below tier 3: no compiler at hand"] and not recwarn.list
+    assert [r.message for r in caplog.records] == ["A step is not compiled for tier 3: no compiler at hand"]
+    assert not recwarn.list
     assert tiers.refused[3, "no compiler at hand"] == before + 2          # once for each step
 
 
@@ -196,7 +197,8 @@ def test_errors_name_the_op(graphs):
         x, at = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.int32, [None])
         y = tf.exp(tf.sin(tf.gather(tf.tanh(x) * 2., at, name="picked")))
         for i in range(4):
-            np.testing.assert_allclose(sess.run(y, {x: [1., 2.], at: [i % 2]}), np.exp(np.sin(2 * np.tanh([1. + i % 2]))))
+            np.testing.assert_allclose(sess.run(y, {x: [1., 2.], at: [i % 2]}), np.exp(np.sin(2 * np.tanh([1. + i % 2]))),
+                                       rtol=1e-5)
         assert graphs
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[0\] = 7 is not in \[0, 2\)") as found:
             sess.run(y, {x: [1., 2.], at: [7]})

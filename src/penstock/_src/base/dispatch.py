@@ -40,7 +40,7 @@ class OpDispatcher:
         return self.NOT_SUPPORTED
 
     def register(self, op: Callable) -> None:
-        """Asks this dispatcher where `op` refuses its arguments."""
+        """Uses this dispatcher where `op` rejects its arguments."""
         if not hasattr(op, "_dispatchers"):
             raise AssertionError(f"Dispatching not enabled for {op}")
         op._dispatchers.append(self)
@@ -56,7 +56,7 @@ class GlobalOpDispatcher:
         return self.NOT_SUPPORTED
 
     def register(self) -> None:
-        """Asks this dispatcher where a function refuses its arguments."""
+        """Uses this dispatcher where a function rejects its arguments."""
         _GLOBAL.append(self)
 
 

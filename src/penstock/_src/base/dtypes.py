@@ -65,14 +65,15 @@ class DType:
         """Whether it is a number: real, complex or quantized; not a boolean, a string or a handle."""
         return self.is_floating or self.is_integer or self.is_complex or self.is_quantized
 
-    def __new__(cls, type_enum: builtins.int):
+    def __new__(cls, type_enum: builtins.int) -> "DType":
         found = _BY_ENUM.get(int(type_enum))
         if found is None:
             raise TypeError(f"type_enum is not a valid types_pb2.DataType: {type_enum}")
         return found
 
     @classmethod
-    def _make(cls, enum: int, name: str, np_type, torch_type, kind: str, base: "DType | None") -> "DType":
+    def _make(cls, enum: int, name: str, np_type: Any, torch_type: _torch.dtype | None, kind: str,
+              base: "DType | None") -> "DType":
         """Build and intern the row; `kind` is one letter, as the table at the end of the class explains."""
         self = object.__new__(cls)
         self.enum = enum
@@ -105,7 +106,7 @@ class DType:
         return self.enum
 
     @property
-    def as_numpy_dtype(self):
+    def as_numpy_dtype(self) -> Any:
         """The numpy type that holds elements of this type.
 
         Raises:
@@ -123,7 +124,7 @@ class DType:
         return float32 if self.base_dtype is complex64 else float64
 
     @property
-    def min(self):
+    def min(self) -> Any:
         """The smallest finite value.
 
         Raises:
@@ -132,7 +133,7 @@ class DType:
         return self._info("minimum").min
 
     @property
-    def max(self):
+    def max(self) -> Any:
         """The largest finite value.
 
         Raises:
@@ -140,7 +141,7 @@ class DType:
         """
         return self._info("maximum").max
 
-    def _info(self, which: str):
+    def _info(self, which: str) -> Any:
         if self.is_floating:
             return ml_dtypes.finfo(self.np)
         if self.is_integer:
@@ -148,7 +149,7 @@ class DType:
         raise TypeError(f"Cannot find {which} value of {self}.")
 
     @property
-    def limits(self):
+    def limits(self) -> tuple[builtins.int, builtins.int]:
         """The range `(0, top)` of pixel values in an image of this type.
 
         Raises:
@@ -162,7 +163,7 @@ class DType:
             return 0, builtins.int(self.max)
         raise ValueError(f"{self} does not have defined limits.")
 
-    def is_compatible_with(self, other) -> builtins.bool:
+    def is_compatible_with(self, other: Any) -> builtins.bool:
         """Whether a tensor of type `other` may be used where this type is requested.
 
         A reference may be read as a value, so `tf.float32` is compatible with `float32_ref`, not the reverse.
@@ -170,7 +171,7 @@ class DType:
         other = as_dtype(other)
         return self is other or self is other.base_dtype
 
-    def __eq__(self, other) -> builtins.bool:
+    def __eq__(self, other: object) -> builtins.bool:
         if self is other:
             return True
         if other is None or isinstance(other, DType):
@@ -180,7 +181,7 @@ class DType:
         except TypeError:
             return False
 
-    def __ne__(self, other) -> builtins.bool:
+    def __ne__(self, other: object) -> builtins.bool:
         return not self == other
 
     def __hash__(self) -> int:
@@ -195,17 +196,17 @@ class DType:
     def __repr__(self) -> str:
         return "tf." + self.name
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return as_dtype, (self.name,)
 
     def __copy__(self) -> "DType":
         return self
 
-    def __deepcopy__(self, memo) -> "DType":
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> "DType":
         return self
 
 
-def _define(enum: int, name: str, np_type, torch_type, kind: str, *, alias: str | None = None,
+def _define(enum: int, name: str, np_type: Any, torch_type: _torch.dtype | None, kind: str, *, alias: str | None = None,
             public: builtins.bool = True) -> DType:  # fmt: skip
     """Add one row, and its reference twin, to the table.
 
@@ -229,7 +230,7 @@ def _define(enum: int, name: str, np_type, torch_type, kind: str, *, alias: str 
     return dtype
 
 
-def _struct(name: str, np_type) -> np.dtype:
+def _struct(name: str, np_type: Any) -> np.dtype:
     """The numpy type of a quantized type: one named field, which distinguishes it from the plain integer."""
     return np.dtype([(name, np_type)])
 
@@ -301,7 +302,7 @@ _ANY.update({builtins.float: float32, builtins.bool: bool, builtins.object: stri
 
 
 @export("as_dtype", "dtypes.as_dtype")
-def as_dtype(type_value) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """The `DType` that `type_value` names.
 
     Accepts a `DType`, a number of the `DataType` enum, a name (`"float32"`, `"half"`, `"int32_ref"`), a numpy

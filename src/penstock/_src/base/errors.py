@@ -11,7 +11,8 @@ operation.
 
 import traceback
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from penstock._src.base.api import export
 
@@ -36,12 +37,12 @@ class OpError(Exception):
       error_code: one of the codes in `tf.errors`.
     """
 
-    def __init__(self, node_def, op, message, error_code):
+    def __init__(self, node_def: Any, op: Any, message: str, error_code: int | None) -> None:
         super().__init__()
         self._node_def = node_def
         self.op = op                # the `Operation` that failed, or None if it is not one of the user's graph
         self._message = message
-        self._error_code = error_code
+        self._error_code: Any = error_code      # a number, unless the error is of an unknown class
 
     @property
     def message(self) -> str:
@@ -49,7 +50,7 @@ class OpError(Exception):
         return self._message
 
     @property
-    def node_def(self):
+    def node_def(self) -> Any:
         """The `NodeDef` of the operation that failed, or None."""
         return self._node_def
 
@@ -68,11 +69,11 @@ class OpError(Exception):
             return str(self._message)
         return "".join([str(self._message), *_origin(self.op)])
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return _rebuild, (type(self), self._node_def, None, self._message, self._error_code)
 
 
-def _origin(op) -> list[str]:
+def _origin(op: Any) -> list[str]:
     """The lines that say where `op`, and the ops it was derived from, were created."""
     lines, heading = [], f"\n\nOriginal stack trace for {op.name!r}:\n"
     while op is not None:
@@ -84,21 +85,23 @@ def _origin(op) -> list[str]:
     return lines
 
 
-def _rebuild(cls, node_def, op, message, error_code):
+def _rebuild(cls: type[OpError], node_def: Any, op: Any, message: str, error_code: int) -> OpError:
     """Unpickle: subclasses fix the code, and their own subclasses may take other arguments."""
     error = cls.__new__(cls)
     OpError.__init__(error, node_def, op, message, error_code)
     return error
 
 
+_E = TypeVar("_E", bound=OpError)
+
 _CLASS_OF: dict[int, Any] = {}
 _CODE_OF: dict[type[OpError], int] = {}
 
 
-def _code(number: int):
+def _code(number: int) -> Callable[[type[_E]], type[_E]]:
     """Register a class for a code."""
 
-    def register(cls):
+    def register(cls: type[_E]) -> type[_E]:
         _CLASS_OF[number] = cls
         _CODE_OF[cls] = number
         return export("errors." + cls.__name__)(cls)
@@ -138,7 +141,7 @@ class CancelledError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, CANCELLED)
 
 
@@ -146,7 +149,7 @@ class CancelledError(OpError):
 class UnknownError(OpError):
     """An error of a kind that has no class, for example one from another address space."""
 
-    def __init__(self, node_def, op, message, error_code=UNKNOWN):
+    def __init__(self, node_def: Any, op: Any, message: str, error_code: int | None = UNKNOWN) -> None:
         super().__init__(node_def, op, message, error_code)
 
 
@@ -160,7 +163,7 @@ class InvalidArgumentError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, INVALID_ARGUMENT)
 
 
@@ -174,7 +177,7 @@ class DeadlineExceededError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, DEADLINE_EXCEEDED)
 
 
@@ -188,7 +191,7 @@ class NotFoundError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, NOT_FOUND)
 
 
@@ -196,7 +199,7 @@ class NotFoundError(OpError):
 class AlreadyExistsError(OpError):
     """What was to be created exists."""
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, ALREADY_EXISTS)
 
 
@@ -204,7 +207,7 @@ class AlreadyExistsError(OpError):
 class PermissionDeniedError(OpError):
     """The caller may not do this."""
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, PERMISSION_DENIED)
 
 
@@ -212,7 +215,7 @@ class PermissionDeniedError(OpError):
 class UnauthenticatedError(OpError):
     """The caller is not authenticated."""
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNAUTHENTICATED)
 
 
@@ -226,7 +229,7 @@ class ResourceExhaustedError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, RESOURCE_EXHAUSTED)
 
 
@@ -240,7 +243,7 @@ class FailedPreconditionError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, FAILED_PRECONDITION)
 
 
@@ -254,7 +257,7 @@ class AbortedError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, ABORTED)
 
 
@@ -268,7 +271,7 @@ class OutOfRangeError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, OUT_OF_RANGE)
 
 
@@ -276,7 +279,7 @@ class OutOfRangeError(OpError):
 class UnimplementedError(OpError):
     """The operation does not support these arguments."""
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNIMPLEMENTED)
 
 
@@ -284,7 +287,7 @@ class UnimplementedError(OpError):
 class InternalError(OpError):
     """Something that the system takes for granted does not hold: a bug of the system."""
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, INTERNAL)
 
 
@@ -298,7 +301,7 @@ class UnavailableError(OpError):
         message: Text of the error.
     """
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, UNAVAILABLE)
 
 
@@ -306,7 +309,7 @@ class UnavailableError(OpError):
 class DataLossError(OpError):
     """Data is corrupt or cut short beyond repair."""
 
-    def __init__(self, node_def, op, message):
+    def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, DATA_LOSS)
 
 
@@ -317,7 +320,7 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
 
 
 @export(v1=["errors.error_code_from_exception_type"])
-def error_code_from_exception_type(cls):
+def error_code_from_exception_type(cls: type[OpError]) -> int | UnknownError:
     """The status code of the class `cls` (an `UnknownError`, and a warning, if it represents none)."""
     try:
         return _CODE_OF[cls]
@@ -326,7 +329,7 @@ def error_code_from_exception_type(cls):
         return UnknownError(None, None, "Unknown class exception", None)
 
 
-def make_error(node_def, op, message, error_code: int) -> OpError:
+def make_error(node_def: Any, op: Any, message: str, error_code: int) -> OpError:
     """The error of the class that represents `error_code`."""
     cls = _CLASS_OF.get(error_code)
     if cls is None:

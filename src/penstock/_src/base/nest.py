@@ -43,19 +43,19 @@ def _build_mapping(like: Mapping, children: list) -> Mapping:
     return made if kind is outer else outer(made)
 
 
-def _attribute_items(x) -> list[tuple[str, Any]]:
+def _attribute_items(x: Any) -> list[tuple[str, Any]]:
     return [(a.name, getattr(x, a.name)) for a in type(x).__attrs_attrs__]
 
 
-def _field_items(x) -> list[tuple[str, Any]]:
+def _field_items(x: Any) -> list[tuple[str, Any]]:
     return [(name, getattr(x, name)) for name in x._fields]
 
 
-def _component_items(x) -> list[tuple[str, Any]]:
+def _component_items(x: Any) -> list[tuple[str, Any]]:
     return [(type(x).__name__, x._type_spec._to_components(x))]
 
 
-def _component_spec_items(spec) -> list[tuple[str, Any]]:
+def _component_spec_items(spec: Any) -> list[tuple[str, Any]]:
     return [(spec.value_type.__name__, spec._component_specs)]
 
 
@@ -99,19 +99,19 @@ def _branch(value: Any, expand: bool) -> _Kind:
 
 
 @export("__internal__.nest.is_mapping")
-def is_mapping(x) -> bool:
+def is_mapping(x: Any) -> bool:
     """Whether `x` is a dictionary or another mapping."""
     return isinstance(x, Mapping)
 
 
 @export("__internal__.nest.is_attrs")
-def is_attrs(x) -> bool:
+def is_attrs(x: Any) -> bool:
     """Whether `x` is an object of an attrs class."""
     return hasattr(type(x), "__attrs_attrs__")
 
 
 @export("__internal__.nest.sequence_like")
-def sequence_like(instance, args):
+def sequence_like(instance: Any, args: Any) -> Any:
     """A branch like `instance`, with the children `args`.
 
     sequence_like({"a": 1, "b": 2}, [3, 4])  # {"a": 3, "b": 4}
@@ -120,7 +120,7 @@ def sequence_like(instance, args):
 
 
 @export("__internal__.nest.list_to_tuple")
-def list_to_tuple(structure):
+def list_to_tuple(structure: Any) -> Any:
     """The structure with each list replaced by a tuple."""
     if isinstance(structure, list):
         return tuple(list_to_tuple(x) for x in structure)
@@ -141,7 +141,7 @@ def _same_named(a: Any, b: Any) -> bool:
 
 
 @export("nest.is_nested", v1=["nest.is_sequence"])
-def is_nested(seq) -> bool:
+def is_nested(seq: Any) -> bool:
     """Whether `seq` is a branch: a list, tuple, dict or another container, not a string or a tensor.
 
     tf.nest.is_nested([1, 2]), tf.nest.is_nested("ab")  # (True, False)
@@ -153,13 +153,13 @@ is_sequence = is_nested
 
 
 @export(v1=["nest.is_sequence_or_composite"])
-def is_nested_or_composite(seq) -> bool:
+def is_nested_or_composite(seq: Any) -> bool:
     """Whether `seq` is a branch when composite tensors are expanded."""
     return _kind(type(seq), True) is not None
 
 
 @export("nest.flatten")
-def flatten(structure, expand_composites: bool = False) -> list:
+def flatten(structure: Any, expand_composites: bool = False) -> list:
     """The leaves of a structure as a list; of a leaf, the list of it alone.
 
     tf.nest.flatten({"b": [2, 3], "a": 1})  # [1, 2, 3]
@@ -172,7 +172,7 @@ def flatten(structure, expand_composites: bool = False) -> list:
     return leaves
 
 
-def _collect(node, expand: bool, leaves: list) -> None:
+def _collect(node: Any, expand: bool, leaves: list) -> None:
     kind = _kind(type(node), expand)
     if kind is None:
         leaves.append(node)
@@ -182,7 +182,7 @@ def _collect(node, expand: bool, leaves: list) -> None:
 
 
 @export("nest.pack_sequence_as")
-def pack_sequence_as(structure, flat_sequence, expand_composites: bool = False):
+def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
     """A structure like `structure`, with the items of `flat_sequence` as its leaves: undoes `flatten`.
 
     tf.nest.pack_sequence_as({"b": [0, 0], "a": 0}, [1, 2, 3])  # {"b": [2, 3], "a": 1}
@@ -206,7 +206,7 @@ def pack_sequence_as(structure, flat_sequence, expand_composites: bool = False):
     return _pack(structure, iter(items), expand_composites)
 
 
-def _pack(like, leaves: Iterator, expand: bool):
+def _pack(like: Any, leaves: Iterator, expand: bool) -> Any:
     kind = _kind(type(like), expand)
     if kind is None:
         return next(leaves)
@@ -214,7 +214,7 @@ def _pack(like, leaves: Iterator, expand: bool):
 
 
 @export("nest.map_structure")
-def map_structure(func: Callable, *structure, **kwargs):
+def map_structure(func: Callable, *structure: Any, **kwargs: Any) -> Any:
     """A structure of `func(x, y, ...)` over corresponding leaves of structures that are nested alike.
 
     tf.nest.map_structure(lambda x, y: x + y, {"a": [1, 2]}, {"a": [10, 20]})  # {"a": [11, 22]}
@@ -246,7 +246,7 @@ def map_structure(func: Callable, *structure, **kwargs):
 
 
 @export("nest.assert_same_structure")
-def assert_same_structure(nest1, nest2, check_types: bool = True, expand_composites: bool = False) -> None:
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raise unless two structures are nested in the same way.
 
     Named tuple types of one name and the same fields count as the same type; so do all mappings, and all
@@ -286,11 +286,11 @@ _DOT = _Dot()
 _Fault = tuple[type[Exception], str]
 
 
-def _show(x) -> str:
+def _show(x: Any) -> str:
     return f"type={type(x).__name__} str={x}"
 
 
-def _difference(a, b, check_types: bool, expand: bool) -> _Fault | None:
+def _difference(a: Any, b: Any, check_types: bool, expand: bool) -> _Fault | None:
     """The first place where two structures differ: a class of error and a text, or None if they do not."""
     kind_a, kind_b = _kind(type(a), expand), _kind(type(b), expand)
     if kind_a is None and kind_b is None:
@@ -318,7 +318,7 @@ def _difference(a, b, check_types: bool, expand: bool) -> _Fault | None:
     return None
 
 
-def _type_difference(a, b) -> _Fault | None:
+def _type_difference(a: Any, b: Any) -> _Fault | None:
     """How the types of two branches, or the keys of two mappings, differ."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if len(a) == len(b) and all(key in b for key in a):
@@ -337,15 +337,15 @@ def _type_difference(a, b) -> _Fault | None:
     )
 
 
-def _is_composite(x) -> bool:
+def _is_composite(x: Any) -> bool:
     return _kind(type(x), True) is _COMPOSITE
 
 
-def _is_spec(x) -> bool:
+def _is_spec(x: Any) -> bool:
     return _kind(type(x), True) is _SPEC
 
 
-def _spec_difference(a, b) -> _Fault | None:
+def _spec_difference(a: Any, b: Any) -> _Fault | None:
     """How composite tensors (or their specs) differ so far that no spec describes both."""
     spec_a = a._type_spec if _is_composite(a) else a
     spec_b = b._type_spec if _is_composite(b) else b
@@ -358,8 +358,8 @@ def _spec_difference(a, b) -> _Fault | None:
 
 @export(v1=["nest.assert_shallow_structure"])
 def assert_shallow_structure(
-    shallow_tree,
-    input_tree,
+    shallow_tree: Any,
+    input_tree: Any,
     check_types: bool = True,
     expand_composites: bool = False,
     check_subtrees_length: bool = True,
@@ -398,7 +398,7 @@ def assert_shallow_structure(
         assert_shallow_structure(shallow, deep, check_types, expand_composites, check_subtrees_length)
 
 
-def _check_shallow_type(shallow, deep) -> None:
+def _check_shallow_type(shallow: Any, deep: Any) -> None:
     alike = (
         isinstance(deep, type(shallow))
         or isinstance(deep, Mapping) and isinstance(shallow, Mapping)
@@ -413,7 +413,7 @@ def _check_shallow_type(shallow, deep) -> None:
         )
 
 
-def _count(branch) -> int:
+def _count(branch: Any) -> int:
     """The number of children of a branch."""
     return len(list(_branch(branch, True).items(branch)))
 
@@ -431,7 +431,7 @@ def _check_shallow_length(shallow: int, deep: int, exact: bool) -> None:
         )
 
 
-def _pairs(shallow, deep, expand: bool) -> list[tuple[Any, Any, Any]]:
+def _pairs(shallow: Any, deep: Any, expand: bool) -> list[tuple[Any, Any, Any]]:
     """(key, child of shallow, child of deep): by key if the shallow one is a mapping, else by position."""
     items = list(_branch(shallow, expand).items(shallow))
     others = list(_branch(deep, expand).items(deep))
@@ -450,7 +450,7 @@ def _pairs(shallow, deep, expand: bool) -> list[tuple[Any, Any, Any]]:
 # Partial structures and paths.
 
 
-def _walk(shallow, deep, expand: bool, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+def _walk(shallow: Any, deep: Any, expand: bool, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
     """(path, part of deep) for every leaf of shallow."""
     if _kind(type(shallow), expand) is None:
         yield path, deep
@@ -461,8 +461,8 @@ def _walk(shallow, deep, expand: bool, path: tuple = ()) -> Iterator[tuple[tuple
 
 @export(v1=["nest.flatten_with_tuple_paths_up_to"])
 def flatten_with_tuple_paths_up_to(
-    shallow_tree,
-    input_tree,
+    shallow_tree: Any,
+    input_tree: Any,
     check_types: bool = True,
     expand_composites: bool = False,
     check_subtrees_length: bool = True,
@@ -474,8 +474,8 @@ def flatten_with_tuple_paths_up_to(
 
 @export("__internal__.nest.flatten_up_to", v1=["nest.flatten_up_to"])
 def flatten_up_to(
-    shallow_tree,
-    input_tree,
+    shallow_tree: Any,
+    input_tree: Any,
     check_types: bool = True,
     expand_composites: bool = False,
     check_subtrees_length: bool = True,
@@ -493,7 +493,7 @@ def flatten_up_to(
 
 
 @export(v1=["nest.map_structure_with_tuple_paths_up_to"])
-def map_structure_with_tuple_paths_up_to(shallow_tree, func: Callable, *inputs, **kwargs):
+def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Callable, *inputs: Any, **kwargs: Any) -> Any:
     """A structure like `shallow_tree` of `func(path, x, y, ...)` over corresponding parts of the inputs.
 
     Args:
@@ -518,7 +518,7 @@ def map_structure_with_tuple_paths_up_to(shallow_tree, func: Callable, *inputs, 
 
 
 @export("__internal__.nest.map_structure_up_to", v1=["nest.map_structure_up_to"])
-def map_structure_up_to(shallow_tree, func: Callable, *inputs, **kwargs):
+def map_structure_up_to(shallow_tree: Any, func: Callable, *inputs: Any, **kwargs: Any) -> Any:
     """A structure like `shallow_tree` of `func(x, y, ...)` over corresponding parts of the inputs.
 
     map_structure_up_to([0, 0], len, [[1, 2], [3]])  # [2, 1]
@@ -530,7 +530,7 @@ def map_structure_up_to(shallow_tree, func: Callable, *inputs, **kwargs):
 
 
 @export(v1=["nest.map_structure_with_tuple_paths"])
-def map_structure_with_tuple_paths(func: Callable, *structure, **kwargs):
+def map_structure_with_tuple_paths(func: Callable, *structure: Any, **kwargs: Any) -> Any:
     """`map_structure`, where `func` gets the path of the leaves, a tuple of keys and indices, first."""
     if not structure:
         raise ValueError("Must provide at least one structure")
@@ -538,28 +538,28 @@ def map_structure_with_tuple_paths(func: Callable, *structure, **kwargs):
 
 
 @export(v1=["nest.map_structure_with_paths"])
-def map_structure_with_paths(func: Callable, *structure, **kwargs):
+def map_structure_with_paths(func: Callable, *structure: Any, **kwargs: Any) -> Any:
     """`map_structure`, where `func` gets the path of the leaves, as `"a/0/b"`, first."""
     with_text = lambda path, *leaves, **options: func("/".join(map(str, path)), *leaves, **options)
     return map_structure_with_tuple_paths(with_text, *structure, **kwargs)
 
 
 @export("__internal__.nest.yield_flat_paths", v1=["nest.yield_flat_paths"])
-def yield_flat_paths(nest, expand_composites: bool = False) -> Iterator[tuple]:
+def yield_flat_paths(nest: Any, expand_composites: bool = False) -> Iterator[tuple]:
     """The paths of the leaves, tuples of keys and indices, in the order of `flatten`."""
     for path, _ in _walk(nest, nest, expand_composites):
         yield path
 
 
 @export(v1=["nest.flatten_with_tuple_paths"])
-def flatten_with_tuple_paths(structure, expand_composites: bool = False) -> list[tuple[tuple, Any]]:
+def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) -> list[tuple[tuple, Any]]:
     """`[(path, leaf), ...]`, each path a tuple of keys and indices."""
     return list(_walk(structure, structure, expand_composites))
 
 
 @export("__internal__.nest.flatten_with_joined_string_paths", v1=["nest.flatten_with_joined_string_paths"])
 def flatten_with_joined_string_paths(
-    structure, separator: str = "/", expand_composites: bool = False
+    structure: Any, separator: str = "/", expand_composites: bool = False
 ) -> list[tuple[str, Any]]:
     """`[(path, leaf), ...]`, each path a text such as `"a/0/b"`."""
     pairs = _walk(structure, structure, expand_composites)
@@ -593,7 +593,7 @@ def flatten_dict_items(dictionary: Mapping) -> dict:
 
 
 @export("__internal__.nest.get_traverse_shallow_structure", v1=["nest.get_traverse_shallow_structure"])
-def get_traverse_shallow_structure(traverse_fn: Callable, structure, expand_composites: bool = False):
+def get_traverse_shallow_structure(traverse_fn: Callable, structure: Any, expand_composites: bool = False) -> Any:
     """A shallow structure of bools, True where `traverse_fn` says to go further down.
 
     Args:

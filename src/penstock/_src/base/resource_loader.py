@@ -18,14 +18,14 @@ def _caller_folder() -> str:
 
 @export(v1=["resource_loader.load_resource"])
 def load_resource(path: str) -> bytes:
-    """The content of a file beside the program that asks."""
+    """The content of a file beside the calling program."""
     with open(os.path.join(_caller_folder(), path), "rb") as file:
         return file.read()
 
 
 @export(v1=["resource_loader.get_data_files_path"])
 def get_data_files_path() -> str:
-    """The folder of the program that asks.
+    """The folder of the calling program.
 
     Returns:
         A path.
@@ -35,7 +35,7 @@ def get_data_files_path() -> str:
 
 @export(v1=["resource_loader.get_path_to_datafile"])
 def get_path_to_datafile(path: str) -> str:
-    """The path of a file beside the program that asks."""
+    """The path of a file beside the calling program."""
     return os.path.join(_caller_folder(), path)
 
 

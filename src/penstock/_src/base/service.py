@@ -1,7 +1,7 @@
 """Service threads: loops that a process needs for as long as it serves, and threads whose death must not go unnoticed.
 
 `supervise` restarts a loop that fails, after a pause that grows, until the service is stopped. `report` is for a thread that
-cannot be restarted: its failure is logged, and its owner is told, so that whatever depends on the thread ends too.
+cannot be restarted: its failure is logged, and its owner notified, so that whatever depends on the thread ends too.
 """
 from __future__ import annotations
 

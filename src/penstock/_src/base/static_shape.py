@@ -11,8 +11,8 @@ by default, a `Dimension` after `disable_v2_tensorshape()`.
 
 import functools
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
@@ -33,7 +33,7 @@ def disable_v2_tensorshape() -> None:
 
 
 @export("compat.dimension_value", v1=["dimension_value"])
-def dimension_value(dimension) -> int | None:
+def dimension_value(dimension: "Dimension | int | None") -> int | None:
     """The int or `None` behind what indexing a shape gave, whatever the setting of the switch.
 
     tf.compat.dimension_value(x.shape[0])
@@ -49,7 +49,7 @@ def dimension_at_index(shape: "TensorShape", index: int) -> "Dimension":
     return Dimension(None if shape.static_dims is None else shape.static_dims[index])
 
 
-def _size(value) -> int | None:
+def _size(value: Any) -> int | None:
     """The size that `value` (an int, a numeral, a Dimension, None) represents."""
     if type(value) is int and value >= 0 or value is None:
         return value
@@ -71,10 +71,10 @@ def _size(value) -> int | None:
     return size
 
 
-def _arithmetic(function, reflected: bool = False):
+def _arithmetic(function: Callable[[int, int], Any], reflected: bool = False) -> Callable[[Any, Any], Any]:
     """An operator on dimensions: unknown if either side is."""
 
-    def method(self, other):
+    def method(self: "Dimension", other: Any) -> "Dimension":
         try:
             other = _size(other)
         except (TypeError, ValueError):
@@ -86,10 +86,10 @@ def _arithmetic(function, reflected: bool = False):
     return method
 
 
-def _comparison(function):
+def _comparison(function: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
     """A comparison of dimensions: None (neither true nor false) if either side is unknown."""
 
-    def method(self, other):
+    def method(self: "Dimension", other: Any) -> bool | None:
         try:
             other = _size(other)
         except (TypeError, ValueError):
@@ -114,7 +114,7 @@ class Dimension:
 
     __slots__ = ("_value",)
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self._value = _size(value)
 
     @property
@@ -139,17 +139,17 @@ class Dimension:
     __mod__ = _arithmetic(operator.mod)
     __rmod__ = _arithmetic(operator.mod, reflected=True)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: object) -> NoReturn:
         raise _no_division("Dimension", type(other).__name__)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: object) -> NoReturn:
         raise _no_division(type(other).__name__, "Dimension")
 
-    def __int__(self):
-        return self._value
+    def __int__(self) -> int:
+        return self._value  # type: ignore[return-value]  # Python raises TypeError for None
 
-    def __index__(self):
-        return self._value
+    def __index__(self) -> int:
+        return self._value  # type: ignore[return-value]  # Python raises TypeError for None
 
     def __bool__(self) -> bool:
         return bool(self._value)
@@ -160,10 +160,10 @@ class Dimension:
     def __repr__(self) -> str:
         return f"Dimension({self._value})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["Dimension"], tuple[int | None]]:
         return Dimension, (self._value,)
 
-    def is_compatible_with(self, other) -> bool:
+    def is_compatible_with(self, other: Any) -> bool:
         """Whether both can represent the same size."""
         try:
             other = _size(other)
@@ -171,19 +171,19 @@ class Dimension:
             return NotImplemented
         return self._value is None or other is None or self._value == other
 
-    def assert_is_compatible_with(self, other) -> None:
+    def assert_is_compatible_with(self, other: Any) -> None:
         """Raise ValueError unless both can represent the same size."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
-    def merge_with(self, other) -> "Dimension":
+    def merge_with(self, other: Any) -> "Dimension":
         """What both together say of the size; ValueError if they contradict each other."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
 
 
-def as_dimension(value) -> Dimension:
+def as_dimension(value: Any) -> Dimension:
     """`value` as a `Dimension`."""
     return value if isinstance(value, Dimension) else Dimension(value)
 
@@ -208,7 +208,7 @@ class TensorShape:
     __slots__ = ("static_dims", "__weakref__")
     _dims = property(lambda self: self.static_dims)             # Keras 3 reads it
 
-    def __init__(self, dims):
+    def __init__(self, dims: Any) -> None:
         self.static_dims: Any = as_dims(dims)                   # callers know whether the rank is known
 
     @classmethod
@@ -248,7 +248,7 @@ class TensorShape:
             raise ValueError("Cannot iterate over a shape with unknown rank.")
         return iter(self.static_dims) if process.v2_tensorshape else map(Dimension, self.static_dims)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: int | slice) -> Any:
         if isinstance(key, slice):
             return _wrap(_slice(self.static_dims, key))
         size = None if self.static_dims is None else self.static_dims[key]
@@ -264,7 +264,7 @@ class TensorShape:
             return "TensorShape(None)"
         return f"TensorShape({list(self.static_dims)!r})" if process.v2_tensorshape else f"TensorShape({self.dims!r})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         try:
@@ -276,7 +276,7 @@ class TensorShape:
         # Unknown sizes are equal as values (v2), but comparing Dimensions (v1) cannot say that they are.
         return process.v2_tensorshape or other is None or None not in other
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         try:
             other = as_shape(other)
         except (TypeError, ValueError):
@@ -290,16 +290,16 @@ class TensorShape:
     def __hash__(self) -> int:
         return hash(self.static_dims)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["TensorShape"], tuple[list[Dimension] | None]]:
         return TensorShape, (self.dims,)
 
-    def __add__(self, other) -> "TensorShape":
+    def __add__(self, other: Any) -> "TensorShape":
         return self.concatenate(other)
 
-    def __radd__(self, other) -> "TensorShape":
+    def __radd__(self, other: Any) -> "TensorShape":
         return as_shape(other).concatenate(self)
 
-    def __concat__(self, other) -> "TensorShape":
+    def __concat__(self, other: Any) -> "TensorShape":
         return self.concatenate(other)
 
     def num_elements(self) -> int | None:
@@ -312,7 +312,7 @@ class TensorShape:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
         return list(self.static_dims)
 
-    def as_proto(self):
+    def as_proto(self) -> Any:
         """This shape as a `TensorShapeProto`."""
         from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 
@@ -320,18 +320,18 @@ class TensorShape:
             return TensorShapeProto(unknown_rank=True)
         return TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1 if d is None else d) for d in self.static_dims])
 
-    def merge_with(self, other) -> "TensorShape":
+    def merge_with(self, other: Any) -> "TensorShape":
         """What both together say of the shape; ValueError if they contradict each other."""
         other = as_dims(other)
         if not compatible(self.static_dims, other):
             raise ValueError(f"Shapes {show(self.static_dims)} and {show(other)} are not compatible")
         return _wrap(merge(self.static_dims, other))
 
-    def concatenate(self, other) -> "TensorShape":
+    def concatenate(self, other: Any) -> "TensorShape":
         """The sizes of this shape followed by those of `other`; unknown if either rank is."""
         return _wrap(concat(self.static_dims, as_dims(other)))
 
-    def assert_same_rank(self, other) -> None:
+    def assert_same_rank(self, other: Any) -> None:
         """Raise ValueError if the ranks are known and differ."""
         other = as_shape(other)
         if self.static_dims is not None and other.static_dims is not None and len(self.static_dims) != len(other.static_dims):
@@ -359,16 +359,16 @@ class TensorShape:
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
-    def is_compatible_with(self, other) -> bool:
+    def is_compatible_with(self, other: Any) -> bool:
         """Whether there is a shape that both describe. An unknown shape is compatible with all."""
         return compatible(self.static_dims, as_dims(other))
 
-    def assert_is_compatible_with(self, other) -> None:
+    def assert_is_compatible_with(self, other: Any) -> None:
         """Raise ValueError unless there is a shape that both describe."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {as_shape(other)} are incompatible")
 
-    def is_subtype_of(self, other) -> bool:
+    def is_subtype_of(self, other: object) -> bool:
         """Whether `other` describes every shape that this one describes."""
         if other is None or not isinstance(other, TensorShape):
             return False
@@ -378,11 +378,11 @@ class TensorShape:
             return False
         return all(b is None or a == b for a, b in zip(self.static_dims, other.static_dims, strict=True))
 
-    def most_specific_compatible_shape(self, other) -> "TensorShape":
+    def most_specific_compatible_shape(self, other: Any) -> "TensorShape":
         """The narrowest shape that describes both: sizes on which they differ become unknown."""
         return _wrap(common(self.static_dims, as_dims(other)))
 
-    def most_specific_common_supertype(self, others) -> "TensorShape | None":
+    def most_specific_common_supertype(self, others: Sequence[Any]) -> "TensorShape | None":
         """The narrowest shape that describes this one and all of `others`."""
         if any(not isinstance(other, TensorShape) for other in others):
             return None
@@ -405,12 +405,12 @@ def _wrap(dims: Dims) -> TensorShape:
     return shape
 
 
-def as_shape(shape) -> TensorShape:
+def as_shape(shape: Any) -> TensorShape:
     """`shape` as a `TensorShape`."""
     return shape if isinstance(shape, TensorShape) else TensorShape(shape)
 
 
-def unknown_shape(rank: int | None = None, **kwargs) -> TensorShape:
+def unknown_shape(rank: int | None = None, **kwargs: int | None) -> TensorShape:
     """A shape of which nothing is known, except perhaps the rank (`ndims` is an older name of `rank`)."""
     if rank is None and "ndims" in kwargs:
         rank = kwargs.pop("ndims")
@@ -437,7 +437,7 @@ def matrix(rows: int | None, cols: int | None) -> TensorShape:
 # Dims: what shape rules work with.
 
 
-def as_dims(x) -> Dims:
+def as_dims(x: Any) -> Dims:
     """Dims of anything that describes a shape: a TensorShape, a sequence, one size, a TensorShapeProto, None.
 
     Raises:

@@ -1,6 +1,6 @@
 """Tracebacks that end at the user's line: frames of this library below it are of no use to a user, and are left out.
 
-An error that leaves the library does it through few doors: a call of an op, a session's run, a call of a function. There
+An error leaves the library at few places: a call of an op, a session's run, a call of a function. There
 its traceback loses the frames after the last one that is the user's (inside of a Python function that an op calls, there may
 be such frames). `tf.debugging.disable_traceback_filtering()` shows everything, for work on the library itself.
 """

@@ -1,4 +1,4 @@
-"""The version, and the one of TensorFlow's API that penstock speaks."""
+"""The version, and the one of TensorFlow's API that penstock implements."""
 from penstock._src.base.api import export
 
 __version__ = "0.1.0"

@@ -1,8 +1,8 @@
 """Waits that say what they wait for: the one helper behind every wait for another task, thread or program.
 
-A wait asks `patience(left)` how long to wait at once. One that ends soon costs two clock readings; one that has lasted for
-`PATIENCE` seconds logs, once, what it waits for and which task should provide it. The same text is not logged again for some
-minutes: a program whose steps take long says it once.
+A wait calls `patience(left)` for the length of its next slice. One that ends soon costs two clock readings; one that has lasted
+for `PATIENCE` seconds logs, once, what it waits for and which task should provide it. The same text is not logged again for
+some minutes: a program whose steps take long logs it once.
 
     waited = Wait(lambda: "the gradients of /job:worker/task:1")
     while not there.wait(waited.patience(limit.left())):
@@ -48,7 +48,7 @@ class Wait:
         say(self.text())
 
     def text(self) -> str:
-        """What a report says."""
+        """The text of a report."""
         return f"waits for {self.about()}"
 
 

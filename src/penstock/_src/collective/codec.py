@@ -1,4 +1,4 @@
-"""What compression plugs into: a codec says how data looks on its way.
+"""The interface of compression: a codec defines how data is encoded on the wire.
 
 A codec that is `linear` (encode(x) + encode(y) may be added before decoding, as with fewer bits per number) is used with any
 algorithm: its encoded arrays are reduced. With all others, the encoded arrays of all members are gathered, decoded, and added

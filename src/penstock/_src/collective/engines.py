@@ -107,7 +107,7 @@ class Engine:
 
     @staticmethod
     def _wait(work: Any, call: Callable[[], Call]) -> None:
-        """Waits in torch, which is quicker than an event of Python's, and asks now and then whether the call still
+        """Waits in torch, which is quicker than an event of Python's, and checks now and then whether the call still
         continues."""
         waited = Wait(lambda: call().awaited())
         while True:

@@ -252,13 +252,13 @@ class Call(Channel):
         self.counts = Counts()
 
     def send(self, to: int, data: torch.Tensor) -> None:
-        """Sends data with what this member says of the call."""
+        """Sends data with this member's description of the call."""
         if self.group.error is not None:
             raise self.group.error
         self.group._hub.put(self.group, (*self.key, self.rank, to), self.said, data)
 
     def recv(self, source: int) -> torch.Tensor:
-        """The next message of a member; InvalidArgumentError if it says something else of the call than this one."""
+        """The next message of a member; InvalidArgumentError if it describes the call differently."""
         hub, key = self.group._hub, (*self.key, source, self.rank)
         there = threading.Event()
         message = hub.take(self.group, key, there.set)
@@ -301,7 +301,7 @@ class Call(Channel):
             raise
 
     def agree(self) -> None:
-        """Tells all others what this member says of the call, and hears what they say. Not counted."""
+        """Exchanges descriptions of the call with all other members. Not counted."""
         hub, others = self.group._hub, [(self.rank + k) % self.size for k in range(1, self.size)]
         for to in others:
             hub.put(self.group, (*self.key, self.rank, to), self.said, None)
@@ -320,7 +320,7 @@ class Call(Channel):
             raise self._late() from None
 
     def check(self, said: Any, source: int) -> None:
-        """InvalidArgumentError if another member says something else of the call."""
+        """InvalidArgumentError if another member describes the call differently."""
         if said != self.said:
             what = "Shape mismatch" if said[:-1] == self.said[:-1] else "Different collectives"
             members = self.group.members
@@ -344,7 +344,7 @@ class Call(Channel):
 
 
 def _described(said: tuple) -> list:
-    """What a member says of a call, as plain data: kind, …, type, shape."""
+    """A member's description of a call, as plain data: kind, …, type, shape."""
     *first, last = said
     if isinstance(last, torch.Tensor):
         return [*first, str(last.dtype).removeprefix("torch."), list(last.shape)]

@@ -26,7 +26,7 @@ from penstock._src.base.waits import Wait, wait_for
 from penstock._src.collective.group import FROM_ANY, Group, Limit
 
 Key = tuple                                    # (group, instance, n, source, target)
-Message = tuple[Any, torch.Tensor | None]      # what its sender says of the call, and the data
+Message = tuple[Any, torch.Tensor | None]      # its sender's description of the call, and the data
 _REMEMBERED = 1024                             # calls that have failed, and groups that are gone
 _ASK_AGAIN = 1.0                               # seconds after which a group that is not formed is requested again
 
@@ -250,7 +250,7 @@ class Hub:
             forming.problem = f"; it does not answer: {e.message}"
 
     def _asked_for(self, task: str, header: dict[str, Any]) -> None:
-        """At the leading task: members join a group. When it is complete, their tasks are told."""
+        """At the leading task: members join a group. When it is complete, their tasks are notified."""
         key, size = int(header["group"]), int(header["size"])
         with self._changed:
             led = self._led.get(key)

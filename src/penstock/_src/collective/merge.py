@@ -42,7 +42,7 @@ def merge_op(name: str, dtype: torch.dtype) -> Merge:
     if found is None:
         raise errors.invalid(f"{name!r} is not a merge op: {', '.join(MERGES)}.")
     if name in ("Min", "Max") and dtype in _UNORDERED:
-        raise errors.invalid(f"Numbers of type {dtype} have no order, so that {name} cannot merge them.")
+        raise errors.invalid(f"Numbers of type {dtype} have no order: {name} cannot merge them.")
     wide = _WIDER.get(dtype)
     if wide is None:
         return found

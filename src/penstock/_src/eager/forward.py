@@ -48,7 +48,7 @@ class ForwardAccumulator:
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """The Jacobian of each value with respect to the primals, times the tangents; None for what does not depend on them."""
         unconnected = UnconnectedGradients(unconnected_gradients)
-        found = [self._product(convert(value)) for value in nest.flatten(primals)]
+        found = [self._product(value) for value in nest.flatten(primals)]
         if unconnected is UnconnectedGradients.ZERO:
             found = [get("ZerosLike")(convert(value)) if product is None else product
                      for value, product in zip(nest.flatten(primals), found, strict=True)]
@@ -58,6 +58,7 @@ class ForwardAccumulator:
         for primal, tangent in zip(self._primals, self._tangents, strict=True):
             if value is primal:
                 return get("Identity")(tangent)
+        value = convert(value)
         recording = self._tape._recording
         with self._tape.stop_recording() if recording else GradientTape(watch_accessed_variables=False), \
                 GradientTape(watch_accessed_variables=False) as second:

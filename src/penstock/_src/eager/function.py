@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.base.tracebacks import shorten
 from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
 from penstock._src.eager.function_type import Callable as TypedCallable
@@ -37,6 +38,7 @@ from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import call
 from penstock._src.ops.control.functional_control import rebuild
 
+_PLAIN = (int, float, str, bool, type(None))       # Python values, which a trace has as constants
 _MOST_QUICK = 256                       # combinations of types and shapes that a function finds at once
 
 OBSERVERS: list[Callable] = []          # called with each function that is called (tf.summary.trace_on)
@@ -94,6 +96,10 @@ class ConcreteFunction:
         """An attribute of each output; None for one that is None."""
         return nest.map_structure(lambda t: None if t is None else getattr(t, attribute), self.graph.structured_outputs)
 
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """The signature as text, over several lines or one."""
+        return self.function_type.described() if verbose else str(self.function_type)
+
     @property
     def function_type(self) -> FunctionType:
         """The signature of the Python function with the types of this trace; of tensors by name where there is none."""
@@ -111,7 +117,7 @@ class ConcreteFunction:
     @property
     def function_def(self) -> Any:
         """The FunctionDef message."""
-        return self.graph_function.definition()
+        return self.graph_function.definition
 
     @property
     def captures(self) -> list:
@@ -132,7 +138,8 @@ class ConcreteFunction:
     def flat_arguments(self, args: tuple, kwargs: dict[str, Any]) -> list:
         """The tensors that arguments represent, in order."""
         flat = list(nest.flatten(args, expand_composites=True))
-        flat = [a for a in flat if not isinstance(a, (int, float, str, bool, type(None))) or len(flat) == self._arg_count]
+        if len(flat) != self._arg_count:
+            flat = self._without_constants(flat)
         if kwargs:
             flat = self._by_name(flat, kwargs)
         if len(flat) != self._arg_count:
@@ -142,6 +149,14 @@ class ConcreteFunction:
             raise TypeError(f"{self.graph_function.name}() {what}. It takes {self._arg_count} tensors ({', '.join(names)}), "
                             f"got {len(flat)}.")
         return [self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)]
+
+    def _without_constants(self, flat: list) -> list:
+        """The tensors among arguments; the Python values among them must be those that the function was traced with."""
+        traced = nest.flatten((self.structured_input_signature or ((),))[0], expand_composites=True)
+        for given, expected in zip(flat, traced, strict=False):
+            if isinstance(given, _PLAIN) and isinstance(expected, _PLAIN) and given != expected:
+                raise TypeError(f"{self.graph_function.name}() was traced with {expected!r} and cannot take {given!r}.")
+        return [a for a in flat if not isinstance(a, _PLAIN)]
 
     def _by_name(self, flat: list, kwargs: dict[str, Any]) -> list:
         names = self._arg_names or []
@@ -167,15 +182,24 @@ class ConcreteFunction:
                                  f"expected {p.dtype.name}")
         return t
 
+    def explain(self) -> str:
+        """The step that calls from eager code run, as text; nothing is run. See `tf.function(...).explain`."""
+        ctx = eager_context()
+        bound = self._prepared(ctx).bound
+        return (bound or engine.bodies.bound(self.graph_function, ctx, {})).explained()
+
+    def _prepared(self, ctx: Any) -> _Ready:
+        if self._ready is None or not self._ready.fits(ctx, self.captured_inputs):
+            self._ready = _Ready(self, ctx)
+        return self._ready
+
     def call_flat(self, tensors: Any) -> Any:
         """Calls the function with exactly the tensors that its arguments represent."""
         for observe in OBSERVERS:
             observe(self)
         if not context.state.tapes and engine.elsewhere is None and context.executing_eagerly():
-            ready = self._ready
             ctx = eager_context()
-            if ready is None or not ready.fits(ctx, self.captured_inputs):
-                ready = self._ready = _Ready(self, ctx)
+            ready = self._prepared(ctx)
             if ready.bound is not None and all([type(t) is EagerTensor for t in tensors]):
                 return ready.pack(ready.run(ctx, tensors))
         if context.state.tapes:
@@ -265,15 +289,14 @@ class Function:
     function_spec = property(lambda self: self._spec, doc="Its signature.")
     input_signature = property(lambda self: self._spec.input_signature, doc="The TensorSpecs asked for, or None.")
 
-    @property
     def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
         return [c for t in self._traces.values() for c in t.by_shapes.values()]
 
     def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
         """The traces; the one of the input signature, if there are none yet."""
-        if not self._list_all_concrete_functions and self.input_signature is not None:
+        if not self._list_all_concrete_functions() and self.input_signature is not None:
             self.get_concrete_function()
-        return self._list_all_concrete_functions
+        return self._list_all_concrete_functions()
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, ConcreteFunction]:
         """The traces, which only SavedModels keep."""
@@ -288,8 +311,8 @@ class Function:
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         """The signatures of all traces as text, over several lines each, or one."""
-        types = [c.function_type for c in self._list_all_concrete_functions]
-        return "\n\n".join(t.described() for t in types) if verbose else "\n".join(map(str, types))
+        texts = [c.pretty_printed_signature(verbose) for c in self._list_all_concrete_functions()]
+        return ("\n\n" if verbose else "\n").join(texts)
 
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""
@@ -366,15 +389,24 @@ class Function:
         concrete, _ = self._choose(args, kwargs, named=True)
         return concrete
 
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """The step of the trace for some arguments, as text: what tier runs it for which shapes, and why no better one; its
+        program; and where it was compiled, its kernels, its plan of memory and the generated source. Nothing is run.
+
+        >>> print(f.explain(tf.TensorSpec([None, 3], tf.float32)))
+        # 2 ops
+        # f0: x:0 float32[?,3]
+        def step(ctx, f0):
+            t1 = MatMul(f0, f0)               # MatMul: MatMul -> float32[?,3]
+        ...
+        """
+        return self.get_concrete_function(*args, **kwargs).explain()
+
     def _choose(self, args: tuple, kwargs: dict[str, Any], named: bool = False) -> tuple[ConcreteFunction, list]:
         args, kwargs = self._spec.canonicalize(args, kwargs)
         args, kwargs = with_tensors(args), with_tensors(kwargs)
-        tensors: list = []
-        shapes: list = []
-        key = (_surroundings(), describe(args, tensors, shapes), describe(kwargs, tensors, shapes) if kwargs else None)
-        if self._spec.flat_signature is not None:
-            fixed = [s.shape.static_dims for s in self._spec.flat_signature]
-            shapes[:len(fixed)] = fixed
+        described, tensors, shapes = self._described(args, kwargs)
+        key = (_surroundings(), *described)
         with self._lock:
             known = self._traces.get(key)
             if known is None:
@@ -383,6 +415,19 @@ class Function:
             if concrete is None:
                 concrete = self._make(known, args, kwargs, tensors, shapes, named)
         return concrete, tensors
+
+    def _described(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, list, list]:
+        """A key of the arguments, their tensors, and the shapes that a trace is for: of the tensors, then those that sparse
+        arguments declare."""
+        tensors: list = []
+        shapes: list = []
+        declared: list = []
+        key = describe(args, tensors, shapes, declared), describe(kwargs, tensors, shapes, declared) if kwargs else None
+        if self._spec.flat_signature is not None:
+            fixed = [s.shape.static_dims for s in self._spec.flat_signature]
+            shapes[:len(fixed)] = fixed
+            declared[:len(self._spec.declared_signature)] = self._spec.declared_signature
+        return key, tensors, shapes + declared
 
     def _general(self, known: _Trace, shapes: list) -> ConcreteFunction | None:
         """A trace with relaxed shapes that covers these."""
@@ -438,7 +483,7 @@ class Function:
         graph.jit = graph.jit or bool(self._jit_compile)
         graph.attributes = self._attributes
         names = _argument_names(self._spec, args, kwargs)
-        specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes, names, strict=True)]
+        specs = [spec_of(t, s, n) for t, s, n in zip(tensors, shapes[:len(tensors)], names, strict=True)]
         graph.inputs = [graph.placeholder(s.dtype, s.shape.static_dims, s.name or "args") for s in specs]
         for t, n in zip(graph.inputs, names, strict=True):
             t.op._extra["_user_specified_name"] = n.encode()
@@ -447,6 +492,7 @@ class Function:
             graph.capture(variable.handle, n).op._extra["_user_specified_name"] = n.encode()
         with graph.as_default():
             call_args, call_kwargs = _replaced(args, kwargs, own)
+            _declare_shapes((call_args, call_kwargs), shapes[len(tensors):])
         graph.structured_input_signature = _replaced(args, kwargs, specs)
         self._trace_count += 1
         with _Resources():
@@ -470,10 +516,7 @@ class Function:
             raise RuntimeError("get_initialization_function cannot be called after the function has been used")
         args, kwargs = self._spec.canonicalize(args, kwargs)
         args, kwargs = with_tensors(args), with_tensors(kwargs)
-        tensors: list = []
-        shapes: list = []
-        describe(args, tensors, shapes)
-        describe(kwargs, tensors, shapes)
+        _, tensors, shapes = self._described(args, kwargs)
         self._first_trace(args, kwargs, tensors, shapes, True)
         created: Any = self._created or ()
         values = [(v, v.read_value()) for v in created]
@@ -571,6 +614,12 @@ def _mapped(put: Callable, x: Any) -> Any:
     if flat and isinstance(flat[0], TensorSpec) and _has_composites(x):
         return nest.map_structure(lambda v: v if isinstance(v, TypeSpec) else getattr(v, "_type_spec", v), x)
     return nest.pack_sequence_as(x, flat, expand_composites=True)
+
+
+def _declare_shapes(made: Any, declared: list) -> None:
+    """Sets the static shapes of sparse arguments, which their tensors do not tell; the trace is for these shapes only."""
+    for argument, dims in zip([v for v in nest.flatten(made) if hasattr(v, "declared_shape")], declared, strict=True):
+        argument.set_shape(TensorShape.of(dims))
 
 
 def _has_composites(x: Any) -> bool:

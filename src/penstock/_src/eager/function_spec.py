@@ -41,6 +41,8 @@ class FunctionSpec:
         self.input_signature = None if input_signature is None else self._checked(input_signature)
         self.flat_signature = None if input_signature is None else \
             nest.flatten(self.input_signature, expand_composites=True)
+        self.declared_signature = [] if input_signature is None else \
+            [s.declared_shape for s in nest.flatten(self.input_signature) if hasattr(s, "declared_shape")]
 
     def _checked(self, signature: Any) -> tuple:
         if not isinstance(signature, (tuple, list)):
@@ -73,23 +75,22 @@ class FunctionSpec:
 
     def _by_signature(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Arguments converted to what input_signature says."""
-        names = self.arg_names
+        names, signature = self.arg_names, self.input_signature or ()
         values = list(args)
+        defaults = {p.name: p.default for p in self.positional[:len(signature)] if p.default is not p.empty}
         for name in names[len(values):]:
-            if name in kwargs:
-                values.append(kwargs[name])
-            else:
+            if name not in kwargs and name not in defaults:
                 break
+            values.append(kwargs[name] if name in kwargs else defaults[name])
         unknown = [k for k in kwargs if k not in names[len(args):]]
         if unknown:
             raise ValueError(f"Cannot define a TensorFlow function from a Python function with keyword arguments when "
                              f"input_signature is provided: got {unknown}.")
-        signature = self.input_signature
-        if len(values) > len(signature):  # type: ignore[arg-type]
-            raise TypeError(f"{self.name} takes {len(signature)} positional arguments (as specified by the "  # type: ignore[arg-type]
+        if len(values) > len(signature):
+            raise TypeError(f"{self.name} takes {len(signature)} positional arguments (as specified by the "
                             f"input_signature) but {len(values)} were given")
-        if len(values) < len(signature):  # type: ignore[arg-type]
-            raise TypeError(f"{self.name} missing arguments: input_signature has {len(signature)}, "  # type: ignore[arg-type]
+        if len(values) < len(signature):
+            raise TypeError(f"{self.name} missing arguments: input_signature has {len(signature)}, "
                             f"got {len(values)}")
         try:
             leaves = nest.flatten_up_to(signature, tuple(values))
@@ -163,8 +164,9 @@ class Weak:
         return isinstance(other, Weak) and self.ref() is not None and self.ref() is other.ref()
 
 
-def describe(x: Any, tensors: list, shapes: list) -> Any:
-    """A hashable description of arguments; tensors and their shapes are collected on the way, not described."""
+def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
+    """A hashable description of arguments; tensors and their shapes are collected on the way, not described. So are the shapes
+    that sparse arguments declare; how many values they have is not part of a trace."""
     if isinstance(x, Tensor):
         tensors.append(x)
         shapes.append(x.static_dims)
@@ -179,16 +181,20 @@ def describe(x: Any, tensors: list, shapes: list) -> Any:
         shapes.append(x.shape.static_dims)
         return x.dtype.base_dtype if x.name is None else (x.dtype.base_dtype, x.name)
     if isinstance(x, (list, tuple)):
-        return kind, tuple([describe(v, tensors, shapes) for v in x])
+        return kind, tuple([describe(v, tensors, shapes, declared) for v in x])
     if isinstance(x, Mapping):
-        return kind, tuple([(k, describe(x[k], tensors, shapes)) for k in sorted(x)])
+        return kind, tuple([(k, describe(x[k], tensors, shapes, declared)) for k in sorted(x)])
     if is_variable(x):
         return Weak(x)
     if isinstance(x, TypeSpec) or hasattr(kind, "_type_spec"):
-        return kind, _composite_key(x), tuple([describe(v, tensors, shapes)
-                                               for v in nest.flatten(x, expand_composites=True)])
+        parts = [describe(v, tensors, shapes, declared) for v in nest.flatten(x, expand_composites=True)]
+        if hasattr(x, "declared_shape"):
+            declared.append(x.declared_shape)
+            spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
+            shapes[len(shapes) - len(parts):] = [s.shape.static_dims for s in spec._component_specs]
+        return kind, _composite_key(x), tuple(parts)
     if hasattr(kind, "__attrs_attrs__"):
-        return kind, tuple([describe(getattr(x, a.name), tensors, shapes) for a in kind.__attrs_attrs__])
+        return kind, tuple([describe(getattr(x, a.name), tensors, shapes, declared) for a in kind.__attrs_attrs__])
     return _by_value(x)
 
 

@@ -1,6 +1,6 @@
 """The step context: what a running kernel may request (resources, cancellation, deadline), and resource containers.
 
-A resource (variable, queue, table, iterator) lives in a ResourceManager under (container, name, kind). A session owns
+A resource (variable, queue, table, iterator) is in a ResourceManager under (container, name, kind). A session owns
 one manager; eager execution has one for the process; a server's outlives its sessions.
 """
 from __future__ import annotations
@@ -39,12 +39,12 @@ class ResourceManager:
         return self._items.get((container, name, kind))
 
     def remove(self, container: str, name: str, kind: type) -> bool:
-        """Forgets a resource; whether it was there."""
+        """Removes a resource; returns whether it was there."""
         with self._lock:
             return self._items.pop((container, name, kind), None) is not None
 
     def forget(self, resource: Any) -> bool:
-        """Forgets a resource by identity; whether it was there."""
+        """Removes a resource by identity; returns whether it was there."""
         with self._lock:
             for key, item in list(self._items.items()):
                 if item is resource:
@@ -53,7 +53,7 @@ class ResourceManager:
         return False
 
     def clear(self, containers: Any = None) -> None:
-        """Forgets the resources of some containers, or of all."""
+        """Removes the resources of some containers, or of all."""
         with self._lock:
             gone = [k for k in self._items if containers is None or k[0] in containers]
             items = [self._items.pop(k) for k in gone]

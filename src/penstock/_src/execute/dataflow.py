@@ -116,7 +116,7 @@ class Executor(Runnable):
 
     # -- preparation ------------------------------------------------------------------------------------------------
     def _take_frames(self, frames: Frames) -> None:
-        """Nodes know their place in their frame, Enters the frame that they lead into."""
+        """Sets the place of nodes in their frame, and for Enters the frame that they lead into."""
         kinds: dict[Frame, _FrameType] = {frames.root: self.root}
 
         def kind_of(frame: Frame) -> _FrameType:
@@ -132,7 +132,7 @@ class Executor(Runnable):
                 node.child = kind_of(frames.child[op])
 
     def _connect(self, node: _Node, position: dict[int, int]) -> None:
-        """Gives a node slots for its inputs, and tells the producers where to send."""
+        """Allocates slots for the inputs of a node, and registers them with the producers."""
         op, frame = node.op, node.frame
         node.first = frame.slots
         node.count = len(op.inputs)  # type: ignore[union-attr]
@@ -352,7 +352,7 @@ class _Step:
         return item
 
     def _abandon(self) -> None:
-        """The step has failed: wakes what waits in it, and sees its threads off."""
+        """The step has failed: wakes what waits in it, and waits for its threads."""
         if self.running:
             self.ctx.cancellation.cancel()
         while self.running:
@@ -470,7 +470,7 @@ class _Step:
         if child is None:
             child = state.children[kind] = _Frame(kind, frame, number)  # type: ignore[index, arg-type]
             state.frames += 1
-        child.iterations[0].outstanding += 1                      # the frame lives until this token is in
+        child.iterations[0].outstanding += 1                      # the frame is kept until this token is in
         if node.invariant:
             child.invariants.append((node, value))
             for n, it in list(child.iterations.items()):

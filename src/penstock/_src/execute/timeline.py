@@ -25,7 +25,7 @@ class ChromeTrace:
         self.events: list[dict] = []
 
     def name_process(self, pid: int, name: str) -> None:
-        """Says what a process of the trace is."""
+        """Names a process of the trace."""
         self.metadata.append({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}})
 
     def region(self, pid: int, tid: int, start: int, took: int, name: str, args: dict) -> None:
@@ -100,7 +100,7 @@ class Timeline:
         return StepStatsAnalysis(trace, self._memory(trace if show_memory else None))
 
     def _lay_out(self, device: Any, pid: int) -> None:
-        """Gives each op of a device the first thread that is free when it starts."""
+        """Assigns each op of a device to the first thread that is free when it starts."""
         free_at: list[int] = []
         for node in sorted(device.node_stats, key=lambda n: n.all_start_micros):
             start = node.all_start_micros

@@ -19,7 +19,7 @@ from penstock._src.step.runnable import Runnable
 
 
 class TracedRun:
-    """Runs a step on the dataflow executor, and remembers of each op when it ran, how long, and the sizes of its outputs."""
+    """Runs a step on the dataflow executor, and records for each op when it ran, how long, and the sizes of its outputs."""
 
     def __init__(self, step: StepGraph, ctx: Any):
         self._placed = step.placed or dict.fromkeys(step.ops, ctx.devices.host)

@@ -49,7 +49,7 @@ class Wait(waits.Wait):
             _report(self.ctx.session)
 
     def text(self) -> str:
-        """What a report says: the op, what it waits for, and which other ops use that."""
+        """The text of a report: the op, what it waits for, and which other ops use that."""
         op = self.operation()
         text = f"{where(op.origin or op)} " if op is not None else ""
         others = _others(op.origin) if op is not None and op.origin is not None else []

@@ -1,6 +1,6 @@
 """Calling an op: inputs are converted, types and attributes computed, and the op is added or executed.
 
-`apply` is the one door: every op function comes through here. `resolve` turns what the caller gave into flat tensors
+`apply` is the one entry point: every op function calls it. `resolve` turns what the caller gave into flat tensors
 and a full set of attributes; graph construction then runs the shape rule and adds the node, and eager execution runs
 the kernel (`eager.execute`).
 """
@@ -491,7 +491,7 @@ class ShapeContext:
 
 
 def ruled_shapes(op: AnyOp) -> Any:
-    """What the shape rule of an operation (which has one) says of its outputs."""
+    """The output shapes of an operation, by its shape rule."""
     opdef = op.opdef
     shapes: list = [t.static_dims for t in op.inputs]
     if op.counts:

@@ -36,6 +36,9 @@ class Bodies(Protocol):
     def bound(self, function: GraphFunction, ctx: Any, held: dict[int, Any]) -> Any:
         """The function as its own step, compiled for the values `held` of some arguments."""
 
+    def shapes(self, function: GraphFunction, known: list) -> list:
+        """The shapes of its results for arguments of the shapes `known`."""
+
     def once(self, ops: list[Operation], fetch: Tensor, feeds: list[Tensor], ctx: Any) -> Any:
         """A Runnable for a step that runs a single time."""
 

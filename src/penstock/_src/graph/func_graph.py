@@ -261,16 +261,16 @@ def copy_handle_data(source: Any, target: Any) -> None:
 
 # -- tracing ----------------------------------------------------------------------------------------------------
 class _Watcher:
-    """Stands among the tapes while a function is traced and notes the variables that are read."""
+    """Stands among the tapes while a function is traced and notes the variables that are read or written."""
 
-    _watch_variables = True
+    _watch_variables = notes_all_variables = True
 
     def __init__(self, graph: FuncGraph):
         self._graph = graph
         self._watched: dict[int, Any] = {}
 
     def _watch_variable(self, variable: Any) -> None:
-        self._graph.watched_variables.setdefault(id(variable), variable)
+        self._graph.watched_variables.setdefault(id(getattr(variable, "_handle", variable)), variable)
 
 
 @contextlib.contextmanager

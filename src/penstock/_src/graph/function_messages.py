@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base import dtypes
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
 from penstock._src.graph.build import arg_count
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.functions import GraphFunction
@@ -96,11 +98,27 @@ def from_definition(message: FunctionDef, attrs: dict[str, Any], graph: Any) -> 
     return GraphFunction(_Body(message, attrs, graph).build(), message.signature.name)
 
 
+def function_def_to_graph(fdef: FunctionDef, structured_input_signature: Any = None, structured_outputs: Any = None,
+                          input_shapes: Any = None) -> FuncGraph:
+    """The FuncGraph of a FunctionDef, for the programs that read graphs node by node.
+
+    The functions that it calls are found in the current graph. `input_shapes` has a shape (or its message, or None) for each
+    argument, in place of those that the message has.
+    """
+    if input_shapes is not None and len(input_shapes) != len(fdef.signature.input_arg):
+        raise ValueError(f"function {fdef.signature.name} takes {len(fdef.signature.input_arg)} arguments, got "
+                         f"{len(input_shapes)} shapes")
+    shapes = None if input_shapes is None else [TensorShape(s).static_dims for s in input_shapes]
+    graph = _Body(fdef, {}, context.current_graph(), shapes).build()
+    graph.structured_input_signature, graph.structured_outputs = structured_input_signature, structured_outputs
+    return graph
+
+
 class _Body:
     """The body of one FunctionDef on its way to a FuncGraph."""
 
-    def __init__(self, message: FunctionDef, attrs: dict[str, Any], library: Any):
-        self.message, self.library = message, library
+    def __init__(self, message: FunctionDef, attrs: dict[str, Any], library: Any, shapes: list | None = None):
+        self.message, self.library, self.shapes = message, library, shapes
         self.attrs = {a.name: a.default_value for a in message.signature.attr if a.HasField("default_value")}
         self.attrs.update(attrs)
         self.graph = FuncGraph(message.signature.name)
@@ -133,7 +151,9 @@ class _Body:
 
     def _argument(self, i: int, a: Any) -> None:
         dims: list = []
-        if i in self.message.arg_attr:
+        if self.shapes is not None:
+            dims = [self.shapes[i]]
+        elif i in self.message.arg_attr:
             listed = self.message.arg_attr[i].attr.get("_output_shapes")
             dims = [s.static_dims for s in attr_from_message(listed, "list(shape)")] if listed is not None else []
         tensors = [self.graph.placeholder(t, dims[k] if k < len(dims) else None, a.name)
@@ -188,7 +208,7 @@ class _Body:
             function = self.library._get_function(node.op)
             if function is None:
                 raise ValueError(f"node '{node.name}' calls '{node.op}', which is neither an op nor a function")
-            opdef = opdef_from_message(function.definition().signature)
+            opdef = opdef_from_message(function.definition.signature)
         at = 0
         for a in opdef.outputs:
             if a.name == output:

@@ -10,12 +10,15 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.engine import engine
 from penstock._src.graph.failure import typed
 from penstock._src.graph.func_graph import FuncGraph, unique_id
+from penstock._src.graph.list_types import Fixed
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
@@ -45,7 +48,7 @@ class GraphFunction:
         self._definition: Any = None
         self._called: Any = None                     # the function as its own step, once eager code has called it
         self._plain: GraphFunction | None = None     # the same function for inputs of which less is known
-        self.known: tuple | None = None              # of its inputs: static shapes, and Elements of lists
+        self.known: tuple | None = None              # of its inputs: see `shaped`
         self.held: dict[Operation, Any] = {}         # what is known of inputs that it lost: nothing else is used of them
 
     @property
@@ -96,12 +99,13 @@ class GraphFunction:
             made = self._narrowed[key] = GraphFunction(self.graph, None, [self.inputs[i] for i in keep], outputs, self.attrs)
             if self.known is not None:
                 made._plain, made.known = self.plain.of_variables(keep), tuple([self.known[i] for i in keep])
-                made.held = self.held | {t.op: known for i, (t, known) in enumerate(zip(self.inputs, self.known, strict=True))
-                             if i not in keep and known is not None}
+                lost = {self.inputs[i].op: known for i, known in enumerate(self.known) if i not in keep and known is not None}
+                made.held = self.held | {op: torch.from_numpy(known.array().copy()) if isinstance(known, Fixed) else known
+                                         for op, known in lost.items()}
         return self._narrowed[key]
 
     def shaped(self, known: tuple) -> GraphFunction:
-        """The same function for inputs of which more is known: their static shapes, and Elements of lists."""
+        """The same function for inputs of which more is known: static shapes, Elements of lists, and values that are Fixed."""
         plain, key = self.plain, ("known", known)
         kept = plain._narrowed
         if key not in kept:
@@ -173,6 +177,7 @@ class GraphFunction:
         return self._called.run(ctx, values)
 
     # -- messages -----------------------------------------------------------------------------------------------
+    @property
     def definition(self) -> FunctionDef:
         """The FunctionDef message."""
         if self._definition is None:
@@ -221,7 +226,7 @@ def _imported(value: Any, attrs: dict[str, Any], graph: Any) -> GraphFunction:
     made = value.__dict__.setdefault("_made", {})
     key = tuple(sorted((k, v.SerializeToString(deterministic=True)) for k, v in attrs.items()))
     if key not in made:
-        made[key] = _messages().from_definition(value.definition(), attrs, graph)
+        made[key] = _messages().from_definition(value.definition, attrs, graph)
     return made[key]
 
 

@@ -199,7 +199,7 @@ def _write_nodes(out: GraphDef, ops: list[Any], add_shapes: bool) -> None:
 
 def _with_library(out: GraphDef, functions: list[Any]) -> GraphDef:
     for f in functions:
-        out.library.function.add().CopyFrom(f.definition())
+        out.library.function.add().CopyFrom(f.definition)
         gradient = getattr(f, "grad_func_name", None)
         if gradient:
             out.library.gradient.add(function_name=f.name, gradient_func=gradient)

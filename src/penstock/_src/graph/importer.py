@@ -55,6 +55,7 @@ class ImportedFunction:
         """The name under which nodes call it."""
         return self._definition.signature.name
 
+    @property
     def definition(self) -> FunctionDef:
         """The FunctionDef message."""
         return self._definition
@@ -226,7 +227,7 @@ class _Import:
             known = self.graph._get_function(f.signature.name)
             if known is None:
                 self.graph._add_function(ImportedFunction(f, gradients.get(f.signature.name)))
-            elif known.definition() != f:
+            elif known.definition != f:
                 raise ValueError(f"Cannot add function '{f.signature.name}' because a different function with the "
                                  "same name already exists.")
 
@@ -356,7 +357,7 @@ class _Import:
             function = self.graph._get_function(node.op)
             if function is None:
                 return get(node.op)
-            found = self.function_opdefs[node.op] = opdef_from_message(function.definition().signature)
+            found = self.function_opdefs[node.op] = opdef_from_message(function.definition.signature)
             found.kernel(_call)
         return found
 

@@ -1,4 +1,5 @@
-"""What is known before a run of the lists that a tensor of type variant holds: the type and static shape of their elements."""
+"""What is known before a run of the lists that a tensor of type variant holds: the type and static shape of their elements; and
+of an input of a function that always has one value."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -48,6 +49,23 @@ class Elements(NamedTuple):
             return None
         dtype, shape, data = self.value
         return np.frombuffer(data, dtype).reshape(shape)
+
+
+class Fixed(NamedTuple):
+    """The value that an input of a function always has."""
+
+    dtype: str
+    dims: tuple
+    data: bytes
+
+    @classmethod
+    def of(cls, value: np.ndarray) -> Fixed:
+        """What is known of an input with this value."""
+        return cls(value.dtype.str, value.shape, value.tobytes())
+
+    def array(self) -> np.ndarray:
+        """The value."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.dims)
 
 
 EMPTY = Elements(_NOTHING, _NOTHING)

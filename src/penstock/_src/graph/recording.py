@@ -22,7 +22,14 @@ def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = Non
 
 
 def variable_accessed(variable: Any) -> None:
-    """Tells the tapes that a trainable variable is about to be read."""
+    """Tells the tapes that a trainable variable is about to be read, and functions that are traced of every variable."""
     for tape in context.state.tapes:
-        if tape._watch_variables and variable.trainable:
+        if tape._watch_variables and variable.trainable or tape.notes_all_variables:
+            tape._watch_variable(variable)
+
+
+def variable_written(variable: Any) -> None:
+    """Tells functions that are traced that a variable is written."""
+    for tape in context.state.tapes:
+        if tape.notes_all_variables:
             tape._watch_variable(variable)

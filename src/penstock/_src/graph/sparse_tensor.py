@@ -84,9 +84,16 @@ class SparseTensor(CompositeTensor):
             raise ValueError(f"Shapes {self.shape} and {TensorShape(shape)} are not compatible")
         self._shape_default = self.shape.merge_with(shape)
 
+    @property
+    def declared_shape(self) -> tuple | None:
+        """The dimensions that are known, which a trace of a function knows as well though its placeholders do not tell."""
+        return self.shape.static_dims
+
     def with_values(self, new_values: Any) -> SparseTensor:
         """The same positions with other values."""
-        return SparseTensor(self._indices, new_values, self._dense_shape)
+        made = SparseTensor(self._indices, new_values, self._dense_shape)
+        made._shape_default = self._shape_default
+        return made
 
     @staticmethod
     def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
@@ -150,6 +157,7 @@ class SparseTensorSpec(BatchableTypeSpec):
     value_type = property(lambda self: SparseTensor, doc="The class of the values.")
     shape = property(lambda self: self._shape, doc="The TensorShape.")
     dtype = property(lambda self: self._dtype, doc="The DType.")
+    declared_shape = property(lambda self: self._shape.static_dims, doc="The dimensions that are known, as of a SparseTensor.")
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensorSpec:
@@ -200,7 +208,9 @@ class SparseTensorSpec(BatchableTypeSpec):
         rank = self._shape.ndims
         indices.set_shape([None, rank])
         shape.set_shape([rank])
-        return SparseTensor(indices, values, shape)
+        made = SparseTensor(indices, values, shape)
+        made.set_shape(self._shape)
+        return made
 
     def _batch(self, batch_size: Any) -> SparseTensorSpec:
         return SparseTensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype)

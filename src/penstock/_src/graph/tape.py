@@ -18,6 +18,8 @@ T = TypeVar("T", bound="Tape")
 class Tape:
     """Records operations, and differentiates what was recorded; `tf.GradientTape` (eager/tape.py) adds jacobians."""
 
+    notes_all_variables = False         # only trainable ones, where variables are watched
+
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True):
         self._persistent, self._watch_variables = persistent, watch_accessed_variables
         self._watched: dict[int, Any] = {}
@@ -85,7 +87,10 @@ class Tape:
 
     def gradient(self, target: Any, sources: Any, output_gradients: Any = None,
                  unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
-        """The gradient of `target` (summed) with respect to each of `sources`, in their structure."""
+        """The gradient of `target` (summed) with respect to each of `sources`, in their structure.
+
+        `output_gradients`, flattened, are the gradients of the targets in their order. Targets beyond them have ones.
+        """
         if self._used and not self._persistent:
             raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients "
                                "(or jacobians)")
@@ -106,7 +111,8 @@ class Tape:
         return nest.pack_sequence_as(sources, grads)
 
     def _gradient(self, targets: list, sources: list, output_gradients: Any, unconnected: Any) -> list:
-        seeds = [None] * len(targets) if output_gradients is None else nest.flatten(output_gradients)
+        given = [] if output_gradients is None else nest.flatten(output_gradients)
+        seeds = [given[i] if i < len(given) else None for i in range(len(targets))]
         flat_sources: list = []
         for s in sources:
             parts = getattr(s, "_gradient_components", None)

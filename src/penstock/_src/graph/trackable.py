@@ -10,7 +10,7 @@ import contextlib
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
@@ -22,10 +22,25 @@ OBJECT_GRAPH_PROTO_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 @export("__internal__.tracking.TrackableReference")
-class TrackableReference(NamedTuple):
-    """A named dependency."""
-    name: str
-    ref: Any
+class TrackableReference:
+    """A named dependency. It is no tuple: libraries look into tuples for objects."""
+
+    __slots__ = ("name", "ref")
+
+    def __init__(self, name: str, ref: Any):
+        self.name, self.ref = name, ref
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.name
+        yield self.ref
+
+    def __repr__(self) -> str:
+        return f"TrackableReference(name={self.name}, ref={self.ref})"
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, (TrackableReference, tuple)) and (self.name, self.ref) == tuple(other)
+
+    __hash__ = None      # type: ignore[assignment]
 
 
 @export("__internal__.tracking.no_automatic_dependency_tracking")
@@ -74,17 +89,17 @@ class Trackable:
     def _update_uid(self, value: int) -> None:
         self._self_update_uid = value
 
-    _unconditional_checkpoint_dependencies = property(lambda self: self._self_dependencies)
-    _unconditional_dependency_names = property(lambda self: self._self_dependency_names)
+    _unconditional_checkpoint_dependencies = property(lambda self: self._self_unconditional_checkpoint_dependencies)
+    _unconditional_dependency_names = property(lambda self: self._self_unconditional_dependency_names)
     _name_based_restores = property(lambda self: self._self_name_based_restores)
 
     @no_automatic_dependency_tracking
     def _maybe_initialize_trackable(self) -> None:
-        if hasattr(self, "_self_dependencies"):
+        if hasattr(self, "_self_unconditional_checkpoint_dependencies"):
             return
-        self._self_dependencies: list[TrackableReference] = []
-        self._self_dependency_names: dict[str, Any] = {}
-        self._self_deferred: dict[str, list] = {}
+        self._self_unconditional_checkpoint_dependencies: list[TrackableReference] = []
+        self._self_unconditional_dependency_names: dict[str, Any] = {}
+        self._self_unconditional_deferred_dependencies: dict[str, list] = {}
         self._self_update_uid = -1
         self._self_name_based_restores: set = set()
 
@@ -99,7 +114,7 @@ class Trackable:
     def _checkpoint_dependencies(self) -> list[TrackableReference]:
         """The dependencies, in the order in which they were added."""
         self._maybe_initialize_trackable()
-        return self._self_dependencies
+        return self._self_unconditional_checkpoint_dependencies
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         """The dependencies by name, which libraries override; with `save_type="savedmodel"`, functions too."""
@@ -110,11 +125,11 @@ class Trackable:
     def _deferred_dependencies(self) -> dict[str, list]:
         """What restores have for names that do not exist yet."""
         self._maybe_initialize_trackable()
-        return self._self_deferred
+        return self._self_unconditional_deferred_dependencies
 
     def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
         self._maybe_initialize_trackable()
-        return (self._self_dependency_names if cached_dependencies is None else cached_dependencies).get(name)
+        return (self._self_unconditional_dependency_names if cached_dependencies is None else cached_dependencies).get(name)
 
     # -- tracking ----------------------------------------------------------------------------------------------------
     def _track_trackable(self, trackable: Any, name: str, overwrite: bool = False) -> Any:
@@ -124,19 +139,19 @@ class Trackable:
             raise TypeError(f"Trackable._track_trackable() passed type {type(trackable)}, not a Trackable.")
         current = self._lookup_dependency(name)
         if current is None:
-            self._self_dependencies.append(TrackableReference(name, trackable))
+            self._self_unconditional_checkpoint_dependencies.append(TrackableReference(name, trackable))
             self._handle_deferred_dependencies(name, trackable)
         elif current is not trackable:
             if not overwrite:
                 raise ValueError(f"Called Trackable._track_trackable() with name='{name}', but a Trackable with this name is "
                                  "already declared as a dependency. Names must be unique (or overwrite=True).")
-            self._self_dependencies[:] = [TrackableReference(name, trackable) if d.name == name else d
-                                          for d in self._self_dependencies]
-        self._self_dependency_names[name] = trackable
+            self._self_unconditional_checkpoint_dependencies[:] = [TrackableReference(name, trackable) if d.name == name else d
+                                          for d in self._self_unconditional_checkpoint_dependencies]
+        self._self_unconditional_dependency_names[name] = trackable
         return trackable
 
     def _handle_deferred_dependencies(self, name: str, trackable: Any) -> None:
-        """Gives a new dependency what restores have for it, the newest first."""
+        """Restores a new dependency from deferred restores, the newest first."""
         self._maybe_initialize_trackable()
         trackable._maybe_initialize_trackable()
         waiting = self._deferred_dependencies.pop(name, ())
@@ -215,6 +230,14 @@ class Trackable:
         """Own values: by attribute, a SaveableObject, a variable, or a function of a name that makes one."""
         return {}
 
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        """Own values as tensors by name; a class that defines it, and `_restore_from_tensors`, is saved by them."""
+        raise NotImplementedError
+
+    def _restore_from_tensors(self, restored_tensors: dict[str, Any]) -> Any:
+        """Takes back what `_serialize_to_tensors` gave; returns the op that does, in graphs."""
+        raise NotImplementedError
+
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         """Dependencies that a SavedModel has and a checkpoint has not."""
         return {}
@@ -226,9 +249,10 @@ class Trackable:
 
 def delete_tracking(obj: Any, name: str) -> None:
     """Forgets a dependency."""
-    if name in obj._self_dependency_names:
-        del obj._self_dependency_names[name]
-        obj._self_dependencies[:] = [d for d in obj._self_dependencies if d.name != name]
+    if name in obj._self_unconditional_dependency_names:
+        del obj._self_unconditional_dependency_names[name]
+        dependencies = obj._self_unconditional_checkpoint_dependencies
+        dependencies[:] = [d for d in dependencies if d.name != name]
 
 
 class NotTrackable:

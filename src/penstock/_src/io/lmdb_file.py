@@ -1,6 +1,6 @@
 """LMDB databases, read from the first pair to the last: for LMDBReader and LMDBDataset.
 
-The library of that name maps a file into memory and believes what it says. Here files may be damaged or hostile, and may be
+The library of that name maps a file into memory and does not check its numbers. Here files may be damaged or hostile, and be
 anywhere that fsspec reaches: so pages are read one by one, and every number in them is checked before it is followed.
 
 A file is a row of pages. Two of them are *meta* pages, of which the one with the newer transaction counts; it names the root
@@ -78,7 +78,7 @@ class _Database:
         return iter(()) if self._root == _NOWHERE else self._walk(self._root, min(self._depth, _DEEPEST))
 
     def _walk(self, number: int, depth: int) -> Iterator[tuple[bytes, bytes]]:
-        """The pairs below a page. A tree that is deeper than it says, or larger than the file, goes in circles."""
+        """The pairs below a page. A tree that is deeper than its header states, or larger than the file, has a cycle."""
         self._left -= 1
         if depth <= 0 or self._left < 0:
             raise self._damaged(f"page {number} is not part of a tree")

@@ -82,7 +82,7 @@ def _folder_flock(folder: str) -> Iterator[None]:
 
 
 def _wait_for(fd: int, folder: str) -> None:
-    """Locks a folder; says what it waits for, and gives up in the end."""
+    """Locks a folder; logs what it waits for, and raises after a limit."""
     began, pause, warned = time.monotonic(), 0.001, False
     while not _try_lock(fd):
         waited = time.monotonic() - began

@@ -57,6 +57,16 @@ enum { SAME = -1, PER_ROW = -2 };                     /* strides of operands tha
 enum { INSTRUCTIONS(NUMBER) REDUCTIONS(NUMBER) KINDS };
 #undef NUMBER
 
+/* Further instructions of regions, on elements that need not be floats. */
+#define TYPED(EACH)                                                               \
+    EACH(CONVERT) EACH(EQUAL) EACH(NOT_EQUAL) EACH(AND) EACH(OR) EACH(NOT) EACH(SIGN)     \
+    EACH(IS_NAN) EACH(IS_INF) EACH(IS_FINITE)                                           \
+    EACH(FLOOR_DIV) EACH(FLOOR_MOD) EACH(TRUNCATE_DIV) EACH(TRUNCATE_MOD)
+#define NUMBER(kind) kind,
+enum { BEFORE_TYPED = KINDS - 1, TYPED(NUMBER) ALL_KINDS };
+#undef NUMBER
+enum { FLOAT, TRUTH, INT32, INT64 };                  /* of elements */
+
 /* Row r of an operand begins at offset + r / every % times * jump + r % period * stride. Blocks have `down` rows at most, which
    divides `every` and `period` of all operands. */
 typedef struct { int32_t values, results, rows, columns, operands, rooms, narrow, numbers, instructions, work, down, whole; } Header;
@@ -77,6 +87,8 @@ typedef struct {
 } Job;
 typedef struct { int32_t buffer, offset; } Place;                /* of regions: see _regions.h */
 typedef struct { Place to, from; int32_t greatest, outer, middle, inner; float scale; } Reduce;
+enum { AXES = 4 };                                                /* of operands that need not be contiguous */
+typedef struct { Place to, from[3]; int32_t what, kind, to_kind, dims[AXES], strides[3][AXES]; } Each;
 typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
 
 #define WIDTHS_OF "_fused_lanes.h"
@@ -131,7 +143,8 @@ static void run_plan(Job *job, const void *plan)
 }
 
 /* -- as Python calls it ------------------------------------------------------------------------------------------- */
-static PyObject *float32, *boolean, *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_contiguous, *name_data_ptr;
+static PyObject *types[4];                            /* of torch, by the kinds of elements */
+static PyObject *name_dtype, *name_is_cpu, *name_numel, *name_is_contiguous, *name_contiguous, *name_data_ptr;
 
 /* The address of a tensor; NULL, without an exception, if it is not what the plan was made for. */
 static float *address(PyObject *tensor, int32_t elements, PyObject *type)
@@ -189,7 +202,7 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         Py_RETURN_FALSE;
     for (int i = 0; i < h->values + h->results; i++) {
         job.bases[i] = address(i < h->values ? PyList_GET_ITEM(args[1], i) : PyList_GET_ITEM(args[2], i - h->values), sizes[i],
-                               truths[i] ? boolean : float32);
+                               types[truths[i] ? TRUTH : FLOAT]);
         if (job.bases[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
@@ -218,7 +231,7 @@ static PyObject *add_scaled(PyObject *self, PyObject *const *args, Py_ssize_t co
     Py_DECREF(numel);
     float *tensors[3];
     for (int i = 0; i < 3; i++) {
-        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements, float32);
+        tensors[i] = elements > MOST ? NULL : address(args[i], (int32_t)elements, types[FLOAT]);
         if (tensors[i] == NULL) {
             if (PyErr_Occurred())
                 return NULL;
@@ -245,25 +258,30 @@ PyMODINIT_FUNC PyInit__fused(void)
     do_block_here = OF_WIDTH(do_block);
     add_scaled_here = OF_WIDTH(add_scaled);
     reduce_here = OF_WIDTH(reduce_middle);
+    each_here = OF_WIDTH(do_each);
     if (pthread_key_create(&room_of_thread, free) != 0)
         return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");
-    float32 = torch == NULL ? NULL : PyObject_GetAttrString(torch, "float32");
-    boolean = torch == NULL ? NULL : PyObject_GetAttrString(torch, "bool");
-    Py_XDECREF(torch);
+    static const char *const type_names[] = {"float32", "bool", "int32", "int64"};
+    for (int kind = FLOAT; kind <= INT64; kind++) {
+        types[kind] = torch == NULL ? NULL : PyObject_GetAttrString(torch, type_names[kind]);
+        if (types[kind] == NULL)
+            return NULL;
+    }
+    Py_DECREF(torch);
     name_dtype = PyUnicode_InternFromString("dtype");
     name_is_cpu = PyUnicode_InternFromString("is_cpu");
     name_numel = PyUnicode_InternFromString("numel");
     name_is_contiguous = PyUnicode_InternFromString("is_contiguous");
     name_data_ptr = PyUnicode_InternFromString("data_ptr");
     name_contiguous = PyUnicode_InternFromString("contiguous");
-    if (float32 == NULL || boolean == NULL || name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL || name_is_contiguous == NULL ||
+    if (name_dtype == NULL || name_is_cpu == NULL || name_numel == NULL || name_is_contiguous == NULL ||
         name_contiguous == NULL || name_data_ptr == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    for (int kind = 0; made != NULL && kind < KINDS; kind++) {
-#define TEXT(kind, result) #kind,
-        static const char *const names[KINDS] = {INSTRUCTIONS(TEXT) REDUCTIONS(TEXT)};
+    for (int kind = 0; made != NULL && kind < ALL_KINDS; kind++) {
+#define TEXT(kind, ...) #kind,
+        static const char *const names[ALL_KINDS] = {INSTRUCTIONS(TEXT) REDUCTIONS(TEXT) TYPED(TEXT)};
 #undef TEXT
         if (PyModule_AddIntConstant(made, names[kind], kind) < 0) {
             Py_DECREF(made);

@@ -295,4 +295,5 @@ TARGET static void NAME(reduce_middle)(float *to, const float *from, const Reduc
 }
 
 #undef EACH
+#include "_typed_lanes.h"
 #include "_lanes_end.h"

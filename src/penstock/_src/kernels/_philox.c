@@ -53,8 +53,39 @@ static PyObject *fill(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* swap(slots, size, start, shrinks, words, count): swaps the slot at `start` of a ring with one that a word chooses, and replaces the
+   word by what is at `start` then; and so on with the next slot and word. Words choose among all slots, or among those that are
+   left if each is drawn only once. */
+static PyObject *swap(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    int64_t given[6];
+    if (count != 6) {
+        PyErr_SetString(PyExc_TypeError, "swap(slots, size, start, shrinks, words, count)");
+        return NULL;
+    }
+    for (int i = 0; i < 6; i++)
+        given[i] = PyLong_AsLongLong(args[i]);
+    if (PyErr_Occurred())
+        return NULL;
+    int64_t *slots = (int64_t *)(uintptr_t)given[0], *words = (int64_t *)(uintptr_t)given[4];
+    const int64_t size = given[1], shrinks = given[3] != 0;
+    int64_t at = given[2], left = size;
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t i = 0; i < given[5]; i++, left -= shrinks) {
+        int64_t other = at + words[i] % left;
+        other -= other >= size ? size : 0;
+        words[i] = slots[other];
+        slots[other] = slots[at];
+        slots[at] = words[i];
+        at = at + 1 == size ? 0 : at + 1;
+    }
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, "Writes the words of a run of counters, or numbers of them."},
+    {"swap", (PyCFunction)(void (*)(void))swap, METH_FASTCALL, "Draws from a ring of slots by random words."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_philox", "Random words from counters.", -1, methods};

@@ -1,18 +1,18 @@
 /* Regions: operations on small arrays, one after the other, in one call (see regions.py, which writes and checks the code).
 
-   A region is a sequence of 32-bit numbers: a header, the elements and the types of the given tensors, the elements of the
-   results, where each buffer in between begins, and the instructions. An operand is a buffer and an offset in elements.
+   A region is a sequence of 32-bit numbers: a header, the elements of the given tensors and of the results, their kinds, where
+   each buffer in between begins, and the instructions. An operand is a buffer and an offset in elements.
    Buffers are the given tensors, then the results, then those in between, which share one piece of memory per thread. */
 #include <math.h>
 #include <pthread.h>
 
-enum { PLAN, PRODUCT, COPY_ITEMS, REDUCE, CHOLESKY, TRIANGULAR, SOLVE };
-enum { AXES = 4 };                        /* of what is copied */
+enum { PLAN, PRODUCT, COPY_ITEMS, REDUCE, CHOLESKY, TRIANGULAR, SOLVE, EACH, DIVIDE, FOLD, POSITION, TOP, GATHER, ONE_HOT, RUNNING,
+       SEGMENTS };
 enum { FEW_PRODUCTS = 256 };              /* multiplications of a product that are done here */
 typedef struct { int32_t values, results, between, room, instructions; } Region;
 typedef struct { Place at; int32_t stride, batch; } Matrix;                  /* rows, and matrices, lie so many elements apart */
 typedef struct { int32_t count, rows, columns, depth, turn_a, turn_b; Matrix a, b, to; } Product;
-typedef struct { Place to, from; int32_t dims[AXES], to_strides[AXES], from_strides[AXES]; } Copy;
+typedef struct { Place to, from; int32_t size, dims[AXES], to_strides[AXES], from_strides[AXES]; } Copy;
 /* Square matrices, one after the other, and as many right sides; `spare` has room for one matrix */
 typedef struct { Place to, matrix, sides, spare; int32_t count, size, width, upper, turned; } Squares;
 typedef void (*Multiply)(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
@@ -20,9 +20,12 @@ typedef void (*Multiply)(const char *, const char *, const int *, const int *, c
 
 static Multiply multiply;                 /* sgemm of the library that torch uses */
 static void (*reduce_here)(float *to, const float *from, const Reduce *reduce);
+static void (*each_here)(const Each *each, float *const *buffers);
 static pthread_key_t room_of_thread;
 static __thread float *room;
 static __thread int64_t room_size;
+
+#include "_indexing.h"
 
 static inline float *at(float *const *buffers, Place place)
 {
@@ -65,20 +68,30 @@ static void do_product(const Product *p, float *const *buffers)
                      a, &p->a.stride, &zero, to, &p->to.stride);
 }
 
+#define COPY_OF(A)                                                                                   \
+    for (int i = 0; i < d[0]; i++)                                                                   \
+        for (int j = 0; j < d[1]; j++)                                                               \
+            for (int k = 0; k < d[2]; k++) {                                                         \
+                const A *from = (const A *)begin + i * s[0] + j * s[1] + k * s[2];                   \
+                A *to = (A *)into + i * t[0] + j * t[1] + k * t[2];                                  \
+                if (s[3] == 1 && t[3] == 1)                                                          \
+                    memcpy(to, from, d[3] * sizeof(A));                                              \
+                else                                                                                 \
+                    for (int l = 0; l < d[3]; l++)                                                   \
+                        to[l * t[3]] = from[l * s[3]];                                               \
+            }
+
 static void do_copy(const Copy *c, float *const *buffers)
 {
     const int32_t *d = c->dims, *s = c->from_strides, *t = c->to_strides;
-    for (int i = 0; i < d[0]; i++)
-        for (int j = 0; j < d[1]; j++)
-            for (int k = 0; k < d[2]; k++) {
-                const float *from = at(buffers, c->from) + i * s[0] + j * s[1] + k * s[2];
-                float *to = at(buffers, c->to) + i * t[0] + j * t[1] + k * t[2];
-                if (s[3] == 1 && t[3] == 1)
-                    memcpy(to, from, d[3] * sizeof(float));
-                else
-                    for (int l = 0; l < d[3]; l++)
-                        to[l * t[3]] = from[l * s[3]];
-            }
+    const void *begin = place_of(buffers, c->from, c->size);
+    void *into = place_of(buffers, c->to, c->size);
+    if (c->size == 4)
+        COPY_OF(float)
+    else if (c->size == 8)
+        COPY_OF(int64_t)
+    else
+        COPY_OF(unsigned char)
 }
 
 /* The lower triangles L for which L Lᵀ are the matrices; NaN, as a failure, where there is none. Reads lower triangles. */
@@ -228,6 +241,36 @@ static int do_region(const Region *region, const int32_t *begins, const int32_t 
         case SOLVE:
             if (!do_solve(what, buffers))
                 return i;
+            break;
+        case EACH:
+            each_here(what, buffers);
+            break;
+        case DIVIDE:
+            if (!do_divide(what, buffers))
+                return i;
+            break;
+        case FOLD:
+            do_fold(what, buffers);
+            break;
+        case POSITION:
+            do_position(what, buffers);
+            break;
+        case TOP:
+            do_top(what, buffers);
+            break;
+        case GATHER:
+            if (!do_gather(what, buffers))
+                return i;
+            break;
+        case ONE_HOT:
+            do_one_hot(what, buffers);
+            break;
+        case RUNNING:
+            do_running(what, buffers);
+            break;
+        case SEGMENTS:
+            if (!do_segments(what, buffers))
+                return i;
         }
         words += 2 + length;
     }
@@ -243,8 +286,8 @@ static PyObject *run_region(PyObject *self, PyObject *const *args, Py_ssize_t co
         return NULL;
     }
     const Region *region = (const Region *)PyBytes_AS_STRING(args[0]);
-    const int32_t *sizes = (const int32_t *)(region + 1), *truths = sizes + region->values + region->results;
-    const int32_t *begins = truths + region->values, *words = begins + region->between;
+    const int32_t *sizes = (const int32_t *)(region + 1), *kinds = sizes + region->values + region->results;
+    const int32_t *begins = kinds + region->values + region->results, *words = begins + region->between;
     if (PyList_GET_SIZE(args[1]) != region->values || PyList_GET_SIZE(args[2]) != region->results)
         Py_RETURN_FALSE;
     const int32_t given = region->values + region->results;
@@ -256,7 +299,7 @@ static PyObject *run_region(PyObject *self, PyObject *const *args, Py_ssize_t co
     for (; fits && known < given; known++) {
         PyObject *t = known < region->values ? PyList_GET_ITEM(args[1], known) : PyList_GET_ITEM(args[2], known - region->values);
         held[known] = known < region->values ? in_order(t) : Py_NewRef(t);
-        buffers[known] = held[known] == NULL ? NULL : address(held[known], sizes[known], known < region->values && truths[known] ? boolean : float32);
+        buffers[known] = held[known] == NULL ? NULL : address(held[known], sizes[known], types[kinds[known]]);
         fits = buffers[known] != NULL;
     }
     if (fits && !has_room(region)) {

@@ -1,16 +1,21 @@
 """Connectionist temporal classification: loss with gradient, greedy decoding, prefix beam search.
 
 Everything is laid out [time, batch, class] and works on the whole batch at once; only time is a loop. The blank is the
-last class. The usual loss is ATen's; the variant in which a label lasts one step only has its recursions here.
+last class unless it is given. The usual loss is ATen's; where a label lasts one step only, or is the blank, the recursions
+are here. ATen's reads all lengths on the host; for a matrix of labels on a GPU, the recursions are used, as one kernel.
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 
+from penstock._src.kernels import triton_ctc
+
 aten = torch.ops.aten
 _NEVER = float("-inf")
+_HARDLY = math.log(1e-307)      # what starting or ending in a wrong state costs where labels are a matrix
 
 
 # -- loss ------------------------------------------------------------------------------------------------------------
@@ -19,30 +24,56 @@ def loss_and_gradient(logits: torch.Tensor, labels: torch.Tensor, label_lengths:
     """The loss of each example, and its gradient with respect to the logits."""
     log_p = torch.log_softmax(logits, 2)
     if merge_repeated:
-        loss, grad = _aten_loss(log_p, labels, label_lengths, lengths)
+        loss, grad = _aten_loss(log_p, labels, label_lengths, lengths, log_p.shape[2] - 1)
     else:
-        loss, grad = _recursive_loss(log_p, labels, label_lengths, lengths, merge_repeated)
+        loss, grad = _recursive_loss(log_p, labels, label_lengths, lengths, merge_repeated, log_p.shape[2] - 1)
     impossible = torch.isinf(loss)
     if bool(impossible.any()):                 # no alignment exists: away from what was predicted, whatever it was
         grad = torch.where(impossible[None, :, None], log_p.exp(), grad)
-    inside = torch.arange(len(logits), device=logits.device)[:, None] < lengths
-    return loss, torch.where(inside[:, :, None], grad, grad.new_zeros(()))
+    return loss, _until(grad, lengths)
 
 
-def _aten_loss(log_p: torch.Tensor, labels: torch.Tensor, label_lengths: torch.Tensor,
-               lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _until(grad: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """The gradient with zeros at the steps after the end of each example."""
+    inside = torch.arange(len(grad), device=grad.device)[:, None] < lengths
+    return torch.where(inside[:, :, None], grad, grad.new_zeros(()))
+
+
+def dense_loss_and_gradient(logits: torch.Tensor, labels: torch.Tensor, label_lengths: torch.Tensor, lengths: torch.Tensor,
+                            blank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss and its gradient for a matrix of labels; where one is the blank or no alignment exists, see `_lenient_loss`."""
+    log_p, longest = torch.log_softmax(logits, 2), labels.shape[1]
+    lengths = lengths.clamp(0, len(logits))
+    used = torch.arange(longest, device=labels.device) < label_lengths[:, None]
+    valid = (labels >= 0) & (labels < logits.shape[2])
+    known = torch.where(valid, labels, blank)
+    on_device = triton_ctc.fits(log_p, 2 * longest + 1)
+    given = log_p, known, label_lengths.clamp(0, longest), lengths.clamp(min=1)
+    loss, grad = _recursive_loss(*given, True, blank) if on_device else _aten_loss(*given, blank)
+    lenient = torch.isinf(loss) | (used & (~valid | (labels == blank))).any(1)
+    lenient = lenient | (lengths == 0) | (label_lengths < 0) | (label_lengths > longest)
+    if on_device:                              # for all of them, as nothing is read back
+        other, slope = _lenient_loss(log_p, labels, label_lengths, lengths, blank)
+        loss, grad = torch.where(lenient, other, loss), torch.where(lenient[None, :, None], slope, grad)
+    elif bool(lenient.any()):
+        rows = lenient.nonzero()[:, 0]
+        loss[rows], grad[:, rows] = _lenient_loss(log_p[:, rows], labels[rows], label_lengths[rows], lengths[rows], blank)
+    return loss, _until(grad, lengths)
+
+
+def _aten_loss(log_p: torch.Tensor, labels: torch.Tensor, label_lengths: torch.Tensor, lengths: torch.Tensor,
+               blank: int) -> tuple[torch.Tensor, torch.Tensor]:
     args = labels, lengths.tolist(), label_lengths.tolist()
-    blank = log_p.shape[2] - 1
     loss, alpha = aten._ctc_loss(log_p, *args, blank, False)
     grad = aten._ctc_loss_backward(torch.ones_like(loss), log_p, *args, loss, alpha, blank, False)
     return loss, grad
 
 
 def _recursive_loss(log_p: torch.Tensor, labels: torch.Tensor, label_lengths: torch.Tensor, lengths: torch.Tensor,
-                    merge_repeated: bool) -> tuple[torch.Tensor, torch.Tensor]:
+                    merge_repeated: bool, blank: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Forward and backward recursions over the states blank, label, blank, label, ... blank."""
-    steps, batch, classes = log_p.shape
-    states = torch.full((batch, 2 * labels.shape[1] + 1), classes - 1, device=log_p.device)
+    steps, batch, _ = log_p.shape
+    states = torch.full((batch, 2 * labels.shape[1] + 1), blank, device=log_p.device)
     states[:, 1::2] = labels
     number = torch.arange(states.shape[1], device=log_p.device)
     is_label = number % 2 == 1
@@ -52,14 +83,54 @@ def _recursive_loss(log_p: torch.Tensor, labels: torch.Tensor, label_lengths: to
         skips = skips & (states != states.roll(2, 1))
     exists = number <= 2 * label_lengths[:, None]
     emitted = torch.where(exists, log_p.gather(2, states.expand(steps, -1, -1)), _NEVER)
-    alpha = _forward(emitted, number, stays, skips)
     ends = exists & (number >= 2 * label_lengths[:, None] - 1)
-    beta = _backward(emitted, ends, lengths, stays, skips)
+    alpha, beta = _both(emitted, _weight(number < 2), _weight(ends), stays, skips, lengths)
     both = alpha + beta
     total = torch.logsumexp(both[0], 1)
     posterior = torch.exp(both - total[None, :, None])
     expected = torch.zeros_like(log_p).scatter_add_(2, states.expand(steps, -1, -1), posterior)
     return -total, log_p.exp() - expected
+
+
+def _lenient_loss(log_p: torch.Tensor, labels: torch.Tensor, label_lengths: torch.Tensor, lengths: torch.Tensor,
+                  blank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss where every path counts: one that starts or ends in a wrong state is merely very unlikely.
+
+    A label that is no class is emitted with certainty; one that is the blank is emitted like it, but has no part in the
+    gradient. The states are those of `_recursive_loss`, for all columns of `labels`.
+    """
+    steps, batch, classes = log_p.shape
+    states = torch.full((batch, 2 * labels.shape[1] + 1), blank, device=log_p.device)
+    states[:, 1::2] = labels
+    number = torch.arange(states.shape[1], device=log_p.device)
+    skips = (number % 2 == 1) & (number >= 2) & (states != states.roll(2, 1))
+    stays = torch.ones_like(skips)
+    valid = (states >= 0) & (states < classes)
+    of = torch.where(valid, states, blank).expand(steps, -1, -1)
+    emitted = torch.where(valid, log_p.gather(2, of), log_p.new_zeros(()))
+    anywhere = log_p.new_full(states.shape, _HARDLY)
+    first = torch.logaddexp(_transition(anywhere, stays, skips), _weight(number < 2))
+    ends = (number == 2 * label_lengths[:, None]) | (number == 2 * label_lengths[:, None] - 1)
+    alpha, beta = _both(emitted, first, torch.where(ends, 0.0, anywhere), stays, skips, lengths)
+    counts = valid & ((number % 2 == 0) | (states != blank))
+    posterior = torch.where(counts, torch.softmax(alpha + beta, 2), 0.0)
+    expected = torch.zeros_like(log_p).scatter_add_(2, of, posterior)
+    nothing = torch.where(label_lengths == 0, 0.0, _HARDLY).to(log_p.dtype)
+    total = torch.where(lengths == 0, nothing, torch.logsumexp((beta[0] + emitted[0])[:, :2], 1))
+    return -total, log_p.exp() - expected
+
+
+def _both(emitted: torch.Tensor, first: torch.Tensor, last: torch.Tensor, stays: torch.Tensor, skips: torch.Tensor,
+          lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The forward and the backward recursion: see `triton_ctc.recursions`."""
+    if triton_ctc.fits(emitted, emitted.shape[2]):
+        return triton_ctc.recursions(emitted, first, last, stays, skips, lengths)
+    return _forward(emitted, first, stays, skips), _backward(emitted, last, lengths, stays, skips)
+
+
+def _weight(allowed: torch.Tensor) -> torch.Tensor:
+    """The logarithm of one where something is allowed, of zero elsewhere."""
+    return torch.where(allowed, 0.0, _NEVER)
 
 
 def _shifted(x: torch.Tensor, by: int) -> torch.Tensor:
@@ -69,21 +140,24 @@ def _shifted(x: torch.Tensor, by: int) -> torch.Tensor:
     return torch.constant_pad_nd(x, [by, -by], _NEVER)
 
 
-def _forward(emitted: torch.Tensor, number: torch.Tensor, stays: torch.Tensor, skips: torch.Tensor) -> torch.Tensor:
+def _transition(before: torch.Tensor, stays: torch.Tensor, skips: torch.Tensor) -> torch.Tensor:
+    """The weight of each state after a transition, from those before it."""
+    ways = [torch.where(stays, before, _NEVER), _shifted(before, 1), torch.where(skips, _shifted(before, 2), _NEVER)]
+    return torch.logsumexp(torch.stack(ways), 0)
+
+
+def _forward(emitted: torch.Tensor, first: torch.Tensor, stays: torch.Tensor, skips: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(emitted)
-    out[0] = torch.where(number < 2, emitted[0], _NEVER)
+    out[0] = first + emitted[0]
     for t in range(1, len(emitted)):
-        before = out[t - 1]
-        ways = [torch.where(stays, before, _NEVER), _shifted(before, 1), torch.where(skips, _shifted(before, 2), _NEVER)]
-        out[t] = torch.logsumexp(torch.stack(ways), 0) + emitted[t]
+        out[t] = _transition(out[t - 1], stays, skips) + emitted[t]
     return out
 
 
-def _backward(emitted: torch.Tensor, ends: torch.Tensor, lengths: torch.Tensor, stays: torch.Tensor,
+def _backward(emitted: torch.Tensor, last: torch.Tensor, lengths: torch.Tensor, stays: torch.Tensor,
               skips: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(emitted)
-    last = torch.where(ends, emitted.new_zeros(()), _NEVER)
-    after = torch.full_like(last, _NEVER)
+    after = torch.full_like(emitted[0], _NEVER)
     for t in range(len(emitted) - 1, -1, -1):
         ways = [torch.where(stays, after, _NEVER), _shifted(after, -1), _shifted(torch.where(skips, after, _NEVER), -2)]
         here = torch.where((lengths == t + 1)[:, None], last, torch.logsumexp(torch.stack(ways), 0))

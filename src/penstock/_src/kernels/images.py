@@ -1,19 +1,16 @@
-"""Max pooling and batch normalization of images on the CPU with custom kernels: `_images.c`, compiled when penstock is
-installed with a compiler.
+"""Batch normalization of images on the CPU with custom kernels: `_images.c`, compiled when penstock is installed
+with a compiler.
 
-Without it `takes` and `normalizes` say no, and ATen's kernels do the work. The place of a maximum is its number in its window,
-row by row, in one byte; `NOWHERE` where a ReLU made it zero, so that no gradient goes back.
+Without it `normalizes` says no, and ATen's kernels do the work.
 """
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
 import torch
 
 from penstock._src.kernels.host_threads import compiled
 
-NOWHERE = 255
 _IN_CACHE = 1 << 13              # numbers that stay in the first cache while they are read twice
 _kernels = functools.partial(compiled, "_images")
 
@@ -21,37 +18,6 @@ _kernels = functools.partial(compiled, "_images")
 def available() -> bool:
     """Whether there are such kernels."""
     return _kernels() is not None
-
-
-def takes(x: torch.Tensor, window: Sequence[int]) -> bool:
-    """Whether the kernels pool x, [batch, height, width, channels]."""
-    return x.dtype is torch.float32 and x.is_cpu and x.ndim == 4 and x.is_contiguous() and \
-        window[0] * window[1] < NOWHERE and available()
-
-
-def max_pool(x: torch.Tensor, window: Sequence[int], stride: Sequence[int], before: Sequence[int], output: Sequence[int],
-             relu: bool = False, places: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The maxima (of what a ReLU leaves of x, if requested), and their places if requested.
-
-    `before` is the padding before the first row and column, `output` how many windows there are down and across.
-    """
-    out = x.new_empty((x.shape[0], *output, x.shape[3]))
-    found = torch.empty(out.shape, dtype=torch.uint8) if places else None
-    _kernels().max_pool(x.data_ptr(), out.data_ptr(), 0 if found is None else found.data_ptr(), 0, *x.shape, *output, *window,
-                        *stride, *before, relu)
-    return out, found
-
-
-def max_pool_grad(grad: torch.Tensor, places: torch.Tensor, size: Sequence[int], window: Sequence[int], stride: Sequence[int],
-                  before: Sequence[int], sums: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The gradient for images of height and width `size`, and its sum in each channel if requested."""
-    grad = grad.contiguous()
-    batch, rows, columns, channels = grad.shape
-    out = grad.new_empty((batch, *size, channels))
-    parts = grad.new_empty((batch * rows, channels)) if sums else None
-    _kernels().max_pool_grad(grad.data_ptr(), out.data_ptr(), places.data_ptr(), 0 if parts is None else parts.data_ptr(),
-                             batch, *size, channels, rows, columns, *window, *stride, *before, False)
-    return out, None if parts is None else parts.sum(0)
 
 
 def normalizes(x: torch.Tensor, scale: torch.Tensor) -> bool:

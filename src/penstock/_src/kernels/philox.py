@@ -82,6 +82,23 @@ class Philox(NamedTuple):
         return torch.from_numpy(out.view(np.int64)).to(offsets.device)
 
 
+def draw_slots(slots: np.ndarray, start: int, words: np.ndarray, once: bool) -> np.ndarray:
+    """Draws from a ring of slots, which are overwritten, as the buffer of TensorFlow's shuffles does: swaps the slot at `start`
+    with one that a word chooses, from all slots or (`once`) from those not drawn yet, draws it, and goes on to the next."""
+    drawn = np.array(words, np.int64)
+    kernels = _kernels()
+    if kernels:
+        kernels.swap(slots.ctypes.data, len(slots), start, once, drawn.ctypes.data, len(drawn))
+        return drawn
+    size = len(slots)
+    for i, word in enumerate(drawn.tolist()):
+        at = (start + i) % size
+        other = (at + word % (size - i * once)) % size
+        slots[at], slots[other] = slots[other], slots[at]
+        drawn[i] = slots[at]
+    return drawn
+
+
 def _rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
     """The ten rounds on four arrays of words, which are overwritten."""
     for _ in range(10):

@@ -1,7 +1,8 @@
-"""Operations on small float32 arrays, one after the other, in one call: `_regions.h`, part of `_fused.c`.
+"""Operations on small arrays, one after the other, in one call: `_regions.h`, part of `_fused.c`.
 
 Calling an operation of torch takes about a microsecond, whatever it does. A `Region` is a list of instructions on buffers,
-written once by a `Builder` for some shapes: pointwise plans (`pointwise.py`), products of matrices, copies and reductions.
+written once by a `Builder` for some shapes: pointwise plans (`pointwise.py`), products of matrices, copies and reductions of
+floats; pointwise operations, reductions and positions of integers and booleans.
 What an operation only looks at in another way (parts, transposes, other shapes) is a `View` and costs nothing.
 """
 from __future__ import annotations
@@ -20,11 +21,18 @@ from penstock._src.base import errors
 from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, Term
 
-_PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE = range(7)
-_AXES = 4                                           # of what a copy takes
+_PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE, _EACH, _DIVIDE, _FOLD, _POSITION, _TOP, _GATHER, _ONE_HOT, \
+    _RUNNING, _SEGMENTS = range(16)
+FLOAT, TRUTH, INT32, INT64 = range(4)               # kinds of elements
+KINDS = {torch.float32: FLOAT, torch.bool: TRUTH, torch.int32: INT32, torch.int64: INT64}
+_TYPES = tuple(KINDS)
+_BYTES = (4, 1, 4, 8)
+_AXES = 4                                           # of operands that need not be contiguous
 _ALIGNED = 16                                       # elements at whose multiples buffers begin
 _MOST = 1 << 22                                     # elements of all buffers between operations
 _WIDEST = 32                                        # columns of matrices that are factorized here
+_FEW = 64                                           # elements of a row that are found in order
+_MOST_INTEGERS = 1 << 13                            # elements of an array of integers: ATen is as fast on more
 
 
 class Unfit(Exception):
@@ -58,13 +66,18 @@ def _in_torch() -> int | None:
 
 
 class View(NamedTuple):
-    """Elements of a buffer, from `offset` on; `truth` says that they are booleans."""
+    """Elements of a buffer, from `offset` on."""
 
     buffer: int
     offset: int
     dims: tuple[int, ...]
     strides: tuple[int, ...]
-    truth: bool = False
+    kind: int = FLOAT
+
+    @property
+    def truth(self) -> bool:
+        """Whether the elements are booleans."""
+        return self.kind == TRUTH
 
     @property
     def packed(self) -> bool:
@@ -83,22 +96,27 @@ def _in_order(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 class Region:
-    """Code that computes tensors of the shapes `results`."""
+    """Code that computes tensors of the shapes `results`, and of these kinds."""
 
-    def __init__(self, code: bytes, results: list[tuple[int, ...]]):
+    def __init__(self, code: bytes, results: list[tuple[int, ...]], kinds: list[int]):
         self.code, self.results = code, results
         self.ops = 1                                # how many operations it represents
-        self.failures: dict[int, Callable[[], Exception]] = {}      # by the numbers of instructions: what went wrong
+        # by the numbers of instructions that may fail: (values that were given) -> what went wrong
+        self.failures: dict[int, Callable[[list[torch.Tensor]], Exception]] = {}
+        self._kinds = None if not any(kinds) else [_TYPES[k] for k in kinds]
         self._run: Callable = compiled("_fused").run_region
 
     def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
         """The results for some tensors."""
         empty = torch.empty
-        results = [empty(shape) for shape in self.results]
+        if self._kinds is None:
+            results = [empty(shape) for shape in self.results]
+        else:
+            results = [empty(shape, dtype=kind) for shape, kind in zip(self.results, self._kinds, strict=True)]
         done = self._run(self.code, values, results)
         if done is not True:
             if done is not False:
-                raise self.failures[done]()
+                raise self.failures[done](values)
             raise errors.InternalError(None, None, f"Tensors of {[tuple(v.shape) for v in values]} are not those of the region")
         return results
 
@@ -118,23 +136,24 @@ class Builder:
 
     def __init__(self) -> None:
         self.sizes: dict[int, int] = {}
-        self.given: dict[int, bool] = {}             # buffers that are given; whether they are booleans
+        self.kinds: dict[int, int] = {}
+        self.given: list[int] = []                   # buffers that are
         self.instructions: list[_Instruction] = []
-        self.messages: dict[int, str] = {}           # of instructions that may fail
+        self.messages: dict[int, str | None] = {}    # of instructions that may fail; None: the operation says it
         self._counter = itertools.count()
 
     # -- views --------------------------------------------------------------------------------------------------------------
-    def value(self, dims: tuple[int, ...], truth: bool = False) -> View:
+    def value(self, dims: tuple[int, ...], kind: int = FLOAT) -> View:
         """A tensor that is given."""
-        view = self.new(dims)
-        self.given[view.buffer] = truth
-        return view._replace(truth=truth)
+        view = self.new(dims, kind)
+        self.given.append(view.buffer)
+        return view
 
-    def new(self, dims: Sequence[int]) -> View:
+    def new(self, dims: Sequence[int], kind: int = FLOAT) -> View:
         """A new buffer."""
         buffer = next(self._counter)
-        self.sizes[buffer] = math.prod(dims)
-        return View(buffer, 0, tuple(dims), _in_order(dims))
+        self.sizes[buffer], self.kinds[buffer] = math.prod(dims), kind
+        return View(buffer, 0, tuple(dims), _in_order(dims), kind)
 
     def packed(self, view: View) -> View:
         """The same elements, in order."""
@@ -142,7 +161,7 @@ class Builder:
 
     def copied(self, view: View) -> View:
         """The same elements in a new buffer."""
-        to = self.new(view.dims)
+        to = self.new(view.dims, view.kind)
         self.copy(to, view)
         return to
 
@@ -194,26 +213,17 @@ class Builder:
     # -- instructions -------------------------------------------------------------------------------------------------------
     def copy(self, to: View, view: View) -> None:
         """Copies elements to another view of the same shape."""
-        axes = [(d, t, s) for d, t, s in zip(view.dims, to.strides, view.strides, strict=True) if d != 1]
-        merged: list[tuple[int, int, int]] = []
-        for d, t, s in axes:
-            if merged and merged[-1][1] == d * t and merged[-1][2] == d * s:
-                merged[-1] = (merged[-1][0] * d, t, s)
-            else:
-                merged.append((d, t, s))
-        if view.truth or len(merged) > _AXES:
-            raise Unfit("too many axes")
-        padded = [(1, 0, 0)] * (_AXES - len(merged)) + merged
-        if padded[-1][0] == 1:
-            padded[-1] = (1, 1, 1)
-        rest = [n for column in zip(*padded, strict=True) for n in column]
-        self._add(_COPY, lambda at: [at[to.buffer], to.offset, at[view.buffer], view.offset, *rest], to, view)
+        dims, strides = _merged(view.dims, [to.strides, view.strides])
+        if to.kind != view.kind:
+            raise Unfit("different types")
+        numbers = [_BYTES[view.kind], *dims, *strides[0], *strides[1]]
+        self._add(_COPY, lambda at: [at[to.buffer], to.offset, at[view.buffer], view.offset, *numbers], to, view, any_kind=True)
 
     def joined(self, views: Sequence[View], axis: int) -> View:
         """Views side by side along an axis."""
         first = views[0]
         axis %= len(first.dims)
-        to = self.new((*first.dims[:axis], sum(v.dims[axis] for v in views), *first.dims[axis + 1:]))
+        to = self.new((*first.dims[:axis], sum(v.dims[axis] for v in views), *first.dims[axis + 1:]), first.kind)
         begin = 0
         for v in views:
             if math.prod(v.dims):
@@ -224,7 +234,7 @@ class Builder:
     def product(self, a: View, b: View, turn_a: bool = False, turn_b: bool = False) -> View:
         """Products of matrices, or of as many matrices in both."""
         a, b = (self.permuted(v, [*range(len(v.dims) - 2), -1, -2]) if turn else v for v, turn in ((a, turn_a), (b, turn_b)))
-        if a.dims[:-2] != b.dims[:-2] or a.dims[-1] != b.dims[-2] or a.truth or b.truth:
+        if a.dims[:-2] != b.dims[:-2] or a.dims[-1] != b.dims[-2]:
             raise Unfit("shapes do not match")
         (a, a_turned), (b, b_turned) = self._matrix(a), self._matrix(b)
         to = self.new((*a.dims[:-1], b.dims[-1]))
@@ -253,24 +263,131 @@ class Builder:
 
     def reduced(self, view: View, axes: Iterable[int], greatest: bool = False, scale: float = 1.0) -> View:
         """The sum, or the greatest, over some axes, which have size 1 then."""
+        view, sizes, dims = self._to_reduce(view, axes)
+        to = self.new(dims)
+        bits = struct.unpack("=i", struct.pack("=f", scale))[0]
+        numbers = [int(greatest), *sizes, bits]
+        self._add(_REDUCE, lambda at: [at[to.buffer], 0, at[view.buffer], view.offset, *numbers], to, view)
+        return to
+
+    def _to_reduce(self, view: View, axes: Iterable[int]) -> tuple[View, tuple[int, int, int], list[int]]:
+        """A view whose reduced axes are side by side, the sizes before, within and behind these, the shape of the result."""
         rank = len(view.dims)
         gone = {a % rank for a in axes}
         if not gone or 0 in view.dims:
             raise Unfit("nothing to reduce")
         order = [*(i for i in range(rank) if i not in gone), *sorted(gone)]
+        dims = [1 if i in gone else d for i, d in enumerate(view.dims)]
         if sorted(gone) != list(range(min(gone), max(gone) + 1)):
             view, before = self.copied(self.permuted(view, order)), rank - len(gone)
         else:
             view, before = self.packed(view), min(gone)
-        outer = math.prod(view.dims[:before])
-        middle = math.prod(view.dims[before:before + len(gone)])
-        inner = math.prod(view.dims[before + len(gone):])
-        kept = iter([d for i, d in enumerate(view.dims) if not before <= i < before + len(gone)])
-        to = self.new([1 if i in gone else next(kept) for i in range(rank)])
-        bits = struct.unpack("=i", struct.pack("=f", scale))[0]
-        numbers = [int(greatest), outer, middle, inner, bits]
-        self._add(_REDUCE, lambda at: [at[to.buffer], 0, at[view.buffer], view.offset, *numbers], to, view)
+        behind = before + len(gone)
+        return view, (math.prod(view.dims[:before]), math.prod(view.dims[before:behind]), math.prod(view.dims[behind:])), dims
+
+    # -- integers, booleans and positions -----------------------------------------------------------------------------------
+    def each(self, what: str, views: Sequence[View], dims: Sequence[int], to_kind: int) -> View:
+        """A pointwise operation on views that are repeated over a shape."""
+        if math.prod(dims) > _MOST_INTEGERS:
+            raise Unfit("too many integers")
+        views = [self.repeated(v, dims) for v in views]
+        to = self.new(dims, to_kind)
+        sizes, strides = _merged(dims, [v.strides for v in views])
+        kind = views[-1].kind
+        if len({v.kind for v in views[what == "SELECT":]}) > 1:
+            raise Unfit("different types")
+        divides = what.startswith(("FLOOR", "TRUNCATE"))
+        read = views if divides else [*views, *[views[0]] * (3 - len(views))]
+        strides += [strides[0]] * (len(read) - len(views))
+        numbers = [getattr(compiled("_fused"), what), kind, *([] if divides else [to_kind]), *sizes,
+                   *(n for s in strides for n in s)]
+        if divides:
+            self.messages[len(self.instructions)] = None
+        self._typed(_DIVIDE if divides else _EACH, [to, *read], numbers)
         return to
+
+    def folded(self, what: str, view: View, axes: Iterable[int]) -> View:
+        """A reduction over some axes, which have size 1 then."""
+        self._check_size(view)
+        view, sizes, dims = self._to_reduce(view, axes)
+        to = self.new(dims, view.kind)
+        self._typed(_FOLD, [to, view], [getattr(compiled("_fused"), what), view.kind, *sizes])
+        return to
+
+    def position(self, view: View, axis: int, least: bool, kind: int) -> View:
+        """Where the first of the greatest, or least, elements along an axis is."""
+        self._check_size(view)
+        view, sizes, dims = self._to_reduce(view, [axis])
+        to = self.new(dims, kind)
+        self._typed(_POSITION, [to, view], [int(least), view.kind, kind, *sizes])
+        return self.without_axis(to, axis)
+
+    def top(self, view: View, count: int, kind: int) -> list[View]:
+        """The greatest elements of rows, in order, and where they are."""
+        if view.truth or not 0 < count <= min(_FEW, view.dims[-1]):
+            raise Unfit("too many")
+        view = self.packed(view)
+        found = [self.new((*view.dims[:-1], count), k) for k in (view.kind, kind)]
+        self._typed(_TOP, [*found, view], [view.kind, kind, math.prod(view.dims[:-1]), view.dims[-1], count])
+        return found
+
+    def gathered(self, view: View, places: View, axis: int, batch: int) -> View:
+        """Slices along an axis; the first `batch` axes of both go together."""
+        view, places = self.packed(view), self.packed(places)
+        if view.dims[:batch] != places.dims[:batch] or places.kind not in (INT32, INT64) or not batch <= axis < len(view.dims):
+            raise Unfit("shapes do not match")
+        to = self.new((*view.dims[:axis], *places.dims[batch:], *view.dims[axis + 1:]), view.kind)
+        numbers = [_BYTES[view.kind], places.kind, math.prod(view.dims[:batch]), math.prod(view.dims[batch:axis]),
+                   view.dims[axis], math.prod(view.dims[axis + 1:]), math.prod(places.dims[batch:])]
+        self.messages[len(self.instructions)] = None
+        self._typed(_GATHER, [to, view, places], numbers)
+        return to
+
+    def one_hot(self, places: View, axis: int, depth: int, on: View, off: View) -> View:
+        """`on` at some places along a new axis, `off` elsewhere."""
+        places = self.packed(places)
+        if places.kind not in (INT32, INT64) or on.kind != off.kind or self.count(on) != 1 or self.count(off) != 1:
+            raise Unfit("other types")
+        to = self.new((*places.dims[:axis], depth, *places.dims[axis:]), on.kind)
+        numbers = [_BYTES[on.kind], places.kind, math.prod(places.dims[:axis]), depth, math.prod(places.dims[axis:])]
+        self._typed(_ONE_HOT, [to, places, on, off], numbers)
+        return to
+
+    def running(self, view: View, axis: int, exclusive: bool, reverse: bool) -> View:
+        """The sums of all elements up to each one along an axis."""
+        self._check_size(view)
+        if view.truth:
+            raise Unfit("booleans")
+        view = self.packed(view)
+        axis %= len(view.dims)
+        to = self.new(view.dims, view.kind)
+        self._typed(_RUNNING, [to, view], [view.kind, int(exclusive), int(reverse), math.prod(view.dims[:axis]),
+                                           view.dims[axis], math.prod(view.dims[axis + 1:])])
+        return to
+
+    def summed_by(self, view: View, places: View, count: int) -> View:
+        """The sums of rows by the places that go with them."""
+        view, places = self.packed(view), self.packed(places)
+        rank = len(places.dims)
+        if view.truth or places.kind not in (INT32, INT64) or view.dims[:rank] != places.dims:
+            raise Unfit("shapes do not match")
+        to = self.new((count, *view.dims[rank:]), view.kind)
+        self.messages[len(self.instructions)] = None
+        numbers = [view.kind, places.kind, self.count(places), math.prod(view.dims[rank:]), count]
+        self._typed(_SEGMENTS, [to, view, places], numbers)
+        return to
+
+    def _check_size(self, view: View) -> None:
+        if math.prod(view.dims) > _MOST_INTEGERS:
+            raise Unfit("too many elements")
+
+    def _typed(self, kind: int, views: Sequence[View], numbers: Sequence[int]) -> None:
+        """An instruction on elements of any kind; it writes the first view."""
+        places = [(v.buffer, v.offset) for v in views]
+        self._add(kind, lambda at: [*(n for buffer, offset in places for n in (at[buffer], offset)), *numbers], *views,
+                  any_kind=True)
+
+    # -- matrices -----------------------------------------------------------------------------------------------------------
 
     def cholesky(self, view: View) -> View:
         """The lower triangles of Cholesky's factors of matrices."""
@@ -306,7 +423,9 @@ class Builder:
 
     def plan(self, plan: Plan, views: Sequence[View]) -> list[View]:
         """The results of a plan."""
-        views = [self.packed(v) for v in views]
+        views = [self.copied(v) if v.truth and v.offset else self.packed(v) for v in views]
+        if any(v.kind in (INT32, INT64) for v in views):
+            raise Unfit("integers")
         if [math.prod(v.dims) for v in views] != plan.sizes or {i for i, v in enumerate(views) if v.truth} != plan.truths:
             raise Unfit("shapes do not match")
         results = [self.new(dims) for dims in plan.results]
@@ -347,9 +466,10 @@ class Builder:
             raise Unfit(str(e)) from None
         return self.plan(plan, given)[0]
 
-    def _add(self, kind: int, words: Callable[[dict[int, int]], list[int]], to: View, *reads: View) -> None:
-        if any(v.truth for v in reads):
-            raise Unfit("booleans")
+    def _add(self, kind: int, words: Callable[[dict[int, int]], list[int]], to: View, *reads: View,
+             any_kind: bool = False) -> None:
+        if not any_kind and any(v.kind != FLOAT for v in reads):
+            raise Unfit("not floats")
         self.instructions.append(_Instruction(kind, words, to.buffer, (to.buffer, *(v.buffer for v in reads))))
 
     # -- code ---------------------------------------------------------------------------------------------------------------
@@ -366,12 +486,13 @@ class Builder:
         order = [*self.given, *whole, *begins]
         at = {buffer: i for i, buffer in enumerate(order)}
         words = [len(self.given), len(whole), len(begins), room, len(self.instructions),
-                 *(self.sizes[b] for b in (*self.given, *whole)), *map(int, self.given.values()), *begins.values()]
+                 *(self.sizes[b] for b in (*self.given, *whole)), *(self.kinds[b] for b in (*self.given, *whole)),
+                 *begins.values()]
         code = [struct.pack(f"={len(words)}i", *words)]
         for i in self.instructions:
             own = i.words(at)
             code.append(struct.pack(f"={len(own) + 2}i", i.kind, len(own) + len(i.tail) // 4, *own) + i.tail)
-        return Region(b"".join(code), [v.dims for v in results])
+        return Region(b"".join(code), [v.dims for v in results], [v.kind for v in results])
 
     def _places(self, kept: set[int]) -> tuple[dict[int, int], int]:
         """Where the other buffers begin in memory that they share: each from its first use to its last. Its size."""
@@ -383,7 +504,7 @@ class Builder:
             for b in dict.fromkeys(n.reads):
                 if b in kept or b in begins:
                     continue
-                size = max(_ALIGNED, -(-self.sizes[b] // _ALIGNED) * _ALIGNED)
+                size = self._room(b)
                 fit = min((f for f in free if f[1] >= size), key=lambda f: f[1], default=None)
                 if fit is None:
                     begins[b], end = end, end + size
@@ -394,8 +515,31 @@ class Builder:
                         free.append((fit[0] + size, fit[1] - size))
             for b in dict.fromkeys(n.reads):
                 if b in begins and last[b] == i:
-                    free.append((begins[b], max(_ALIGNED, -(-self.sizes[b] // _ALIGNED) * _ALIGNED)))
+                    free.append((begins[b], self._room(b)))
         return begins, end
+
+    def _room(self, buffer: int) -> int:
+        """What a buffer takes, in floats."""
+        return max(_ALIGNED, -(-self.sizes[buffer] * _BYTES[self.kinds[buffer]] // (4 * _ALIGNED)) * _ALIGNED)
+
+
+def _merged(dims: Sequence[int], strides: Sequence[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """A shape, and the strides of operands, as four axes: those that follow each other in all operands are one."""
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for d, *s in zip(dims, *strides, strict=True):
+        if d == 1:
+            continue
+        if merged and all(before == d * now for before, now in zip(merged[-1][1], s, strict=True)):
+            merged[-1] = (merged[-1][0] * d, tuple(s))
+        else:
+            merged.append((d, tuple(s)))
+    if len(merged) > _AXES:
+        raise Unfit("too many axes")
+    none = (0,) * len(strides)
+    padded = [(1, none)] * (_AXES - len(merged)) + merged
+    if padded[-1][0] == 1:
+        padded[-1] = (1, (1,) * len(strides))
+    return [d for d, _ in padded], [[s[i] for _, s in padded] for i in range(len(strides))]
 
 
 class Terms:

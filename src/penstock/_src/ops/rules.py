@@ -41,6 +41,12 @@ def forwards(op: Any) -> bool:
     return rule is not None and rule(op.attrs)
 
 
+def is_pointwise(op: Any) -> bool:
+    """Whether an op of a graph works on float32 element by element, and repeats its inputs as numpy does."""
+    return (op.opdef in pointwise.instruction or op.opdef in pointwise.formula) and \
+        (op.opdef not in pointwise.by_rows or op.inputs[0].static_dims in ((), op.outputs[0].static_dims))
+
+
 class algebra:
     """What an op computes, for several passes."""
 
@@ -135,16 +141,21 @@ class pointwise:
     formula: RuleTable[Callable] = RuleTable() # (Terms, *sources) -> the term that is the result, by several instructions
     # a reduction whose second input is the axes, or an op over the last axis: it needs whole rows
     over_rows: set[OpDef] = set()
+    by_rows: set[OpDef] = set()                # a vector that is its first input has one element for each row of the others
     reduces: set[OpDef] = set()                # those of `over_rows` whose result is one number for each row
     # (op) -> type, inputs, attributes of an op that returns the same without a row that is added to it, and the row; or None
     without_row: RuleTable[Callable] = RuleTable()
 
 
 class regions:
-    """step/optimize/regions.py: pointwise ops, reductions, reshapes and transposes need no entry."""
+    """step/optimize/regions.py: pointwise ops and reductions of floats, reshapes and transposes need no entry."""
 
     lower: RuleTable[Callable] = RuleTable()   # (op, Writer) -> the views that are its results
     views: set[OpDef] = set()                  # returns parts of its input
+    # the instruction of kernels/_typed_lanes.h that does the same to integers, booleans, or floats to be compared or converted
+    each: RuleTable[str] = RuleTable()
+    folds: RuleTable[str] = RuleTable()        # of kernels/_indexing.h: the same over the axes that are the second input
+    tables: set[OpDef] = set()                 # reads few elements of its inputs, which may be large
 
 
 class small:

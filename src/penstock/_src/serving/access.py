@@ -1,4 +1,4 @@
-"""Who may use a server: TLS certificates and bearer tokens."""
+"""Access to a server: TLS certificates and bearer tokens."""
 from __future__ import annotations
 
 import hmac

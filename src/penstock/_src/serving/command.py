@@ -20,7 +20,7 @@ _SAME = ("model_config_file", "model_config_file_poll_wait_seconds", "file_syste
 def options_of(args: argparse.Namespace) -> config.Options:
     """The options that flags request; InvalidArgumentError if they contradict each other."""
     if not args.model_config_file and not args.model_base_path:
-        raise errors.invalid("Which models? Pass --model_base_path, or --model_config_file.")
+        raise errors.invalid("There are no models to serve: pass --model_base_path or --model_config_file.")
     if not args.port and not args.rest_api_port:
         raise errors.invalid("Both --port and --rest_api_port are 0: nothing could reach the server.")
     if args.batching_parameters_file and not args.enable_batching:

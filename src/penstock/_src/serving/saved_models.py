@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -208,12 +209,27 @@ def _without_calls(tensor: Any) -> Any:
 
 
 def convert(args: argparse.Namespace) -> None:
-    """Writes a SavedModel with the model of a Keras file or a frozen graph."""
+    """Writes a SavedModel with the model of a Keras file or a frozen graph, or an ONNX file."""
     if os.path.exists(args.output):
         raise ValueError(f"{args.output} exists")
+    if args.to == "onnx":
+        _to_onnx(args)
+        return
     if args.input.endswith(".pb"):
         servable = formats.frozen_graph(args.input)
         servable.save(args.output)
     else:
         formats.keras_to_saved_model(args.input, args.output)
     print(f"SavedModel written to: {args.output}")
+
+
+def _to_onnx(args: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="penstock-onnx-") as folder:
+        source, tags = args.input, args.tag_set.split(",")
+        if source.endswith(".pb"):
+            source = os.path.join(folder, "model")
+            formats.frozen_graph(args.input).save(source)
+        model = tf.onnx.export(source, args.output, args.signature_def, args.opset, tags)
+    for what, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
+        print(f"{what}: " + ", ".join(v.name for v in values))
+    print(f"ONNX file written to: {args.output}")

@@ -22,7 +22,7 @@ def closed() -> RuntimeError:
 class Engine(Protocol):
     """Runs steps of one graph. Elements are tensors and operations of that graph; any number of threads may call."""
 
-    resources: ResourceManager           # what lives in this process: variables, tensors behind handles
+    resources: ResourceManager           # what is in this process: variables, tensors behind handles
 
     def run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
         """Runs a step with fed values; returns a numpy value for each tensor, and None for each operation."""

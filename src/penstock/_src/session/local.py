@@ -76,7 +76,7 @@ class LocalEngine:
         self._threads = Threads()
         self._inter_op = config.inter_op_parallelism_threads if config is not None else 0
         use_threads(config.intra_op_parallelism_threads if config is not None else 0)
-        self._known = 0                      # how many ops of the graph the placer knows
+        self._known = 0                      # how many ops of the graph were placed
         self._steps_run = 0
         self._newest: Operation | None = None       # the last op of the graph when a step was compiled
         self._growths = 0

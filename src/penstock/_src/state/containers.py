@@ -59,7 +59,7 @@ def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
     value = wrap(value)
     if not untracked and isinstance(value, Trackable):
         trackable._track_trackable(value, name=name, overwrite=True)
-    elif hasattr(trackable, "_self_dependency_names"):
+    elif hasattr(trackable, "_self_unconditional_dependency_names"):
         delete_tracking(trackable, name)
     return value
 

@@ -9,7 +9,6 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
-from penstock._src.eager.function import function
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, add_to_collection
 from penstock._src.graph.constant import constant_value
@@ -24,6 +23,7 @@ from penstock._src.ops.registry import get
 from penstock._src.ops.state import lookup as ops
 from penstock._src.state.asset import Asset
 from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
+from penstock._src.state.trackable_resource import TrackableResource
 
 
 @export(v1=["tables_initializer", "initializers.tables_initializer"])
@@ -141,12 +141,15 @@ class TextFileIndex:
 class TextFileInitializer(TableInitializerBase):
     """Fills a table from the lines of a text file; columns are numbered from 0, see also TextFileIndex.
 
+    `value_index_offset` is added to the numbers of lines.
+
     >>> init = tf.lookup.TextFileInitializer("words.txt", tf.string, tf.lookup.TextFileIndex.WHOLE_LINE,
     ...                                      tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
     """
 
     def __init__(self, filename: Any, key_dtype: Any, key_index: int, value_dtype: Any, value_index: int,
-                 vocab_size: int | None = None, delimiter: str = "\t", name: str | None = None):
+                 vocab_size: int | None = None, delimiter: str = "\t", name: str | None = None,
+                 value_index_offset: int = 0):
         if not isinstance(filename, Tensor) and not filename:
             raise ValueError(f"Filename required for {name}.")
         key_dtype, value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
@@ -155,7 +158,7 @@ class TextFileInitializer(TableInitializerBase):
         if vocab_size is not None and vocab_size <= 0:
             raise ValueError(f"Invalid vocab_size {vocab_size}.")
         self._filename, self._key_index, self._value_index = filename, key_index, value_index
-        self._vocab_size, self._delimiter, self._name = vocab_size, delimiter, name
+        self._vocab_size, self._delimiter, self._name, self._offset = vocab_size, delimiter, name, value_index_offset
         super().__init__(key_dtype, value_dtype)
 
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
@@ -171,7 +174,8 @@ class TextFileInitializer(TableInitializerBase):
             filename = convert(getattr(self._filename, "asset_path", self._filename), dtypes.string, "asset_filepath")
             op = ops.initialize_from_text_v2(
                 table.resource_handle, filename, key_index=self._key_index, value_index=self._value_index,
-                vocab_size=-1 if self._vocab_size is None else self._vocab_size, delimiter=self._delimiter)
+                vocab_size=-1 if self._vocab_size is None else self._vocab_size, delimiter=self._delimiter,
+                offset=self._offset)
         _add_initializer(op)
         if not context.executing_eagerly() and filename.op.type == "Const":
             add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
@@ -182,7 +186,8 @@ class TextFileInitializer(TableInitializerBase):
         if context.executing_eagerly():
             return ""
         size = f"_{self._vocab_size}" if self._vocab_size else ""
-        return f"hash_table_{self._filename}{size}_{self._key_index}_{self._value_index}"
+        offset = f"_{self._offset}" if self._offset else ""
+        return f"hash_table_{self._filename}{size}_{self._key_index}_{self._value_index}{offset}"
 
 
 def _check_column(what: str, word: str, dtype: Any, index: int) -> None:
@@ -218,10 +223,11 @@ class TextFileIdTableInitializer(TextFileInitializer):
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
-class LookupInterface(Trackable):
+class LookupInterface(TrackableResource):
     """What all tables have: types, a name, size and lookup."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
+        super().__init__()
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
         self._resource_handle: Any = None
         self._table_name: str | None = None
@@ -272,17 +278,6 @@ def _like_keys(keys: Any, values: Tensor) -> Any:
     return keys.with_flat_values(values) if hasattr(keys, "ragged_rank") else values
 
 
-def resource_functions(create: Any, initialize: Any = None) -> dict[str, Any]:
-    """Functions that make and fill a table, without arguments, as loaders call them."""
-
-    def fill() -> Tensor:
-        if initialize is not None:
-            initialize()
-        return convert(1)
-    return {name: function(body, input_signature=[], autograph=False) for name, body in (
-        ("_create_resource", create), ("_initialize", fill), ("_destroy_resource", lambda: convert(1)))}
-
-
 class InitializableLookupTableBase(LookupInterface):
     """A table that an initializer fills once."""
 
@@ -296,18 +291,11 @@ class InitializableLookupTableBase(LookupInterface):
         with _lifted():
             self._init_op = self._initialize()
 
-    def _create_resource(self) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} must define _create_resource()")
-
     def _initialize(self) -> Any:
         return self._initializer.initialize(self)
 
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         return {"_initializer": self._initializer}
-
-    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        """A SavedModel keeps how the table is made and filled."""
-        return resource_functions(self._create_resource, self._initialize)
 
     default_value = property(lambda self: self._default_value, doc="What keys that are not in the table give.")
 
@@ -392,14 +380,8 @@ class _MutableTable(LookupInterface):
         if checkpoint and not context.executing_eagerly():
             add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _saveable(self, f"{self.resource_handle.op.name}_table"))
 
-    def _create_resource(self) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} must define _create_resource()")
-
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {"table": lambda name=None: _saveable(self, name or f"{self.resource_handle.op.name}_table")}
-
-    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        return resource_functions(self._create_resource)
 
     def _find(self, keys: Tensor, name: str | None, default: Any = None) -> Tensor:
         default = self._default_value if default is None else convert(default, self._value_dtype)
@@ -421,7 +403,7 @@ class _MutableTable(LookupInterface):
                                  convert(values, self._value_dtype, "values"))
 
     def remove(self, keys: Any, name: str | None = None) -> Any:
-        """Forgets the entries of `keys`; those that are not in the table are passed over."""
+        """Removes the entries of `keys`; those that are not in the table are ignored."""
         keys = keys if isinstance(keys, Tensor) else convert(keys, self._key_dtype)
         if keys.dtype != self._key_dtype:
             raise TypeError(f"Signature mismatch. Keys must be dtype {self._key_dtype}, got {keys.dtype}.")
@@ -480,7 +462,7 @@ class DenseHashTable(_MutableTable):
         return self.insert(keys, values, name)
 
     def erase(self, keys: Any, name: str | None = None) -> Any:
-        """Forgets the entries of `keys`."""
+        """Removes the entries of `keys`."""
         return self.remove(keys, name)
 
 
@@ -538,6 +520,10 @@ class _Vocabulary(LookupInterface):
 
     resource_handle = property(lambda self: None if self._table is None else self._table.resource_handle,
                                doc="The handle of the table underneath, if there is one.")
+
+    def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        """None: the table underneath is the resource."""
+        return {}
 
     @property
     def _init_op(self) -> Any:

@@ -31,8 +31,9 @@ class Module(AutoTrackable):
     >>> Dense(2, 3).trainable_variables
     """
 
-    _TF_MODULE_IGNORED_PROPERTIES = frozenset(("_self_dependencies", "_self_dependency_names", "_self_deferred",
-                                               "_self_name_based_restores"))
+    _TF_MODULE_IGNORED_PROPERTIES = frozenset((
+        "_self_unconditional_checkpoint_dependencies", "_self_unconditional_dependency_names",
+        "_self_unconditional_deferred_dependencies", "_self_name_based_restores"))
 
     def __init__(self, name: str | None = None):
         if name is None:
@@ -113,7 +114,7 @@ def _walk(root: Any, recursive: bool, predicate: Callable, order: Any, with_path
     for path, module in queue:
         submodules = []
         for key, attribute in sorted(vars(module).items(), key=(lambda kv: order(kv[0])) if order else None):
-            if key in module._TF_MODULE_IGNORED_PROPERTIES or key == "_self_dependencies":
+            if key in module._TF_MODULE_IGNORED_PROPERTIES or key == "_self_unconditional_checkpoint_dependencies":
                 continue
             try:
                 leaves = nest.flatten_with_tuple_paths(attribute, expand_composites=expand)

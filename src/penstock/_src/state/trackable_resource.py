@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.eager.function import function
+from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import device, init_scope
-from penstock._src.state.auto_trackable import AutoTrackable
-from penstock._src.state.lookup_tables import resource_functions
+from penstock._src.graph.trackable import Trackable
 
 
 @export("saved_model.experimental.TrackableResource")
-class TrackableResource(AutoTrackable):
+class TrackableResource(Trackable):
     """An object with a resource, such as a table, that SavedModels keep.
 
     A subclass defines `_create_resource`, which returns the handle, and perhaps `_initialize`, which fills it: both are saved
@@ -31,11 +32,15 @@ class TrackableResource(AutoTrackable):
         return self._handle
 
     def _create_resource(self) -> Any:
-        raise NotImplementedError("TrackableResource._create_resource not implemented.")
+        raise NotImplementedError(f"{type(self).__name__} must define _create_resource()")
 
     def _initialize(self) -> Any:
         """Fills the resource; nothing by default."""
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        found = super()._list_functions_for_serialization(serialization_cache)
-        return {**found, **resource_functions(self._create_resource, self._initialize)}
+        """A SavedModel keeps how the resource is made and filled, as functions without arguments, which loaders call."""
+        def fill() -> Any:
+            self._initialize()
+            return convert(1)
+        return {name: function(body, input_signature=[], autograph=False) for name, body in (
+            ("_create_resource", self._create_resource), ("_initialize", fill), ("_destroy_resource", lambda: convert(1)))}

@@ -15,7 +15,9 @@ from penstock._src.step.compiler import compile_step
 from penstock._src.step.compiler import optimized as optimized_step
 from penstock._src.step.compiler import unfused as unfused_step
 from penstock._src.step.loops.functional import write_loop
+from penstock._src.step.optimize.inlining import function_body, inline_calls
 from penstock._src.step.optimize.options import NONE
+from penstock._src.step.optimize.shapes import specialize_shapes
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec, body_of
 
@@ -49,6 +51,18 @@ def called(function: GraphFunction) -> CalledFunction:
 def bound(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> Bound:
     """The function as its own step, compiled for the values `held` of some arguments."""
     return Bound(function, ctx, held)
+
+
+def shapes(function: GraphFunction, known: list) -> list:
+    """The shapes of its results for arguments of the shapes `known`; what it declares where they do not fit."""
+    declared = [t.static_dims for t in function.outputs]
+    step = function_body(function)
+    inline_calls(step)
+    try:
+        found = specialize_shapes(step, known)
+    except ValueError:                                    # the run will say so
+        return declared
+    return [d if isinstance(d, tuple) else before for d, before in zip(found, declared, strict=True)]
 
 
 def once(ops: list[Operation], fetch: Tensor, feeds: list[Tensor], ctx: Any) -> Runnable:

@@ -22,7 +22,7 @@ _MOST = 8                    # sets of variables that a function is compiled for
 class Bound:
     """A function compiled for some handles: what runs it, and whether it may wait for other steps."""
 
-    __slots__ = ("runnable", "waits", "held")
+    __slots__ = ("runnable", "waits", "held", "_fed")
 
     def __init__(self, function: GraphFunction, ctx: Any, held: dict[int, Any]):
         spec, env = step_of(function, ctx, held)
@@ -30,6 +30,7 @@ class Bound:
             self.runnable: Runnable = compile_step(spec, env)
         self.waits = any(op.opdef.blocking for op in spec.ops)
         self.held = held                             # so that their ids stay theirs
+        self._fed = [t for i, t in enumerate(function.inputs) if i not in held]
 
     def run(self, ctx: Any, values: list) -> tuple:
         """One step, on the values that are not bound."""
@@ -45,6 +46,10 @@ class Bound:
         finally:
             if not self.waits:
                 sharing.end(token)
+
+    def explained(self) -> str:
+        """The step as text: see `Runnable.explained`."""
+        return self.runnable.explained(self._fed, lambda op: "")
 
 
 class CalledFunction:

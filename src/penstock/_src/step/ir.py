@@ -125,7 +125,7 @@ class StepGraph:
         views: dict[int, GraphView] = {}
         nodes: dict[Operation, Node] = {}
         imported: list[Node] = []
-        self.shaped: set[int] = set()                 # ids of values whose shapes are known from outside
+        self.shaped: set[int] = set()                 # ids of values of which more is known from outside
         for op in ops:
             node = nodes[op] = _import(op, views, made)
             if held and type(held.get(op)) is tuple:           # a static shape: nothing else is used of it
@@ -135,6 +135,7 @@ class StepGraph:
                 node.opdef, node.attrs = _known(op, held[op])
                 if isinstance(held[op], torch.Tensor):
                     node.outputs[0].static_dims = tuple(held[op].shape)
+                    self.shaped.add(id(node.outputs[0]))
             imported.append(node)
         for t in feeds:
             if id(t) not in made:                    # its op does not run

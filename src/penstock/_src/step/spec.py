@@ -26,7 +26,7 @@ class StepSpec:
     place: Place | None = None                  # the pass that places them; None where there is only one device
     held: dict[Operation, Any] | None = None    # placeholders whose values are known at compile time, with these
     in_loop: bool = False                       # the test or the body of a loop
-    known: list | None = None                   # of the feeds: static shapes, and Elements of lists
+    known: list | None = None                   # of the feeds: see `GraphFunction.shaped`
 
     @property
     def shapes_open(self) -> bool:

@@ -20,7 +20,7 @@ from penstock._src.serving.server import ModelServer
 
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not true or false")
+        raise argparse.ArgumentTypeError(f"must be true or false, got {text!r}")
     return text.lower() in ("true", "1")
 
 

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Asks and prints."""
+    """Queries the cluster and prints the answer."""
     if args.page:
         print(status.ask(args.target, "page", args.timeout)["url"])
         return 0

@@ -185,3 +185,19 @@ def test_loading_inside_of_a_load_sees_its_options(tmp_path, monkeypatch):
     options = tf.saved_model.LoadOptions(experimental_io_device="/job:localhost")
     K.models.load_model(tmp_path, options=options)
     assert seen == [options] and load_context.get_load_options() is None
+
+
+def test_what_programs_look_for_in_a_loaded_model(tmp_path):
+    x = K.Input((1,))
+    inner = K.Sequential([K.layers.Dense(1, kernel_initializer="ones", kernel_regularizer=K.regularizers.l2(0.5))])
+    model = K.Model(x, K.layers.Dense(1, kernel_initializer="zeros", kernel_regularizer="l2")(inner(x)))
+    (tmp_path / "number.txt").write_text("12")
+    model.sample, model.number = tf.Variable([[7]], dtype=tf.int64), tf.saved_model.Asset(str(tmp_path / "number.txt"))
+    assert any(v is model.sample for v in model.weights)
+    tf.saved_model.save(model, str(tmp_path / "m"))
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    assert sorted(float(f()) for f in loaded.regularization_losses) == [0.0, 0.5]
+    assert loaded.sample.numpy().tolist() == [[7]] and len(loaded.variables) == 5
+    assert tf.io.read_file(loaded.number.asset_path) == b"12"
+    loaded.trainable_variables[0].assign([[2.0]])
+    assert max(float(f()) for f in loaded.regularization_losses) == 2.0

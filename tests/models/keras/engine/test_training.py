@@ -372,3 +372,17 @@ def test_dictionaries_reach_the_layers_of_a_sequential_model_in_2x_only():
     assert model.predict(x, verbose=0).tolist() == [[2.0], [2.0]]
     with tf.Graph().as_default(), pytest.raises(ValueError, match="Passing a dictionary input"):
         tf.keras.Sequential([Total()])(x)
+
+
+def test_targets_of_size_one_broadcast_in_2_x_only(keras):
+    model = keras.Sequential([keras.layers.Dense(2, kernel_initializer="zeros", input_shape=(4,))])
+    model.compile("sgd", "mse")
+    x, y = data()
+    if tf.executing_eagerly():
+        assert model.evaluate(x, y, batch_size=64, verbose=0) == pytest.approx(np.mean(y ** 2), rel=1e-5)
+        model.fit(x, y, verbose=0)
+        with pytest.raises(ValueError, match="same shape"):
+            model.fit(x, np.ones((64, 3)), verbose=0)
+    else:
+        with pytest.raises(ValueError, match="same shape"):
+            model.fit(x, y, verbose=0)

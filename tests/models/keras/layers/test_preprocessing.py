@@ -20,6 +20,14 @@ def test_normalization_of_batches_is_that_of_the_whole():
     np.testing.assert_allclose(back(want.astype("f")).numpy(), x, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(60,), (60, 4), (15, 4, 2)])
+def test_normalization_by_one_mean_keeps_the_shape(shape):
+    x = RNG.normal(3, 2, size=shape).astype("f")
+    layer = L.Normalization(axis=None)
+    layer.adapt(x)
+    np.testing.assert_allclose(layer(x).numpy(), (x - x.mean()) / x.std(), atol=1e-4, strict=True)
+
+
 def test_rescaling_and_bins():
     np.testing.assert_allclose(L.Rescaling(0.5, 1.)(np.array([2., 4.], "f")).numpy(), [2., 3.])
     layer = L.Discretization(bin_boundaries=[0., 1., 2.])

@@ -142,3 +142,23 @@ def test_cells_that_drop_are_called_in_several_functions(kind):
     x = tf.ones([2, 3])
     for function in (tf.function(steps), tf.function(steps), steps, steps):
         assert function(x).shape == (2, 4)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("make", [lambda **k: tf.keras.layers.LSTM(3, **k), lambda **k: tf.keras.layers.SimpleRNN(3, **k),
+                                  lambda **k: tf.keras.layers.RNN(tf.keras.layers.GRUCell(3), **k)])
+def test_ragged_sequences_are_as_each_on_its_own(make, back):
+    """Of sequences with other lengths, and in functional models."""
+    rows = [np.random.RandomState(n).rand(n, 2).astype("f") for n in (3, 1, 4)]
+    ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(rows), [3, 1, 4])
+    layer = make(return_sequences=True, return_state=True, go_backwards=back)
+    outputs, state, *_ = layer(ragged)
+    given = tf.keras.Input([None, 2], ragged=True)
+    modelled = tf.keras.Model(given, layer(given)[0])(ragged)
+    for i, row in enumerate(rows):
+        expected, last, *_ = layer(row[None])
+        np.testing.assert_allclose(outputs[i], expected[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(modelled[i], expected[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(state[i], last[0], rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="ragged"):
+        layer(ragged, mask=tf.ones([3, 4], tf.bool))

@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph.trackable import VARIABLE_VALUE_KEY, Trackable
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
+from penstock._src.state.checkpoint.saveable import saved_values
 from penstock.compat import v1 as tf
 
 export.value(ObjectGraphView, "__internal__.tracking.ObjectGraphView")
@@ -50,7 +51,7 @@ _DELEGATED = frozenset(name for name in vars(Trackable) if name.startswith("_") 
 @export("__internal__.tracking.saveable_objects_from_trackable")
 def saveable_objects_from_trackable(obj: Any, tf1_saver: bool = False) -> dict[str, Callable]:
     """By attribute name, the values that a checkpoint stores for an object, or functions of a name that make them."""
-    return obj._gather_saveables_for_checkpoint()
+    return saved_values(obj)
 
 
 @export("__internal__.tracking.streaming_restore")

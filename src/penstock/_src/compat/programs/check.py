@@ -1,4 +1,4 @@
-"""What `penstock check` says: every name of TensorFlow's that a program uses, and whether penstock has it."""
+"""The report of `penstock check`: every name of TensorFlow's that a program uses, and whether penstock has it."""
 from __future__ import annotations
 
 import importlib

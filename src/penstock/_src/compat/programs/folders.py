@@ -49,6 +49,7 @@ errors: framework.errors framework.errors_impl
 @compat.programs.inside.ops .: ops.variables ops.variable_v1
 @compat.programs.inside.ops: framework.smart_cond ops.control_flow_util
 @graph.func_graph: framework.func_graph
+@graph.function_messages: framework.function_def_to_graph
 train io: framework.graph_io
 graph_util: framework.graph_util framework.graph_util_impl
 . graph_util: framework.importer
@@ -76,9 +77,10 @@ config config.experimental @kernels.devices.device_config: framework.config
 @graph.node @graph.type_spec: framework.tensor
 . @graph.type_spec: framework.tensor_spec framework.type_spec
 @compat.programs.inside.types: types.core
-.: types trackable ops.linalg.sparse data.experimental.ops.distribute
+.: types trackable grappler ops.linalg.sparse data.experimental.ops.distribute
 @compat.programs.inside.tapes: eager.tape eager.record
 @state.saved_model.frozen: framework.convert_to_constants
+@step.optimize.graph_defs: grappler.tf_optimizer
 @compat.programs.inside.freezing: tools.freeze_graph tools.saved_model_utils
 . manip sparse @compat.programs.inside.ops: ops.array_ops
 . math: ops.math_ops ops.special_math_ops

@@ -18,6 +18,7 @@ DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu")
 CLASSES = {                     # module of ours, class: where TensorFlow has it
     ("graph.node", "Tensor"): "framework.ops",
     ("graph.eager_tensor", "EagerTensor"): "framework.ops",
+    ("graph.func_graph", "FuncGraph"): "framework.func_graph",
     ("graph.sparse_tensor", "SparseTensor"): "framework.sparse_tensor",
     ("graph.indexed_slices", "IndexedSlices"): "framework.indexed_slices",
     ("library.ragged.tensor", "RaggedTensor"): "ops.ragged.ragged_tensor",

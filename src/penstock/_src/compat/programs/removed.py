@@ -1,6 +1,6 @@
 """Names that Python and NumPy have removed since, supplied to programs that use them; each is said once, on stderr.
 
-A module gets a `__getattr__`, so nothing that is there changes, and nothing is said unless a program really asks. Methods of
+A module gets a `__getattr__`, so nothing that is there changes, and nothing is logged unless a program uses a name. Methods of
 arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last; a
 few functions of NumPy take calls again that they refuse since (rows that differ in length).
 """

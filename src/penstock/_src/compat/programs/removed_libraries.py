@@ -107,6 +107,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname not in LIBRARIES and fullname not in MOVED and fullname not in EMPTY:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is None and fullname not in MOVED and fullname not in EMPTY:
+            return None                                        # not installed
         if spec is None:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in EMPTY)
         if spec.loader is not None and fullname in LIBRARIES:

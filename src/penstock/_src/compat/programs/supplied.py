@@ -9,7 +9,7 @@ _said: set[str] = set()
 
 
 def say(old: str, new: str) -> None:
-    """Says once, on stderr, that something that is gone was supplied."""
+    """Reports once, on stderr, that a removed name was supplied."""
     if old not in _said:
         _said.add(old)
         print(f"penstock run: {old} was removed since; using {new}", file=sys.stderr)

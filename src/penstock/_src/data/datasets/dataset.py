@@ -276,7 +276,7 @@ class DatasetV2(Trackable):
 
     @classmethod
     def choose_from_datasets(cls, datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:
-        """A dataset that takes each element from the dataset whose index another dataset says."""
+        """A dataset that takes each element from the dataset whose index another dataset yields."""
         return _methods().choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
     @classmethod
@@ -529,7 +529,7 @@ class DatasetV2(Trackable):
 
     def rejection_resample(self, class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: Any = None,
                            name: str | None = None) -> Any:
-        """A dataset in which classes occur as often as a target distribution says."""
+        """A dataset whose classes follow a target distribution."""
         return _methods().rejection_resample(class_func, target_dist, initial_dist, seed)(self)
 
     def get_single_element(self, name: str | None = None) -> Any:
@@ -604,6 +604,10 @@ class NumpyIterator:
 
     def __next__(self) -> Any:
         return structure.map_structure(_as_numpy, next(self._iterator))
+
+    def next(self) -> Any:
+        """The next element."""
+        return next(self)
 
 
 def static_size(size: Any, drop: Any) -> int | None:

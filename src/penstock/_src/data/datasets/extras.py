@@ -26,7 +26,7 @@ def cardinality(dataset: Any) -> Any:
 
 @export("data.experimental.assert_cardinality")
 def assert_cardinality(expected_cardinality: Any) -> Callable:
-    """A transformation: says how many elements there are; FailedPreconditionError if that is wrong."""
+    """A transformation: asserts the number of elements; FailedPreconditionError if it is wrong."""
     return lambda dataset: dataset._then("AssertCardinalityDataset", int64(expected_cardinality, "expected_cardinality"))
 
 

@@ -73,7 +73,7 @@ class ElementFunction:
         return self.graph_function.stateful
 
     name = property(lambda self: self.graph_function.name, doc="The name in the function library.")
-    function_def = property(lambda self: self.graph_function.definition(), doc="The FunctionDef message.")
+    function_def = property(lambda self: self.graph_function.definition, doc="The FunctionDef message.")
 
     @property
     def function(self) -> Any:

@@ -13,6 +13,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
 from penstock._src.data.datasets.functions import ElementFunction, call_op
 from penstock._src.graph.convert import convert
+from penstock._src.graph.sparse_tensor import SparseTensorSpec
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.py_func import numpy_function
 
@@ -116,6 +117,8 @@ def _next_values(running: _Running, number: Any, spec: Any) -> list:
         n = len(_parts(s))
         out.append(tensors[i] if isinstance(s, TensorSpec) else s._from_components(
             nest.pack_sequence_as(s._component_specs, tensors[i:i + n], expand_composites=True)))
+        if isinstance(s, SparseTensorSpec):
+            out[-1].set_shape(s.shape)
         i += n
     return out
 
@@ -146,19 +149,19 @@ def _array(value: Any, spec: TensorSpec) -> np.ndarray:
     wanted = object if spec.dtype == dtypes.string else spec.dtype.as_numpy_dtype
     try:
         array = value if isinstance(value, np.ndarray) and value.dtype != object else np.asarray(value)
-        if spec.dtype == dtypes.string:
+        if not array.size and not isinstance(value, (np.ndarray, np.generic)):
+            array = np.empty(array.shape, wanted)                # numpy takes an empty list for one of floats
+        elif spec.dtype == dtypes.string:
             if array.dtype.kind not in "OSU":
                 raise TypeError("not text")
         elif array.dtype != wanted:
-            if isinstance(value, (np.ndarray, np.generic)):
-                raise _WrongTypeError(f"`generator` yielded an element of type {array.dtype} where an element of type {wanted} "
-                                      "was expected.")
-            if array.dtype.kind in "OSU" or array.dtype.kind == "f" and not spec.dtype.is_floating \
+            if isinstance(value, (np.ndarray, np.generic)) and array.dtype != object:
+                array = array.astype(wanted)            # arrays are converted as numpy does, even to narrower types
+            elif array.dtype.kind in "OSU" or array.dtype.kind == "f" and not spec.dtype.is_floating \
                     and not spec.dtype.is_complex:
                 raise TypeError("not a number of the type")
-            array = dtypes.exact_cast(array, wanted)
-    except _WrongTypeError:
-        raise
+            else:
+                array = dtypes.exact_cast(array, wanted)
     except (TypeError, ValueError):
         raise TypeError(f"`generator` yielded an element that could not be converted to the expected type. The expected type "
                         f"was {spec.dtype.name}, but the yielded element was {value}.") from None
@@ -166,7 +169,3 @@ def _array(value: Any, spec: TensorSpec) -> np.ndarray:
         raise TypeError(f"`generator` yielded an element of shape {array.shape} where an element of shape {spec.shape} was "
                         "expected.")
     return array
-
-
-class _WrongTypeError(TypeError):
-    pass

@@ -81,7 +81,7 @@ class InputPositionHook(SessionRunHook):
             self._known.pop()
         if self._known:
             at, positions = self._known[-1]
-            tf_logging.info("The input continues at its position of step %d.", at)
+            tf_logging.info("The input resumes at its position of step %d.", at)
             session.run(self._go, dict(zip(self._saved, positions, strict=True)))
         else:
             self._known.append((step, now))

@@ -126,7 +126,7 @@ def _has_specs(types: Any) -> bool:
 
 
 class OwnedIterator(_Typed):
-    """A position in a dataset, in eager execution and functions: it lives as long as this object.
+    """A position in a dataset, in eager execution and functions: it exists as long as this object.
 
     >>> it = iter(tf.data.Dataset.range(3))
     >>> next(it)

@@ -19,9 +19,9 @@ class Optional:
     """
 
     def __init__(self, variant_tensor: Any, element_spec: Any):
-        self._variant_tensor, self._spec = variant_tensor, element_spec
+        self._variant_tensor, self._element_spec = variant_tensor, element_spec
 
-    element_spec = property(lambda self: self._spec, doc="The type of the value.")
+    element_spec = property(lambda self: self._element_spec, doc="The type of the value.")
     value_structure = element_spec
 
     def has_value(self, name: str | None = None) -> Any:
@@ -30,8 +30,8 @@ class Optional:
 
     def get_value(self, name: str | None = None) -> Any:
         """The value; InvalidArgumentError if there is none."""
-        out = get("OptionalGetValue")(self._variant_tensor, name=name, **structure.outputs(self._spec))
-        return structure.from_tensors(self._spec, out)
+        out = get("OptionalGetValue")(self._variant_tensor, name=name, **structure.outputs(self._element_spec))
+        return structure.from_tensors(self._element_spec, out)
 
     @staticmethod
     def from_value(value: Any) -> Optional:
@@ -49,10 +49,10 @@ class Optional:
 
     @property
     def _type_spec(self) -> OptionalSpec:
-        return OptionalSpec(self._spec)
+        return OptionalSpec(self._element_spec)
 
     def __repr__(self) -> str:
-        return f"<Optional element_spec={self._spec}>"
+        return f"<Optional element_spec={self._element_spec}>"
 
 
 @export("OptionalSpec", "data.experimental.OptionalStructure")

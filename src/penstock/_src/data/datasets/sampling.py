@@ -34,16 +34,36 @@ def _directed(selector: Any, datasets: list, stop_on_empty: bool) -> Any:
     return first._made(variant, spec, (selector, *datasets))
 
 
-def _chosen(weights: Any, number: Any) -> Any:
-    """The index that a random 32-bit number represents: indices share the range of numbers as their weights say."""
-    weights = tf.cast(weights, dtypes.float64)
-    bounds = tf.cumsum(weights) / tf.reduce_sum(weights)
-    return tf.reduce_sum(tf.cast(bounds[:-1] <= _place(number), dtypes.int64))
+def _chosen(weights: Any, seed: Any) -> Any:
+    """The index that a pair of random numbers chooses, as likely as its weight says."""
+    drawn = get("StatelessMultinomial")(tf.math.log(weights)[None], 1, seed)
+    return drawn[0, 0]
+
+
+def _random_pairs(seed: Any) -> Any:
+    return DatasetV2.random(seed).batch(2)
 
 
 def _place(number: Any) -> Any:
     """A random 32-bit number as one between 0 and 1."""
     return (tf.cast(number, dtypes.float64) + 0.5) / 2.0**32
+
+
+def _weighted(datasets: list, weights: Any) -> tuple[list, Any]:
+    """The datasets with their weights as a tensor; without those whose weight is zero, where that is known."""
+    weights = np.ones(len(datasets), np.float32) if weights is None else weights
+    values = convert(weights, None, "weights")
+    if values.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"`weights` must be convertible to a tensor of `tf.float32` or `tf.float64` elements, got "
+                        f"{values.dtype}.")
+    if not values.shape.is_compatible_with([len(datasets)]):
+        raise ValueError(f"`weights` must be a vector of length `len(datasets)` = {len(datasets)}.")
+    if isinstance(weights, tf.Tensor):
+        return datasets, values
+    kept = np.flatnonzero(np.asarray(weights) > 0)
+    if not len(kept):
+        return [datasets[0].take(0)], values
+    return [datasets[i] for i in kept], tf.gather(values, kept)
 
 
 @export(v2=["data.experimental.sample_from_datasets"])
@@ -55,20 +75,16 @@ def sample_from_datasets(datasets: Any, weights: Any = None, seed: Any = None, s
     datasets = list(datasets)
     if not datasets:
         raise ValueError("`datasets` must have at least one dataset.")
-    if not isinstance(weights, DatasetV2):
-        weights = np.full(len(datasets), 1 / len(datasets), np.float32) if weights is None else weights
-        weights = convert(weights, None, "weights")
-        if weights.dtype not in (dtypes.float32, dtypes.float64):
-            raise TypeError(f"`weights` must be convertible to a tensor of `tf.float32` or `tf.float64` elements, got "
-                            f"{weights.dtype}.")
-        if not weights.shape.is_compatible_with([len(datasets)]):
-            raise ValueError(f"`weights` must be a vector of length `len(datasets)` = {len(datasets)}.")
-        selector = DatasetV2.random(seed).map(lambda number: _chosen(weights, number))
-    else:
+    if isinstance(weights, DatasetV2):
         spec = weights.element_spec
         if not isinstance(spec, TensorSpec) or not spec.shape.is_compatible_with([len(datasets)]):
             raise ValueError("`weights` must be a dataset of vectors of length `len(datasets)`.")
-        selector = DatasetV2.zip((weights, DatasetV2.random(seed))).map(_chosen)
+        selector = DatasetV2.zip((weights, _random_pairs(seed))).map(_chosen)
+    else:
+        datasets, weights = _weighted(datasets, weights)
+        if len(datasets) == 1:
+            return datasets[0]
+        selector = _random_pairs(seed).map(lambda pair: _chosen(weights, pair))
     return _directed(selector, datasets, stop_on_empty_dataset)
 
 
@@ -80,7 +96,7 @@ def sample_from_datasets_v1(datasets: Any, weights: Any = None, seed: Any = None
 
 @export(v2=["data.experimental.choose_from_datasets"])
 def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:
-    """A dataset that takes each element from the dataset whose index `choice_dataset` says.
+    """A dataset that takes each element from the dataset whose index `choice_dataset` yields.
 
     >>> tf.data.Dataset.choose_from_datasets([a, b], tf.data.Dataset.range(2).repeat())
     """
@@ -95,13 +111,13 @@ def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_datas
 
 @export(v1=["data.experimental.choose_from_datasets"])
 def choose_from_datasets_v1(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
-    """A dataset that takes each element from the dataset whose index `choice_dataset` says."""
+    """A dataset that takes each element from the dataset whose index `choice_dataset` yields."""
     return as_v1(choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset))
 
 
 @export("data.experimental.rejection_resample")
 def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: Any = None) -> Callable:
-    """A transformation: drops elements at random so that classes occur as often as `target_dist` says.
+    """A transformation: drops elements at random so that classes follow `target_dist`.
 
     The result has pairs of a class and an element. Without `initial_dist`, what came so far is counted.
     """

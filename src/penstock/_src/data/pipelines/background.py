@@ -1,7 +1,7 @@
 """Stages that work ahead on their own threads: prefetch, parallel map, parallel interleave.
 
-A thread holds the cursor it reads and a buffer, never the cursor that returns its elements: when that one goes, so
-does the thread. Waiting ends with the step that waits, or with the iterator.
+A thread holds the cursor it reads and a buffer, never the cursor that returns its elements: when that one is freed, the
+thread ends. Waiting ends with the step that waits, or with the iterator.
 """
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _on_one_core(target: Any, *args: Any) -> None:
 
 
 def join_thread(thread: threading.Thread | None) -> None:
-    """Waits for the end of a thread that was asked to stop, unless it is the one that asks."""
+    """Waits for the end of a thread that was asked to stop, unless it is the calling thread."""
     if thread is not None and thread is not threading.current_thread():
         thread.join(10)
 

@@ -170,7 +170,7 @@ class _FilterCursor(Calling):
 
 
 class _CountingFilter(_FilterCursor):
-    """A filter that says how many elements it has kept and dropped."""
+    """A filter that reports how many elements it has kept and dropped."""
 
     def __init__(self, source: Cursor, body: Any, ctx: Any, stats: Any):
         super().__init__(source, body, ctx)

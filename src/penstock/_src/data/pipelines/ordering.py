@@ -403,17 +403,12 @@ class SeedGenerator:
         self.seeds, self.rounds, self.reshuffle = generator_seeds(seed, seed2), 0, reshuffle
         self._lock = threading.Lock()
 
-    def next_round(self) -> int:
-        """The number that distinguishes an iteration from those before."""
-        with self._lock:
-            self.rounds += self.reshuffle
-            return self.rounds
-
     def next_seeds(self) -> tuple[int, int]:
         """The seeds of the next iteration: TensorFlow's numbers, two for each."""
         if not self.reshuffle:
             return self.seeds
-        at = 2 * (self.next_round() - 1)
+        with self._lock:
+            at, self.rounds = 2 * self.rounds, self.rounds + 1
         words = philox.Philox.seeded(*self.seeds).skip(at // 4).words(1).reshape(-1)
         return int(words[at % 4]), int(words[at % 4 + 1])
 

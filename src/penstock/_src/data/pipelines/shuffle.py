@@ -1,8 +1,9 @@
 """Shuffling through a buffer, many elements at a time where the input comes in blocks.
 
-Places are drawn in chunks, so that the order depends on the seeds alone and not on how elements are requested. One round of
-`k` draws from a full buffer with `k` new elements is two gathers and a scatter: a draw returns what the last draw of the same
-place left there, or what the buffer had.
+The order is TensorFlow's for the same seeds. Its buffer is a ring: every draw swaps the first slot with one that a random
+number chooses, and the slot that was drawn takes the next element of the input. Here rows stay where they are, and numbers of
+rows are swapped instead (`philox.draw_slots`). So one round of `k` draws from a full buffer with `k` new elements is two
+gathers and a scatter: a draw returns what the last draw of the same row left there, or what the buffer had.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import torch
 
 from penstock._src.data.pipelines import values
 from penstock._src.data.pipelines.base import BlockCursor, most_rows
+from penstock._src.kernels import philox
 
 _CHUNK = 1024
 
@@ -29,10 +31,11 @@ class ShuffleCursor(BlockCursor):
     def _start(self, ctx: Any) -> None:
         self._source = self._stage.inputs[0].iterate(ctx) if self._left else None
         self.inputs = () if self._source is None else (self._source,)
-        self._round = self._stage.generator.next_round()
-        self._rng = np.random.Generator(np.random.PCG64([*self._stage.generator.seeds, self._round]))
-        self._draws = np.empty(0, np.int64)
-        self._drawn = 0
+        self._seeds = self._stage.generator.next_seeds() if self._left else (0, 0)
+        self._slots = np.empty(0, np.int64)          # which row is in each slot of the ring, before `_draws`
+        self._before = 0                             # how many draws were made before `_draws`
+        self._draws = np.empty(0, np.int64)          # rows that are drawn next, from the ring as it is while it is full;
+        self._drawn = 0                              # this many of them were
         self._filled: list = []                      # elements, or one block: `_kept` says which
         self._kept: tuple | None = None
         self._full = self._permuted = self._gave = False
@@ -71,12 +74,33 @@ class ShuffleCursor(BlockCursor):
                 self._filled.append(element)
 
     def _places(self, count: int, size: int) -> np.ndarray:
-        """The next `count` places in a buffer of `size`, at most what is left of a chunk."""
+        """The next `count` rows that are drawn from a full buffer of `size`, at most what is left of a chunk."""
         if self._drawn == len(self._draws):
-            self._draws, self._drawn = self._rng.integers(0, size, _CHUNK), 0
+            self._settle(size)
+            self._draws = philox.draw_slots(self._slots.copy(), self._before % size, self._words(_CHUNK), once=False)
         out = self._draws[self._drawn:self._drawn + count]
         self._drawn += len(out)
         return out
+
+    def _settle(self, size: int) -> None:
+        """Makes the slots what the draws so far have made of them."""
+        if not self._before:
+            self._slots = np.arange(size)
+        if self._drawn:
+            philox.draw_slots(self._slots, self._before % size, self._words(self._drawn), once=False)
+        self._before, self._drawn, self._draws = self._before + self._drawn, 0, self._draws[:0]
+
+    def _order(self, size: int) -> np.ndarray:
+        """The rows of a buffer of `size` in the order in which they are drawn when no more come."""
+        if not size:
+            return self._draws[:0]
+        self._settle(size)
+        return philox.draw_slots(self._slots, self._before % size, self._words(size), once=True)
+
+    def _words(self, count: int) -> np.ndarray:
+        """Random numbers for the draws from the first of `_draws` on."""
+        skipped, at = divmod(self._before, 4)
+        return philox.Philox.seeded(*self._seeds).skip(skipped).words((at + count + 3) // 4).reshape(-1)[at:at + count].numpy()
 
     # -- giving --------------------------------------------------------------------------------------------------------
     def produce(self, ctx: Any, limit: int) -> tuple | None:
@@ -119,7 +143,7 @@ class ShuffleCursor(BlockCursor):
                 return _exchange(kept, new, places[:count])
             self._ended = True
         if not self._permuted:
-            order = self._rng.permutation(size)
+            order = self._order(size)
             self._kept = kept = tuple(values.gather(c, order) for c in kept)
             self._permuted = True
         if not size:
@@ -139,7 +163,7 @@ class ShuffleCursor(BlockCursor):
                 self._gave = True
                 return out
         if not self._permuted:
-            self._filled = filled = [filled[i] for i in self._rng.permutation(len(filled))[::-1]]
+            self._filled = filled = [filled[i] for i in self._order(len(filled))[::-1].tolist()]
             self._permuted = True
         if not filled:
             return None
@@ -148,26 +172,19 @@ class ShuffleCursor(BlockCursor):
 
     # -- positions -------------------------------------------------------------------------------------------------------
     def position(self) -> Any:
-        return {"left": self._left, "rounds": self._stage.generator.rounds, "round": self._round, "ended": self._ended,
-                "full": self._full, "permuted": self._permuted, "drawn": self._drawn, "gave": self._gave,
-                "draws": [int(i) for i in self._draws], "seeds": list(self._stage.generator.seeds),
-                "generator": self._generator(), "kept": self._kept, "filled": self._filled,
-                "input": None if self._source is None else self._source.save()}
-
-    def _generator(self) -> list:
-        s: Any = self._rng.bit_generator.state
-        return [str(s["state"]["state"]), str(s["state"]["inc"]), s["has_uint32"], s["uinteger"]]
+        if self._full and not self._permuted and (self._kept or self._filled):
+            self._settle(len(self._kept[0]) if self._kept else len(self._filled))
+        return {"left": self._left, "rounds": self._stage.generator.rounds, "ended": self._ended, "full": self._full,
+                "permuted": self._permuted, "before": self._before, "gave": self._gave, "of_round": list(self._seeds),
+                "slots": torch.from_numpy(self._slots.copy()), "seeds": list(self._stage.generator.seeds), "kept": self._kept,
+                "filled": self._filled, "input": None if self._source is None else self._source.save()}
 
     def go_to(self, position: Any, ctx: Any) -> None:
         self._left = position["left"]
         self._stage.generator.seeds = tuple(position["seeds"])
         self._start(ctx)
-        self._stage.generator.rounds, self._round = position["rounds"], position["round"]
-        state, inc, has, number = position["generator"]
-        self._rng = np.random.Generator(np.random.PCG64())
-        self._rng.bit_generator.state = {"bit_generator": "PCG64", "state": {"state": int(state), "inc": int(inc)},
-                                         "has_uint32": has, "uinteger": number}
-        self._draws, self._drawn = np.array(position["draws"], np.int64), position["drawn"]
+        self._stage.generator.rounds, self._seeds = position["rounds"], tuple(position["of_round"])
+        self._slots, self._before = position["slots"].numpy().copy(), position["before"]
         self._full, self._ended, self._permuted = position["full"], position["ended"], position["permuted"]
         self._gave = position["gave"]
         self._kept = None if position["kept"] is None else tuple(position["kept"])

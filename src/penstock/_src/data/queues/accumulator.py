@@ -85,7 +85,7 @@ class Accumulator(Shared):
         raise NotImplementedError
 
     def _result(self) -> Any:
-        """What was accumulated, given away."""
+        """What was accumulated; the accumulator keeps no reference to it."""
         raise NotImplementedError
 
 

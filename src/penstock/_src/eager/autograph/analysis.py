@@ -1,6 +1,6 @@
 """What blocks of statements do to names: which they assign, and which of those are read later.
 
-Works on trees without break and continue (jumps.py replaces them). Where it cannot know, it says that a name is read: that
+Works on trees without break and continue (jumps.py replaces them). Where it cannot know, it assumes that a name is read: that
 costs a result more of a branch or a loop, and is never wrong.
 """
 from __future__ import annotations
@@ -109,7 +109,8 @@ def captured(body: list[ast.stmt]) -> set[str]:
 
 
 class Liveness:
-    """Notes at every `if`, `while` and `for` of a function which names are read after it: `node.ag_live`."""
+    """Notes at every `if`, `while` and `for` of a function which names are read after it: `node.ag_live`; and at every `if`
+    which are read in its else block and after it: `node.ag_else`."""
 
     def __init__(self, body: list[ast.stmt]):
         self._always = captured(body)
@@ -124,7 +125,8 @@ class Liveness:
     def _statement(self, s: ast.stmt, after: set[str]) -> set[str]:
         if isinstance(s, ast.If):
             s.ag_live = after  # type: ignore[attr-defined]
-            return read([s.test]) | self._block(s.body, after) | self._block(s.orelse, after)
+            s.ag_else = self._block(s.orelse, after)  # type: ignore[attr-defined]
+            return read([s.test]) | self._block(s.body, after) | s.ag_else  # type: ignore[attr-defined]
         if isinstance(s, (ast.While, ast.For)):
             return self._loop(s, after)
         if isinstance(s, (ast.With, ast.AsyncWith)):

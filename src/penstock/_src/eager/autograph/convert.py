@@ -184,7 +184,7 @@ def set_loop_options(parallel_iterations: Any = None, swap_memory: Any = None, m
 
 @export("autograph.set_verbosity")
 def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
-    """How much AutoGraph says: 0 is warnings only."""
+    """The verbosity of AutoGraph: 0 is warnings only."""
     logging.getLogger("penstock").setLevel(logging.DEBUG if level else logging.WARNING)
 
 

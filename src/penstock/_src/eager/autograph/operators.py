@@ -1,4 +1,4 @@
-"""What rewritten code calls, under the name `ag__`: asks whether a value is a tensor of a graph, and acts on it.
+"""What rewritten code calls, under the name `ag__`: tests whether a value is a tensor of a graph, and acts on it.
 
 Tensors of graphs go to staged.py; everything else, eager tensors among it, is ordinary Python.
 """

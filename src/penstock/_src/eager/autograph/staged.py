@@ -35,7 +35,10 @@ UNDEFINED = _Undefined()
 
 
 class State:
-    """The variables that a statement changes: reads and writes all of them at once."""
+    """The variables that a statement changes: reads and writes all of them at once.
+
+    Those of an `if` may be more than have names here: the others are read in its else block only.
+    """
 
     def __init__(self, read: Callable[[], tuple], write: Callable[[tuple], None], names: tuple[str, ...]):
         self.read, self.write, self.names = read, write, names
@@ -76,18 +79,18 @@ def if_stmt(test: Any, then: Callable[[], None], orelse: Callable[[], None], sta
     """Traces both blocks; each variable then has the value of the one that runs."""
     with name_scope(None, "if", None) as scope:
         start = state.read()
-        graphs, results = [], []
+        graphs, results, joined = [], [], len(state.names)
         for label, block in (("true", then), ("false", orelse)):
             state.write(start)
             graphs.append(_graph(f"{scope.rstrip('/').rsplit('/', 1)[-1]}_{label}"))
             with building(graphs[-1]):
                 block()
-                results.append(state.read())
+                results.append(state.read()[:joined])
         state.write(start)
         branches = _Branches(graphs)
         made = [branches.join(n, a, b) for n, a, b in zip(state.names, *results, strict=True)]
         outputs = branches.choose(as_bool(test, "if statement"), scope)
-        state.write(tuple(m(outputs) for m in made))
+        state.write((*(m(outputs) for m in made), *start[joined:]))
 
 
 def if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:

@@ -115,7 +115,8 @@ class _Transformer(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         n = next(self._numbers)
         state = self._state([*node.body, *node.orelse], node.ag_live)  # type: ignore[attr-defined]
-        made = parse(f"{self._accessors(n, state)}\ndef ag__then_{n}():\n  pass\ndef ag__else_{n}():\n  pass\n"
+        restored = sorted((assigned(node.body) & node.ag_else) - set(state))  # type: ignore[attr-defined]
+        made = parse(f"{self._accessors(n, (*state, *restored))}\ndef ag__then_{n}():\n  pass\ndef ag__else_{n}():\n  pass\n"
                      f"ag__.if_stmt(None, ag__then_{n}, ag__else_{n}, ag__get_{n}, ag__set_{n}, {state!r})", node)
         self._fill(made[2], node.body)
         self._fill(made[3], node.orelse)

@@ -40,7 +40,7 @@ class Device:
         self.incarnation = incarnation or random.SystemRandom().getrandbits(62) | 1     # another one after a restart
         self.torch = self.torch_device(physical)
 
-    # -- what a kind of device says of itself ----------------------------------------------------------------------
+    # -- what describes a kind of device      ----------------------------------------------------------------------
     @classmethod
     def torch_device(cls, physical: int) -> torch.device:
         """PyTorch's name of a physical device."""

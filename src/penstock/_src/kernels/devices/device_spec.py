@@ -7,7 +7,7 @@ the placer's business.
 """
 
 import functools
-from typing import Any
+from typing import Any, Self
 
 from penstock._src.base.api import export
 
@@ -15,16 +15,16 @@ _PARTS = ("job", "replica", "task", "device_type", "device_index")
 _SHORT = ("CPU", "GPU")
 
 
-def _text(value) -> str | None:
+def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _number(value) -> int | None:
+def _number(value: int | str | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _device_type(value) -> str | None:
-    return value.upper() if value in ("cpu", "gpu") else _text(value)
+def _device_type(value: str | int | None) -> str | None:
+    return value.upper() if isinstance(value, str) and value in ("cpu", "gpu") else _text(value)
 
 
 _CLEAN = (_text, _number, _number, _device_type, _number)
@@ -47,17 +47,18 @@ class DeviceSpecV2:
 
     __slots__ = ("_parts",)
 
-    def __init__(self, job=None, replica=None, task=None, device_type=None, device_index=None):
+    def __init__(self, job: str | None = None, replica: int | str | None = None, task: int | str | None = None,
+                 device_type: str | None = None, device_index: int | str | None = None) -> None:
         self._parts = _clean((job, replica, task, device_type, device_index))
 
     @classmethod
-    def from_string(cls, spec: str | None):
+    def from_string(cls, spec: str | None) -> Self:
         """The spec that the name `spec` describes; ValueError if it is not a device name."""
         made = object.__new__(cls)
         made._parts = _parse(spec or "")
         return made
 
-    def parse_from_string(self, spec: str | None):
+    def parse_from_string(self, spec: str | None) -> Self:
         """The spec that the name `spec` describes (this one is left as it is)."""
         return self.from_string(spec)
 
@@ -65,13 +66,13 @@ class DeviceSpecV2:
         """The canonical name, empty if no part is given."""
         return _write(self._parts)
 
-    def make_merged_spec(self, dev: "DeviceSpecV2"):
+    def make_merged_spec(self, dev: "DeviceSpecV2") -> Self:
         """A new spec with the parts of `dev`, and those of this one where `dev` leaves them open."""
         made = object.__new__(type(self))
         made._parts = _merge(self._parts, dev._parts)
         return made
 
-    def replace(self, **parts):
+    def replace(self, **parts: str | int | None) -> Self:
         """A new spec with some parts changed: `spec.replace(device_type="GPU", task=None)`."""
         return type(self)(**{**dict(zip(_PARTS, self._parts, strict=True)), **parts})
 
@@ -81,7 +82,7 @@ class DeviceSpecV2:
     device_type = property(lambda self: self._parts[3], doc="The type, such as 'GPU', or None.")
     device_index = property(lambda self: self._parts[4], doc="Index among the devices of that type, or None.")
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self.to_string() == other.to_string()
 
     def __hash__(self) -> int:
@@ -91,14 +92,14 @@ class DeviceSpecV2:
         given = ", ".join(f"{k}={v!r}" for k, v in zip(_PARTS, self._parts, strict=True) if v is not None)
         return f"DeviceSpec({given})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return type(self), self._parts
 
 
 def _assignable(index: int) -> property:
     """A part of a spec that may be assigned to."""
 
-    def assign(self, value):
+    def assign(self: DeviceSpecV2, value: str | int | None) -> None:
         parts = list(self._parts)
         parts[index] = _CLEAN[index](value)
         self._parts = tuple(parts)
@@ -125,7 +126,7 @@ class DeviceSpecV1(DeviceSpecV2):
 
     job, replica, task, device_type, device_index = map(_assignable, range(5))
 
-    def parse_from_string(self, spec: str | None):
+    def parse_from_string(self, spec: str | None) -> Self:
         """Take over all parts of the name `spec`, and return this object."""
         self._parts = _parse(spec or "")
         return self
@@ -193,12 +194,12 @@ def check_valid(spec: str) -> None:
     _parse(spec)
 
 
-def is_device_spec(obj) -> bool:
+def is_device_spec(obj: object) -> bool:
     """Whether `obj` is a DeviceSpec of either API."""
     return isinstance(obj, DeviceSpecV2)
 
 
-def canonical_name(device) -> str:
+def canonical_name(device: DeviceSpecV2 | str | None) -> str:
     """The canonical spelling of a device given by name, by spec, or by None (no constraint, an empty name).
 
     >>> canonical_name("/gpu:1/job:ps")
@@ -220,10 +221,10 @@ class MergeDevice:
 
     __slots__ = ("name",)
 
-    def __init__(self, spec):
+    def __init__(self, spec: DeviceSpecV2 | str | None) -> None:
         self.name = canonical_name(spec)
 
-    def __call__(self, node) -> str:
+    def __call__(self, node: Any) -> str:
         """The device of `node` (anything with a `.device`), completed."""
         return merge_names(self.name, node.device or "")
 
@@ -236,7 +237,7 @@ class MergeDevice:
         return f"MergeDevice({self.name!r})"
 
 
-def merge_device(spec) -> MergeDevice:
+def merge_device(spec: MergeDevice | DeviceSpecV2 | str | None) -> MergeDevice:
     """A device function for a spec or a name: nested ones add up, the innermost winning part by part.
 
         with tf.device(merge_device("/job:worker")):

@@ -87,7 +87,7 @@ class LinearOperatorAdjoint(LinearOperator):
 
 
 @adjoint_rule(LinearOperator)
-def _adjoint_operator(a):
+def _adjoint_operator(a: LinearOperator) -> LinearOperatorAdjoint:
     return LinearOperatorAdjoint(a, is_non_singular=a.is_non_singular, is_self_adjoint=a.is_self_adjoint,
                                  is_positive_definite=a.is_positive_definite, is_square=a.is_square)
 

@@ -91,25 +91,25 @@ def _same_hints(a: LinearOperatorBlockDiag) -> dict[str, Any]:
 
 
 @adjoint_rule(LinearOperatorBlockDiag)
-def _adjoint_block_diag(a):
+def _adjoint_block_diag(a: LinearOperatorBlockDiag) -> LinearOperatorBlockDiag:
     return LinearOperatorBlockDiag([o.adjoint() for o in a.operators], **_same_hints(a))
 
 
 @inverse_rule(LinearOperatorBlockDiag)
-def _inverse_block_diag(a):
+def _inverse_block_diag(a: LinearOperatorBlockDiag) -> LinearOperatorBlockDiag:
     return LinearOperatorBlockDiag([o.inverse() for o in a.operators], **_same_hints(a))
 
 
 @cholesky_rule(LinearOperatorBlockDiag)
-def _cholesky_block_diag(a):
+def _cholesky_block_diag(a: LinearOperatorBlockDiag) -> LinearOperatorBlockDiag:
     return LinearOperatorBlockDiag([o.cholesky() for o in a.operators], is_non_singular=True)
 
 
 @matmul_rule(LinearOperatorBlockDiag, LinearOperatorBlockDiag)
-def _matmul_block_diag(a, b):
+def _matmul_block_diag(a: LinearOperatorBlockDiag, b: LinearOperatorBlockDiag) -> LinearOperatorBlockDiag:
     return LinearOperatorBlockDiag([x.matmul(y) for x, y in zip(a.operators, b.operators, strict=True)], **product_hints(a, b))
 
 
 @solve_rule(LinearOperatorBlockDiag, LinearOperatorBlockDiag)
-def _solve_block_diag(a, b):
+def _solve_block_diag(a: LinearOperatorBlockDiag, b: LinearOperatorBlockDiag) -> LinearOperatorBlockDiag:
     return LinearOperatorBlockDiag([x.solve(y) for x, y in zip(a.operators, b.operators, strict=True)], **product_hints(a, b))

@@ -103,7 +103,7 @@ def _non_singular(diagonal: list, given: bool | None) -> bool | None:
 
 
 @inverse_rule(LinearOperatorBlockLowerTriangular)
-def _inverse_block_lower_triangular(a):
+def _inverse_block_lower_triangular(a: LinearOperatorBlockLowerTriangular) -> LinearOperatorBlockLowerTriangular:
     """Row by row: block (i, j) of the inverse is -inv(A_ii) times the sum over k of A_ik inv_kj."""
     rows: list[list] = []
     for i, row in enumerate(a.operators):

@@ -173,12 +173,12 @@ def _like(a: CirculantBase, spectrum: Tensor, hints: dict) -> CirculantBase:
 
 
 @adjoint_rule(CirculantBase)
-def _adjoint_circulant_base(a):
+def _adjoint_circulant_base(a: CirculantBase) -> CirculantBase:
     return _like(a, util.conj_if(a.spectrum, a.spectrum.dtype.is_complex), same_hints(a))
 
 
 @inverse_rule(CirculantBase)
-def _inverse_circulant_base(a):
+def _inverse_circulant_base(a: CirculantBase) -> CirculantBase:
     return _like(a, 1.0 / a.spectrum, same_hints(a))
 
 

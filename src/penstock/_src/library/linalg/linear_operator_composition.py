@@ -96,5 +96,5 @@ class LinearOperatorComposition(LinearOperator):
 
 
 @matmul_rule(LinearOperator, LinearOperator)
-def _matmul_operator_operator(a, b):
+def _matmul_operator_operator(a: LinearOperator, b: LinearOperator) -> LinearOperatorComposition:
     return LinearOperatorComposition([a, b], **product_hints(a, b))

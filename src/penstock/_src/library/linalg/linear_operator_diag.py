@@ -94,25 +94,25 @@ class LinearOperatorDiag(LinearOperator):
 
 
 @adjoint_rule(LinearOperatorDiag)
-def _adjoint_diag(a):
+def _adjoint_diag(a: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(util.conj_if(a.diag, a.dtype.is_complex), **same_hints(a))
 
 
 @cholesky_rule(LinearOperatorDiag)
-def _cholesky_diag(a):
+def _cholesky_diag(a: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(tf.sqrt(a.diag), is_non_singular=True, is_self_adjoint=True, is_positive_definite=True)
 
 
 @inverse_rule(LinearOperatorDiag)
-def _inverse_diag(a):
+def _inverse_diag(a: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(1.0 / a.diag, **same_hints(a))
 
 
 @matmul_rule(LinearOperatorDiag, LinearOperatorDiag)
-def _matmul_diag_diag(a, b):
+def _matmul_diag_diag(a: LinearOperatorDiag, b: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(a.diag * b.diag, **commuting_hints(a, b))
 
 
 @solve_rule(LinearOperatorDiag, LinearOperatorDiag)
-def _solve_diag_diag(a, b):
+def _solve_diag_diag(a: LinearOperatorDiag, b: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(b.diag / a.diag, **commuting_hints(a, b))

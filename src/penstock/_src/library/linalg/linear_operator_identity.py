@@ -156,5 +156,5 @@ solve_rule(LinearOperatorIdentity, LinearOperator)(lambda a, b: b)
 
 
 @cholesky_rule(LinearOperatorIdentity)
-def _cholesky_identity(a):
+def _cholesky_identity(a: LinearOperatorIdentity) -> LinearOperatorIdentity:
     return LinearOperatorIdentity(a._num_rows, batch_shape=a.batch_shape_tensor(), dtype=a.dtype)

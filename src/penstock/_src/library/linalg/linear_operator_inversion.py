@@ -73,7 +73,7 @@ class LinearOperatorInversion(LinearOperator):
 
 
 @inverse_rule(LinearOperator)
-def _inverse_operator(a):
+def _inverse_operator(a: LinearOperator) -> LinearOperatorInversion:
     return LinearOperatorInversion(a, is_self_adjoint=a.is_self_adjoint, is_positive_definite=a.is_positive_definite)
 
 
@@ -82,5 +82,5 @@ solve_rule(LinearOperatorInversion, LinearOperator)(lambda a, b: a.operator.matm
 
 
 @solve_rule(LinearOperator, LinearOperator)
-def _solve_operator_operator(a, b):
+def _solve_operator_operator(a: LinearOperator, b: LinearOperator) -> LinearOperatorComposition:
     return LinearOperatorComposition([LinearOperatorInversion(a), b], **product_hints(a, b))

@@ -139,16 +139,16 @@ class LinearOperatorKronecker(LinearOperator):
 
 
 @adjoint_rule(LinearOperatorKronecker)
-def _adjoint_kronecker(a):
+def _adjoint_kronecker(a: LinearOperatorKronecker) -> LinearOperatorKronecker:
     hints = {**same_hints(a), "is_square": a.is_square}
     return LinearOperatorKronecker([o.adjoint() for o in a.operators], **hints)
 
 
 @inverse_rule(LinearOperatorKronecker)
-def _inverse_kronecker(a):
+def _inverse_kronecker(a: LinearOperatorKronecker) -> LinearOperatorKronecker:
     return LinearOperatorKronecker([o.inverse() for o in a.operators], **same_hints(a))
 
 
 @cholesky_rule(LinearOperatorKronecker)
-def _cholesky_kronecker(a):
+def _cholesky_kronecker(a: LinearOperatorKronecker) -> LinearOperatorKronecker:
     return LinearOperatorKronecker([o.cholesky() for o in a.operators], is_non_singular=True, is_square=True)

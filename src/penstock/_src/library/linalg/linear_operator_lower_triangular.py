@@ -75,7 +75,7 @@ class LinearOperatorLowerTriangular(LinearOperator):
 
 
 @cholesky_rule(LinearOperator)
-def _cholesky_operator(a):
+def _cholesky_operator(a: LinearOperator) -> LinearOperatorLowerTriangular:
     return LinearOperatorLowerTriangular(tf.linalg.cholesky(a.to_dense()), is_non_singular=True, is_self_adjoint=False)
 
 
@@ -84,20 +84,21 @@ def _scaled(tril: Tensor, a: Any, b: Any) -> LinearOperatorLowerTriangular:
 
 
 @matmul_rule(LinearOperatorDiag, LinearOperatorLowerTriangular)
-def _matmul_diag_lower_triangular(a, b):
+def _matmul_diag_lower_triangular(a: LinearOperatorDiag, b: LinearOperatorLowerTriangular) -> LinearOperatorLowerTriangular:
     return _scaled(a.diag[..., tf.newaxis] * b.to_dense(), a, b)
 
 
 @matmul_rule(LinearOperatorLowerTriangular, LinearOperatorDiag)
-def _matmul_lower_triangular_diag(a, b):
+def _matmul_lower_triangular_diag(a: LinearOperatorLowerTriangular, b: LinearOperatorDiag) -> LinearOperatorLowerTriangular:
     return _scaled(a.to_dense() * b.diag[..., tf.newaxis, :], a, b)
 
 
 @matmul_rule(LinearOperatorLowerTriangular, LinearOperatorLowerTriangular)
-def _matmul_lower_triangular_lower_triangular(a, b):
+def _matmul_lower_triangular_lower_triangular(a: LinearOperatorLowerTriangular,
+                                              b: LinearOperatorLowerTriangular) -> LinearOperatorLowerTriangular:
     return _scaled(tf.matmul(a.to_dense(), b.to_dense()), a, b)
 
 
 @solve_rule(LinearOperatorDiag, LinearOperatorLowerTriangular)
-def _solve_diag_lower_triangular(a, b):
+def _solve_diag_lower_triangular(a: LinearOperatorDiag, b: LinearOperatorLowerTriangular) -> LinearOperatorLowerTriangular:
     return _scaled(b.to_dense() / a.diag[..., tf.newaxis], a, b)

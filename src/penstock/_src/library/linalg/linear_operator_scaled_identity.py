@@ -94,46 +94,48 @@ class LinearOperatorScaledIdentity(IdentityBase):
 
 
 @adjoint_rule(LinearOperatorScaledIdentity)
-def _adjoint_scaled_identity(a):
+def _adjoint_scaled_identity(a: LinearOperatorScaledIdentity) -> LinearOperatorScaledIdentity:
     return LinearOperatorScaledIdentity(a._num_rows, util.conj_if(a.multiplier, a.dtype.is_complex), **same_hints(a))
 
 
 @cholesky_rule(LinearOperatorScaledIdentity)
-def _cholesky_scaled_identity(a):
+def _cholesky_scaled_identity(a: LinearOperatorScaledIdentity) -> LinearOperatorScaledIdentity:
     return LinearOperatorScaledIdentity(a._num_rows, tf.sqrt(a.multiplier), is_non_singular=True, is_self_adjoint=True,
                                         is_positive_definite=True)
 
 
 @inverse_rule(LinearOperatorScaledIdentity)
-def _inverse_scaled_identity(a):
+def _inverse_scaled_identity(a: LinearOperatorScaledIdentity) -> LinearOperatorScaledIdentity:
     return LinearOperatorScaledIdentity(a._num_rows, 1.0 / a.multiplier, **same_hints(a))
 
 
 @matmul_rule(LinearOperatorScaledIdentity, LinearOperatorScaledIdentity)
-def _matmul_scaled_identity_scaled_identity(a, b):
+def _matmul_scaled_identity_scaled_identity(a: LinearOperatorScaledIdentity,
+                                            b: LinearOperatorScaledIdentity) -> LinearOperatorScaledIdentity:
     return LinearOperatorScaledIdentity(a._num_rows, a.multiplier * b.multiplier, **commuting_hints(a, b))
 
 
 @matmul_rule(LinearOperatorDiag, LinearOperatorScaledIdentity)
-def _matmul_diag_scaled_identity(a, b):
+def _matmul_diag_scaled_identity(a: LinearOperatorDiag, b: LinearOperatorScaledIdentity) -> LinearOperatorDiag:
     return LinearOperatorDiag(a.diag * b.multiplier[..., tf.newaxis], **commuting_hints(a, b))
 
 
 @matmul_rule(LinearOperatorScaledIdentity, LinearOperatorDiag)
-def _matmul_scaled_identity_diag(a, b):
+def _matmul_scaled_identity_diag(a: LinearOperatorScaledIdentity, b: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(a.multiplier[..., tf.newaxis] * b.diag, **commuting_hints(a, b))
 
 
 @solve_rule(LinearOperatorScaledIdentity, LinearOperatorScaledIdentity)
-def _solve_scaled_identity_scaled_identity(a, b):
+def _solve_scaled_identity_scaled_identity(a: LinearOperatorScaledIdentity,
+                                           b: LinearOperatorScaledIdentity) -> LinearOperatorScaledIdentity:
     return LinearOperatorScaledIdentity(a._num_rows, b.multiplier / a.multiplier, **commuting_hints(a, b))
 
 
 @solve_rule(LinearOperatorDiag, LinearOperatorScaledIdentity)
-def _solve_diag_scaled_identity(a, b):
+def _solve_diag_scaled_identity(a: LinearOperatorDiag, b: LinearOperatorScaledIdentity) -> LinearOperatorDiag:
     return LinearOperatorDiag(b.multiplier[..., tf.newaxis] / a.diag, **commuting_hints(a, b))
 
 
 @solve_rule(LinearOperatorScaledIdentity, LinearOperatorDiag)
-def _solve_scaled_identity_diag(a, b):
+def _solve_scaled_identity_diag(a: LinearOperatorScaledIdentity, b: LinearOperatorDiag) -> LinearOperatorDiag:
     return LinearOperatorDiag(b.diag / a.multiplier[..., tf.newaxis], **commuting_hints(a, b))

@@ -82,6 +82,6 @@ class LinearOperatorToeplitz(LinearOperator):
 
 
 @adjoint_rule(LinearOperatorToeplitz)
-def _adjoint_toeplitz(a):
+def _adjoint_toeplitz(a: LinearOperatorToeplitz) -> LinearOperatorToeplitz:
     conj = a.dtype.is_complex
     return LinearOperatorToeplitz(util.conj_if(a.row, conj), util.conj_if(a.col, conj), **same_hints(a))

@@ -120,5 +120,5 @@ class LinearOperatorTridiag(LinearOperator):
 
 
 @adjoint_rule(LinearOperatorTridiag)
-def _adjoint_tridiag(a):
+def _adjoint_tridiag(a: LinearOperatorTridiag) -> LinearOperatorTridiag:
     return LinearOperatorTridiag(tf.stack(a._turned(True), axis=-2), **same_hints(a))

@@ -95,7 +95,7 @@ class LinearOperatorZeros(LinearOperator):
 
 
 @adjoint_rule(LinearOperatorZeros)
-def _adjoint_zeros(a):
+def _adjoint_zeros(a: LinearOperatorZeros) -> LinearOperatorZeros:
     if a.is_square:
         return a
     return LinearOperatorZeros(a._num_columns, a._num_rows, batch_shape=a._batch, dtype=a.dtype, is_self_adjoint=None,

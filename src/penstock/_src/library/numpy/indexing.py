@@ -65,7 +65,9 @@ def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
     if axis is None:
         return tf.gather(tf.reshape(arr, [-1]), tf.reshape(indices, [-1]))
     rank = arr.shape.rank
-    if rank is None or rank != indices.shape.rank:
+    if rank is None or indices.shape.rank is None:
+        return _along_axis_of_any_rank(arr, indices, axis)
+    if rank != indices.shape.rank:
         raise ValueError("`indices` and `arr` must have the same number of dimensions.")
     axis = axis % rank
     outer = [tf.maximum(a, b) if i != axis else None for i, (a, b) in enumerate(zip(
@@ -76,6 +78,23 @@ def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
     order = [i for i in range(rank) if i != axis] + [axis]
     picked = tf.gather(tf.transpose(arr, order), tf.transpose(indices, order), batch_dims=rank - 1)
     return tf.transpose(picked, np.argsort(order))
+
+
+def _along_axis_of_any_rank(arr: Any, indices: Any, axis: Any) -> Any:
+    """`take_along_axis` where ranks are known only when it runs: the axis last, the others as one."""
+    rank = tf.rank(arr)
+    with tf.control_dependencies([tf.debugging.assert_equal(rank, tf.rank(indices))]):
+        axis = tf.math.floormod(axis, rank)
+    order = tf.concat([tf.range(axis), tf.range(axis + 1, rank), [axis]], 0)
+    outer = tf.gather(tf.maximum(tf.shape(arr), tf.shape(indices)), order[:-1])
+
+    def rows(x: Any) -> tuple[Any, Any]:
+        dims = tf.concat([outer, [tf.shape(x)[axis]]], 0)
+        return tf.reshape(tf.broadcast_to(tf.transpose(x, order), dims), [tf.reduce_prod(outer), dims[-1]]), dims
+    (values, _), (places, dims) = rows(arr), rows(indices)
+    places = tf.where(places < 0, places + tf.cast(tf.shape(values)[1], places.dtype), places)
+    picked = tf.gather(values, places, batch_dims=1)
+    return tf.transpose(tf.reshape(picked, dims), tf.math.invert_permutation(order))
 
 
 @name("compress")

@@ -1,6 +1,6 @@
 """tf.distribute: one program over many devices.
 
-A Strategy (`strategy.py`) says where replicas run and where variables live; its `extended` (`extended.py`) does the work.
+A Strategy (`strategy.py`) determines where replicas run and where variables are; its `extended` (`extended.py`) does the work.
 `contexts.py` returns the strategy and replica that a thread works for. `replicas.py` runs a function for each replica;
 `variables.py` and `values.py` hold what replicas have; `cross_device_ops.py` brings values together; `datasets.py` cuts
 batches. The strategies: `default.py`, `one_device.py`, `mirrored.py`, `central_storage.py`,

@@ -51,7 +51,7 @@ class Channel:
         self._target, self._config, self._own = target, config, own
         self.reconnects = reconnects                  # whether it begins a new session when a connection was lost, or others do
         self._lock = threading.RLock()
-        self.gone: collections.deque = collections.deque()       # resources whose handles have died
+        self.gone: collections.deque = collections.deque()       # resources whose handles were freed
         self.copies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # of tables of this process (table_copies.py)
         self._engine: Any = None
         self._begin()

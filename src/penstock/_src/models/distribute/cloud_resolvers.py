@@ -95,7 +95,7 @@ class SlurmClusterResolver(ClusterResolver):
 
 @export(_NAMES + "KubernetesExecutableLocation")
 class KubernetesExecutableLocation(enum.Enum):
-    """Where the program runs that asks for the cluster."""
+    """The environment of the calling program."""
     WITHIN_CLUSTER = 0
     OFF_CLUSTER = 1
 

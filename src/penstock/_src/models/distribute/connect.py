@@ -85,7 +85,7 @@ class Connection:
 
     # -- tasks --------------------------------------------------------------------------------------------------------
     def incarnation(self, task: str, seconds: float) -> int:
-        """Which life of a task answers now; UnavailableError if none does in time."""
+        """The incarnation of a task; UnavailableError if it does not answer in time."""
         return self._server.peers(self._cluster_def).reach(task, seconds).incarnation
 
     def worker(self, task: str, fresh: bool = False) -> Channel:
@@ -159,7 +159,7 @@ class Connection:
                              "can be used only in functions that ClusterCoordinator.schedule runs on workers.")
 
     def made(self, opdef: OpDef, attrs: dict[str, Any], where: Any, channel: Channel) -> EagerTensor:
-        """The handle of a new resource of another task; the resource goes when the handle does."""
+        """The handle of a new resource of another task; the resource is freed with the handle."""
         handle = RemoteHandle(opdef, {**attrs, "shared_name": f"eager/{self._life}/{next(self._names)}"}, where)
         weakref.finalize(handle, channel.gone.append, (opdef, handle.attrs, where)).atexit = False
         made = EagerTensor(handle, dtypes.resource)

@@ -278,7 +278,8 @@ def pack(tensors: Any, layout: Layout) -> DTensor:
     whole = np.empty(shape, parts[0].dtype.as_numpy_dtype)
     for at, part in zip(layout.parts(shape), parts, strict=True):
         if part.shape != parts[0].shape or part.dtype != parts[0].dtype:
-            raise errors.invalid(f"The parts of a DTensor have one shape and dtype: got {parts[0].shape}, {part.shape}")
+            raise errors.invalid(f"The parts of a DTensor must have the same shape and dtype, got {parts[0].shape} and "
+                                 f"{part.shape}")
         whole[at] = np.asarray(part)
     return _with_layout(tf.convert_to_tensor(whole), layout)
 

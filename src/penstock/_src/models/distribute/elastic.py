@@ -1,4 +1,4 @@
-"""Elastic training: workers of a MultiWorkerMirroredStrategy may die, and come back, while the others wait for them.
+"""Elastic training: workers of a MultiWorkerMirroredStrategy may fail and restart while the others wait for them.
 
 Every worker runs the same program, and a supervisor (Kubernetes, a shell loop) restarts one that has
 died. The others notice at once (their links end) or within seconds (its heartbeats stop), and wait. When all are there,

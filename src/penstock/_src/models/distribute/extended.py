@@ -319,12 +319,12 @@ class StrategyExtendedV1(StrategyExtended):
 
 # -- what strategies share --------------------------------------------------------------------------------------------
 def check_own_variable(strategy: Any, var: Any) -> None:
-    """ValueError for a variable that was not made under `strategy`: changing it would leave the copies apart."""
+    """ValueError for a variable that was not created under `strategy`: updates would make its copies differ."""
     owner = getattr(var, "_distribute_strategy", None)
     if owner is not strategy:
         made = "outside of the scope" if owner is None else f"under another strategy, {owner}"
-        raise ValueError(f"Variable '{getattr(var, 'name', var)}' of shape {getattr(var, 'shape', None)} was made {made} of "
-                         f"{strategy}. Make it inside of `with strategy.scope():`.")
+        raise ValueError(f"Variable '{getattr(var, 'name', var)}' of shape {getattr(var, 'shape', None)} was created {made} of "
+                         f"{strategy}. Create it inside of `with strategy.scope():`.")
 
 
 def update_regroup(done: list, group: bool) -> Any:

@@ -69,9 +69,9 @@ class PreemptionCheckpointHandler:
         elif threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGTERM, self._on_signal)
 
-    def _watch(self, says: Callable[[], bool]) -> None:
+    def _watch(self, noticed: Callable[[], bool]) -> None:
         while not self._ended.wait(_SECONDS):
-            if says():
+            if noticed():
                 self._noticed("termination_watcher_fn")
                 return
 

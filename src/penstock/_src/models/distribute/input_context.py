@@ -1,4 +1,4 @@
-"""What an input pipeline is told about its place among the others."""
+"""The position of an input pipeline among the others."""
 from __future__ import annotations
 
 import enum

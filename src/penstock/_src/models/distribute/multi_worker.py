@@ -19,6 +19,7 @@ from penstock._src.cluster.server import Server
 from penstock._src.data.datasets.options import AutoShardPolicy
 from penstock._src.execute.context import eager_context
 from penstock._src.graph.convert import convert
+from penstock._src.models.distribute.cluster_resolver import TFConfigClusterResolver
 from penstock._src.models.distribute.communication import CollectiveCommunication, CommunicationOptions
 from penstock._src.models.distribute.datasets import DistributedDataset, _row_count, _rows_of
 from penstock._src.models.distribute.devices import local_devices
@@ -84,7 +85,7 @@ class MultiWorkerExtended(MirroredExtended):
     _begins_as_first = True                    # variables begin with the first worker's values
 
     def __init__(self, container_strategy: Any, options: CommunicationOptions, resolver: Any = None):
-        self._cluster_resolver, self._communication_options = resolver, options
+        self._cluster_resolver, self._communication_options = resolver or TFConfigClusterResolver(), options
         self._join(Place.of(resolver))
         super().__init__(container_strategy, local_devices())
 

@@ -171,7 +171,7 @@ class ParameterServerStrategyV1(StrategyV1):
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
         """Not available between graphs, where each worker has its own batches."""
         if isinstance(self.extended, BetweenGraphExtended):
-            raise NotImplementedError("ParameterServerStrategy does not cut batches: workers read their own. Use "
+            raise NotImplementedError("ParameterServerStrategy does not split batches: each worker reads its own. Use "
                                       "distribute_datasets_from_function, or shard the dataset yourself.")
         return super().experimental_distribute_dataset(dataset, options)
 

@@ -74,7 +74,7 @@ class _SharedVariables:
                 known.append(next_creator(**kwargs))
             if i >= len(known):
                 raise RuntimeError(f"Tried to create variable {name} with mismatching name on device {replica}: the first "
-                                   f"replica made {len(known)} of that name. All replicas must make the same variables.")
+                                   f"replica created {len(known)} of that name. All replicas must create the same variables.")
             return known[i]
         return create
 

@@ -100,7 +100,7 @@ class ShardedVariable(PartitionedVariable, Trackable):
         if isinstance(first, int) and not isinstance(first, bool):
             row = first + rows if first < 0 else first
             if not 0 <= row < rows:
-                raise IndexError(f"Row {first} of {self._name}, which has {rows} rows.")
+                raise IndexError(f"Row {first} is out of range: {self._name} has {rows} rows.")
             i = next(i for i in range(len(self._variable_list)) if row < self._offsets[i + 1])
             return self._variable_list[i][(row - self._offsets[i], *parts[1:])]
         if not isinstance(first, slice) or any(isinstance(b, Tensor) for b in (first.start, first.stop, first.step)):
@@ -121,8 +121,8 @@ class ShardedVariable(PartitionedVariable, Trackable):
         """Rows of the whole, in the order that is requested."""
         each, extra = divmod(self._offsets[-1], len(self._variable_list))
         if any(v.shape.as_list()[0] != each + (i < extra) for i, v in enumerate(self._variable_list)):
-            raise NotImplementedError(f"The shards of {self._name} do not have as many rows as each other, the larger ones "
-                                      "first: rows cannot be looked up. Use slices, or tf.gather of the whole.")
+            raise NotImplementedError(f"Rows of {self._name} cannot be looked up: its shards do not divide the rows evenly, "
+                                      "with the larger shards first. Use slices, or tf.gather of the whole.")
         return lookup(self._variable_list, indices, "div", name)
 
     # -- writing ------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Staggered steps: parameter-server workers that do not pull and push all at once.
 
 Workers that begin together share the network of the servers, end together, and begin together again. One that knows when the
-others began their last steps can move away from them: who has less than its share of time behind the worker before it, and more
-before the next one, waits a little, towards the middle between both, until the steps of all are spread over the time that a
-step takes. No worker needs the step times of the others, and a worker that has its place no longer waits.
+others began their last steps can move away from them: if it has less than its share of time behind the worker before it, and
+more before the next one, it waits a little, towards the middle between both, until the steps of all are spread over the time
+that a step takes. No worker needs the step times of the others, and a worker that has its place no longer waits.
 
 `StaggerHook` does it in monitored sessions: a small variable beside the global step has the last start of every worker, and a
 step that runs anyway writes and reads it.
@@ -25,7 +25,7 @@ _ENOUGH = 0.5                   # of its share of a step: a worker that far behi
 
 
 class Stagger:
-    """Says how long a worker should wait before a step, so that workers do not pull and push together.
+    """Computes how long a worker should wait before a step, so that workers do not pull and push together.
 
     >>> stagger = Stagger(worker=1, workers=4)
     >>> time.sleep(stagger.delay(clock.steady(), begun))          # begun: when each worker began its last step
@@ -33,7 +33,7 @@ class Stagger:
 
     def __init__(self, worker: int, workers: int, smooth: float = 0.2):
         if not 0 <= worker < workers:
-            raise ValueError(f"There is no worker {worker} of {workers}.")
+            raise ValueError(f"worker must be in [0, {workers}), got {worker}.")
         self._worker, self._workers, self._smooth = worker, workers, smooth
         self._last: float | None = None
         self._takes, self._may_wait = 0.0, _IN_ALL

@@ -111,7 +111,7 @@ def _device_scope() -> Any:
 
 @export(v2=["distribute.Strategy"])
 class Strategy:
-    """A way to spread a program over devices: which have a replica, where variables live, how results meet.
+    """A way to spread a program over devices: which have a replica, where variables are, how results are combined.
 
     >>> strategy = tf.distribute.MirroredStrategy()
     >>> with strategy.scope():
@@ -132,7 +132,7 @@ class Strategy:
 
     @property
     def cluster_resolver(self) -> Any:
-        """What knows the cluster; None for one process."""
+        """The resolver of the cluster; None for one process."""
         return getattr(self._extended, "_cluster_resolver", None)
 
     def scope(self) -> Any:

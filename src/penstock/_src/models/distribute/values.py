@@ -42,7 +42,7 @@ class DistributedValues:
     def _get_cross_replica(self) -> Any:
         if len(self._values) == 1:
             return self._values[0]
-        raise ValueError(f"{type(self).__name__} has a value for each of {len(self._values)} replicas, none for all of them: "
+        raise ValueError(f"{type(self).__name__} has one value for each of {len(self._values)} replicas, not a common one: "
                          "use it inside of strategy.run, reduce it with strategy.reduce, or take the values with "
                          f"strategy.experimental_local_results. ({self})")
 

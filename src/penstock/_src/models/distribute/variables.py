@@ -313,7 +313,7 @@ class SyncOnReadVariable(DistributedVariable):
             return self._distribute_strategy.extended.update(self, change, args=(value,))
 
     def _restored_part(self, value: Any) -> Any:
-        """What each copy gets, so that together they are `value`."""
+        """The value of each copy, such that their sum is `value`."""
         if self._aggregation != VariableAggregation.SUM:
             return value
         return divided(convert(value, self._dtype), self._distribute_strategy.num_replicas_in_sync)

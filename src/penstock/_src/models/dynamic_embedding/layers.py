@@ -15,7 +15,7 @@ _COMBINERS = {"sum": tf.reduce_sum, "mean": tf.reduce_mean, "min": tf.reduce_min
 
 @export("dynamic_embedding.keras.layers.Embedding", "dynamic_embedding.keras.layers.BasicEmbedding")
 class Embedding(Layer):
-    """Keys of any value as vectors: a table that grows with the keys that it sees.
+    """Keys of any value as vectors: a table that grows with new keys.
 
     Args:
         embedding_size: Size of each vector.

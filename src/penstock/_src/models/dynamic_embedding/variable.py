@@ -68,7 +68,7 @@ class Variable(Trackable):
                  checkpoint: bool = True, init_size: int = 0, kv_creator: Any = None, restrict_policy: Any = None,
                  bp_v2: bool = False, short_file_name: bool = False):
         if partitioner is not None:
-            raise ValueError("Keys are cut by their remainder (strings by their fingerprint); leave partitioner out")
+            raise ValueError("partitioner is not supported: keys are partitioned by remainder, strings by fingerprint")
         self.name, self.dim, self.trainable, self.initializer = name, dim, trainable, initializer
         self.key_dtype, self.value_dtype = tf.as_dtype(key_dtype), tf.as_dtype(value_dtype)
         self.devices = [devices] if isinstance(devices, str) else list(devices) if devices else [None]
@@ -117,7 +117,7 @@ class Variable(Trackable):
         return self._each("upsert", keys, tf.convert_to_tensor(values, self.value_dtype))
 
     def remove(self, keys: Any, name: str | None = None) -> Any:
-        """Forgets keys."""
+        """Removes keys."""
         return self._each("remove", keys)
 
     def lookup(self, keys: Any, return_exists: bool = False, name: str | None = None) -> Any:
@@ -144,7 +144,7 @@ class Variable(Trackable):
         return tuple(tf.concat(list(parts), 0) for parts in zip(*(t.export() for t in self._tables), strict=True))
 
     def clear(self, name: str | None = None) -> Any:
-        """Forgets all keys."""
+        """Removes all keys."""
         return tf.group(*[t.clear() for t in self._tables])
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:

@@ -137,7 +137,7 @@ class DNNEstimator(Estimator):
 
 @export(v1=["estimator.DNNClassifier"])
 class DNNClassifier(DNNEstimator):
-    """A network of dense layers that tells classes.
+    """A classifier made of dense layers.
 
     Args:
         hidden_units: Sizes of the hidden layers.
@@ -275,7 +275,7 @@ class BaselineEstimator(Estimator):
 
 @export(v1=["estimator.BaselineClassifier"])
 class BaselineClassifier(BaselineEstimator):
-    """How often each class comes."""
+    """The frequency of each class."""
 
     def __init__(self, model_dir: Any = None, n_classes: int = 2, weight_column: Any = None, label_vocabulary: Any = None,
                  optimizer: Any = "Ftrl", config: Any = None, loss_reduction: str = "weighted_sum"):

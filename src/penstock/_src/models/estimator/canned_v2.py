@@ -56,7 +56,7 @@ class DNNEstimatorV2(canned.DNNEstimator):
 
 @export(v2=["estimator.DNNClassifier"])
 class DNNClassifierV2(canned.DNNEstimator):
-    """A network of dense layers that tells classes."""
+    """A classifier made of dense layers."""
 
     def __init__(self, hidden_units: Any, feature_columns: Any, model_dir: Any = None, n_classes: int = 2,
                  weight_column: Any = None, label_vocabulary: Any = None, optimizer: Any = "Adagrad",
@@ -121,7 +121,7 @@ class DNNLinearCombinedRegressorV2(canned.DNNLinearCombinedEstimator):
 
 @export(v2=["estimator.BaselineClassifier"])
 class BaselineClassifierV2(canned.BaselineEstimator):
-    """How often each class comes."""
+    """The frequency of each class."""
 
     def __init__(self, model_dir: Any = None, n_classes: int = 2, weight_column: Any = None, label_vocabulary: Any = None,
                  optimizer: Any = "Ftrl", config: Any = None, loss_reduction: str = _MEAN):

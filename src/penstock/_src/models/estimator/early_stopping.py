@@ -17,7 +17,7 @@ from penstock._src.models.estimator.estimator import Estimator, _global_step_of
 @export("estimator.experimental.make_early_stopping_hook")
 def make_early_stopping_hook(estimator: Any, should_stop_fn: Any, run_every_secs: float | None = 60,
                              run_every_steps: int | None = None) -> Any:
-    """A hook that ends training once `should_stop_fn()` is true, which is asked from time to time.
+    """A hook that ends training once `should_stop_fn()` is true, which is called from time to time.
 
     >>> hook = tf.estimator.experimental.make_early_stopping_hook(estimator, lambda: os.path.exists("/tmp/stop"))
     """
@@ -56,7 +56,7 @@ class _Stop(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends training if it is time to ask, and the answer is yes."""
+        """Calls the condition when it is due, and ends training if it holds."""
         step = run_values.results
         if self._timer.should_trigger_for_step(step):
             self._timer.update_last_triggered_step(step)
@@ -78,7 +78,7 @@ class _FollowStop(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._variable)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends training if the chief has said so."""
+        """Ends training if the chief has requested it."""
         if run_values.results:
             tf.logging.info("Early stopping requested, suspending run.")
             run_context.request_stop()

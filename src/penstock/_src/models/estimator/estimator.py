@@ -309,7 +309,7 @@ class Estimator:
     def _create_and_assert_global_step(self, graph: Any) -> Any:
         step = self._create_global_step(graph)
         if step is not tf.train.get_global_step(graph) or not step.dtype.is_integer:
-            raise ValueError("_create_global_step must make the global step of the graph, an integer")
+            raise ValueError("_create_global_step must create the global step of the graph as an integer")
         return step
 
     def _build(self, input_fn: Any, mode: str, strategy: Any) -> tuple[EstimatorSpec, list]:
@@ -479,7 +479,7 @@ def _signatures(outputs: dict[str, Any], receiver: Any) -> dict[str, Any]:
             except ValueError as e:
                 tf.logging.info("Signature %r is not exported: %s", key, e)
     if outputs and not made:
-        raise ValueError("No signature could be made: the receiver's tensors fit none of the export_outputs. Use a "
+        raise ValueError("No signature could be created: the receiver's tensors fit none of the export_outputs. Use a "
                          "PredictOutput, or a receiver with one string tensor.")
     return made
 

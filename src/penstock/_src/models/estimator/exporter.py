@@ -11,7 +11,7 @@ from penstock._src.base.api import export
 
 @export("estimator.Exporter")
 class Exporter:
-    """Writes a model somewhere, when it sees fit. Subclasses define `name` and `export`."""
+    """Exports a model, when its own conditions hold. Subclasses define `name` and `export`."""
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ def _loss_smaller(best_eval_result: Any, current_eval_result: Any) -> bool:
 
 @export("estimator.BestExporter")
 class BestExporter(_SavedModelExporter):
-    """Exports a model that is better than all before; what "better" means says `compare_fn`."""
+    """Exports a model that is better than all before; `compare_fn` decides which is better."""
 
     def __init__(self, name: str = "best_exporter", serving_input_receiver_fn: Any = None,
                  event_file_pattern: str | None = "eval/*.tfevents.*", compare_fn: Callable = _loss_smaller,

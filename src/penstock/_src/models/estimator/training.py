@@ -1,7 +1,7 @@
 """tf.estimator.train_and_evaluate: training with evaluations on the way, in one process or as one task of a cluster.
 
-Which task this process is says TF_CONFIG. The chief and the workers train between-graph on the parameter servers, an evaluator
-watches the checkpoints and evaluates each new one, a parameter server serves until it is ended.
+TF_CONFIG determines the task of this process. The chief and the workers train between-graph on the parameter servers, an
+evaluator watches the checkpoints and evaluates each new one, a parameter server serves until it is ended.
 """
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class _Evaluator:
         spec = self._spec
         self.result = self._estimator.evaluate(spec.input_fn, spec.steps, list(spec.hooks), checkpoint, spec.name)
         if not self.result:
-            raise ValueError(f"Estimator.evaluate gave no metrics: {self.result}")
+            raise ValueError(f"Estimator.evaluate returned no metrics: {self.result}")
         self._last = checkpoint
         final = at_end or bool(self._max_steps and self.result["global_step"] >= self._max_steps)
         base = os.path.join(str(self._estimator.model_dir), "export")

@@ -1,7 +1,7 @@
 """What feature columns are, and the features of one batch as they see them.
 
 A column is a value (two columns with the same fields are the same column). A `DenseColumn` returns a dense tensor of a known
-shape per row, a `CategoricalColumn` returns sparse ids. Columns may stand on others; a `Batch` remembers what each has made.
+shape per row, a `CategoricalColumn` returns sparse ids. Columns may depend on others; a `Batch` caches the result of each.
 """
 from __future__ import annotations
 

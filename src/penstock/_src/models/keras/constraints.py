@@ -76,7 +76,7 @@ class UnitNorm(Constraint):
 
 @export("keras.constraints.MinMaxNorm", "keras.constraints.min_max_norm")
 class MinMaxNorm(Constraint):
-    """Norms along `axis` between two values; `rate` says how much of the way is gone at each step."""
+    """Norms along `axis` between two values; `rate` is the fraction of the correction that each step applies."""
 
     def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Any = 0):
         self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis

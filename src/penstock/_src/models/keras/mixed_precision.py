@@ -94,13 +94,13 @@ def v2_dtype_behavior_enabled() -> bool:
 
 @export(v1=["keras.layers.enable_v2_dtype_behavior"])
 def enable_v2_dtype_behavior() -> None:
-    """Gives layers their own dtype, floatx by default, to which they cast their inputs."""
+    """Layers have their own dtype, floatx by default, to which they cast their inputs."""
     _global.v2_dtypes = True
 
 
 @export(v1=["keras.layers.disable_v2_dtype_behavior"])
 def disable_v2_dtype_behavior() -> None:
-    """Gives layers the dtype of their first input."""
+    """Layers have the dtype of their first input."""
     _global.v2_dtypes = False
 
 

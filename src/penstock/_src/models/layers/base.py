@@ -44,7 +44,7 @@ def keras_style_scope() -> Iterator[None]:
 
 @export(v1=["layers.experimental.set_keras_style"])
 def set_keras_style() -> None:
-    """Gives layers that are created from now on their own variables, as Keras layers have."""
+    """Lets layers that are created from now on have their own variables, as Keras layers do."""
     _style["keras"] = True
 
 

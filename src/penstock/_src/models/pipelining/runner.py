@@ -19,7 +19,7 @@ from penstock._src.models.pipelining import schedule as schedules
 from penstock._src.ops.registry import get
 from penstock._src.training.train.gradient_sums import added
 
-PATIENCE = 600.0                # seconds that a stage waits for another before it says so
+PATIENCE = 600.0                # seconds that a stage waits for another before it logs that
 
 
 class StageOf:
@@ -113,7 +113,7 @@ class Step:
             total[id(variable)] = added(before, gradient), variable
         return found[:len(watched)]
 
-    # -- what came of it -----------------------------------------------------------------------------------------------
+    # -- the results ---------------------------------------------------------------------------------------------------
     def bubble(self) -> float:
         """The part of the time for which stages waited."""
         return schedules.idle([[(b, e) for _, b, e in stage] for stage in self.spans])

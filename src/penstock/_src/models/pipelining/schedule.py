@@ -85,7 +85,7 @@ def in_order(plan: Schedule) -> list[tuple[int, Task]]:
                 at[stage] += 1
         if len(made) == before:
             waiting = [t[i] for t, i in zip(plan, at) if i < len(t)]
-            raise ValueError(f"The schedule blocks: stages wait for each other at {waiting}")
+            raise ValueError(f"The schedule deadlocks: stages wait for each other at {waiting}")
     return made
 
 

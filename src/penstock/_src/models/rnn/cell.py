@@ -15,7 +15,7 @@ from penstock.compat import v1 as tf
 
 
 def assert_like_rnncell(cell_name: str, cell: Any) -> None:
-    """Raises a TypeError that says what `cell` lacks to be a recurrent cell."""
+    """Raises a TypeError that names what `cell` lacks to be a recurrent cell."""
     missing = []
     if not _has(cell, "output_size"):
         missing.append("'output_size' property is missing")

@@ -138,7 +138,7 @@ def static_bidirectional_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, initial_st
         inputs: List of tensors [batch, size], one per step.
         initial_state_fw: First state of `cell_fw`; zeros by default.
         initial_state_bw: First state of `cell_bw`; zeros by default.
-        dtype: Type of the states, where no initial state tells it.
+        dtype: Type of the states, if there is no initial state.
         sequence_length: Length of each sequence; outputs beyond it are zero.
         scope: Prefix of the names of the layer's variables and operations.
 

@@ -24,7 +24,7 @@ def transpose_batch_time(x: Tensor) -> Tensor:
 
 
 def batch_size_of(flat_input: Any) -> Any:
-    """The batch size of inputs with time first, as a number if any of them knows it."""
+    """The batch size of inputs with time first, as a number if any static shape has it."""
     for each in flat_input:
         if each.shape.ndims is None:
             continue

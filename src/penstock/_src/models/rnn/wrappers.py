@@ -199,7 +199,7 @@ def _drops(keep_prob: Any) -> bool:
 
 
 class Residual(_Wrapping):
-    """Adds the inputs of a cell to its outputs, or does what `residual_fn(inputs, outputs)` says."""
+    """Adds the inputs of a cell to its outputs, or returns `residual_fn(inputs, outputs)`."""
 
     def __init__(self, cell: Any, residual_fn: Any = None, **kwargs: Any):
         super().__init__(cell, **kwargs)
@@ -259,7 +259,7 @@ class DropoutWrapper(Dropping, _Wrapper):
         input_size: Shape of the inputs; needed for a variational mask of them.
         dtype: Type of the masks; needed for variational ones.
         seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
-        dropout_state_filter_visitor: Function that tells which states are dropped.
+        dropout_state_filter_visitor: Function that returns which states are dropped.
         **kwargs: Passed to the base class.
 
     >>> tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.5)
@@ -268,7 +268,7 @@ class DropoutWrapper(Dropping, _Wrapper):
 
 @export(v1=["nn.rnn_cell.ResidualWrapper"])
 class ResidualWrapper(Residual, _Wrapper):
-    """Adds the inputs of a cell to its outputs, or does what `residual_fn(inputs, outputs)` says.
+    """Adds the inputs of a cell to its outputs, or returns `residual_fn(inputs, outputs)`.
 
     >>> tf.nn.rnn_cell.ResidualWrapper(tf.nn.rnn_cell.GRUCell(4))
     """

@@ -23,6 +23,7 @@ broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: ty
                      export_as="broadcast_to")
 rules.arithmetic.repeats[broadcast_to_op] = 0
 rules.pointwise.instruction[broadcast_to_op] = "COPY"
+rules.regions.each[broadcast_to_op] = "CONVERT"
 
 
 @broadcast_to_op.shape

@@ -565,7 +565,7 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
             else min(num_rows, cols)
         kind = dtypes.as_dtype(dtype)
         empty = get("Fill")(_joined(batch_shape, [num_rows, cols]), convert(False if kind == dtypes.bool else 0, kind))
-        return matrix_set_diag_op(empty, ones(_joined(batch_shape, [least]), dtype))
+        return matrix_set_diag_v3(empty, ones(_joined(batch_shape, [least]), dtype), 0)
 
 
 def _joined(batch: Any, sizes: list) -> Any:

@@ -75,6 +75,17 @@ def _gather_v2_prepare(known):
     return None if batch or int(axis) else lambda params, indices, axis: indexing.rows(params, indices)
 
 
+@rules.regions.lower(gather_v2_op)
+def _gather_v2_in_region(op, r):
+    params, indices, axis = r.view(op.inputs[0]), r.view(op.inputs[1]), int(r.constant(op.inputs[2]))
+    batch = op.attrs["batch_dims"]
+    return [r.gathered(params, indices, axis % len(params.dims), batch + len(indices.dims) if batch < 0 else batch)]
+
+
+rules.regions.lower[gather_op] = lambda op, r: [r.gathered(*(r.view(t) for t in op.inputs), 0, 0)]
+rules.regions.tables |= {gather_v2_op, gather_op}
+
+
 def _gather_in_batches(dims: tuple, places: tuple, batch: int) -> Callable | None:
     """A kernel for slices along the axis behind those that go together, all of known size: as rows of one matrix."""
     count, size = math.prod(dims[:batch]), dims[batch]

@@ -23,7 +23,8 @@ from penstock._src.ops.registry import get, op
 select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type")
 rules.raw_ops.arguments[select_op] = {"t": "x", "e": "y"}
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
-rules.pointwise.instruction[select_op] = rules.pointwise.instruction[select_v2] = "SELECT"
+rules.pointwise.instruction[select_op] = rules.pointwise.instruction[select_v2] = rules.regions.each[select_v2] = "SELECT"
+rules.pointwise.by_rows.add(select_op)
 
 
 @select_op.shape

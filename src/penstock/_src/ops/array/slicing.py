@@ -362,10 +362,48 @@ def _one_index(op: Any, loop: Any, begin: Any, strides: Any) -> tuple[int, Any] 
     return axes[0], begin.op.inputs[axes[0]] if computed else begin
 
 
+# x[:, a:b] with computed bounds: they are numbers
+part_at = internal("_PartAt", "input: T, begin: Index, end: Index -> output: T", "T: type, Index: type in {index}, axis: int")
+rules.numbers.inputs[part_at] = frozenset(["begin", "end"])
+
+
+@part_at.kernel
+def _part_at_kernel(input, begin, end, *, axis):
+    return input[(builtins.slice(None),) * axis + (builtins.slice(int(begin), int(end)),)]
+
+
+def _one_part(op: Any, loop: Any) -> tuple[int, Any, Any] | None:
+    """The axis and the bounds of a slice whose bounds along one axis are computed, and which takes all along others."""
+    _, begin, end, strides = op.inputs
+    steps, pack = loop.constant(strides), get("Pack")
+    if steps is None or (steps != 1).any() or op.attrs["ellipsis_mask"] or op.attrs["new_axis_mask"] or \
+            op.attrs["shrink_axis_mask"] or any(id(t) in loop.step.fed or t.op.opdef is not pack for t in (begin, end)):
+        return None
+    both = op.attrs["begin_mask"] & op.attrs["end_mask"]
+    axes = [i for i in range(len(steps)) if not both >> i & 1]
+    if len(axes) != 1 or (op.attrs["begin_mask"] | op.attrs["end_mask"]) >> axes[0] & 1:
+        return None
+    return axes[0], begin.op.inputs[axes[0]], end.op.inputs[axes[0]]
+
+
+def _part_in_loop(op: Any, loop: Any) -> None:
+    found = _one_part(op, loop)
+    if found is not None:
+        axis, begin, end = found
+        x = op.inputs[0]
+        op.opdef, op.counts = part_at, (None, None, None)
+        op.attrs = {"T": x.dtype, "Index": begin.dtype, "axis": axis}
+        op.set_inputs([x, begin, end])
+
+
 @rules.loops.improve(strided_slice_op)
 def _strided_slice_in_loop(op, loop):
-    found = None if op.control_inputs or op.inputs[0].dtype.torch is None else _one_index(op, loop, op.inputs[1], op.inputs[3])
-    if found is not None:
+    if op.control_inputs or op.inputs[0].dtype.torch is None:
+        return
+    found = _one_index(op, loop, op.inputs[1], op.inputs[3])
+    if found is None:
+        _part_in_loop(op, loop)
+    else:
         axis, index = found
         x = op.inputs[0]
         op.opdef, op.counts = select_at, (None, None)

@@ -14,6 +14,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -79,6 +80,11 @@ def _top_k_kernel(input, k, *, index_type):
         raise errors.invalid(f"k must be scalar, got shape {list(k.shape)}")
     values, indices = _top(input, int(k))
     return values, indices.to(index_type.torch)
+
+
+@rules.regions.lower(top_k_op)
+def _top_k_in_region(op, r):
+    return r.top(r.view(op.inputs[0]), int(r.constant(op.inputs[1])), r.kind(op.outputs[1]))
 
 
 def _top_gradient(op: Any, grad: Tensor) -> Tensor:

@@ -344,6 +344,13 @@ def _one_hot_kernel(indices, depth, on_value, off_value, *, axis):
     return np.asarray(np.where(hot.numpy(), arrays.boxed(on_value), arrays.boxed(off_value)), dtype=object)
 
 
+@rules.regions.lower(one_hot_op)
+def _one_hot_in_region(op, r):
+    places, on, off = (r.view(op.inputs[i]) for i in (0, 2, 3))
+    axis = op.attrs["axis"] if op.attrs["axis"] != -1 else len(places.dims)
+    return [r.one_hot(places, axis, int(r.constant(op.inputs[1])), on, off)]
+
+
 @rules.program.prepare(one_hot_op)
 def _one_hot_prepare(known):
     """With constant numbers, one comparison with the positions, which are made once."""

@@ -84,7 +84,7 @@ def all_true(condition: Tensor) -> Tensor:
 
 
 def label(tensor: Tensor) -> str:
-    """How a message speaks of a tensor: its name, or its shape and dtype when it has none."""
+    """How a message refers to a tensor: its name, or its shape and dtype when it has none."""
     return f"shape={tensor.shape} dtype={tensor.dtype.name}" if hasattr(tensor, "_value") else tensor.name
 
 

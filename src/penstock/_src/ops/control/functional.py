@@ -172,16 +172,27 @@ def _symbolic_gradient_kernel(input, *, f, ctx, node):
 
 
 # -- static shapes --------------------------------------------------------------------------------------------------
-def _call_shapes(op: Any) -> list:
+def _call_shapes(op: Any, args: list) -> list:
+    """What the function says of its results; where it leaves shapes open, what follows from those of the arguments."""
     f = op.attrs["f"]
-    if isinstance(f, GraphFunction) or hasattr(f, "graph_function"):
-        return [t.static_dims for t in as_function(f).outputs[:len(op.outputs)]]
-    return [None] * len(op.outputs)
+    if not (isinstance(f, GraphFunction) or hasattr(f, "graph_function")):
+        return [None] * len(op.outputs)
+    function = as_function(f)
+    declared = [t.static_dims for t in function.outputs]
+    if any(map(_is_open, declared)) and len(args) == len(function.inputs):
+        known = [d if d is not None and _is_open(t.static_dims) else None for d, t in zip(args, function.inputs, strict=True)]
+        if any(d is not None and d != t.static_dims for d, t in zip(known, function.inputs, strict=True)):
+            declared = engine.bodies.shapes(function, known)
+    return declared[:len(op.outputs)]
+
+
+def _is_open(dims: Any) -> bool:
+    return dims is None or None in dims
 
 
 for _op in (partitioned_call, stateful_partitioned_call):
-    _op.shape(lambda args, *, c: _call_shapes(c.op))
-remote_call.shape(lambda target, args, *, c: _call_shapes(c.op))
+    _op.shape(lambda args, *, c: _call_shapes(c.op, args))
+remote_call.shape(lambda target, args, *, c: _call_shapes(c.op, args))
 
 
 def _given_shapes(op: Any) -> list:

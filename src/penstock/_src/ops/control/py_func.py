@@ -50,7 +50,7 @@ class _Function:
 
     def __init__(self, function: Callable, types: list, for_gradient: bool = False):
         self.function, self.types, self.for_gradient = function, types, for_gradient
-        self.name = f"pyfunc_{secrets.token_hex(16)}"        # a graph of a stranger cannot name a function of this program
+        self.name = f"pyfunc_{secrets.token_hex(16)}"        # an untrusted graph cannot name a function of this program
         _registered[self.name] = self
 
     @property
@@ -103,6 +103,8 @@ _TF_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
 def _result(value: Any, dtype: Any, i: int, token: str) -> Any:
     array = np.asarray(value, order="C")
+    if dtype == dtypes.variant and array.dtype.kind == "O":         # optionals, datasets: what they are inside kernels
+        return array if array.ndim else array[()]
     if array.dtype.kind in "SUO":
         if array.dtype.kind == "O" and any(not isinstance(x, (str, bytes)) for x in array.ravel()):
             raise errors.InternalError(None, None, "Unsupported object type "

@@ -14,7 +14,7 @@ from penstock._src.ops.data.dataset_base import Body, stage_of, text
 from penstock._src.ops.data.iterator import iterator_of
 from penstock._src.ops.data.optional import OptionalValue
 from penstock._src.ops.registry import op
-from penstock._src.ops.state.tensor_list import TensorList
+from penstock._src.ops.state.list_values import TensorList
 
 # -- values inside of positions -------------------------------------------------------------------------------------------
 codec.register("optional", OptionalValue, lambda v: v.element, OptionalValue)

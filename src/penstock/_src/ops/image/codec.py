@@ -1,4 +1,5 @@
-"""Image files: PNG, JPEG, GIF and BMP in and out, by Pillow; plain JPEGs by simplejpeg, which decodes them faster.
+"""Image files: PNG, JPEG and GIF in and out, by Pillow; plain JPEGs by simplejpeg, which decodes them faster. BMP files are
+uncompressed and read here.
 
 Sizes are read from the header and checked before anything is allocated.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +25,7 @@ _MAX_PIXELS = 1 << 29
 _MAX_DEFLATE = 1032                                    # bytes that one byte of a compressed PNG can stand for
 _MAX_LZW, _GIF_CANVAS = 4096, 1 << 24                  # pixels of one byte of a GIF; those that any GIF may leave empty
 _PNG_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}          # of a pixel, by colour type
+_BMP_HEADER, _BMP_BYTES = 32, 1 << 30                   # bytes up to the end of the fields that are read; most of an image
 _PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"\xff\xd8\xff"
 
 
@@ -244,10 +247,44 @@ def _decode_gif_kernel(contents):
     return torch.from_numpy(np.stack(frames))
 
 
+def _bmp_pixels(data: bytes, channels: int) -> np.ndarray:
+    """The pixels [height, width, channels] of rows of 8, 24 or 32 bits; with 0 channels, those that the file has. As in
+    TensorFlow, 8 bits are greys, whatever the palette."""
+    if channels not in (0, 3, 4):
+        raise errors.invalid(f"A BMP image is decoded with 0, 3 or 4 channels, got channels={channels}")
+    if len(data) < _BMP_HEADER:
+        raise errors.invalid(f"Truncated BMP header: {len(data)} bytes, at least {_BMP_HEADER} are needed")
+    start, width, height, bits = *struct.unpack_from("<i4xii", data, 10), *struct.unpack_from("<H", data, 28)
+    if width <= 0 or height == 0 or start < _BMP_HEADER:
+        raise errors.invalid(f"Invalid BMP header: {width} x {height} pixels at byte {start}")
+    if bits not in (8, 24, 32):
+        raise errors.invalid(f"BMP images have 8, 24 or 32 bits per pixel, got {bits}")
+    own, rows = bits // 8, abs(height)
+    stride = -(-width * own // 4) * 4                            # rows end at multiples of four bytes
+    if rows * width * max(own, channels) >= _BMP_BYTES:
+        raise errors.invalid(f"Image too large: {width} x {rows}")
+    if len(data) < start + stride * rows:
+        raise errors.invalid(f"Truncated BMP data: {len(data)} bytes, {start + stride * rows} are needed")
+    stored = np.frombuffer(data, np.uint8, stride * rows, start).reshape(rows, stride)[:, :width * own]
+    pixels = stored.reshape(rows, width, own)[::-1 if height > 0 else 1]
+    return _with_channels(pixels, channels or own)
+
+
+def _with_channels(stored: np.ndarray, channels: int) -> np.ndarray:
+    """RGB or RGBA from stored BGR or BGRA, or from shades of grey."""
+    own = stored.shape[2]
+    if channels == 1:
+        return stored.copy()
+    out = np.full((*stored.shape[:2], channels), 255, np.uint8)
+    out[:, :, :3] = stored if own == 1 else stored[:, :, 2::-1]
+    if own == channels == 4:
+        out[:, :, 3] = stored[:, :, 3]
+    return out
+
+
 @decode_bmp.kernel
 def _decode_bmp_kernel(contents, *, channels):
-    image = _open(_BMP + _bytes(contents)[len(_BMP):], ("BMP",))         # TensorFlow does not inspect the first letters
-    return torch.from_numpy(np.array(_pixels(image, channels)))
+    return torch.from_numpy(_bmp_pixels(_bytes(contents), channels))
 
 
 @decode_webp.kernel
@@ -425,8 +462,10 @@ def _decode_any_kernel(contents, *, channels, dtype, expand_animations):
     elif data.startswith(_PNG) and dtype.name != "uint8":
         array = torch.from_numpy(_sixteen(_open(data, ("PNG",)), channels))
         return array if dtype.name == "uint16" else (array.to(torch.float32) / 65535)
+    elif data.startswith(_BMP):
+        array = torch.from_numpy(_bmp_pixels(data, channels))
     else:
-        array = torch.from_numpy(np.array(_pixels(_eight(_open(data, ("PNG", "JPEG", "BMP"))), channels)))
+        array = torch.from_numpy(np.array(_pixels(_eight(_open(data, ("PNG", "JPEG"))), channels)))
     if dtype.name == "uint8":
         return array
     if dtype.name == "uint16":

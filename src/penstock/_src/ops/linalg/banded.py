@@ -17,7 +17,7 @@ from penstock._src.base.static_shape import broadcast, rank_at_least
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.linalg.linalg import equal_size
+from penstock._src.ops.linalg.matrices import equal_size
 from penstock._src.ops.registry import get, op
 
 solve_op = op("BandedTriangularSolve", "matrix: T, rhs: T -> output: T",

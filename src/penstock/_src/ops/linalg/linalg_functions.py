@@ -13,7 +13,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.linalg.linalg import svd
+from penstock._src.ops.linalg.decompositions import svd
 
 _AXIS = "'axis' must be None, an integer, or a tuple of 2 unique integers"
 _MATRIX_NORMS = ["euclidean", "fro", 1, 2, np.inf]

@@ -14,7 +14,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.linalg.linalg import check_matrix, in_float32, square_shape
+from penstock._src.ops.linalg.matrices import check_matrix, in_float32, square_shape
 from penstock._src.ops.registry import op
 
 # -- square root ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from penstock._src.base.static_shape import merge, rank_at_least
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.linalg.linalg import equal_size
+from penstock._src.ops.linalg.matrices import equal_size
 from penstock._src.ops.registry import get, op
 
 _TYPES = "T: type in {float64 float32 complex64 complex128}"

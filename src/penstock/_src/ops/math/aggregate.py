@@ -24,7 +24,7 @@ add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numer
               commutative=True)
 rules.algebra.sums.add(add_n_op)
 rules.small.text[add_n_op] = "{} + {}"
-rules.pointwise.instruction[add_n_op] = "ADD"
+rules.pointwise.instruction[add_n_op] = rules.regions.each[add_n_op] = "ADD"
 accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T",
                     "N: int >= 1, T: type in {numeric quantized}, shape: shape", commutative=True)
 

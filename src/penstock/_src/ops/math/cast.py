@@ -19,6 +19,7 @@ from penstock._src.ops.registry import get, op
 cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False")
 rules.algebra.forwards[cast_op] = lambda attrs: attrs["SrcT"] == attrs["DstT"]
 rules.pointwise.instruction[cast_op] = "COPY"              # of a boolean: there it is 1 or 0
+rules.regions.each[cast_op] = "CONVERT"
 rules.numbers.inputs[cast_op] = frozenset(["x"])
 cast_op.shape(lambda x: x)
 

@@ -36,6 +36,7 @@ greater = _ordering("Greater", torch.gt, "Whether x > y, elementwise.")
 greater_equal = _ordering("GreaterEqual", torch.ge, "Whether x >= y, elementwise.")
 rules.numbers.text.update({less: "{} < {}", less_equal: "{} <= {}", greater: "{} > {}", greater_equal: "{} >= {}"})
 rules.pointwise.instruction.update({less: "LESS", less_equal: "LESS_EQUAL", greater: "GREATER", greater_equal: "GREATER_EQUAL"})
+rules.regions.each.update({less: "LESS", less_equal: "LESS_EQUAL", greater: "GREATER", greater_equal: "GREATER_EQUAL"})
 
 
 # -- equality ---------------------------------------------------------------------------------------------------------
@@ -70,6 +71,7 @@ def _equality(name: str, kernel: Callable, on_strings: Callable, unequal: bool) 
 equal_op = _equality("Equal", torch.eq, lambda x, y: torch.from_numpy(np.array(x == y)), False)
 not_equal_op = _equality("NotEqual", torch.ne, lambda x, y: torch.from_numpy(np.array(x != y)), True)
 rules.numbers.text.update({equal_op: "{} == {}", not_equal_op: "{} != {}"})
+rules.regions.each.update({equal_op: "EQUAL", not_equal_op: "NOT_EQUAL"})
 
 
 @export("math.equal", "equal")
@@ -141,6 +143,7 @@ rules.arithmetic.involution.add(logical_not_op)
 logical_not_op.shape(lambda x: x)
 logical_not_op.kernel(torch.logical_not)
 rules.numbers.text.update({logical_and: "{} and {}", logical_or: "{} or {}", logical_not_op: "not {}"})
+rules.regions.each.update({logical_and: "AND", logical_or: "OR", logical_not_op: "NOT"})
 
 
 @export("math.logical_not", "logical_not")

@@ -12,6 +12,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import unsigned
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import conj
 from penstock._src.ops.registry import OpDef, get, op
@@ -48,6 +49,8 @@ def _checked(axis: int, rank: int) -> int:
 
 cumsum_op = _cumulative("Cumsum", "numeric quantized", lambda x, axis: torch.cumsum(x, axis, dtype=x.dtype), 0)
 cumprod_op = _cumulative("Cumprod", "numeric quantized", lambda x, axis: torch.cumprod(x, axis, dtype=x.dtype), 1)
+rules.regions.lower[cumsum_op] = lambda op, r: [r.running(
+    r.view(op.inputs[0]), int(r.constant(op.inputs[1])), op.attrs["exclusive"], op.attrs["reverse"])]
 cumulative_logsumexp_op = _cumulative("CumulativeLogsumexp", "float", torch.logcumsumexp, float("-inf"))
 for _op in (cumsum_op, cumprod_op):
     _op.kernel(unsigned.wrapping(_op.kernels["any"].fn), types=unsigned.TYPES)

@@ -121,6 +121,9 @@ mod_op = _remainder("Mod", torch.fmod)
 truncate_mod = _remainder("TruncateMod", torch.fmod)
 floor_mod = _remainder("FloorMod", torch.remainder)
 rules.numbers.text.update({floor_div_op: "{} // nonzero({})", floor_mod: "{} % nonzero({})"})
+rules.regions.each.update({floor_div_op: "FLOOR_DIV", floor_mod: "FLOOR_MOD"})
+rules.regions.each.update(dict.fromkeys([div_op, real_div, truncate_div], "TRUNCATE_DIV"))
+rules.regions.each.update(dict.fromkeys([mod_op, truncate_mod], "TRUNCATE_MOD"))
 
 
 @floor_mod.gradient

@@ -123,6 +123,7 @@ log1p = unary("Log1p", by_instruction("LOG1P", torch.log1p), "floating", "math.l
 sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
 tanh = unary("Tanh", by_instruction("TANH", torch.tanh), "floating", "math.tanh nn.tanh tanh",
              doc="The hyperbolic tangent of x.")
+rules.regions.each.update({neg: "NEG", abs_op: "ABS", square: "SQUARE", sign: "SIGN"})
 rules.pointwise.instruction.update({neg: "NEG", square: "SQUARE", sigmoid: "SIGMOID", tanh: "TANH"})
 rules.pointwise.instruction.update({exp: "EXP", log: "LOG", log1p: "LOG1P", abs_op: "ABS"})
 rules.pointwise.instruction.update({sqrt: "SQRT", rsqrt: "RSQRT", inv: "RECIPROCAL", reciprocal: "RECIPROCAL"})
@@ -243,6 +244,7 @@ is_inf = unary("IsInf", torch.isinf, "float", "math.is_inf", "is_inf debugging.i
                "Whether x is infinite.", "bool")
 is_finite = unary("IsFinite", torch.isfinite, "float", "math.is_finite", "is_finite debugging.is_finite",
                   "Whether x is a finite number.", "bool")
+rules.regions.each.update({is_nan: "IS_NAN", is_inf: "IS_INF", is_finite: "IS_FINITE"})
 for _op in (is_nan, is_inf, is_finite):
     _op.no_gradient()
 

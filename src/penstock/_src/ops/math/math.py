@@ -177,9 +177,10 @@ rules.small.text[add_v1] = rules.small.text[add_v2] = "{} + {}"
 rules.small.text.update({sub: "{} - {}", mul: "{} * {}"})
 rules.pointwise.instruction[add_v1] = rules.pointwise.instruction[add_v2] = "ADD"
 rules.pointwise.instruction.update({sub: "SUB", mul: "MUL"})
+rules.regions.each.update({add_v1: "ADD", add_v2: "ADD", sub: "SUB", mul: "MUL"})
 rules.arithmetic.neutral.update({sub: {1: 0.0}, mul: {0: 1, 1: 1}})
 squared_difference = binary("SquaredDifference", None, "floating int32 int64", commutative=True)
-rules.pointwise.instruction[squared_difference] = "SQUARED_DIFFERENCE"
+rules.pointwise.instruction[squared_difference] = rules.regions.each[squared_difference] = "SQUARED_DIFFERENCE"
 
 add_v1.gradient(lambda op, grad: both(op, grad, grad))
 add_v2.gradient(lambda op, grad: both(op, grad, grad))
@@ -324,6 +325,7 @@ maximum = binary("Maximum", torch.maximum, "real", commutative=True, wide=unsign
 minimum = binary("Minimum", torch.minimum, "real", commutative=True, wide=unsigned.ordered)
 rules.numbers.text.update({maximum: "max({}, {})", minimum: "min({}, {})"})
 rules.pointwise.instruction.update({maximum: "MAXIMUM", minimum: "MINIMUM"})
+rules.regions.each.update({maximum: "MAXIMUM", minimum: "MINIMUM"})
 
 
 def _selected(op, grad, compare: str) -> tuple:

@@ -9,6 +9,6 @@ pointwise.kernel(lambda values, *, plan: plan.run(values))
 rules.regions.lower[pointwise] = lambda op, r: r.plan(op.attrs["plan"], [r.view(t) for t in op.inputs])
 rules.program.prepare[pointwise] = lambda known: known.attrs["plan"].run
 
-region = internal("_Region", "values: Tin -> results: M * T", "M: int, T: type, Tin: list(type)")
+region = internal("_Region", "values: Tin -> results: Tout", "Tin: list(type), Tout: list(type)")
 region.kernel(lambda values, *, region: region.run(values))
 rules.program.prepare[region] = lambda known: known.attrs["region"].run

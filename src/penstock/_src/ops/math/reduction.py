@@ -226,6 +226,7 @@ class _Reduced:
 rules.pointwise.instruction.update({sum_op: "ROW_SUM", max_op: "ROW_MAXIMUM"})
 rules.pointwise.formula[mean_op] = lambda terms, x: terms.step_of(
     "DIV", terms.step_of("ROW_SUM", x), terms.number(float(terms.columns)))
+rules.regions.folds.update({sum_op: "ADD", prod_op: "MUL", max_op: "MAXIMUM", min_op: "MINIMUM", all_op: "AND", any_op: "OR"})
 rules.pointwise.reduces |= {sum_op, max_op, mean_op}
 rules.pointwise.over_rows |= rules.pointwise.reduces
 sum_op.gradient(lambda op, grad: (_Reduced(op).spread(grad), None))
@@ -500,6 +501,14 @@ def _find(find: Callable, x: torch.Tensor, dimension: torch.Tensor, output_type:
 
 arg_max = _position("ArgMax", torch.argmax)
 arg_min = _position("ArgMin", torch.argmin)
+
+
+@rules.regions.lower(arg_max, arg_min)
+def _position_in_region(op, r):
+    view, axis = r.view(op.inputs[0]), int(r.constant(op.inputs[1]))
+    if not view.dims:
+        raise r.Unfit("a scalar")
+    return [r.position(view, axis, op.opdef is arg_min, r.kind(op.outputs[0]))]
 
 
 def _argument(definition: OpDef, name: str, what: str) -> None:

@@ -6,6 +6,9 @@ rows by `indices`.
 """
 from __future__ import annotations
 
+import functools
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +21,10 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import unsigned
+from penstock._src.kernels import reuse, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.registry import OpDef, get, op
+from penstock._src.ops.registry import OpDef, get, internal, op
 
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
@@ -304,6 +307,46 @@ def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
 
 unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping)
 rules.rows.sums.add(unsorted_sum)
+rules.regions.lower[unsorted_sum] = lambda op, r: [r.summed_by(
+    r.view(op.inputs[0]), r.view(op.inputs[1]), int(r.constant(op.inputs[2])))]
+add_by = internal("_AddBySegment", "total: T, data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
+                  "T: type, Tindices: type in {index}, Tnumsegments: type in {index}")
+rules.program.consumes[add_by] = frozenset(["total"])
+_LARGE = 1 << 14                # elements of a sum that takes longer to add up than its rows
+
+
+def _references(total: Any, data: Any, segment_ids: Any, num_segments: Any) -> int:
+    return sys.getrefcount(total)
+
+
+_GIVEN = functools.partial(_references)(object(), 0, 0, 0) if sys.version_info < (3, 14) else 0
+
+
+@add_by.kernel
+def _add_by_kernel(total, data, segment_ids, num_segments):
+    """The sums of segments, added to a tensor that nothing else may read."""
+    rows, ids, n = _unsorted_ids(data, segment_ids, num_segments)
+    if n != total.shape[0]:
+        raise errors.invalid(f"Inputs must have the same shape: {list(total.shape)} and {[n, *total.shape[1:]]}")
+    if sys.getrefcount(total) > _GIVEN or not reuse.owned(0, total):
+        total = total.clone(memory_format=torch.contiguous_format)
+    total.view(n, -1).index_add_(0, ids, rows)
+    return total
+
+
+@rules.loops.adds_to_part(unsorted_sum)
+def _add_to_segments(op, total, summed, loop):
+    dims, (data, ids, count) = total.static_dims, summed.inputs
+    if not dims or None in dims or op.outputs[0].static_dims != dims or math.prod(dims) < _LARGE or \
+            not total.dtype.is_floating or ids.static_dims is None or data.static_dims is None or \
+            data.static_dims[len(ids.static_dims):] != dims[1:]:
+        return False
+    op.opdef, op.counts = add_by, (None, None, None, None)
+    op.attrs = {"T": total.dtype, "Tindices": ids.dtype, "Tnumsegments": count.dtype}
+    op.set_inputs([total, data, ids, count])
+    return True
+
+
 unsorted_prod = _unsorted("Prod", _prod, "numeric", unsigned.wrapping)
 unsorted_min = _unsorted("Min", _min, _ORDERED, unsigned.ordered)
 unsorted_max = _unsorted("Max", _max, _ORDERED, unsigned.ordered)

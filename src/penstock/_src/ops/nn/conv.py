@@ -58,6 +58,8 @@ class _Plan:
     merged: tuple[int, ...] | None       # depthwise: the filter's shape with its inputs and multipliers as outputs
     memory: torch.memory_format
     pointwise: bool                      # a window of one element in adjacent channels: a product of matrices
+    mirrored: list[int] | None           # the padding with which a depthwise convolution of the gradient with the filter,
+                                         # mirrored, is the gradient of the input; None if it is not
 
     def enter(self, x: torch.Tensor) -> torch.Tensor:
         """A tensor of the op with its channels first; a view."""
@@ -115,6 +117,9 @@ class _Plan:
             return self._cropped(grad.new_zeros(self.input))
         if self.pointwise and _as_product(grad):
             return self._images(products.product(self._rows(grad), w.flatten(1)), self.input)
+        if self.mirrored is not None and grad.is_cpu:
+            return self._cropped(torch.convolution(grad, w.flip(*range(2, w.ndim)), None, self.stride, self.mirrored,
+                                                   self.dilation, False, self.zeros, self.groups))
         like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
         return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
 
@@ -190,6 +195,7 @@ def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, expl
     output = (x[0], filters[0], *out)
     last = not channels_first(data_format)
     first, back = windows.orders(n + 2)
+    mirrored = [r * (k - 1) - e for r, k, e in zip(rates, window, even, strict=True)]
     return _Plan(
         stride=list(steps), pad=even, dilation=list(rates), zeros=[0] * n, groups=groups,
         extra=[v for pair in reversed(uneven) for v in pair] if any(map(any, uneven)) else None,
@@ -199,7 +205,8 @@ def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, expl
         window=(n + 1, n, *range(n)), window_back=(*range(2, n + 2), 1, 0),
         merged=(*window, 1, filters[0]) if depthwise else None,
         memory=torch.contiguous_format if not last else torch.channels_last if n == 2 else torch.channels_last_3d,
-        pointwise=last and groups == 1 and all(v == 1 for v in (*window, *steps)) and not any(map(any, pads)))
+        pointwise=last and groups == 1 and all(v == 1 for v in (*window, *steps)) and not any(map(any, pads)),
+        mirrored=mirrored if groups == channels == filters[0] and max(steps) == 1 and min(mirrored) >= 0 else None)
 
 
 def _groups(channels: int, filter_in: int, depthwise: bool) -> int:

@@ -29,6 +29,9 @@ ctc_loss_op = op("CTCLoss", "inputs: T, labels_indices: int64, labels_values: in
                             "loss: T, gradient: T",
                  "preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True, "
                  f"ignore_longer_outputs_than_inputs: bool = False, {_T}")
+dense_loss_op = op("_CTCLossDense", "logits: T, labels: int32, label_length: int32, logit_length: int32 -> "
+                                    "loss: T, gradient: T",
+                   f"blank_index: int = 0, {_T}")
 greedy_op = op("CTCGreedyDecoder", "inputs: T, sequence_length: int32 -> decoded_indices: int64, decoded_values: int64, "
                                    "decoded_shape: int64, log_probability: T",
                f"merge_repeated: bool = False, blank_index: int = -1, {_T}").no_gradient()
@@ -141,6 +144,30 @@ def _ctc_loss_kernel(inputs, labels_indices, labels_values, sequence_length, *, 
     return loss.masked_fill(ignored, 0), gradient.masked_fill(ignored[None, :, None], 0)
 
 
+@dense_loss_op.shape
+def _dense_loss_shape(logits, labels, label_length, logit_length):
+    x, rows = shapes.rank_is(logits, 3), shapes.rank_is(labels, 2)
+    lengths = shapes.merge(shapes.rank_is(label_length, 1), shapes.rank_is(logit_length, 1))
+    batch = shapes.merge(shapes.merge(x[1:2], rows[:1]), lengths)
+    return [batch, (x[0], *batch, x[2])]
+
+
+@dense_loss_op.kernel
+def _dense_loss_kernel(logits, labels, label_length, logit_length, *, blank_index):
+    if logits.ndim != 3 or labels.ndim != 2 or label_length.ndim != 1 or logit_length.ndim != 1 \
+            or not logits.shape[1] == len(labels) == len(label_length) == len(logit_length):
+        found = ", ".join(str(list(x.shape)) for x in (logits, labels, label_length, logit_length))
+        raise errors.invalid(f"logits, labels and lengths do not belong together: their shapes are {found}")
+    classes = logits.shape[2]
+    if 0 in logits.shape[:2] or not -classes <= blank_index < classes:
+        raise errors.invalid(f"there is no loss of logits {list(logits.shape)} with blank {blank_index}")
+    blank, labels = blank_index % classes, labels.to(torch.int64)
+    if blank:       # classes are counted from the blank on: -1 is the blank, and its own number the class before it
+        labels = torch.where(labels == -1, blank, torch.where(labels == blank, blank - 1, labels))
+    return ctc.dense_loss_and_gradient(logits, labels, label_length.to(torch.int64), logit_length.to(torch.int64), blank)
+
+
+@dense_loss_op.gradient
 @ctc_loss_op.gradient
 def _ctc_loss_gradient(op, grad_loss, _):
     message = ("Currently there is no way to take the second derivative of ctc_loss due to the fused implementation's "
@@ -222,8 +249,7 @@ def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None, prepr
                        ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs).loss
 
 
-def _blank_last(logits: Tensor, values: Tensor, blank_index: int) -> tuple[Tensor, Tensor]:
-    """Logits with the blank moved to the end, and labels that are numbered to match."""
+def _check_blank(logits: Tensor, blank_index: int) -> None:
     dims = logits.static_dims
     if dims is not None and len(dims) < 3:
         raise ValueError(f"logits must have rank at least 3, got shape {logits.shape}.")
@@ -232,6 +258,11 @@ def _blank_last(logits: Tensor, values: Tensor, blank_index: int) -> tuple[Tenso
         raise ValueError(f"logits must have at least 1 class, got shape {logits.shape}.")
     if known is not None and not -known <= blank_index < known:
         raise ValueError(f"blank_index ({blank_index}) must be in range [-{known}, {known}).")
+
+
+def _blank_last(logits: Tensor, values: Tensor, blank_index: int) -> tuple[Tensor, Tensor]:
+    """Logits with the blank moved to the end, and labels that are numbered to match."""
+    _check_blank(logits, blank_index)
     classes = shape_of(logits)[2]
     blank = blank_index if blank_index >= 0 else classes + blank_index
     if isinstance(blank, (int, np.integer)) and logits.static_dims is not None and logits.static_dims[2] == blank + 1:
@@ -248,8 +279,8 @@ def ctc_loss_v2(labels: Any, logits: Any, label_length: Any, logit_length: Any, 
                 unique: Any = None, blank_index: int | None = None, name: str | None = None) -> Tensor:
     """The CTC loss of each example; `labels` is a matrix with `label_length`, or a SparseTensor.
 
-    Dense labels have the blank as class 0 unless `blank_index` says otherwise. `unique` is accepted and not needed. An
-    example with more labels than time steps has no alignment; it counts zero.
+    Dense labels have the blank as class 0 unless `blank_index` says otherwise; a label that is the blank is an element of the
+    sequence like the others. `unique` is accepted and not needed. Where dense labels have no alignment, the loss is large.
     """
     with name_scope(name, "ctc_loss_dense", [logits, label_length, logit_length]):
         logits = convert(logits, name="logits")
@@ -262,23 +293,11 @@ def ctc_loss_v2(labels: Any, logits: Any, label_length: Any, logit_length: Any, 
                 raise ValueError("blank_index must be given when using SparseTensor labels.")
             moved, values = _blank_last(_time_major(logits, logits_time_major), convert(labels.values), blank_index)
             return ctc_loss_op(moved, labels.indices, values, logit_length).loss
-        labels = get("Cast")(convert(labels, name="labels"), DstT=dtypes.int32)
-        moved, labels = _blank_last(_time_major(logits, logits_time_major), labels, blank_index or 0)
-        indices, values = _sparse_labels(labels, convert(label_length, name="label_length"), shape_of(moved)[2])
-        return ctc_loss_op(moved, indices, values, get("Cast")(logit_length, DstT=dtypes.int32),
-                           ignore_longer_outputs_than_inputs=True).loss
-
-
-def _sparse_labels(labels: Tensor, length: Tensor, classes: Any) -> tuple[Tensor, Tensor]:
-    """The indices and values of dense labels; an example without labels gets one null label."""
-    length = get("Cast")(length, DstT=dtypes.int32)
-    place = get("Range")(0, shape_of(labels)[1], 1)
-    column = get("ExpandDims")(length, np.int32(1))
-    none = get("LogicalAnd")(get("Equal")(column, 0), get("Equal")(place, 0))
-    keep = get("LogicalOr")(get("Less")(place, column), none)
-    null = get("Cast")(classes - 1, DstT=dtypes.int32)
-    indices = get("Where")(keep)
-    return indices, get("GatherNd")(get("SelectV2")(none, null, labels), indices)
+        moved, blank = _time_major(logits, logits_time_major), blank_index or 0
+        _check_blank(moved, blank)
+        integers = [get("Cast")(convert(x, name=n), DstT=dtypes.int32)
+                    for x, n in ((labels, "labels"), (label_length, "label_length"), (logit_length, "logit_length"))]
+        return dense_loss_op(moved, *integers, blank_index=blank).loss
 
 
 def _sparse_tensor(indices: Any, values: Any, shape: Any) -> Any:

@@ -16,11 +16,11 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
-from penstock._src.kernels import images, triton_nn
+from penstock._src.kernels import pools, triton_nn
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.nn import pool_places, windows
-from penstock._src.ops.nn.windows import from_channels_first, to_channels_first
+from penstock._src.ops.nn.windows import channels_first, from_channels_first, to_channels_first
 from penstock._src.ops.registry import OpDef, get, internal, op
 
 aten = torch.ops.aten
@@ -164,6 +164,11 @@ def _in_triton(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
         x.is_contiguous() and p.window[0] * p.window[1] < 255 and triton_nn.available()
 
 
+def _ours(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
+    """Whether our own CPU kernels take it."""
+    return not channels_first(data_format) and pools.takes(x, p.window)
+
+
 def _max_pool(input, *, ksize, strides, padding, data_format, name, relu=False):
     if ksize[windows.channel_axis(data_format)] > 1:
         return _max_over_depth(input, ksize, strides, data_format)
@@ -172,8 +177,8 @@ def _max_pool(input, *, ksize, strides, padding, data_format, name, relu=False):
         return input.new_zeros(p.result)
     if _in_triton(input, p, data_format):
         return triton_nn.max_pool(input, p.window, p.stride, p.before, p.output)
-    if data_format == "NHWC" and images.takes(input, p.window):
-        return images.max_pool(input, p.window, p.stride, p.before, p.output, relu)[0]
+    if _ours(input, p, data_format):
+        return pools.max_pool(input, p.window, p.stride, p.before, p.output, relu)[0]
     x = to_channels_first(input, data_format)
     if x.dtype is torch.uint16:
         return from_channels_first(_max(x.int(), p).to(x.dtype), data_format)
@@ -204,10 +209,10 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
         return torch.zeros_like(orig_input)
     if _in_triton(orig_input, p, data_format) and orig_input.dtype is grad.dtype:
         return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before)
-    if data_format == "NHWC" and grad.dtype is torch.float32 and images.takes(orig_input, p.window):
-        _, places = images.max_pool(orig_input, p.window, p.stride, p.before, p.output, places=True)
+    if grad.dtype is torch.float32 and _ours(orig_input, p, data_format):
+        _, places = pools.max_pool(orig_input, p.window, p.stride, p.before, p.output, places=True)
         assert places is not None
-        return images.max_pool_grad(grad, places, orig_input.shape[1:3], p.window, p.stride, p.before)[0]
+        return pools.max_pool_grad(grad, places, orig_input.shape[1:-1], p.window, p.stride, p.before)[0]
     if not grad.dtype.is_floating_point:        # ATen has no such kernel; doubles hold sums of gradients exactly
         return _max_pool_grad(orig_input.double(), orig_output, grad.double(), ksize=ksize, strides=strides,
                               padding=padding, data_format=data_format, name=name).to(torch.int64).to(grad.dtype)
@@ -633,6 +638,8 @@ def _avg_pool(input, *, ksize, strides, padding, data_format, name):
     p = plan_of(name, input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if p.empty:
         return input.new_zeros(p.result)
+    if _ours(input, p, data_format):
+        return pools.mean_pool(input, p.window, p.stride, p.before, p.output)
     x = to_channels_first(input, data_format)
     if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):       # ATen's 3-D kernel has no short types
         return from_channels_first(_mean(x.float(), p).to(x.dtype), data_format)
@@ -657,7 +664,10 @@ def _avg_pool_grad(orig_input_shape, grad, *, ksize, strides, padding, data_form
     expect("grad", grad, p.result)
     if p.empty:
         return grad.new_zeros(sizes)
-    space, grad = windows.spatial(sizes, data_format), to_channels_first(grad, data_format)
+    space = windows.spatial(sizes, data_format)
+    if _ours(grad, p, data_format):
+        return pools.mean_pool_grad(grad, space, p.window, p.stride, p.before)
+    grad = to_channels_first(grad, data_format)
     if grad.ndim == 5 and grad.dtype in (torch.float16, torch.bfloat16):
         return from_channels_first(_mean_grad(space, grad.float(), p).to(grad.dtype), data_format)
     return from_channels_first(_mean_grad(space, grad, p), data_format)

@@ -3,7 +3,7 @@
 What these internal ops represent: `_MaxPoolPlaces` a MaxPool, with the ReLU before it; `_MaxPoolGradPlaces` the MaxPoolGrad,
 with the ReluGrad and the BiasAddGrad after it. A ReLU and a pooling can change places, for both keep the order of numbers;
 a maximum that the ReLU makes zero has no place, and its gradient goes nowhere. The pooled images themselves are not kept.
-The kernels are those of `kernels/images.py`; where these do not exist, the rules in `pool.py` use ATen's.
+The kernels are those of `kernels/pools.py`; where these do not exist, the rules in `pool.py` use ATen's.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.graph.node import Tensor
-from penstock._src.kernels import images
+from penstock._src.kernels import pools
 from penstock._src.ops.nn import pool
 from penstock._src.ops.registry import internal
 
@@ -29,7 +29,7 @@ def _max_pool_places_kernel(input, *, ksize, strides, padding, relu):
     p = pool.plan_of("MaxPool", input.shape, tuple(ksize), tuple(strides), padding, "NHWC")
     if p.empty:
         return input.new_zeros(p.result), None
-    return images.max_pool(input.contiguous(), p.window, p.stride, p.before, p.output, relu, places=True)
+    return pools.max_pool(input.contiguous(), p.window, p.stride, p.before, p.output, relu, places=True)
 
 
 @max_pool_grad_places.kernel
@@ -39,15 +39,15 @@ def _max_pool_grad_places_kernel(grad, places, *, ksize, strides, padding, heigh
     pool.expect("grad", grad, p.result)
     if p.empty:
         return grad.new_zeros(shape), grad.new_zeros(shape[-1:])
-    return images.max_pool_grad(grad, places, (height, width), p.window, p.stride, p.before, bias)
+    return pools.max_pool_grad(grad, places, (height, width), p.window, p.stride, p.before, bias)
 
 
 def fuse_grad(op: Any, f: Any, forward: Any) -> Any:
     """A MaxPoolGrad whose pooling, `forward`, is in the same step; None if these ops cannot represent them."""
     dims = forward.inputs[0].static_dims
     if not f.on_host(op) or op.attrs["T"] is not dtypes.float32 or op.attrs["data_format"] != "NHWC" or \
-            dims is None or None in dims[1:3] or op.attrs["ksize"][1] * op.attrs["ksize"][2] >= images.NOWHERE or \
-            forward.attrs.get("relu") or not images.available():       # with a ReLU: its places are another gradient's
+            dims is None or None in dims[1:3] or op.attrs["ksize"][1] * op.attrs["ksize"][2] >= pools.NOWHERE or \
+            forward.attrs.get("relu") or not pools.available():       # with a ReLU: its places are another gradient's
         return None
     attrs = {n: op.attrs[n] for n in _NAMES}
     if forward.opdef is not max_pool_places:

@@ -9,6 +9,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, merge, rank_at_least, rank_is
+from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
 from penstock._src.ops.composite import dispatched
@@ -171,79 +172,103 @@ quantize_and_dequantize_op = op(
 quantize_and_dequantize_v2 = op(
     "QuantizeAndDequantizeV2", f"{_BOTH} -> output: T",
     f"signed_input: bool = True, num_bits: int = 8, range_given: bool = False, {_FLOATS}, "
-    "round_mode: string in {HALF_TO_EVEN HALF_UP} = 'HALF_TO_EVEN', narrow_range: bool = False")
+    "round_mode: string in {HALF_TO_EVEN HALF_UP} = 'HALF_TO_EVEN', narrow_range: bool = False, axis: int = -1")
 quantize_and_dequantize_v3 = op(
     "QuantizeAndDequantizeV3", f"{_BOTH}, num_bits: int32 -> output: T",
-    f"signed_input: bool = True, range_given: bool = True, {_FLOATS}, narrow_range: bool = False")
+    f"signed_input: bool = True, range_given: bool = True, {_FLOATS}, narrow_range: bool = False, axis: int = -1")
 
 quantize_and_dequantize_op.shape(lambda input: input)
-quantize_and_dequantize_v2.shape(lambda input, input_min, input_max: _ranged(input, input_min, input_max))
-quantize_and_dequantize_v3.shape(lambda input, input_min, input_max, num_bits: _ranged(input, input_min, input_max))
+quantize_and_dequantize_v2.shape(lambda input, input_min, input_max, *, axis: _ranged(input, input_min, input_max, axis))
+quantize_and_dequantize_v3.shape(lambda input, input_min, input_max, num_bits, *, axis:
+                                 _ranged(input, input_min, input_max, axis))
 quantize_and_dequantize_op.gradient(lambda op, grad: grad)
 quantize_and_dequantize_v2.gradient(lambda op, grad: (grad, None, None))
 quantize_and_dequantize_v3.gradient(lambda op, grad: (grad, None, None, None))
 
 
-def _ranged(input: Dims, low: Dims, high: Dims) -> Dims:
-    rank_is(low, 0)
-    rank_is(high, 0)
+def _ranged(input: Dims, low: Dims, high: Dims, axis: int = -1) -> Dims:
+    for dims in (low, high):
+        rank_is(dims, 0 if axis == -1 else 1)
     return input
 
 
-def rounded(x: torch.Tensor, low: float, high: float, *, signed: bool, bits: int, given: bool,
-            round_mode: str = "HALF_TO_EVEN", narrow: bool = False) -> torch.Tensor:
+def _along(x: torch.Tensor, value: torch.Tensor, axis: int, name: str) -> torch.Tensor:
+    """A bound of the range of `x`: one for all, or one for each index along `axis`."""
+    if axis == -1:
+        scalar(value.float(), name)
+        return value.reshape([])
+    if not 0 <= axis < x.dim() or value.shape != x.shape[axis:axis + 1]:
+        raise errors.invalid(f"{name} of shape {list(value.shape)} does not fit axis {axis} of {list(x.shape)}")
+    return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
+
+
+def rounded(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, *, signed: bool, bits: int, given: bool,
+            round_mode: str = "HALF_TO_EVEN", narrow: bool = False, axis: int = -1) -> torch.Tensor:
     """`x` through integers of so many bits and back; zero stays zero."""
     if not 1 <= bits <= (62 if signed else 63):
         raise errors.invalid(f"num_bits is out of range: {bits} with signed_input {int(signed)}")
-    if given and low > high:
-        raise errors.invalid(f"Invalid range: input_min {low} > input_max {high}")
-    if not given:
-        if not x.numel():
-            return x
-        low, high = float(x.min()), float(x.max())
+    if given:
+        low, high = _along(x, low, axis, "input_min").double(), _along(x, high, axis, "input_max").double()
+        if bool((low > high).any()):
+            raise errors.invalid(f"Invalid range: input_min {low.tolist()} > input_max {high.tolist()}")
+    elif not x.numel():
+        return x
+    else:
+        others = [i for i in range(x.dim()) if axis == -1 or i != axis]
+        low, high = x.amin(others, keepdim=axis != -1).double(), x.amax(others, keepdim=axis != -1).double()
     least = (-2 ** (bits - 1) + bool(narrow)) if signed else 0
     most = 2 ** (bits - 1) - 1 if signed else 2 ** bits - 1
     huge = float(torch.finfo(x.dtype).max)
-    from_low = least / low if least * low > 0 else huge
-    from_high = most / high if most * high > 0 else huge
-    if from_low < from_high:
-        scale, unit = from_low, low / least
-        high = most * unit
-    else:
-        scale, unit = from_high, high / most if most else 0.0
-        low = least * unit
-    x = (x.clamp(low, high) if given else x) * scale
-    return (x.round() if round_mode == "HALF_TO_EVEN" else (x + 0.5).floor()) * unit
+    from_low = torch.where(least * low > 0, least / low, huge)
+    from_high = torch.where(most * high > 0, most / high, huge)
+    by_low = from_low < from_high
+    unit = torch.where(by_low, low / least if least else 0.0, high / most if most else 0.0)
+    if given:
+        x = x.clamp(torch.where(by_low, low, least * unit).to(x.dtype), torch.where(by_low, most * unit, high).to(x.dtype))
+    x = x * torch.where(by_low, from_low, from_high).to(x.dtype)
+    return (x.round() if round_mode == "HALF_TO_EVEN" else (x + 0.5).floor()) * unit.to(x.dtype)
 
 
 @quantize_and_dequantize_op.kernel
 def _quantize_and_dequantize_kernel(input, *, signed_input, num_bits, range_given, input_min, input_max):
-    return rounded(input, input_min, input_max, signed=signed_input, bits=num_bits, given=range_given)
+    return rounded(input, torch.tensor(input_min), torch.tensor(input_max), signed=signed_input, bits=num_bits,
+                   given=range_given)
 
 
 @quantize_and_dequantize_v2.kernel
 def _quantize_and_dequantize_v2_kernel(input, input_min, input_max, *, signed_input, num_bits, range_given, round_mode,
-                                       narrow_range):
-    low, high = (float(scalar(v.float(), n)) for v, n in ((input_min, "input_min"), (input_max, "input_max")))
-    return rounded(input, low, high, signed=signed_input, bits=num_bits, given=range_given, round_mode=round_mode,
-                   narrow=narrow_range)
+                                       narrow_range, axis):
+    return rounded(input, input_min, input_max, signed=signed_input, bits=num_bits, given=range_given, round_mode=round_mode,
+                   narrow=narrow_range, axis=axis)
 
 
 @quantize_and_dequantize_v3.kernel
-def _quantize_and_dequantize_v3_kernel(input, input_min, input_max, num_bits, *, signed_input, range_given, narrow_range):
-    low, high = (float(scalar(v.float(), n)) for v, n in ((input_min, "input_min"), (input_max, "input_max")))
-    return rounded(input, low, high, signed=signed_input, bits=int(num_bits), given=range_given, narrow=narrow_range)
+def _quantize_and_dequantize_v3_kernel(input, input_min, input_max, num_bits, *, signed_input, range_given, narrow_range,
+                                       axis):
+    return rounded(input, input_min, input_max, signed=signed_input, bits=int(num_bits), given=range_given,
+                   narrow=narrow_range, axis=axis)
+
+
+def _counted(input: Any, axis: int | None) -> int:
+    """The axis of ranges, counted from the first; -1 for one range."""
+    if axis is None or axis >= 0:
+        return -1 if axis is None else axis
+    rank = convert(input).shape.rank
+    if rank is None:
+        raise ValueError("A negative `axis` needs an input of known rank.")
+    return axis + rank
 
 
 @export("quantization.quantize_and_dequantize")
 @dispatched
 def quantize_and_dequantize(input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
                             range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None,
-                            narrow_range: bool = False) -> Tensor:
-    """Floats rounded to what `num_bits` integers could hold; the gradient passes through."""
+                            narrow_range: bool = False, axis: int | None = None) -> Tensor:
+    """Floats rounded to what `num_bits` integers could hold; the gradient passes through. With `axis`, each index along it
+    has its own range."""
     return quantize_and_dequantize_v2(input, input_min, input_max, signed_input=signed_input, num_bits=num_bits,
                                       range_given=range_given, round_mode=round_mode, narrow_range=narrow_range,
-                                      name=name)
+                                      axis=_counted(input, axis), name=name)
 
 
 # Version 4 has a gradient that is zero outside of the range.
@@ -254,20 +279,18 @@ quantize_and_dequantize_v4 = op(
 quantize_and_dequantize_v4_grad = op(
     "QuantizeAndDequantizeV4Grad", f"gradients: T, {_BOTH} -> input_backprop: T, input_min_backprop: T, input_max_backprop: T",
     f"{_FLOATS}, axis: int = -1").no_gradient()
-quantize_and_dequantize_v4.shape(lambda input, input_min, input_max: _ranged(input, input_min, input_max))
+quantize_and_dequantize_v4.shape(lambda input, input_min, input_max, *, axis: _ranged(input, input_min, input_max, axis))
 quantize_and_dequantize_v4.kernel(_quantize_and_dequantize_v2_kernel)
-quantize_and_dequantize_v4_grad.shape(lambda gradients, input, input_min, input_max:
-                                      [_ranged(merge(gradients, input), input_min, input_max), (), ()])
+quantize_and_dequantize_v4_grad.shape(lambda gradients, input, input_min, input_max, *, axis:
+                                      [_ranged(merge(gradients, input), input_min, input_max, axis), input_min, input_max])
 
 
 @quantize_and_dequantize_v4_grad.kernel
-def _quantize_and_dequantize_v4_grad_kernel(gradients, input, input_min, input_max):
+def _quantize_and_dequantize_v4_grad_kernel(gradients, input, input_min, input_max, *, axis):
     if gradients.shape != input.shape:
         raise errors.invalid("gradient and input must have the same shape, got "
                              f"{list(gradients.shape)} and {list(input.shape)}")
-    for value, name in ((input_min, "input_min"), (input_max, "input_max")):
-        scalar(value.float(), name)
-    inside = (input >= input_min) & (input <= input_max)
+    inside = (input >= _along(input, input_min, axis, "input_min")) & (input <= _along(input, input_max, axis, "input_max"))
     return torch.where(inside, gradients, 0), torch.zeros_like(input_min), torch.zeros_like(input_max)
 
 
@@ -285,19 +308,19 @@ def quantize_and_dequantize_public_v2(input: Any, input_min: Any, input_max: Any
 
     Args:
         input: Floats.
-        input_min: Least value, a scalar.
-        input_max: Largest value, a scalar.
+        input_min: Least value, a scalar; with `axis` a vector.
+        input_max: Largest value, likewise.
         signed_input: Whether the integers have a sign.
         num_bits: Bits of the integers.
         range_given: Whether the range is given; that of `input` otherwise.
         round_mode: "HALF_TO_EVEN" or "HALF_UP".
         name: Name of the operation.
         narrow_range: Whether the least integer is not used.
-        axis: Ignored: the range is the same for all.
+        axis: Dimension along which each index has its own range.
     """
     return quantize_and_dequantize_v4(input, input_min, input_max, signed_input=signed_input, num_bits=num_bits,
                                       range_given=range_given, round_mode=round_mode, narrow_range=narrow_range,
-                                      axis=-1 if axis is None else axis, name=name)
+                                      axis=_counted(input, axis), name=name)
 
 
 # -- fake quantization --------------------------------------------------------------

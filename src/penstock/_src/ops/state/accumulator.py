@@ -148,7 +148,7 @@ class ConditionalAccumulatorBase:
         return self._op(set_global_step)(self._accumulator_ref, cast(convert(new_global_step), dtypes.int64), name=name)
 
     def _meet(self, worker: str, workers: int, present: bool) -> Any:
-        """An op that says that one of `workers` workers begins or ends."""
+        """An op that reports that one of `workers` workers begins or ends."""
         return self._op(meet)(self._accumulator_ref, worker=worker, workers=workers, present=present)
 
     def _interrupt(self) -> Any:

@@ -257,7 +257,7 @@ def initializable(table: Any) -> Any:
 
 initialize_from_text, initialize_from_text_v2 = _both(
     "InitializeTableFromTextFile", ", filename: string", "",
-    "key_index: int >= -2, value_index: int >= -2, vocab_size: int >= -1 = -1, delimiter: string = '\t'")
+    "key_index: int >= -2, value_index: int >= -2, vocab_size: int >= -1 = -1, delimiter: string = '\t', offset: int = 0")
 
 
 def _file_shape(table_handle, filename):
@@ -270,8 +270,7 @@ initialize_from_text_v2.shape(_file_shape)
 
 
 @_kernel(initialize_from_text, initialize_from_text_v2)
-def _initialize_from_text_kernel(table_handle, filename, *, key_index, value_index, vocab_size,
-                                 delimiter):
+def _initialize_from_text_kernel(table_handle, filename, *, key_index, value_index, vocab_size, delimiter, offset):
     table, path = initializable(table_handle), strings.scalar(filename, "filename").decode()
     if not path:
         raise errors.invalid("filename cannot be empty.")
@@ -280,8 +279,8 @@ def _initialize_from_text_kernel(table_handle, filename, *, key_index, value_ind
     _check_columns(table, key_index, value_index)
     lines = _lines(path, vocab_size)
     if not table.initialized:          # a shared table may have been filled from the same file before
-        keys = _column(lines, key_index, table.key_dtype, delimiter, path)
-        table.initialize(keys, _column(lines, value_index, table.value_dtype, delimiter, path))
+        keys = _column(lines, key_index, table.key_dtype, delimiter, path, offset)
+        table.initialize(keys, _column(lines, value_index, table.value_dtype, delimiter, path, offset))
 
 
 def _check_columns(table: StaticTable, key_index: int, value_index: int) -> None:
@@ -311,9 +310,9 @@ def _lines(path: str, limit: int) -> list[bytes]:
     return lines
 
 
-def _column(lines: list[bytes], index: int, dtype: Any, delimiter: str, path: str) -> Any:
+def _column(lines: list[bytes], index: int, dtype: Any, delimiter: str, path: str, offset: int) -> Any:
     if index == LINE_NUMBER:
-        return torch.arange(len(lines))
+        return torch.arange(offset, offset + len(lines))
     if index == WHOLE_LINE:
         return _parsed(lines, dtype)
     rows = [line.split(delimiter.encode()) for line in lines]

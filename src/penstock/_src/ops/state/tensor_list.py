@@ -1,7 +1,6 @@
 """Lists of tensors as values (dtype variant): what functional loops save, and TensorArrays there are made of.
 
-A list is immutable. Appending to the latest version is cheap all the same: versions share one store, of which each sees
-a part from the front. Elements that were never set read as zeros.
+Lists are immutable for programs; kernels change one in place where they hold its only reference (ops/state/list_values.py).
 """
 from __future__ import annotations
 
@@ -21,187 +20,35 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.list_types import EMPTY, UNSET, Elements, elements_of
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, internal, op
-
-
-class TensorList:
-    """The run-time value of a list."""
-
-    __slots__ = ("store", "size", "dtype", "dims", "limit", "only")
-
-    def __init__(self, store: list, size: int, dtype: Any, dims: tuple | None, limit: int = -1, only: int | None = None):
-        self.store, self.size, self.dtype, self.dims, self.limit = store, size, dtype, dims, limit
-        self.only = only                                # the only element that is set; -1: none is; None: that is not known
-
-    def items(self) -> list:
-        """The elements; None for those that were never set."""
-        return self.store[:self.size]
-
-    def like(self, items: list, dims: Any = ...) -> TensorList:
-        """A list of other elements with this one's type."""
-        return TensorList(items, len(items), self.dtype, self.dims if dims is ... else dims, self.limit)
-
-    def push(self, item: Any) -> TensorList:
-        """This list and one more element."""
-        self.only = None
-        if len(self.store) != self.size:                # another version went on from here
-            self.store = self.store[:self.size]
-        if 0 <= self.limit <= self.size:
-            raise errors.invalid(f"Tried to push item into a full list. list size: {self.size} max_num_elements: "
-                                 f"{self.limit}")
-        self.store.append(item)
-        return TensorList(self.store, self.size + 1, self.dtype, self.dims, self.limit)
-
-    def pop(self, alone: bool = False) -> tuple[TensorList, Any]:
-        """This list without its last element, and that. `alone`: the list has no other reference, so the element can be
-        freed."""
-        if not self.size:
-            raise errors.invalid("Trying to pop from an empty list.")
-        if alone and len(self.store) == self.size:
-            self.size, self.only = self.size - 1, None
-            return self, self.store.pop()
-        return TensorList(self.store, self.size - 1, self.dtype, self.dims, self.limit), self.store[self.size - 1]
-
-    def zeros_like(self) -> TensorList:
-        """A list of zeros of the same shapes."""
-        return self.like([None if x is None else _zeros_like(x) for x in self.items()])
-
-    def map(self, function: Any) -> TensorList:
-        """A list of the results of a function of the elements."""
-        return self.like([None if x is None else function(x) for x in self.items()])
-
-    def add(self, other: TensorList) -> TensorList:
-        """Element by element."""
-        if self.size != other.size:
-            raise errors.invalid(f"Trying to add two lists of tensors with different lengths. One is {self.size} and the "
-                                 f"other is {other.size}")
-        if self.only is not None:
-            self, other = other, self                   # the gradient of one element, as loops have it in every iteration
-        if other.only is None:
-            return self.like([_plus(a, b) for a, b in zip(self.items(), other.items(), strict=True)])
-        items = self.items()
-        if other.only >= 0:
-            items[other.only] = _plus(items[other.only], other.store[other.only])
-        return self.like(items)
-
-
-def _zeros_like(x: Any) -> Any:
-    if isinstance(x, TensorList):
-        return x.zeros_like()
-    return torch.zeros_like(x) if isinstance(x, torch.Tensor) else x
-
-
-def _plus(a: Any, b: Any) -> Any:
-    if a is None or b is None:
-        return b if a is None else a
-    return a.add(b) if isinstance(a, TensorList) else a + b
+from penstock._src.ops.state.list_values import (
+    TensorList,
+    as_list,
+    check_fits,
+    checked_index,
+    concatenated,
+    dims_in,
+    element_dims,
+    filled,
+    is_plain,
+    joined,
+    merged,
+    plus,
+    scattered,
+    shape_text,
+    stacked,
+    typed,
+    unset,
+    zero_element,
+)
 
 
 def _references(handle: Any, *, element_dtype: Any) -> int:
     return getrefcount(handle)
 
 
-# How many references a kernel sees to a list that only its caller had, who gave it away: as many as to a new object. Newer
+# How many references a kernel sees to a list that only its caller held, and donated: as many as to a new object. Newer
 # versions of Python do not count all references of callers.
 _ALONE = functools.partial(_references, element_dtype=None)(object()) if sys.version_info < (3, 14) else 0
-
-
-def _list(handle: Any) -> TensorList:
-    if isinstance(handle, np.ndarray) and handle.size == 1:
-        handle = handle.reshape(-1)[0]
-    if not isinstance(handle, TensorList):
-        raise errors.invalid("Input handle is not a list. Saw: '" + type(handle).__name__ + "'")
-    return handle
-
-
-def _text(dims: tuple | None) -> str:
-    """A shape as kernels write it: [2,?]."""
-    return "<unknown>" if dims is None else f"[{','.join('?' if d is None else str(d) for d in dims)}]"
-
-
-def _dims(shape: Any) -> tuple | None:
-    """The static shape in an element_shape input: -1 for what is unknown, a scalar -1 for an unknown rank."""
-    if shape.ndim == 0:
-        if int(shape) != -1:
-            raise errors.invalid("The only valid scalar shape tensor is the fully unknown shape specified as -1.")
-        return None
-    if shape.ndim != 1:
-        raise errors.invalid(f"Shape must be at most rank 1 but is rank {shape.ndim}")
-    return tuple(None if d < 0 else d for d in shape.tolist())
-
-
-def _typed(handle: TensorList, dtype: Any) -> TensorList:
-    if handle.dtype != dtype:
-        raise errors.invalid(f"Invalid data types; op elements {dtype.name} but list elements {handle.dtype.name}")
-    return handle
-
-
-def _is_plain(handle: TensorList, dtype: Any) -> bool:
-    """Whether a list holds any number of tensors of this type, and may be changed in place."""
-    return handle.dtype is dtype and dtype.torch is not None and handle.limit < 0 and handle.only is None
-
-
-def _fits(handle: TensorList, item: Any, index: int | None = None) -> None:
-    if isinstance(item, (torch.Tensor, np.ndarray)) and item.shape != handle.dims and \
-            not compatible(handle.dims, tuple(item.shape)):
-        at = "" if index is None else f" at index {index}"
-        raise errors.invalid(f"Tried to append a tensor with incompatible shape to a list{at}. Op element shape: "
-                             f"{_text(tuple(item.shape))} list shape: {_text(handle.dims)}")
-
-
-def _merged(a: tuple | None, b: tuple | None) -> tuple | None:
-    try:
-        return merge(a, b)
-    except ValueError:
-        if a is not None and b is not None and len(a) != len(b):
-            raise errors.invalid(f"Incompatible ranks during merge: {len(a)} vs. {len(b)}") from None
-        raise errors.invalid(f"Incompatible shapes during merge: {_text(a)} vs. {_text(b)}") from None
-
-
-def _element_dims(handle: TensorList, dims: tuple | None) -> tuple | None:
-    """The shape of the elements, from the list, the op, and elements that are there."""
-    dims = _merged(dims, handle.dims)
-    for x in handle.items():
-        if isinstance(x, (torch.Tensor, np.ndarray)):
-            dims = _merged(dims, tuple(x.shape))
-    return dims
-
-
-def _blank(dtype: Any, dims: tuple | None) -> Any:
-    """Zeros for an element that was never set."""
-    if dims is None or None in dims:
-        raise errors.invalid("Trying to read an uninitialized tensor but element_shape is not fully defined: "
-                             f"{show(dims)} and no list element is set.")
-    if dtype == dtypes.variant:
-        raise errors.invalid("Trying to read an uninitialized list element of type variant.")
-    return np.full(dims, b"", dtype=object) if dtype.torch is None else torch.zeros(dims, dtype=dtype.torch)
-
-
-def _filled(handle: TensorList, dims: tuple | None) -> list:
-    items = handle.items()
-    if any(x is None for x in items):
-        blank = _blank(handle.dtype, _element_dims(handle, dims))
-        items = [blank if x is None else x for x in items]
-    return items
-
-
-def _index(handle: TensorList, index: Any, doing: str = "access") -> int:
-    i = int(index)
-    if not 0 <= i < handle.size:
-        raise errors.invalid(f"Trying to {doing} element {i} in a list with {handle.size} elements.")
-    return i
-
-
-def _stacked(items: list, dtype: Any, dims: tuple | None) -> Any:
-    if not items:
-        if dims is None or None in dims:
-            raise errors.invalid("Tried to stack elements of an empty list with non-fully-defined element_shape: "
-                                 f"{show(dims)}")
-        return np.empty((0, *dims), dtype=object) if dtype.torch is None else torch.zeros((0, *dims), dtype=dtype.torch)
-    first = items[0].shape
-    for x in items:
-        if x.shape != first:
-            _merged(tuple(first), tuple(x.shape))
-    return np.stack(items) if isinstance(items[0], np.ndarray) else torch.stack(items)
 
 
 # -- making lists -------------------------------------------------------------------------------------------------
@@ -236,7 +83,7 @@ scatter_v2.shape(lambda tensor, indices, element_shape, num_elements: ())
 
 @empty_list.kernel
 def _empty_list_kernel(element_shape, max_num_elements, *, element_dtype):
-    return TensorList([], 0, element_dtype, _dims(element_shape), int(max_num_elements))
+    return TensorList([], 0, element_dtype, dims_in(element_shape), int(max_num_elements))
 
 
 @reserve.kernel
@@ -244,20 +91,14 @@ def _reserve_kernel(element_shape, num_elements, *, element_dtype):
     n = int(num_elements)
     if n < 0:
         raise errors.invalid(f"The num_elements to reserve must be a non negative number, but got {n}")
-    return TensorList(_blanks(n), n, element_dtype, _dims(element_shape), only=-1)
-
-
-def _blanks(n: int) -> list:
-    if n > 1 << 28:
-        raise errors.ResourceExhaustedError(None, None, f"a list of {n} elements is too large")
-    return [None] * n
+    return TensorList(unset(n), n, element_dtype, dims_in(element_shape), only=-1)
 
 
 @from_tensor.kernel
 def _from_tensor_kernel(tensor, element_shape, *, element_dtype):
     if tensor.ndim == 0:
         raise errors.invalid("Tensor must be at least a vector, but saw shape: []")
-    dims = _dims(element_shape)
+    dims = dims_in(element_shape)
     if not compatible(dims, tuple(tensor.shape[1:])):
         raise errors.invalid("Specified a list with shape " + show(dims) + " from a tensor with shape "
                              + show(tuple(tensor.shape[1:])))
@@ -273,12 +114,13 @@ def _split_kernel(tensor, element_shape, lengths, *, element_dtype):
         raise errors.invalid("Tensor must be at least a vector, but saw shape: []")
     sizes = lengths.tolist()
     if lengths.ndim != 1:
-        raise errors.invalid(f"Expected lengths to be a vector, received shape: {_text(tuple(lengths.shape))}")
-    dims = _dims(element_shape)
+        raise errors.invalid(f"Expected lengths to be a vector, received shape: {shape_text(tuple(lengths.shape))}")
+    dims = dims_in(element_shape)
     if dims == ():
         raise errors.invalid("TensorListSplit requires element_shape to be at least of rank 1, but saw: []")
     if dims is not None and (len(dims) != tensor.ndim or not compatible(dims[1:], tuple(tensor.shape[1:]))):
-        raise errors.invalid(f"tensor shape {_text(tuple(tensor.shape))} is not compatible with element_shape {_text(dims)}")
+        raise errors.invalid(f"tensor shape {shape_text(tuple(tensor.shape))} is not compatible with element_shape "
+                             f"{shape_text(dims)}")
     items, at, rows = [], 0, tensor.shape[0]
     for n in sizes:
         if n < 0:
@@ -292,28 +134,10 @@ def _split_kernel(tensor, element_shape, lengths, *, element_dtype):
     return TensorList(items, len(items), element_dtype, dims)
 
 
-def _scattered(tensor: Any, indices: Any, items: list, size: int | None) -> list:
-    where = indices.tolist()
-    if indices.ndim != 1 or tensor.ndim == 0:
-        raise errors.invalid(f"Expected a vector of indices and a tensor with rows, got shapes {_text(tuple(indices.shape))} "
-                             f"and {_text(tuple(tensor.shape))}")
-    if tensor.shape[0] != len(where):
-        raise errors.invalid(f"Invalid number of rows in input tensor. Expected: {len(where)} Actual: {tensor.shape[0]}")
-    if any(i < 0 for i in where):
-        raise errors.invalid("Indices in TensorListScatter must all be non-negative.")
-    needed = max(where, default=-1) + 1
-    if size is not None and needed > size:
-        raise errors.invalid(f"TensorListScatter: Trying to scatter at index {needed - 1} in list with size {size}")
-    items = items + _blanks(needed - len(items)) if needed > len(items) else items
-    for i, x in zip(where, tensor, strict=True):
-        items[i] = x if isinstance(x, torch.Tensor) else np.asarray(x, dtype=object)
-    return items
-
-
 @scatter.kernel
 def _scatter_kernel(tensor, indices, element_shape, *, element_dtype):
-    items = _scattered(tensor, indices, [], None)
-    return TensorList(items, len(items), element_dtype, _dims(element_shape))
+    items = scattered(tensor, indices, [], None)
+    return TensorList(items, len(items), element_dtype, dims_in(element_shape))
 
 
 @scatter_v2.kernel
@@ -321,8 +145,8 @@ def _scatter_v2_kernel(tensor, indices, element_shape, num_elements, *, element_
     n = int(num_elements)
     if n < -1:
         raise errors.invalid(f"TensorListScatter expects num_elements >= -1, found: {n}")
-    items = _scattered(tensor, indices, _blanks(max(n, 0)), n if n >= 0 else None)
-    return TensorList(items, len(items), element_dtype, _dims(element_shape))
+    items = scattered(tensor, indices, unset(max(n, 0)), n if n >= 0 else None)
+    return TensorList(items, len(items), element_dtype, dims_in(element_shape))
 
 
 # -- asking and changing --------------------------------------------------------------------------------------------
@@ -446,12 +270,12 @@ def _concat_v2_shape(input_handle, element_shape, leading_dims, *, c):
 
 @length.kernel
 def _length_kernel(input_handle):
-    return torch.tensor(_list(input_handle).size, dtype=torch.int32)
+    return torch.tensor(as_list(input_handle).size, dtype=torch.int32)
 
 
 @shape_op.kernel
 def _shape_kernel(input_handle, *, shape_type):
-    dims = _list(input_handle).dims
+    dims = as_list(input_handle).dims
     if dims is None:
         return torch.tensor(-1, dtype=shape_type.torch)
     return torch.tensor([-1 if d is None else d for d in dims], dtype=shape_type.torch)
@@ -459,13 +283,13 @@ def _shape_kernel(input_handle, *, shape_type):
 
 @push_back.kernel
 def _push_back_kernel(input_handle, tensor, *, element_dtype):
-    if type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and _is_plain(input_handle, element_dtype) and \
+    if type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and is_plain(input_handle, element_dtype) and \
             input_handle.dims == tensor.shape and len(input_handle.store) == input_handle.size:
         input_handle.store.append(tensor)
         input_handle.size += 1
         return input_handle
-    target = _typed(_list(input_handle), element_dtype)
-    _fits(target, tensor)
+    target = typed(as_list(input_handle), element_dtype)
+    check_fits(target, tensor)
     return target.push(tensor)
 
 
@@ -477,15 +301,15 @@ class _Pushing:
 
     def __init__(self, handle: Any, dtype: Any, dims: tuple | None):
         self._list, self._dtype = handle, dtype
-        plain = type(handle) is TensorList and _is_plain(handle, dtype) and dims is not None and None not in dims and \
+        plain = type(handle) is TensorList and is_plain(handle, dtype) and dims is not None and None not in dims and \
             compatible(handle.dims, dims)
         if plain and (getrefcount(handle) > _OWN or len(handle.store) != handle.size):
             self._list = handle.like(handle.items())
         self.step = self._list.store.append if plain else self._push
 
     def _push(self, item: Any) -> None:
-        target = _typed(_list(self._list), self._dtype)
-        _fits(target, item)
+        target = typed(as_list(self._list), self._dtype)
+        check_fits(target, item)
         self._list = target.push(item)
 
     def finish(self) -> Any:
@@ -503,15 +327,15 @@ class _Popping:
 
     def __init__(self, handle: Any, dtype: Any, dims: tuple | None):
         self._list, self._dtype, self._dims = handle, dtype, dims
-        plain = type(handle) is TensorList and _is_plain(handle, dtype) and not any(x is None for x in handle.store)
+        plain = type(handle) is TensorList and is_plain(handle, dtype) and not any(x is None for x in handle.store)
         if plain and (getrefcount(handle) > _OWN or getrefcount(handle.store) > 2 or len(handle.store) != handle.size):
             self._list = handle.like(handle.items())
         self.step = self._list.store.pop if plain else self._pop
 
     def _pop(self) -> Any:
         source = self._list
-        self._list, item = _typed(_list(source), self._dtype).pop()
-        return _blank(self._dtype, _element_dims(source, self._dims)) if item is None else item
+        self._list, item = typed(as_list(source), self._dtype).pop()
+        return zero_element(self._dtype, element_dims(source, self._dims)) if item is None else item
 
     def finish(self) -> Any:
         """The list."""
@@ -540,7 +364,7 @@ def _push_back_batch_kernel(input_handles, tensor, *, element_dtype):
         raise errors.invalid(f"Batch sizes do not match: {handles.shape} and {tuple(tensor.shape)}")
     out = np.empty(handles.shape, dtype=object)
     for i, (h, x) in enumerate(zip(handles, tensor, strict=True)):
-        _fits(_typed(_list(h), element_dtype), x, i)
+        check_fits(typed(as_list(h), element_dtype), x, i)
         out[i] = h.push(x)
     return out
 
@@ -548,12 +372,12 @@ def _push_back_batch_kernel(input_handles, tensor, *, element_dtype):
 @pop_back.kernel
 def _pop_back_kernel(input_handle, element_shape, *, element_dtype):
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
-    if alone and _is_plain(input_handle, element_dtype) and len(input_handle.store) == input_handle.size and \
+    if alone and is_plain(input_handle, element_dtype) and len(input_handle.store) == input_handle.size and \
             input_handle.size and input_handle.store[-1] is not None:
         return input_handle.pop(True)
-    rest, item = _typed(_list(input_handle), element_dtype).pop(alone)
+    rest, item = typed(as_list(input_handle), element_dtype).pop(alone)
     if item is None:
-        item = _blank(element_dtype, _element_dims(input_handle, _dims(element_shape)))
+        item = zero_element(element_dtype, element_dims(input_handle, dims_in(element_shape)))
     return rest, item
 
 
@@ -562,19 +386,19 @@ def _get_item_kernel(input_handle, index, element_shape, *, element_dtype):
     if type(index) is int and type(input_handle) is TensorList and input_handle.dtype is element_dtype and \
             0 <= index < input_handle.size and input_handle.store[index] is not None:
         return input_handle.store[index]
-    source = _typed(_list(input_handle), element_dtype)
-    item = source.store[_index(source, index)]
-    return _blank(element_dtype, _element_dims(source, _dims(element_shape))) if item is None else item
+    source = typed(as_list(input_handle), element_dtype)
+    item = source.store[checked_index(source, index)]
+    return zero_element(element_dtype, element_dims(source, dims_in(element_shape))) if item is None else item
 
 
 @set_item.kernel
 def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_index_out_of_bounds):
-    if resize_if_index_out_of_bounds and int(index) >= _list(input_handle).size:
+    if resize_if_index_out_of_bounds and int(index) >= as_list(input_handle).size:
         input_handle = _resize_kernel(input_handle, int(index) + 1)
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
-    target = _typed(_list(input_handle), element_dtype)
-    _fits(target, item)
-    at = _index(target, index, "modify")
+    target = typed(as_list(input_handle), element_dtype)
+    check_fits(target, item)
+    at = checked_index(target, index, "modify")
     if alone:
         target.store[at] = item
         target.only = at if target.only in (-1, at) else None
@@ -599,14 +423,14 @@ rules.lists.puts[add_element] = 2
 @add_element.kernel
 def _add_element_kernel(input_handle, index, item, *, element_dtype):
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
-    target = _typed(_list(input_handle), element_dtype)
-    _fits(target, item)
-    at = _index(target, index, "modify")
+    target = typed(as_list(input_handle), element_dtype)
+    check_fits(target, item)
+    at = checked_index(target, index, "modify")
     if not alone:
         only = target.only
         target = target.like(target.items())
         target.only = only
-    target.store[at] = _plus(target.store[at], item)
+    target.store[at] = plus(target.store[at], item)
     target.only = at if target.only in (-1, at) else None
     return target
 
@@ -624,112 +448,62 @@ def _add_one_element(op, total, put, loop):
 
 @resize.kernel
 def _resize_kernel(input_handle, size):
-    source, n = _list(input_handle), int(size)
+    source, n = as_list(input_handle), int(size)
     if n < 0:
         raise errors.invalid("TensorListSlice expects size to be non-negative.")
     items = source.items()
-    return source.like(items[:n] + _blanks(max(0, n - source.size)))
+    return source.like(items[:n] + unset(max(0, n - source.size)))
 
 
 @concat_lists.kernel
 def _concat_lists_kernel(input_a, input_b, *, element_dtype):
     if not isinstance(input_a, np.ndarray):
-        return _joined(input_a, input_b, element_dtype)
+        return joined(input_a, input_b, element_dtype)
     if not isinstance(input_b, np.ndarray) or input_a.shape != input_b.shape:
         raise errors.invalid("input_a and input_b must have the same shape")
     out = np.empty(input_a.size, dtype=object)
     for i, (a, b) in enumerate(zip(input_a.reshape(-1), input_b.reshape(-1), strict=True)):
-        out[i] = _joined(a, b, element_dtype, i)
+        out[i] = joined(a, b, element_dtype, i)
     return out.reshape(input_a.shape)
-
-
-def _joined(a: Any, b: Any, dtype: Any, index: int = 0) -> TensorList:
-    a, b = _list(a), _list(b)
-    for x, name in ((a, "input_a"), (b, "input_b")):
-        if x.dtype != dtype:
-            raise errors.invalid(f"{name}[{index}].dtype != element_dtype. Found {x.dtype.name}, expected {dtype.name}")
-    if not compatible(a.dims, b.dims):
-        raise errors.invalid(f"input_a and input_b TensorList element shapes are not identical at index {index}. Saw "
-                             f"{_text(a.dims)} vs. {_text(b.dims)}")
-    return a.like(a.items() + b.items(), _merged(a.dims, b.dims))
 
 
 @scatter_into.kernel
 def _scatter_into_kernel(input_handle, tensor, indices, *, element_dtype):
-    target = _typed(_list(input_handle), element_dtype)
-    return target.like(_scattered(tensor, indices, target.items(), None))
+    target = typed(as_list(input_handle), element_dtype)
+    return target.like(scattered(tensor, indices, target.items(), None))
 
 
 @stack.kernel
 def _stack_kernel(input_handle, element_shape, *, element_dtype, num_elements):
-    source, dims = _typed(_list(input_handle), element_dtype), _dims(element_shape)
+    source, dims = typed(as_list(input_handle), element_dtype), dims_in(element_shape)
     if num_elements >= 0 and source.size != num_elements:
         raise errors.invalid(f"Operation expected a list with {num_elements} elements but got a list with {source.size} "
                              "elements.")
-    return _stacked(_filled(source, dims), element_dtype, _element_dims(source, dims))
+    return stacked(filled(source, dims), element_dtype, element_dims(source, dims))
 
 
 @gather.kernel
 def _gather_kernel(input_handle, indices, element_shape, *, element_dtype):
-    source, dims = _typed(_list(input_handle), element_dtype), _dims(element_shape)
-    where = [_index(source, i) for i in indices.reshape(-1)]
+    source, dims = typed(as_list(input_handle), element_dtype), dims_in(element_shape)
+    where = [checked_index(source, i) for i in indices.reshape(-1)]
     picked = source.like([source.store[i] for i in where])
-    known = _element_dims(source, dims) if any(x is None for x in picked.items()) or not where else dims
+    known = element_dims(source, dims) if any(x is None for x in picked.items()) or not where else dims
     if any(x is None for x in picked.items()) and (known is None or None in known):
         raise errors.invalid("Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: "
-                             f"{_text(known)}")
-    return _stacked(_filled(picked, known), element_dtype, known)
-
-
-def _rest_dims(items: list, dims: tuple | None) -> tuple | None:
-    """The shape of elements of which only the first dimensions may differ."""
-    rest = None if dims is None else dims[1:]
-    for x in items:
-        rest = _merged(rest, tuple(x.shape[1:]))
-    first = dims[0] if dims else None
-    if first is None and items and all(len(x) == len(items[0]) for x in items):
-        first = len(items[0])
-    return None if rest is None else (first, *rest)
-
-
-def _concatenated(source: TensorList, dims: tuple | None, sizes: list | None) -> tuple:
-    items = source.items()
-    if dims == ():
-        raise errors.invalid("Concat requires elements to be at least vectors, found scalars instead.")
-    if any(x is None for x in items):
-        rest = _rest_dims([x for x in items if x is not None], dims)
-        missing = next(i for i, x in enumerate(items) if x is None)
-        if rest is None or None in rest[1:]:
-            raise errors.invalid("Trying to concat list with only uninitialized tensors but element_shape_except_first_dim_ is "
-                                 f"not fully defined: {_text(rest)}")
-        if sizes is None and rest[0] is None or sizes is not None and len(sizes) <= missing:
-            raise errors.invalid(f"List contains uninitialized tensor at index {missing} but leading_dims has only "
-                                 f"{len(sizes or [])} elements.")
-        items = [_blank(source.dtype, (sizes[i] if sizes else rest[0], *rest[1:])) if x is None else x
-                 for i, x in enumerate(items)]
-    if not items:
-        if dims is None or None in dims[1:]:
-            raise errors.invalid("All except the first dimension must be fully defined when concating an empty tensor list. "
-                                 f"element_shape: {show(dims)}")
-        return torch.zeros((0, *dims[1:]), dtype=source.dtype.torch), torch.zeros(0, dtype=torch.int64)
-    for i, x in enumerate(items):
-        if x.ndim == 0:
-            raise errors.invalid(f"Concat saw a scalar shape at index {i} but requires at least vectors.")
-    _rest_dims(items, None)
-    lengths = torch.tensor([x.shape[0] for x in items], dtype=torch.int64)
-    return (np.concatenate(items) if isinstance(items[0], np.ndarray) else torch.cat(items)), lengths
+                             f"{shape_text(known)}")
+    return stacked(filled(picked, known), element_dtype, known)
 
 
 @concat.kernel
 def _concat_kernel(input_handle, *, element_dtype, element_shape):
-    source = _typed(_list(input_handle), element_dtype)
-    return _concatenated(source, _merged(source.dims, element_shape.static_dims), None)
+    source = typed(as_list(input_handle), element_dtype)
+    return concatenated(source, merged(source.dims, element_shape.static_dims), None)
 
 
 @concat_v2.kernel
 def _concat_v2_kernel(input_handle, element_shape, leading_dims, *, element_dtype):
-    source = _typed(_list(input_handle), element_dtype)
-    return _concatenated(source, _merged(source.dims, _dims(element_shape)), leading_dims.tolist() or None)
+    source = typed(as_list(input_handle), element_dtype)
+    return concatenated(source, merged(source.dims, dims_in(element_shape)), leading_dims.tolist() or None)
 
 
 # -- gradients --------------------------------------------------------------------------------------------------------

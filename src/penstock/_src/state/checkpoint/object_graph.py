@@ -19,7 +19,13 @@ from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import device, init_scope
 from penstock._src.graph.trackable import NotTrackable, Trackable, TrackableReference
 from penstock._src.ops.registry import get
-from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec, op_list_to_dict, saveable_objects_for_op
+from penstock._src.state.checkpoint.saveable import (
+    SaveableObject,
+    SaveSpec,
+    op_list_to_dict,
+    saveable_objects_for_op,
+    saved_values,
+)
 from penstock._src.state.containers import wrap
 
 _ATTRIBUTES = ".ATTRIBUTES"
@@ -80,12 +86,12 @@ class PythonStringStateSaveable(PythonStateSaveable):
         return NoRestoreSaveable(lambda: constant(self._state(), dtype=dtypes.string), self.name, dtypes.string, "cpu:0")
 
     def python_restore(self, restored_strings: list) -> None:
-        """Gives the state back."""
+        """Restores the state."""
         if self._restore_callback is not None:
             self._restore_callback(restored_strings[0])
 
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
-        """Does nothing: the state went back in Python."""
+        """Does nothing: Python restores the state."""
         return None if context.executing_eagerly() else get("NoOp")()
 
 
@@ -166,7 +172,7 @@ class ObjectGraphView:
         saveables: list = []
         feeds: dict | None = None if self.saveables_cache is None else {}
         for obj, node in zip(objects, graph.nodes, strict=True):
-            for name, factory in obj._gather_saveables_for_checkpoint().items():
+            for name, factory in saved_values(obj, self.saveables_cache).items():
                 way = ways[id(obj)]
                 key = f"{way}/{_ATTRIBUTES}/{_escaped(name)}" if way else f"{_ATTRIBUTES}/{_escaped(name)}"
                 made = self._made(obj, name, factory, key)

@@ -1,7 +1,7 @@
 """From a checkpoint of objects back to objects, those that exist and those that will be made later.
 
 A restore walks the stored graph and the objects side by side. `CheckpointPosition` is a place in the stored graph;
-`_Restore` is one restore, with what was matched so far. The statuses tell the caller how it went, and run the ops in graphs.
+`_Restore` is one restore, with what was matched so far. The statuses report the result, and run the ops in graphs.
 """
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from penstock._src.ops.registry import get
 from penstock._src.session.session import Session
 from penstock._src.state.checkpoint.object_graph import PythonStateSaveable
 from penstock._src.state.checkpoint.reader import CheckpointReader
-from penstock._src.state.checkpoint.saveable import op_list_to_dict, saveable_objects_for_op, validate_and_slice_inputs
+from penstock._src.state.checkpoint.saveable import (
+    op_list_to_dict,
+    saveable_objects_for_op,
+    saved_values,
+    validate_and_slice_inputs,
+)
 from penstock._src.state.containers import TrackableDataStructure
 
 _OPTIONAL = ("OBJECT_CONFIG_JSON",)       # older checkpoints store it with each layer; it is never restored
@@ -111,7 +116,7 @@ class CheckpointPosition:
 
     def gather_ops_or_named_saveables(self) -> tuple[list, dict[str, Any], list]:
         """For the values here: ops that restore them already, saveables by key, and saveables of Python state."""
-        factories = self.trackable._gather_saveables_for_checkpoint()
+        factories = saved_values(self.trackable, self.checkpoint.saveables_cache)
         existing, named, python = [], {}, []
         for a in self.object_proto.attributes:
             op = None if context.executing_eagerly() else self.checkpoint.restore_ops_by_name.get(a.checkpoint_key)
@@ -302,7 +307,7 @@ class NameBasedRestore:
 
     def globally_named_object_attributes(self, trackable: Any) -> Any:
         """The saveables of an object, under the names of its variables."""
-        for name, factory in trackable._gather_saveables_for_checkpoint().items():
+        for name, factory in saved_values(trackable).items():
             saveable = factory
             if callable(factory):
                 try:
@@ -324,7 +329,7 @@ class NameBasedRestore:
                 self._unused(trackable, s.name)
 
 
-# -- how it went -----------------------------------------------------------------------------------------------------
+# -- statuses --------------------------------------------------------------------------------------------------------
 _provider: Callable[[], Any] | None = None
 _own_sessions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -354,7 +359,7 @@ class CheckpointLoadStatus:
 
     def __init__(self, checkpoint: Restore, feed_dict: Any, graph_view: Any):
         self._checkpoint, self._feed_dict, self._graph_view = checkpoint, feed_dict, graph_view
-        self._root = graph_view.root             # as long as the status lives, so does the root
+        self._root = graph_view.root             # the status keeps the root alive
 
     def assert_consumed(self) -> CheckpointLoadStatus:
         """AssertionError unless everything in the checkpoint was used, and every object got its value."""
@@ -375,7 +380,7 @@ class CheckpointLoadStatus:
     def _unbound(self) -> list:
         bound = {id(o) for o in self._checkpoint.object_by_proto_id.values()}
         return [o for o in self._checkpoint.all_python_objects.values()
-                if id(o) not in bound and o._gather_saveables_for_checkpoint()]
+                if id(o) not in bound and saved_values(o)]
 
     def assert_existing_objects_matched(self) -> CheckpointLoadStatus:
         """AssertionError unless every object that exists now got its value."""

@@ -1,10 +1,11 @@
 """What a saver saves: SaveableObjects, made from variables, parts of partitioned variables, tables and other objects.
 
-A SaveableObject has specs, each a tensor and the name that it gets in the checkpoint, and knows how to put restored
+A SaveableObject has specs, each a tensor and the name that it gets in the checkpoint, and a method that puts restored
 tensors back.
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,66 @@ class SaveableObject:
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
         """Ops that put the tensors back; `restored_shapes` to reshape them to, or None."""
         raise ValueError("Calling an abstract method.")
+
+
+class _OwnTensors:
+    """What an object's `_serialize_to_tensors` gives; it takes everything back at once, when the last part is restored."""
+
+    def __init__(self, obj: Any):
+        self._object = obj
+        self._parts: dict[str, _OwnTensor] = {}
+        self._restored: dict[str, Any] = {}
+        self.tensors: dict[str, Any] = obj._serialize_to_tensors()
+
+    def part(self, attribute: str, name: str) -> _OwnTensor:
+        """The saveable of one attribute, with the key it is saved under."""
+        made = self._parts[attribute] = _OwnTensor(self, attribute, self.tensors[attribute], name)
+        made.full_name = getattr(self._object, "_shared_name", "")
+        return made
+
+    def collect(self, attribute: str, value: Any) -> Any:
+        """Keeps a restored value; passes all to the object when the last one is there."""
+        self._restored[attribute] = value
+        if len(self._restored) < len(self._parts):
+            return None if context.executing_eagerly() else get("NoOp")()
+        restored, self._restored = self._restored, {}
+        return self._object._restore_from_tensors(restored)
+
+
+class _OwnTensor(SaveableObject):
+    """One of the tensors that an object gives: whole, or as a dictionary of its slices."""
+
+    full_name = ""
+
+    def __init__(self, group: _OwnTensors, attribute: str, value: Any, name: str):
+        self._group, self._attribute = group, attribute
+        self._slices = list(value) if isinstance(value, dict) else None
+        specs = [v if isinstance(v, SaveSpec) else SaveSpec(v, part, name)
+                 for part, v in (value if isinstance(value, dict) else {"": value}).items()]
+        super().__init__(self, specs, name)
+
+    def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
+        """Hands the tensors over to the others of the object."""
+        value = restored_tensors[0] if self._slices is None else dict(zip(self._slices, restored_tensors, strict=True))
+        return self._group.collect(self._attribute, value)
+
+
+def saved_values(obj: Any, cache: dict | None = None) -> dict[str, Any]:
+    """What is saved for an object itself: by attribute, a saveable, a variable, or a function of a name that makes one.
+
+    The newer of the class's two ways counts, `_serialize_to_tensors` or `_gather_saveables_for_checkpoint`. `cache` has, by the
+    id of an object, what was made for it before.
+    """
+    for cls in type(obj).__mro__:
+        if "_gather_saveables_for_checkpoint" in vars(cls):
+            return obj._gather_saveables_for_checkpoint()
+        if "_serialize_to_tensors" in vars(cls):
+            break
+    kept = {} if cache is None else cache.get(id(obj), (obj, {}))[1]
+    if kept:
+        return {attribute: made for attribute, (made, *_) in kept.items()}
+    group = _OwnTensors(obj)
+    return {attribute: functools.partial(group.part, attribute) for attribute in group.tensors}
 
 
 class ReferenceVariableSaveable(SaveableObject):
@@ -149,7 +210,7 @@ def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
     elif isinstance(op, (list, tuple, PartitionedVariable)):
         yield from _of_parts(list(op), name)
     elif hasattr(op, "_gather_saveables_for_checkpoint") and not _is_plain_variable(op):
-        for attribute, factory in op._gather_saveables_for_checkpoint().items():
+        for attribute, factory in saved_values(op).items():
             full = name if attribute == VALUE_KEY else f"{name}_{attribute}"
             made = factory(full) if callable(factory) else factory
             yield from saveable_objects_for_op(made, made.name)
@@ -211,7 +272,7 @@ def op_list_to_dict(op_list: Any, convert_variable_to_tensor: bool = True) -> di
                 raise ValueError(f"Mixing slices and non-slices with the same name: {whole}")
             found[whole].append(var)
         elif hasattr(var, "_gather_saveables_for_checkpoint") and not _is_plain_variable(var):
-            made = [f() if callable(f) else f for f in var._gather_saveables_for_checkpoint().values()]
+            made = [f() if callable(f) else f for f in saved_values(var).values()]
             found.update(op_list_to_dict(made))
         elif not getattr(var, "_in_graph_mode", True):
             _add_eager(found, var)

@@ -41,7 +41,7 @@ class Fingerprint:
         try:
             return cls(**{n: getattr(message, n) for n in (*_FIELDS, "version")})
         except AttributeError as e:
-            raise ValueError(f"The bytes are no FingerprintDef: {e}") from None
+            raise ValueError(f"The bytes are not a FingerprintDef: {e}") from None
 
     def _hashes(self) -> list:
         return [getattr(self, n) for n in _FIELDS]

@@ -11,9 +11,11 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.eager.function import ConcreteFunction
+from penstock._src.eager.wrap_function import pruned
 from penstock._src.graph.convert import constant
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.functions import GraphFunction, add_to_library, as_function, function_name
+from penstock._src.graph.graphdef import is_written_as_call
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops.registry import get
@@ -46,7 +48,9 @@ def convert_variables_to_constants_v2(func: Any, lower_control_flow: bool = True
     arguments = [t for t in source.inputs if id(t) not in captured]
     known: dict[int, Tensor] = {id(t): target.placeholder(t.dtype, t.static_dims, t.op.name) for t in arguments}
     values = [_value(outer) for outer, _ in source.captures]
+    references = _references(source, {*known, *captured})
     with target.as_default():
+        known.update((id(t), constant(value.numpy(), value.dtype, name=t.op.name)) for t, value in references)
         for value, (outer, inner) in zip(values, source.captures, strict=True):
             known[id(inner)] = target.capture(outer) if value is None else \
                 constant(value.numpy(), value.dtype, name=inner.op.name)
@@ -62,6 +66,14 @@ def convert_variables_to_constants_v2_as_graph(func: Any, lower_control_flow: bo
     """The same, and its GraphDef."""
     frozen = convert_variables_to_constants_v2(func, lower_control_flow, aggressive_inlining)
     return frozen, frozen.graph.as_graph_def()
+
+
+def _references(source: Any, given: set[int]) -> list[tuple[Tensor, Any]]:
+    """The reference variables that a function of a 1.x graph uses, and their values."""
+    found = [op.outputs[0] for op in needed(source.outputs, [], given)
+             if not op.inputs and op.outputs and op.outputs[0].dtype._is_ref_dtype]
+    values = pruned(source, [], found, [], "references")() if found else []
+    return list(zip(found, values, strict=True))
 
 
 def _value(captured: Any) -> Any:
@@ -104,10 +116,13 @@ def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str,
             raise ValueError(f"Cannot find the ReadVariableOp of {op.name}: {op.type} needs the variable, not its value.")
         attrs["T"] = inputs[0].dtype
         types = [inputs[0].dtype if t == dtypes.resource else t for t in types]
+    if is_written_as_call(op):
+        add_to_library(target, as_function(op.attrs["written_as"], op.graph))
     made = target.add(op.opdef, target.unique_name(name), inputs, attrs, types, op.counts, waits)
     made._extra.update(op._extra)
-    for old, new in zip(op.outputs, made.outputs, strict=True):
-        new.static_dims = old.static_dims
+    for i, (old, new) in enumerate(zip(op.outputs, made.outputs, strict=True)):
+        given = inputs[i if "body" in attrs else 0] if old.dtype != new.dtype else old      # a value for a handle
+        new.static_dims = given.static_dims
     return made, list(made.outputs)
 
 

@@ -9,6 +9,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import init_scope
+from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.io import paths
 from penstock._src.io.bundle import BundleReader
 from penstock._src.ops.registry import get
@@ -105,6 +106,14 @@ def _lifted(graph: Any) -> list[tuple[Any, Any]]:
     return out
 
 
+def _parts(name: str, tensor: Any) -> list[tuple[str, Any]]:
+    """The tensors of an input by argument name; a composite input has one argument per component."""
+    if isinstance(tensor, SparseTensor):
+        return [(f"{name}_{part}", getattr(tensor, part)) for part in ("indices", "values", "dense_shape")]
+    parts = nest.flatten(tensor, expand_composites=True)
+    return [(name, tensor)] if parts[0] is tensor else [(f"{name}_component_{i}", t) for i, t in enumerate(parts)]
+
+
 def _signatures(wrapped: Any, meta_graph: Any) -> Any:
     out = SignatureMap()
     for key, signature in meta_graph.signature_def.items():
@@ -113,9 +122,10 @@ def _signatures(wrapped: Any, meta_graph: Any) -> Any:
         with wrapped.graph.as_default():
             inputs = {n: get_tensor_from_tensor_info(i) for n, i in sorted(signature.inputs.items())}
             outputs = {n: get_tensor_from_tensor_info(i) for n, i in signature.outputs.items()}
-        made = wrapped.prune(nest.flatten(list(inputs.values()), expand_composites=True), outputs)
-        made._arg_names = list(inputs)
-        made.graph.structured_input_signature = ((), inputs)
+        flat = dict(part for name, tensor in inputs.items() for part in _parts(name, tensor))
+        made = wrapped.prune(list(flat.values()), outputs)
+        made._arg_names = list(flat)
+        made.graph.structured_input_signature = ((), flat)
         out._signatures[key] = made
     return out
 

@@ -25,7 +25,7 @@ from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.tensor_proto import make_ndarray
 from penstock._src.graph.trackable import Trackable
 from penstock._src.io import paths
-from penstock._src.ops.registry import get
+from penstock._src.ops.registry import OPS, get
 from penstock._src.state.asset import Asset
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
@@ -162,9 +162,20 @@ def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: 
                                  f"incompatible argument tags={tags} to tf.saved_model.load. You may omit it, pass 'None', or "
                                  "pass matching tags.")
             with _whole(export_dir):
-                return _Loader(export_dir, meta_graph).root()
+                loader = _Loader(export_dir, meta_graph)
+                root = loader.root()
+                if options is not None and options.experimental_load_function_aliases:
+                    _add_aliases(root, loader.aliases())
+                return root
         from penstock._src.state.saved_model.graph_model import load_v1_in_v2
         return load_v1_in_v2(SavedModelLoader(export_dir), tags)
+
+
+def _add_aliases(root: Any, aliases: dict[str, Any]) -> None:
+    if hasattr(root, "function_aliases"):
+        raise ValueError("experimental_load_function_aliases needs a root object without an attribute 'function_aliases', "
+                         f"but {root} was saved with one.")
+    root.function_aliases = aliases
 
 
 class _Loader:
@@ -196,6 +207,16 @@ class _Loader:
             root.tensorflow_version = self._meta_graph.meta_info_def.tensorflow_version
         return root
 
+    def aliases(self) -> dict[str, Any]:
+        """By alias, the function whose traces have it; a list of concrete functions, if these are not those of one function."""
+        found: dict[str, Any] = {}
+        for name, alias in self._meta_graph.meta_info_def.function_aliases.items():
+            if name in self._functions:
+                found.setdefault(alias, []).append(self._functions[name])
+        restored = [f for f in self._nodes if isinstance(f, RestoredFunction)]
+        whole = {frozenset(map(id, f._list_all_concrete_functions())): f for f in restored}
+        return {alias: whole.get(frozenset(map(id, traces)), traces) for alias, traces in found.items()}
+
     # -- functions ---------------------------------------------------------------------------------------------------
     def _name_resources(self) -> None:
         """Gives every table its own name, so that loaded models do not share them."""
@@ -204,7 +225,7 @@ class _Loader:
         for f in self._meta_graph.graph_def.library.function:
             if f.signature.name in creators:
                 for node in f.node_def:
-                    if "shared_name" in node.attr:
+                    if node.op in OPS and "shared_name" in OPS[node.op].attrs:
                         node.attr["shared_name"].s = f"{node.name}_{uuid.uuid4()}".encode()
 
     def _load_functions(self) -> None:
@@ -232,7 +253,7 @@ class _Loader:
 
     def _handle_of(self, node: RestoredResource) -> Any:
         creator = node._create_resource                    # type: ignore[attr-defined]
-        for c in creator._list_all_concrete_functions:
+        for c in creator._list_all_concrete_functions():
             if not c.captured_inputs:
                 c.bind([self._captured(i) for i in self._proto.concrete_functions[c.graph_function.name].bound_inputs])
         return node.resource_handle

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from tensorboard.compat.proto.saved_object_graph_pb2 import SavedObject, SavedObjectGraph
 
 from penstock._src.base import dtypes, nest
@@ -68,8 +69,8 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
         raise ValueError(f"Expected a Trackable object for export, got {obj}.")
     with init_scope(), context.exporting():
         functions = obj._list_functions_for_serialization(None)        # once: inspecting attributes may make functions
-        wanted = _canonical(signatures if signatures is not None else _found_signature(obj, functions))
-        _Saving(obj, paths.as_text(export_dir), wanted, functions, options or SaveOptions()).run()
+        given = _by_key(signatures if signatures is not None else _found_signature(obj, functions))
+        _Saving(obj, paths.as_text(export_dir), given, functions, options or SaveOptions()).run()
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
@@ -86,21 +87,32 @@ def _found_signature(obj: Any, functions: dict[str, Any]) -> Any:
     if len(functions) != 1 or not served or not all(type(s) is TensorSpec for s in nest.flatten(served[0].input_signature)):
         return None
     concrete = served[0].get_concrete_function()
-    outputs = concrete.structured_outputs
+    outputs = concrete.graph.structured_outputs
     flat = list(outputs.values()) if isinstance(outputs, dict) else outputs if isinstance(outputs, (list, tuple)) else [outputs]
     return concrete if all(isinstance(t, Tensor) for t in flat) else None
 
 
-def _canonical(signatures: Any) -> dict[str, Any]:
-    """Signatures by name, each a concrete function that takes tensors by name and returns a dictionary of tensors."""
+def _by_key(signatures: Any) -> Mapping[str, Any]:
     if signatures is None:
         return {}
-    if not isinstance(signatures, Mapping):
-        signatures = {names.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures}
-    return {key: _signature(function, key) for key, function in signatures.items()}
+    return signatures if isinstance(signatures, Mapping) else {names.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures}
+
+
+def _defaults(function: Any) -> dict[str, Tensor]:
+    """The tensors that a function's parameters have as defaults, by the names of the signature's inputs."""
+    if not isinstance(function, Function) or function.input_signature is None:
+        return {}
+    out: dict[str, Tensor] = {}
+    arguments = iter(_argument_names(function.get_concrete_function()))
+    for parameter, specs in zip(function.function_spec.positional, function.input_signature, strict=False):
+        inputs = [next(arguments) for _ in nest.flatten(specs, expand_composites=True)]
+        values = nest.flatten(parameter.default, expand_composites=True)
+        out.update({n: v for n, v in zip(inputs, values, strict=False) if isinstance(v, Tensor)})
+    return out
 
 
 def _signature(function: Any, key: str) -> ConcreteFunction:
+    """A concrete function that takes tensors by name and returns a dictionary of tensors."""
     if isinstance(function, Function):
         if function.input_signature is not None:
             function = function.get_concrete_function()
@@ -153,12 +165,19 @@ def _by_name(outputs: Any, key: str) -> dict[str, Any]:
     for name, value in named.items():
         if not isinstance(name, str):
             raise ValueError(f"Got a dictionary containing non-string keys from signature {key!r}: {name!r}")
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) and not hasattr(value, "_type_spec"):
             what = "a dictionary containing non-Tensor value" if named is outputs else "non-flat outputs:"
             raise ValueError(f"Got {what} {value!r} for key {name!r} in the output of the function used to "
                              f"generate the SavedModel signature {key!r}. Outputs for functions used as signatures must be a "
                              "single Tensor, a sequence of Tensors, or a dictionary from string to Tensor.")
-    return {n: get("Identity")(v) for n, v in named.items()}
+    return {n: nest.map_structure(get("Identity"), v, expand_composites=True) for n, v in named.items()}
+
+
+def _hole(argument: Tensor, default: Any, name: str) -> Tensor:
+    """The input of a signature in the graph for servers."""
+    if default is None:
+        return get("Placeholder")(dtype=argument.dtype, shape=argument.shape, name=name)
+    return get("PlaceholderWithDefault")(constant(constant_value(default), argument.dtype), shape=argument.shape, name=name)
 
 
 # -- one save --------------------------------------------------------------------------------------------------------
@@ -170,9 +189,11 @@ def _handles(variable: Any) -> list:
 class _Saving:
     """One save: the nodes, and what is written about each."""
 
-    def __init__(self, root: Any, export_dir: str, signatures: dict[str, ConcreteFunction], functions: dict[str, Any],
+    def __init__(self, root: Any, export_dir: str, signatures: Mapping[str, Any], functions: dict[str, Any],
                  options: SaveOptions):
-        self._root, self._dir, self._signatures, self._options = root, export_dir, signatures, options
+        self._root, self._dir, self._options = root, export_dir, options
+        self._signatures = {key: _signature(function, key) for key, function in signatures.items()}
+        self._defaults = {key: _defaults(function) for key, function in signatures.items()}
         self._devices = options.experimental_variable_policy._save_variable_devices()
         self._nodes: list[Any] = []
         self._children: list[list[tuple[str, Any]]] = []
@@ -318,7 +339,7 @@ class _Saving:
                     key = f"{ways[id(obj)]}/.ATTRIBUTES/VARIABLE_VALUE" if id(obj) in ways else name
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)
                 elif isinstance(obj, Asset):
-                    there[id(obj.asset_path)] = constant(obj.asset_path.numpy(), name="asset_path_initializer")
+                    there[id(obj.asset_path)] = constant(constant_value(obj.asset_path), name="asset_path_initializer")
                 elif isinstance(obj, Tensor):
                     made = constant(obj.numpy() if hasattr(obj, "_value") else constant_value(obj), dtype=obj.dtype)
                     there[id(obj)] = made
@@ -367,7 +388,7 @@ class _Saving:
             if self._graph._functions.get(f.name) is not None:
                 continue
             self._graph._add_function(f)
-            for node in f.definition().node_def:
+            for node in f.definition.node_def:
                 for value in node.attr.values():
                     for called in ([value.func] if value.HasField("func") else value.list.func):
                         inner = graph._get_function(called.name)
@@ -378,15 +399,17 @@ class _Saving:
         out = {}
         for key, function in self._signatures.items():
             arguments = _argument_names(function)
-            inputs = {n: get("Placeholder")(dtype=t.dtype, shape=t.shape, name=f"{_clean(key)}_{_clean(n)}")
+            defaults = self._defaults[key]
+            inputs = {n: _hole(t, defaults.get(n), f"{_clean(key)}_{_clean(n)}")
                       for n, t in zip(arguments, function.inputs, strict=False)}
             captured = [there[id(t)] for t in function.captured_inputs if id(t) in there]
             if len(captured) != len(function.captured_inputs):
                 continue                                   # only objects can make what it uses
             results = call(function.graph_function, [*inputs.values(), *captured])
-            outputs = nest.pack_sequence_as(function.structured_outputs, results, expand_composites=True)
+            outputs = nest.pack_sequence_as(function.graph.structured_outputs, results, expand_composites=True)
             out[key] = build_signature_def({n: tensor_info(t) for n, t in inputs.items()},
-                                           {n: tensor_info(t) for n, t in outputs.items()}, names.PREDICT_METHOD_NAME)
+                                           {n: tensor_info(t) for n, t in outputs.items()}, names.PREDICT_METHOD_NAME,
+                                           defaults)
         return out
 
     # -- the object graph --------------------------------------------------------------------------------------------
@@ -413,7 +436,7 @@ class _Saving:
                 node.variable.device = obj.device
             node.variable.synchronization, node.variable.aggregation = obj.synchronization.value, obj.aggregation.value
         elif isinstance(obj, Asset):
-            source = obj.asset_path.numpy().decode()
+            source = _file_of(obj)
             name = asset_name(source, self._assets)
             node.asset.asset_file_def_index = list(self._assets).index(name) if name in self._assets else len(self._assets)
             self._assets[name] = source
@@ -445,7 +468,7 @@ class _Saving:
             saver_def = BulkSaverBuilder()._build_internal(self._reads) if self._reads else None
             with self._graph.control_dependencies(self._fillers):
                 signatures[names.INIT_OP_SIGNATURE_KEY] = op_signature_def(get("NoOp")(), names.INIT_OP_SIGNATURE_KEY)
-            meta_graph = create_meta_graph_def(graph=self._graph, saver_def=saver_def)
+            meta_graph = create_meta_graph_def(graph=self._graph, saver_def=saver_def, strip_default_attrs=True)
             if not meta_graph.HasField("saver_def"):
                 meta_graph.ClearField("saver_def")
         meta_graph.meta_info_def.tags.append(names.SERVING)
@@ -454,7 +477,7 @@ class _Saving:
             meta_graph.signature_def[key].CopyFrom(signature)
         for obj in self._nodes:
             if isinstance(obj, Asset) and id(obj.asset_path) in there:
-                name = asset_name(obj.asset_path.numpy().decode(), self._assets)
+                name = asset_name(_file_of(obj), self._assets)
                 meta_graph.asset_file_def.add(filename=name).tensor_info.name = there[id(obj.asset_path)].name
         meta_graph.object_graph_def.CopyFrom(self._proto)
         copy_assets(self._assets, self._dir)
@@ -462,6 +485,10 @@ class _Saving:
         model.meta_graphs.add().CopyFrom(meta_graph)
         write_fingerprint(self._dir, model, variables_path(self._dir))
         write_saved_model(model, self._dir, False)
+
+
+def _file_of(asset: Asset) -> str:
+    return paths.as_text(np.asarray(constant_value(asset.asset_path)).item())
 
 
 def _aliases(given: dict[str, Any]) -> dict[str, str]:
@@ -506,16 +533,22 @@ def _input_signature(c: ConcreteFunction) -> tuple:
 
 
 def _specs(structure: Any) -> Any:
-    """Specs instead of the tensors of a structure."""
+    """Specs instead of the tensors of a structure, named after their places in it."""
     flat = []
-    for x in nest.flatten(structure):
+    for path, x in nest.flatten_with_tuple_paths(structure):
         if isinstance(x, Tensor):
-            flat.append(TensorSpec(x.shape, x.dtype))
+            flat.append(TensorSpec(x.shape, x.dtype, _place(path)))
         elif hasattr(x, "_type_spec"):
             flat.append(x._type_spec)
         else:
             flat.append(x)
     return nest.pack_sequence_as(structure, flat)
+
+
+def _place(path: tuple) -> str:
+    """The name that TensorFlow gives to an output at a place of a structure: names begin with a letter."""
+    name = "_".join(map(str, path))
+    return "unknown" if not name else name if name[0].isalpha() else f"tensor_{name}"
 
 
 def _encoded(value: Any) -> Any:
@@ -591,3 +624,4 @@ class LoadOptions:
                  experimental_load_function_aliases: bool = False):
         self.allow_partial_checkpoint, self.experimental_io_device = allow_partial_checkpoint, experimental_io_device
         self.experimental_skip_checkpoint = experimental_skip_checkpoint
+        self.experimental_load_function_aliases = experimental_load_function_aliases

@@ -28,9 +28,11 @@ class RestoredConcreteFunction(ConcreteFunction):
             graph.structured_outputs = _with_tensors(outputs, graph.outputs)
         count = len(graph.inputs) - bound
         super().__init__(graph, count, name)
-        self.library = library
+        self.library, self._saved_outputs = library, outputs
         self._arg_names = [t.op.name for t in graph.inputs[:count]]
         self._set_names()
+
+    structured_outputs = property(lambda self: self._saved_outputs, doc="The specs of the outputs, as they were saved.")
 
     def _set_names(self) -> None:
         signature = self.graph.structured_input_signature
@@ -74,11 +76,10 @@ class RestoredFunction(Function):
             body.__signature__ = signature           # type: ignore[attr-defined]
         super().__init__(body, name, input_signature)
 
-    @property
     def _list_all_concrete_functions(self) -> list:
         return list(self._concrete)
 
-    concrete_functions = _list_all_concrete_functions
+    concrete_functions = property(_list_all_concrete_functions, doc="The traces that were saved.")
 
     def _bind(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         return self._spec.canonicalize(args, kwargs)

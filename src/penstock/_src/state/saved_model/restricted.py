@@ -1,4 +1,4 @@
-"""Loading a SavedModel of a stranger: `restricted=True` refuses models whose functions leave the process.
+"""Loading an untrusted SavedModel: `restricted=True` refuses models whose functions leave the process.
 
 A SavedModel is a program. Loading runs its `main_op` and its initializers, and calling a signature runs the rest. In restricted
 mode, whatever of it can run must not read or write files, call Python functions, print to files, end the process, or talk to

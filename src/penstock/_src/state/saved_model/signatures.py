@@ -7,7 +7,9 @@ from tensorboard.compat.proto.meta_graph_pb2 import SignatureDef
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.tensor_proto import make_tensor_proto
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.tensor_info import (
     build_tensor_info,
@@ -24,13 +26,15 @@ def _named(name: str) -> list[str]:
 
 @export(v1=_named("build_signature_def"))
 def build_signature_def(inputs: Any = None, outputs: Any = None, method_name: str | None = None, defaults: Any = None) -> Any:
-    """A SignatureDef from TensorInfos by name."""
+    """A SignatureDef from TensorInfos by name; `defaults` has constant tensors for inputs that calls may leave out."""
     out = SignatureDef()
     for given, field in ((inputs, out.inputs), (outputs, out.outputs)):
         for key, info in (given or {}).items():
             field[key].CopyFrom(info)
     if method_name is not None:
         out.method_name = method_name
+    for key, value in (defaults or {}).items():
+        out.defaults[key].CopyFrom(make_tensor_proto(constant_value(value), value.dtype))
     return out
 
 

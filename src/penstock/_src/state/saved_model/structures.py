@@ -111,7 +111,7 @@ def decode(message: Any) -> Any:
     if kind == "tuple_value":
         return tuple(decode(v) for v in message.tuple_value.values)
     if kind == "dict_value":
-        return {k: decode(v) for k, v in message.dict_value.fields.items()}
+        return {k: decode(v) for k, v in sorted(message.dict_value.fields.items())}      # maps have no order
     if kind == "named_tuple_value":
         pairs = [(p.key, decode(p.value)) for p in message.named_tuple_value.values]
         made = collections.namedtuple(message.named_tuple_value.name, [k for k, _ in pairs])      # type: ignore[misc]

@@ -19,7 +19,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.engine import engine
 from penstock._src.graph.node import Operation, Tensor
-from penstock._src.graph.recording import variable_accessed
+from penstock._src.graph.recording import variable_accessed, variable_written
 from penstock._src.graph.scopes import colocate_with, control_dependencies, device, init_scope, name_scope
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
@@ -124,6 +124,11 @@ class BaseResourceVariable(VariableV1):
         return super().to_proto(export_scope)
 
     # -- reading ------------------------------------------------------------------------------------------------------
+    def _note_write(self) -> None:
+        """Tells functions that are traced of an update."""
+        if context.state.tapes:
+            variable_written(self)
+
     def _read_variable_op(self) -> Any:
         if context.state.tapes:
             variable_accessed(self)
@@ -189,6 +194,7 @@ class BaseResourceVariable(VariableV1):
     # -- changes ------------------------------------------------------------------------------------------------------
     def _lazy_read(self, op: Any) -> Any:
         """The variable as it is after `op`; read only if it is used."""
+        self._note_write()
         return self if op is None else _UnreadVariable(self, op)
 
     def _checked(self, value: Any) -> Any:
@@ -201,6 +207,8 @@ class BaseResourceVariable(VariableV1):
     def _update(self, op_name: str, value: Any, name: str | None, read_value: bool) -> Any:
         with _handle_graph(self.handle), self._assign_dependencies():
             done = get(op_name)(self.handle, self._checked(value), dtype=self._dtype, name=name)
+        if not read_value:
+            self._note_write()
         return self._lazy_read(done) if read_value else done
 
     def _assign_dependencies(self) -> Any:
@@ -433,6 +441,9 @@ class _UnreadVariable(BaseResourceVariable):
     name = property(lambda self: self._parent_op.name, doc="The name of the update.")
     _shared_name = property(lambda self: self._variable_name[:-2], doc="The name of the variable.")
     op = property(lambda self: self._parent_op, doc="The update.")
+
+    def _note_write(self) -> None:
+        """The variable is known already."""
 
     def value(self) -> Any:
         """The value after the update."""

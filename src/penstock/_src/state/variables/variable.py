@@ -202,6 +202,12 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {VARIABLE_VALUE_KEY: self}
 
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        return {VARIABLE_VALUE_KEY: self.read_value()}
+
+    def _restore_from_tensors(self, restored_tensors: dict[str, Any]) -> Any:
+        return self.assign(restored_tensors[VARIABLE_VALUE_KEY])
+
     # -- as a value ---------------------------------------------------------------------------------------------------
     def __iter__(self) -> Any:
         raise TypeError("'Variable' object is not iterable.")

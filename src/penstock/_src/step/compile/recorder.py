@@ -3,7 +3,7 @@
 A program is Python that calls kernels, which call ATen. All that Python decides between two calls follows from shapes and
 constants, unless it looks into a tensor. So the run that is written down works on tensors that refuse to be looked into
 (`Traced`) and on stand-ins for the variables (ops/state/stand_in.py), whose memory is not touched. If it ends, the same
-calls are right for every other feed of the same shapes; if a kernel wants to see a value, it is called as it is between the
+calls are right for every other feed of the same shapes; if a kernel reads a value, it is called as it is between the
 other calls, or there is no recording. Kernels that draw random numbers are called as they are, too; while a run is recorded and
 tried, zeros represent what they draw, so that streams of random numbers stay where they are.
 

@@ -22,6 +22,7 @@ Writers, called by `step/compiler.py` for a step, and by a While op for its body
     structured.py   dataflow loops and conditionals as `while` and `if`; None for graphs that are not of this form
     functional.py   the test and the body of a While op in one `while`; functions that it calls are written in place
     blocks.py       what both share: source with blocks, and where values are dropped
+    counted.py      which tensors of a functional loop are Python numbers
     outer_sum.py    sums of small products over all iterations as few large products, added up behind the loop
 
 Counters and tests are Python numbers (`step/compile/numbers.py`). A loop that no writer takes runs on the dataflow executor

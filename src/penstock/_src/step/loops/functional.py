@@ -23,11 +23,11 @@ from typing import Any
 from penstock._src.graph.effects import writes_nothing
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.compile.numbers import find_numbers, sources_of
 from penstock._src.step.compile.program import Program, given_away
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
+from penstock._src.step.loops.counted import numbers_of_body
 
 _LARGE = 400                 # ops of a called function that are still written in place
 _DEEP = 12                   # blocks inside of each other; Python allows twenty
@@ -266,13 +266,8 @@ class _Loop(BlockWriter):
         parts = (self.test, self.step)
         changing = {i for i, t in enumerate(self.step.feeds) if t is not self.step.fetches[i]}
         staying = {id(t) for part in parts for i, t in enumerate(part.feeds) if i not in changing}
-        pairs: list[tuple[Value, Sequence[Value]]] = [(part.feeds[i], [self.step.fetches[i]])
-                                                      for part in parts for i in changing]
-        for op in self.ops:
-            given = op.inputs if op.opdef is self.identity else sources_of(op)
-            if given is not None:
-                pairs.append((op.outputs[0], given))
-        self.in_numbers = find_numbers(pairs, lambda t: id(t) in staying)
+        following = [t if i in changing else part.feeds[i] for part in parts for i, t in enumerate(self.step.fetches)]
+        self.in_numbers = numbers_of_body(self.ops, [*self.test.feeds, *self.step.feeds], following)
         for part in parts:                               # what comes in and stays is a number where numbers are made of it
             used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op.inputs}
             for i, t in enumerate(part.feeds):

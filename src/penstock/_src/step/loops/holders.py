@@ -1,8 +1,8 @@
 """Arrays and stacks of a step: which of them each op that puts something in, or takes something out, works on.
 
 They live as long as a step, and are known by handles. A handle is followed from the op that makes it, into loops and along
-branches. Where it goes anywhere else (into a function, round a loop, to a fetch), nothing is said of what it represents: who
-knows what is put in there.
+branches. Where it goes anywhere else (into a function, round a loop, to a fetch), what it represents is
+unknown: anything may be put in there.
 """
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from penstock._src.step.optimize.forwarding import forward_values
 
 
 def improve_loops(step: StepGraph) -> None:
-    """Asks the rules of ops in loops, and takes out of gradients' loops what needs no loop."""
+    """Applies the rules of ops in loops, and takes out of gradients' loops what needs no loop."""
     if not step.has_control_flow or step.is_placed or not any(op.opdef.back_edge for op in step.ops):
         return
     frames = Frames(step.ops, step.fed)
@@ -129,7 +129,7 @@ class Looping:
 
 
 def improve_body(step: StepGraph) -> None:
-    """Asks the rules of ops in the body of a functional loop. What stays the same is written before it
+    """Applies the rules of ops in the body of a functional loop. What stays the same is written before it
     (step/loops/functional.py)."""
     if step.is_placed or step.has_control_flow or len(step.feeds) != len(step.fetches):
         return
@@ -374,7 +374,7 @@ class Gradient:
         there."""
         if op.opdef in rules.algebra.joins:
             return bool(op.inputs) and self._is_joined(_behind(op.inputs[0]).op)
-        return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and \
+        return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and rules.is_pointwise(op) and \
             _known(op.outputs[0].static_dims) and op.outputs[0].dtype == dtypes.float32
 
     # -- what is made of saved values -----------------------------------------------------------------------------------

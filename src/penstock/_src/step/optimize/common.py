@@ -52,7 +52,7 @@ def _same(a: Node, b: Node) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as something that compares by what it says."""
+    """An attribute as a key that compares by content."""
     if isinstance(value, np.ndarray):
         if value.dtype == object or value.nbytes > _LARGE:
             raise TypeError

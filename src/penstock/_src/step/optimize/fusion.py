@@ -122,7 +122,7 @@ class Fusing:
 
 
 def fuse(step: StepGraph) -> None:
-    """Asks every op for which there is a rule."""
+    """Applies the rule of every op that has one."""
     _replace(step, rules.fusion.fuse, rules.fusion.absorb)
 
 

@@ -140,8 +140,7 @@ def _made(group: list[Node], by: dict[int, Value], step: StepGraph, *known: Any)
 
 def _is_able(op: Node, step: StepGraph) -> bool:
     """Whether an op may be one of several: on float32 arrays of its shape, what is repeated over them, and numbers."""
-    if op.opdef not in rules.pointwise.instruction and op.opdef not in rules.pointwise.formula or op.control_inputs or \
-            id(op.outputs[0]) in step.fed:
+    if not rules.is_pointwise(op) or op.control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
     if op.opdef in rules.pointwise.reduces and not _reduces_rows(op):

@@ -2,7 +2,8 @@
 
 An iteration of a loop is a few products of small matrices, and pointwise ops, parts and joins between them: calling each takes
 longer than computing it. Ops that say how they are written into a region (`rules.regions`), those that pointwise plans are made
-of, and those that only move elements are joined (`kernels/regions.py`).
+of, and those that only move elements are joined (`kernels/regions.py`). Elements are floats, integers or booleans; scalars that
+a loop keeps as Python numbers stay so.
 
 Levels say what may be joined: what takes a result of a region through an op that cannot be in one is of a higher level. All
 ops of one level then are one region, because no path leads from one of them out of the region and back to another.
@@ -11,19 +12,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock._src.base import dtypes, errors
+from penstock._src.graph.build import group_inputs
 from penstock._src.graph.failure import typed
 from penstock._src.kernels import regions
+from penstock._src.kernels.bridge import to_torch
 from penstock._src.kernels.regions import Builder, Unfit, View
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops import outer_sum
+from penstock._src.step.loops.counted import numbers_of_body
 from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.pointwise import join_among
 from penstock._src.step.optimize.transfers import Transfers
@@ -33,7 +37,8 @@ _OTHERS = 3                  # of them that are not arithmetic on few numbers, w
 _LEAST = 2                   # ops of a region that would have been calls
 _LARGEST = 1 << 16           # elements of a result: larger arrays take longer than calls
 _LARGEST_GIVEN = 1 << 20     # of what is read
-_TYPES = (dtypes.float32, dtypes.bool)
+_LARGEST_TABLE = 1 << 30     # of what rows are gathered from
+_KINDS = {dtypes.float32: regions.FLOAT, dtypes.bool: regions.TRUTH, dtypes.int32: regions.INT32, dtypes.int64: regions.INT64}
 
 
 def join_regions_of_body(step: StepGraph) -> None:
@@ -42,7 +47,7 @@ def join_regions_of_body(step: StepGraph) -> None:
     if step.joins_pointwise and not step.has_control_flow and regions.available():
         is_loop = len(step.feeds) == len(step.fetches)               # else it is a branch inside of one
         apart = invariant_ops(step) | _sums(step) if is_loop else set()
-        _join(step, _able(step, apart))
+        _join(step, _able(step, apart | _numbers(step, is_loop)))
 
 
 def join_regions(step: StepGraph) -> None:
@@ -51,7 +56,7 @@ def join_regions(step: StepGraph) -> None:
     if not step.joins_pointwise or step.has_control_flow or not regions.available():
         return
     able = _able(step, set())
-    calls = [op for op in able if not _is_view(op)]
+    calls = [op for op in able if not _is_view(op) and op.outputs[0].dtype == dtypes.float32]
     if len(calls) >= _MANY and sum(op.opdef not in rules.small.text for op in calls) >= _OTHERS:
         join_among(step, able)
         _join(step, _able(step, set()))
@@ -69,6 +74,12 @@ def _sums(step: StepGraph) -> set[Node]:
     return found
 
 
+def _numbers(step: StepGraph, is_loop: bool) -> set[Node]:
+    """The ops on scalars that are Python numbers in the program of a loop."""
+    found = numbers_of_body(step.ops, step.feeds, step.fetches if is_loop else step.feeds)
+    return {op for op in step.ops if op.outputs and id(op.outputs[0]) in found}
+
+
 def _able(step: StepGraph, apart: set[Node]) -> set[Node]:
     """The ops that may be joined, except for those `apart`."""
     waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
@@ -78,8 +89,9 @@ def _able(step: StepGraph, apart: set[Node]) -> set[Node]:
 def _join(step: StepGraph, able: set[Node]) -> None:
     """Joins ops of a step."""
     by: dict[int, Value] = {}
-    for ops in _groups(step, able):
-        made = _made(step, ops)
+    groups = _groups(step, able)
+    for ops in groups:
+        made = _made(step, ops, groups)
         if made is not None:
             node, outputs = made
             step.ops += [node]
@@ -94,10 +106,10 @@ def _is_able(op: Node, step: StepGraph) -> bool:
     if _rule(op) is None or op.control_inputs or not op.outputs:
         return False
     for t in op.outputs:
-        if t.dtype != dtypes.float32 or not _is_known(t) or id(t) in step.fed or not 0 < _size(t) <= _LARGEST:
+        if t.dtype not in _KINDS or not _is_known(t) or id(t) in step.fed or not 0 < _size(t) <= _LARGEST:
             return False
-    return all(_is_constant(t, step) or t.dtype in _TYPES and _is_known(t) and 0 < _size(t) <= _LARGEST_GIVEN
-               for t in op.inputs)
+    most = _LARGEST_TABLE if op.opdef in rules.regions.tables else _LARGEST_GIVEN
+    return all(_is_constant(t, step) or t.dtype in _KINDS and _is_known(t) and 0 < _size(t) <= most for t in op.inputs)
 
 
 def _is_known(t: Value) -> bool:
@@ -125,8 +137,11 @@ def _groups(step: StepGraph, able: set[Node]) -> list[list[Node]]:
     return list(groups.values())
 
 
-def _made(step: StepGraph, ops: list[Node]) -> tuple[Node, list[Value]] | None:
-    """One op for several, and the tensors that its results represent; None if that is not less work."""
+def _made(step: StepGraph, ops: list[Node], groups: list[list[Node]]) -> tuple[Node, list[Value]] | None:
+    """One op for several, and the tensors that its results represent; None if that is not less work.
+
+    The ops that depend on an op that does not fit form another group.
+    """
     ops = list(ops)
     while True:
         ops = _connected(ops)
@@ -142,19 +157,25 @@ def _made(step: StepGraph, ops: list[Node]) -> tuple[Node, list[Value]] | None:
             region = writer.finish([writer.views[id(t)] for t in wanted])
             break
         except Unfit:
-            ops = _without(ops, op)
-    region.failures = writer.failures()
+            waiting = _waiting(ops, op)
+            ops = [other for other in ops if other not in waiting]
+            groups.append([other for other in waiting if other is not op])
+    region.failures = writer.failures(ops)
     region.ops = sum(not _is_view(op) for op in ops)
     given = list(writer.values.values())
-    attrs = {"M": len(wanted), "Tin": [t.dtype for t in given], "T": dtypes.float32, "region": region}
+    attrs = {"Tin": [t.dtype for t in given], "Tout": [t.dtype for t in wanted], "region": region}
     node = step.make("_Region", given, attrs, ops[-1], [t.static_dims for t in wanted], [t.dtype for t in wanted], [])
     node.counts = (len(given),)
     return node, wanted
 
 
-def _without(ops: list[Node], op: Node) -> list[Node]:
-    """The ops before one that does not fit: none of them takes what it returns."""
-    return ops[:ops.index(op)]
+def _waiting(ops: list[Node], op: Node) -> dict[Node, None]:
+    """An op and those of these that take, directly or not, what it returns."""
+    found = {op: None}
+    for other in ops:
+        if any(t.op in found for t in other.inputs):
+            found[other] = None
+    return found
 
 
 def _connected(ops: list[Node]) -> list[Node]:
@@ -180,13 +201,33 @@ def _rule(op: Node) -> Any:
     found = rules.regions.lower.get(op.opdef)
     if found is not None:
         return found
-    if op.opdef in rules.pointwise.reduces:
+    if not _is_of_floats(op):
+        if op.opdef in rules.regions.folds:
+            return _folded
+        if op.opdef in rules.regions.each:
+            return _each
+    elif op.opdef in rules.pointwise.reduces:
         return _reduction
-    if op.opdef in rules.pointwise.formula or op.opdef in rules.pointwise.instruction:
+    elif rules.is_pointwise(op):
         return _pointwise
+    elif op.opdef in rules.regions.folds:
+        return _folded
     if op.opdef in rules.arithmetic.reshapes or rules.forwards(op) and len(op.outputs) == 1:
         return _reshaped
     return _permuted if op.opdef in rules.arithmetic.permutes else None
+
+
+def _is_of_floats(op: Node) -> bool:
+    """Whether an op computes floats of floats, and of conditions on them."""
+    values = _values(op)
+    return op.outputs[0].dtype == dtypes.float32 and all(t.dtype in (dtypes.float32, dtypes.bool) for t in values)
+
+
+def _values(op: Node) -> Sequence[Value]:
+    """The inputs that a pointwise op, or a reduction, computes with; others are axes and shapes."""
+    only = 0 if op.opdef in rules.pointwise.reduces or op.opdef in rules.regions.folds else \
+        rules.arithmetic.repeats.get(op.opdef)
+    return op.inputs if only is None else [op.inputs[only]]
 
 
 class Writer(Builder):
@@ -204,25 +245,37 @@ class Writer(Builder):
         first = len(self.instructions)
         views = _rule(op)(op, self)
         self.makers.update(dict.fromkeys(range(first, len(self.instructions)), op))
+        if [v.kind for v in views] != [_KINDS[t.dtype] for t in op.outputs]:
+            raise Unfit(f"{op.name} has a different type")
         for t, view in zip(op.outputs, views, strict=True):
             if tuple(view.dims) != t.static_dims:
                 raise Unfit(f"{op.name} has a different shape")
             self.views[id(t)] = view
 
-    def failures(self) -> dict[int, Callable[[], Exception]]:
-        """The errors of instructions that may fail."""
-        def error(op: Node, message: str) -> Exception:
-            return typed(errors.invalid(message), op)                    # type: ignore[return-value]
-        return {i: functools.partial(error, self.makers[i], message) for i, message in self.messages.items()}
+    def failures(self, ops: list[Node]) -> dict[int, Callable[[list], Exception]]:
+        """The errors of instructions that may fail; where an op has its own words, it runs again by itself to say them."""
+        given = list(self.values)
+
+        def error(i: int, values: list) -> Exception:
+            message = self.messages[i]
+            found = _again(ops, dict(zip(given, values, strict=True))) if message is None else errors.invalid(message)
+            return typed(found, self.makers[i])                          # type: ignore[return-value]
+        return {i: functools.partial(error, i) for i in self.messages}
 
     def view(self, t: Value) -> View:
         """The view that a tensor is."""
         if id(t) not in self.views:
-            if t.dtype not in _TYPES:
-                raise Unfit("another type")
+            if not _size(t):
+                raise Unfit(f"{t.name} is empty")
+            self.views[id(t)] = self.value(t.static_dims, self.kind(t))                 # type: ignore[arg-type]
             self.values[id(t)] = t
-            self.views[id(t)] = self.value(t.static_dims, t.dtype == dtypes.bool)       # type: ignore[arg-type]
         return self.views[id(t)]
+
+    def kind(self, t: Value) -> int:
+        """The kind of a tensor's elements."""
+        if t.dtype not in _KINDS:
+            raise Unfit("another type")
+        return _KINDS[t.dtype]
 
     def constant(self, t: Value) -> np.ndarray:
         """The value of a constant."""
@@ -237,9 +290,33 @@ class Writer(Builder):
         return self.view(t)
 
 
+def _again(ops: list[Node], values: dict[int, Any]) -> Exception:
+    """What the first of these ops that fails raises; `values` are what they are given."""
+    for op in ops:
+        given = [values[id(t)] if id(t) in values else to_torch(t.op.attrs["value"], t.dtype) for t in op.inputs]
+        kernel = op.opdef.kernel_for("cpu")
+        try:
+            out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, given, op.counts))
+        except Exception as e:
+            return typed(e, op)                                          # type: ignore[return-value]
+        values.update((id(t), v) for t, v in zip(op.outputs, out if isinstance(out, (list, tuple)) else [out], strict=True))
+    return errors.InternalError(None, None, "A region fails where its operations do not")
+
+
+def _each(op: Node, r: Writer) -> list[View]:
+    out, views = op.outputs[0], [r.view(t) for t in _values(op)]
+    write = functools.partial(r.each, rules.regions.each[op.opdef], dims=out.static_dims or (), to_kind=_KINDS[out.dtype])
+    return [functools.reduce(lambda a, b: write([a, b]), views) if op.opdef in rules.algebra.sums else write(views)]
+
+
+def _folded(op: Node, r: Writer) -> list[View]:
+    x, axes = op.inputs
+    found = r.folded(rules.regions.folds[op.opdef], r.view(x), r.constant(axes).reshape(-1).tolist())
+    return [r.reshaped(found, op.outputs[0].static_dims or ())]
+
+
 def _pointwise(op: Node, r: Writer) -> list[View]:
-    only = rules.arithmetic.repeats.get(op.opdef)
-    values = op.inputs if only is None else [op.inputs[only]]
+    values = _values(op)
     dims = op.outputs[0].static_dims or ()
 
     def write(terms: Any, *sources: int) -> int:

@@ -11,7 +11,8 @@ and all is computed again: claims only ever get weaker, so this ends. Gradients 
 saved them; those that are known become constants.
 
 Functional loops are computed in the same way: the variables of a body are claimed to have the shapes that enter, and lists to
-hold elements like those that they have (`Elements`). What is found becomes known of the inputs of the loop's functions
+hold elements like those that they have (`Elements`). Small constants that a loop or a conditional is given and does not change
+are `Fixed`: they are constants inside of it, too. What is found becomes known of the inputs of the loop's functions
 (`GraphFunction.shaped`), which are compiled for it. So do the branches of conditionals.
 """
 from __future__ import annotations
@@ -24,28 +25,35 @@ from penstock._src.base.static_shape import Dims, common, merge
 from penstock._src.graph.build import ruled_shapes
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.functions import GraphFunction, as_function
-from penstock._src.graph.list_types import UNSET, Elements
+from penstock._src.graph.list_types import UNSET, Elements, Fixed
 from penstock._src.ops import rules
-from penstock._src.step.ir import Node, StepGraph, Value
+from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops.holders import holders
 from penstock._src.step.loops.saved import take_constants
 from penstock._src.step.optimize.folding import constant, fold_constants
 from penstock._src.step.optimize.inlining import function_body, inline_calls
 
 _ROUNDS = 8          # then nothing is claimed
+_SMALL = 64          # elements of a constant that is known in functions
+_FIXED = (dtypes.int32, dtypes.int64, dtypes.bool, dtypes.float32)
 
 
 def specialize_shapes(step: StepGraph, known: list) -> list:
-    """Sets the static shapes of a step for what is known of its feeds: shapes, and Elements of lists. Returns the same of its
-    fetches; ValueError where the feeds do not fit the graph."""
+    """Sets the static shapes of a step for what is known of its feeds: shapes, Elements of lists, Fixed values, which become
+    constants. Returns the same of its fetches; ValueError where the feeds do not fit the graph."""
     changed, lists = set(step.shaped), {}
+    fixed = {id(t): d for t, d in zip(step.feeds, known, strict=True) if isinstance(d, Fixed)}
+    changed |= _put_constants(step, fixed)
     for t, d in zip(step.feeds, known, strict=True):
+        d = d.dims if isinstance(d, Fixed) else d
         if isinstance(d, Elements):
             lists[id(t)] = d
         elif d is not None and t.static_dims != d:
             t.static_dims = merge(t.static_dims, d)
             changed.add(id(t))
     found = _Known(step, changed, lists)
+    if fixed:
+        found.forget()
     if not any(op.opdef.back_edge for op in step.ops):
         found.without_claims()
         while more := found.take_constants() | fold_constants(step):      # which say more of shapes
@@ -56,7 +64,26 @@ def specialize_shapes(step: StepGraph, known: list) -> list:
             _Known(step, changed, lists).without_claims()
             break
         changed = take_constants(step)
-    return [found.lists.get(id(t), t.static_dims) for t in step.fetches]
+    after: dict[int, Any] = found.lists | {id(t): fixed[id(s)] for t in step.fetches if id(s := _source(t, step)) in fixed}
+    return [after.get(id(t), t.static_dims) for t in step.fetches]
+
+
+def _put_constants(step: StepGraph, fixed: dict[int, Fixed]) -> set[int]:
+    """Makes ops take constants instead of the feeds with these ids. The feeds stay, also as fetches; the constants' ids."""
+    if not fixed or step.has_control_flow or step.is_placed:      # there a constant would need a loop, a branch or a device
+        return set()
+    by = {id(t): constant(step, fixed[id(t)].array(), t, []) for t in step.feeds if id(t) in fixed and t.users}
+    for op in step.ops:
+        op.substitute(by)
+    step.ops = [*(t.op for t in by.values()), *step.ops]
+    return {id(t) for t in by.values()}
+
+
+def _source(t: Any, step: Any = None) -> Any:
+    """What a tensor is the same as, of a function's graph or (with its step) of a step."""
+    while rules.forwards(t.op) and len(t.op.inputs) == 1 and (step is None or id(t) not in step.fed):
+        t = t.op.inputs[0]
+    return t
 
 
 def calls_open(step: StepGraph) -> bool:
@@ -105,15 +132,15 @@ class _Known:
         for t, dims in reversed(self._before):
             t.static_dims = dims
         self._before.clear()
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Forgets values that were created of shapes."""
         for view in {id(op.graph): op.graph for op in self.step.ops}.values():
             view.caches.clear()
 
     def _round(self) -> bool:
-        """Asks the rules of all ops, in order; whether no claim was wrong."""
+        """Applies the rules of all ops, in order; whether no claim was wrong."""
         self._changed = set(self._fed_anew)
         self.lists = dict(self._fed_lists)
         self._put: dict[Any, Dims] = {}                 # into arrays and stacks
@@ -189,7 +216,7 @@ class _Known:
             self.step.ops = [*(t.op for t in by.values()), *self.step.ops]
             self.step.substitute(by)
             self.step.prune()
-        self._forget()
+        self.forget()
         return {id(t) for t in by.values()}
 
     def _call(self, op: Node) -> None:
@@ -200,6 +227,8 @@ class _Known:
         is_loop = op.opdef in rules.inlining.loop
         inputs = op.inputs if is_loop else op.inputs[1:]
         known = [self.lists.get(id(t), t.static_dims) for t in inputs]
+        fixed = self._fixed(inputs, functions[1][1] if is_loop else None)
+        known = [fixed.get(i, d) for i, d in enumerate(known)]
         try:
             if is_loop:
                 results = known = self._after_iterations(functions[1][1], known)
@@ -210,8 +239,14 @@ class _Known:
         shaped = iter([f.shaped(tuple(known)) for _, f in functions])
         op.attrs = {**op.attrs, **{n: [next(shaped) for _ in op.attrs[n]] if isinstance(op.attrs[n], list) else next(shaped)
                                    for n in dict(functions)}}
-        self._set(op, [None if isinstance(d, Elements) else d for d in results])
+        self._set(op, [None if isinstance(d, Elements) else d.dims if isinstance(d, Fixed) else d for d in results])
         self.lists.update((id(t), d) for t, d in zip(op.outputs, results, strict=True) if isinstance(d, Elements))
+
+    def _fixed(self, inputs: Any, body: GraphFunction | None) -> dict[int, Fixed]:
+        """The small constants among the inputs of a conditional, or of a loop with this body, which does not change them."""
+        return {i: Fixed.of(t.op.attrs["value"]) for i, t in enumerate(inputs)
+                if is_const(t) and id(t) not in self.step.fed and t.dtype in _FIXED and t.op.attrs["value"].size <= _SMALL
+                and (body is None or _source(body.outputs[i]) is body.inputs[i])}
 
     def _after_iterations(self, body: GraphFunction, known: list) -> list:
         """What is true of the variables of a loop before and after each iteration."""
@@ -220,13 +255,13 @@ class _Known:
             if weaker == known:
                 return known
             known = weaker
-        raise ValueError("no end of claims")
+        raise ValueError("the shapes of the loop do not converge")
 
     def _results(self, function: GraphFunction, known: list) -> list:
         """What is known of the results of a function."""
         body = function_body(function.plain)
         if body.has_control_flow:
-            raise ValueError("not a straight line")
+            raise ValueError("the function has control flow")
         if not self.step.is_placed:
             inline_calls(body)
         return specialize_shapes(body, known)
@@ -281,8 +316,12 @@ class _Known:
 def _either(known: list, other: list) -> list:
     """What is true of both."""
     return [a.or_other(b) if isinstance(a, Elements) and isinstance(b, Elements) else
-            None if isinstance(a, Elements) or isinstance(b, Elements) else common(a, b)
+            None if isinstance(a, Elements) or isinstance(b, Elements) else a if a == b else common(_dims(a), _dims(b))
             for a, b in zip(known, other, strict=True)]
+
+
+def _dims(known: Any) -> Dims:
+    return known.dims if isinstance(known, Fixed) else known
 
 
 def _outputs(op: Node) -> list:

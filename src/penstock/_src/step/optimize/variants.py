@@ -46,8 +46,12 @@ class Variants(Runnable):
         return self.general.text()
 
     def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
-        """The program for all shapes."""
-        return self.general.explained(feeds, device)
+        """The program for all shapes, and those for the shapes that came again."""
+        parts = [self.general.explained(feeds, device)]
+        for shapes, program in list(self._made.items()):
+            if program is not self.general:
+                parts.append(f"# for shapes {', '.join(str(list(s)) for s in shapes)}\n{program.explained(feeds, device)}")
+        return "\n".join(parts)
 
     def _other(self, key: tuple) -> Runnable:
         times = self._seen.get(key, 0)

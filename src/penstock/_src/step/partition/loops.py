@@ -74,7 +74,7 @@ class ControlLoops:
         found = [op for op in frame.ops if op.opdef.control_flow == "loop_cond"]
         if len(found) != 1:
             raise errors.InvalidArgumentError(
-                None, None, f"The loop {frame.name} spans devices and has {len(found)} LoopCond ops: it needs one.")
+                None, None, f"The loop {frame.name} spans devices and has {len(found)} LoopCond ops: it must have exactly one.")
         return found[0].outputs[0]
 
     def _add(self, device: Device, kind: str, frame: Frame, inputs: list[Value], counts: tuple = (),

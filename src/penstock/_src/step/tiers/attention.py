@@ -24,6 +24,7 @@ from penstock._src.step.tiers.views import aten
 _MINUS_INFINITY = -1e3               # masks add, or put, a number below this: its exponential is zero
 _HIDDEN = -1e30                      # what is added to hidden scores: the score itself is lost in it
 _LONG = 1024                         # columns: of fewer in single precision, separate ops with dropout are faster
+_TILE = 64                           # rows and columns that cuDNN's kernels take at once
 _RANDOM = {aten.rand.generator, aten.rand.default}
 _POINTWISE = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor, aten.where.self}
 
@@ -604,9 +605,15 @@ def _kernel(device: str, dtype: torch.dtype, depth: int, value_depth: int, biase
     _require(device == "cuda" and (short or dtype is torch.float32) and depth == value_depth)
     _require(depth % 8 == 0 and depth <= 256)
     if short and not biased:
-        return _Flash
+        return _CuDNN if _suits_cudnn(depth, sizes) else _Flash
     _require(not biased or sizes[1] % 8 == 0)
     return _Efficient
+
+
+def _suits_cudnn(depth: int, sizes: list) -> bool:
+    """Whether cuDNN has attention for this GPU, which is the faster one where the GPU multiplies groups of warps at once."""
+    return torch.cuda.get_device_capability() >= (9, 0) and torch.backends.cuda.cudnn_sdp_enabled() and depth <= 128 and \
+        min(sizes) >= _TILE and not torch.are_deterministic_algorithms_enabled()
 
 
 def _several(g: torch.fx.Graph, node: torch.fx.Node, count: int) -> list:
@@ -631,6 +638,25 @@ class _Flash:
         return _several(g, views.call(g,
             aten._scaled_dot_product_flash_attention_backward.default,
             (of_out, *given, out, lse, cum_q, cum_k, max_q, max_k, rate, causal, seed, offset), {"scale": scale}), 3)
+
+
+class _CuDNN:
+    """cuDNN's attention: half precision, causal or without a mask."""
+
+    drops, derives_bias = True, False
+
+    @staticmethod
+    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
+        return _several(g, views.call(g, aten._scaled_dot_product_cudnn_attention.default,
+                                           (q, k, v, None, True, rate, causal, False), {"scale": scale}), 8)
+
+    @staticmethod
+    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
+                 of_bias: bool) -> list:
+        out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
+        return _several(g, views.call(g,
+            aten._scaled_dot_product_cudnn_attention_backward.default,
+            (of_out, *given, out, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, rate, causal), {"scale": scale}), 3)
 
 
 class _Efficient:

@@ -4,8 +4,8 @@ Launching a kernel costs the host some microseconds; a CUDA graph launches all k
 while CUDA records its kernels instead of running them. From then on a step is one copy per feed, one launch, and one copy per
 result.
 
-A recording holds while the variables are where they were. If one has moved (it was restored, or somebody holds its value, which
-must not change under him), the step is recorded again. Random ops take the places in their streams from a tensor (`draws.py`),
+A recording holds while the variables are where they were. If one has moved (it was restored, or a caller holds its value, which
+must not change), the step is recorded again. Random ops take the places in their streams from a tensor (`draws.py`),
 which each run fills. CUDA refuses to record a step that waits for the device.
 """
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Captured:
         self._changed = [v for v, old in zip(variables, versions, strict=True) if v.value._version != old]
         self._places = places(variables)
         if before != self._places:
-            raise Moves("it moves its variables")
+            raise Moves("it moves its variables in memory")
 
     def holds(self) -> bool:
         """Whether the variables are where they were, and may be written there."""

@@ -88,6 +88,11 @@ def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callab
     return run if getattr(run, "_boxed_call", False) else lambda inputs: run(*inputs)
 
 
+def source(run: Callable) -> str:
+    """The code that Inductor has generated for what `compiled` returned; empty where it does not keep it."""
+    return str(getattr(run, "source_code", "") or "")
+
+
 def _decomposed(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
     """The same graph of the ops that Inductor generates code for."""
     from torch._inductor.decomposition import select_decomp_table
@@ -103,8 +108,11 @@ def _options(graph: torch.fx.GraphModule) -> dict[str, Any]:
 
     Inductor's own choice of layouts stores every tensor of four dimensions with the second one last, for convolutions: of
     images that are NHWC by shape, it would store rows last, and copy them before each convolution.
+
+    Sums of rows and of columns over the same array stay separate: joined, the columns' ends in a call of ATen for each sum, and
+    all of them take longer than reading the array again.
     """
-    return {"triton.cudagraphs": False, "fx_graph_cache": True, "fallback_random": False,
+    return {"triton.cudagraphs": False, "fx_graph_cache": True, "fallback_random": False, "triton.mix_order_reduction": False,
             "layout_optimization": not convolutions.channels_last(graph)}
 
 

@@ -210,7 +210,7 @@ def _rebindable(program: Any) -> types.FunctionType:
 def _check_inputs(variables: list[Any], feeds: tuple, scope: dict, device: torch.device) -> None:
     for v in variables:
         if not isinstance(v.value, torch.Tensor):
-            raise Unsupported(f"the variable {v.name} has no numbers")
+            raise Unsupported(f"the variable {v.name} does not hold numbers")
         if v.value.device != device:
             raise Unsupported(f"the variable {v.name} is on {v.value.device}")
     for f in feeds:

@@ -24,11 +24,12 @@ import torch
 
 from penstock._src.base import switches, tracing
 from penstock._src.graph.functions import as_function
-from penstock._src.graph.node import AnyOp
+from penstock._src.graph.node import AnyOp, Tensor
 from penstock._src.kernels import exiting
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
-from penstock._src.step.tiers import attention, convolutions, inductor, lower, products
+from penstock._src.step.ir import Node
+from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products
 from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
 _FEWEST = 4                         # statements of a program that is worth it
@@ -39,6 +40,8 @@ _OFTEN = 20                         # runs of a step before it is compiled
 _LONG = 5.0                         # seconds since the first of them ended: compiling takes a core, and slows short steps
 _CLOSE = {"cpu": 0.02, "cuda": 0.1}  # of what a variable changes by: two versions agree if they differ by less
 _ROUNDED = 0.3                      # the same for steps in half precision, in which sums of many numbers may nearly vanish
+
+_TIERS = {1: "a program", 2: "a program", 3: "compiled"}
 
 refused: collections.Counter = collections.Counter()      # reasons why steps stayed in a lower tier
 _log = logging.getLogger("penstock")
@@ -135,6 +138,12 @@ class Tiered(Program):
         """What runs, per set of shapes."""
         return "\n".join(slot.explain() for slot in self._slots.values())
 
+    def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
+        """The program; before it, what runs for each set of shapes; behind it, what was generated for them."""
+        slots = list(self._slots.values())
+        heads = [f"# {line}\n" for slot in slots for line in slot.report()] or ["# tier 1: it has not run\n"]
+        return "".join([*heads, super().explained(feeds, device), *[f"\n{code}" for s in slots if (code := s.generated())]])
+
 
 class _Background:
     """A block that compiles beside running steps, which get Python's lock back at once, not after five milliseconds."""
@@ -175,6 +184,7 @@ class Slot:
         self._ready: Compiled | None = None
         self._runs = self._moves = self._count = 0
         self._began = time.perf_counter()
+        self._shapes = [f"{str(f.dtype).removeprefix('torch.')}{list(f.shape)}" for f in feeds if isinstance(f, torch.Tensor)]
         self.lock = threading.Lock()
 
     def run(self, ctx: Any, feeds: tuple) -> tuple:
@@ -221,7 +231,7 @@ class Slot:
                 raise RuntimeError("some of its variables are on other devices")
             made = Captured(self.version, ctx, feeds, self.variables, self.step.device)
         except Exception as e:
-            self._refuse(2, e)
+            self._refuse(2, e, self.step.failing_op(e.__traceback__))
             torch.cuda.synchronize(self.step.device)
             for v in self.variables:
                 if isinstance(v.value, torch.Tensor) and v.value.is_cuda and isinstance(e, Moves):
@@ -231,17 +241,17 @@ class Slot:
         self.tier = max(self.tier, 2)
         return made.run(ctx, *feeds)
 
-    def _refuse(self, tier: int, why: Any) -> None:
+    def _refuse(self, tier: int, why: Any, op: Node | None = None) -> None:
         reason = str(why).strip().split("\n")[0][:200] or type(why).__name__
         if tier == 2:
             self._captures, self._captured = False, None
         else:
             self._compiles, self._ready = False, None
-        self.reasons.append(f"not in tier {tier}: {reason}")
+        self.reasons.append(f"not in tier {tier}: {reason}{f' ({op.name}: {op.type})' if op is not None else ''}")
         refused[tier, reason.split(" (")[0]] += 1
         if reason not in _told:
             _told.add(reason)
-            _log.info("A step stays below tier %d: %s", tier, reason)
+            _log.info("A step is not compiled for tier %d: %s", tier, reason)
 
     # -- tier 3 -----------------------------------------------------------------------------------------------------
     def _consider(self, ctx: Any, feeds: tuple) -> None:
@@ -299,6 +309,17 @@ class Slot:
         """What runs, and why nothing better does."""
         return f"tier {self.tier}" + "".join(f"; {r}" for r in self.reasons)
 
+    def report(self) -> list[str]:
+        """The same with the shapes of the feeds, and a summary of what was generated."""
+        captured = ", replayed as a CUDA graph" if self._captured is not None else ""
+        of = f" for feeds {', '.join(self._shapes)}" if self._shapes else ""
+        return [f"tier {self.tier}, {_TIERS[self.tier]}{captured}{of}", *self.reasons,
+                *(generated.summary(code) if (code := self.generated()) else ())]
+
+    def generated(self) -> str:
+        """The source that was generated for this version; empty if there is none."""
+        return self.version.source if isinstance(self.version, Compiled) else ""
+
 
 class Compiled:
     """A step that Inductor has compiled."""
@@ -310,12 +331,13 @@ class Compiled:
         products.join_sums(graph)
         convolutions.tidy(graph)
         self._call = inductor.compiled(graph, lowered.example)
+        self.source = inductor.source(self._call)
         self.rounds = any(getattr(n.meta.get("val"), "dtype", None) in (torch.bfloat16, torch.float16)
                           for n in graph.graph.nodes)
         lowered.graph = graph
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
-        """One step. Variables that somebody else holds are copied first."""
+        """One step. Variables whose values a caller holds are copied first."""
         low = self.lowered
         for i in low.changed:
             low.variables[i].writable()

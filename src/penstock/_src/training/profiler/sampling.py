@@ -59,7 +59,7 @@ def stop(save: bool = True) -> None:
 
 
 def _write(profile: Any, seconds: float, folder: str) -> None:
-    """Writes the trace, and beside it what it says about the program."""
+    """Writes the trace, and beside it the advice derived from it."""
     os.makedirs(folder, exist_ok=True)
     start = os.path.join(folder, socket.gethostname())
     profile.export_chrome_trace(f"{start}.trace.json.gz")
@@ -70,7 +70,7 @@ def _write(profile: Any, seconds: float, folder: str) -> None:
 
 
 def _advice(profile: Any, seconds: float) -> advice.Advice:
-    """What a recording says; its events have microseconds."""
+    """The summary of a recording; its events are in microseconds."""
     waits, kernels, device = [], [], False
     for e in profile.events():
         span = (e.time_range.start / 1e6, e.time_range.end / 1e6)

@@ -1,4 +1,4 @@
-"""Threads that work together: one asks to stop, all of them do, and the first error comes back where they are joined."""
+"""Threads that work together: when one requests a stop, all of them stop, and `join` raises the first error."""
 from __future__ import annotations
 
 import contextlib

@@ -24,7 +24,7 @@ from penstock._src.training.train.optimizer import Optimizer, cast
 
 @export("train.experimental.LossScale", v1=["mixed_precision.LossScale", "mixed_precision.experimental.LossScale"])
 class LossScale(Trackable):
-    """Base of the loss scales: `scale()` is the factor, `update(grads)` tells it about gradients."""
+    """Base of the loss scales: `scale()` is the factor, `update(grads)` adjusts it to gradients."""
 
     def __init__(self) -> None:
         self._weights: dict[str, Any] = {}
@@ -57,7 +57,7 @@ class LossScale(Trackable):
 @export("train.experimental.FixedLossScale",
         v1=["mixed_precision.FixedLossScale", "mixed_precision.experimental.FixedLossScale"])
 class FixedLossScale(LossScale):
-    """A factor that stays."""
+    """A constant factor."""
 
     def __init__(self, loss_scale_value: float):
         super().__init__()
@@ -179,7 +179,7 @@ def unscaled(grads: Any, scale: Any) -> list:
 
 
 def apply_if(should_apply: Any, apply: Any) -> Any:
-    """Runs `apply`, if a tensor (or Python's True) says so."""
+    """Runs `apply` if a tensor (or Python boolean) is true."""
     if should_apply is True:
         return apply()
 

@@ -214,7 +214,7 @@ def _merge_options(options: Any, more: Any) -> None:
 
 # -- the sessions that programs use ----------------------------------------------------------------------------------
 class _CoordinatedSessionCreator(SessionCreator):
-    """Makes a session with its queue runners started and its hooks told."""
+    """Makes a session with its queue runners started and its hooks called."""
 
     def __init__(self, session_creator: Any, hooks: list, stop_grace_period_secs: float):
         self._session_creator, self._hooks = session_creator, hooks

@@ -315,7 +315,7 @@ class Optimizer(Trackable):
         return self._get_non_slot_variable(name, None if context.executing_eagerly() else context.current_graph())
 
     def _restore_slot_variable(self, slot_name: str, variable: Any, slot_variable: Any) -> None:
-        """Gives a new slot what restores have for it, the newest first."""
+        """Restores a new slot from pending restores, the newest first."""
         waiting = self._deferred_slot_restorations.pop((slot_name, _var_key(variable)), ())
         for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True):
             position.restore(slot_variable)

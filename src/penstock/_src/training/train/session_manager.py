@@ -139,7 +139,7 @@ class SessionManager:
 
 
 def is_ready(op: Any, sess: Any, what: str) -> tuple[bool, str | None]:
-    """Whether an op that lists what is missing lists nothing; else what it says."""
+    """Whether an op that lists what is missing returns an empty list; otherwise the list."""
     if op is None:
         return True, None
     try:

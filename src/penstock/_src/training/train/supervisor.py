@@ -348,7 +348,7 @@ class SVTimerCheckpointThread(_Service):
 @export(v1=["train.basic_train_loop"])
 def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable, args: Any = None, kwargs: Any = None,
                      master: str = "") -> None:
-    """Calls `train_step_fn(session, *args, **kwargs)` until the supervisor says stop; begins again when a task was lost."""
+    """Calls `train_step_fn(session, *args, **kwargs)` until the supervisor stops; begins again when a task was lost."""
     while True:
         try:
             with supervisor.managed_session(master) as sess:

@@ -173,7 +173,7 @@ class TFDecorator:
 
     @property
     def decorator_doc(self) -> str:
-        """What it says of itself."""
+        """Its description."""
         return self._decorator_doc
 
     @property

@@ -1,7 +1,7 @@
 """Scheduled functions, and the queue in which they wait for a worker.
 
-The queue knows no workers and no connections: functions go in, are taken, and are done, given back, or fail. The first error
-empties it: what waits is cancelled, what runs is asked to end, and the next call raises the error, once.
+The queue is independent of workers and connections: functions go in, are taken, and are done, given back, or fail. The first
+error empties it: what waits is cancelled, what runs is asked to end, and the next call raises the error, once.
 """
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ class ClosureQueue:
         """Until all functions are done; raises the error of one that failed."""
         with self._changed:
             if not self._wait(lambda: self._error is not None or not self._waiting and not self._running, timeout):
-                raise errors.DeadlineExceededError(None, None, f"After {timeout:g} seconds, there are {self._described()}.")
+                raise errors.DeadlineExceededError(
+                    None, None, f"Timed out after {timeout:g} seconds: there are {self._described()}.")
             self._raise()
 
     def done(self) -> bool:

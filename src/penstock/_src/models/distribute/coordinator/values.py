@@ -85,7 +85,7 @@ class PerWorkerValues:
         def one(*leaves: Any) -> Any:
             tensors = [v if isinstance(v, Tensor) else convert(v) for v in leaves]
             if len({(t.dtype, tuple(t.shape.as_list())) for t in tensors}) > 1:
-                raise ValueError("The values of a PerWorkerValues must have one type and shape for all workers, got "
+                raise ValueError("The values of a PerWorkerValues must have the same type and shape on all workers, got "
                                  f"{[(t.dtype.name, t.shape.as_list()) for t in tensors]}.")
             return PerWorkerTensor(lambda channel, i: tensors[i]._value, tensors[0].dtype, tensors[0].static_dims)
         return nest.map_structure(one, *self._values)

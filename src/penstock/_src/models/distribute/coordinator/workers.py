@@ -17,16 +17,16 @@ from penstock._src.models.distribute.connect import Connection
 from penstock._src.models.distribute.coordinator.closures import Closure, ClosureQueue
 
 _LOSS = (errors.UnavailableError, errors.AbortedError)      # what the loss of a task looks like
-_STOPS = (*_LOSS, errors.CancelledError)                    # and what is said by one that ends in order
+_STOPS = (*_LOSS, errors.CancelledError)                    # and the message of one that ends in order
 _TRIES = 3                          # of a function that fails like this, though no task is lost
 _SOON = 2.0                         # seconds in which the loss of a task is known to all
 _AGAIN = 0.5                        # seconds between two attempts to reach a worker
 _LOOK = 5.0                         # seconds between two checks of the parameter servers while there are functions
-_SAY = 30.0                         # seconds after which it is said that a worker is missing
+_SAY = 30.0                         # seconds after which a missing worker is logged
 
 
 class ParameterServers:
-    """Which lives of the parameter servers have the variables."""
+    """The incarnations of the parameter servers that have the variables."""
 
     def __init__(self, connection: Connection, count: int):
         self._connection = connection
@@ -35,7 +35,7 @@ class ParameterServers:
         self._said: errors.UnavailableError | None = None
 
     def error(self) -> errors.UnavailableError | None:
-        """What is to be said if one is lost; None if all are there."""
+        """The error if one is lost; None otherwise."""
         with self._lock:
             self._said = self._said or self._looked()
             return self._said
@@ -51,7 +51,7 @@ class ParameterServers:
         return None
 
     def watch(self, queue: ClosureQueue, ended: threading.Event) -> None:
-        """Looks after them while there is something to do: opening a channel to a server that was just lost takes long."""
+        """Checks them while functions are pending: opening a channel to a server that was just lost takes long."""
         while not ended.wait(_LOOK):
             error = self.error() if queue.pending else None
             if error is not None:

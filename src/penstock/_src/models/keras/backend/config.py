@@ -100,7 +100,7 @@ def keras_home() -> pathlib.Path:
 
 
 def _read_file() -> None:
-    """Takes over what `keras.json` says; what it says wrongly is left alone."""
+    """Applies the settings of `keras.json`; invalid ones are ignored."""
     try:
         found = json.loads((keras_home() / "keras.json").read_text())
     except (OSError, ValueError):

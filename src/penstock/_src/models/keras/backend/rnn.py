@@ -35,7 +35,7 @@ def rnn(step_function: Any, inputs: Any, initial_states: Any, go_backwards: bool
         zero_output_for_mask: bool = False) -> tuple:
     """Calls `step_function(input at t, states + constants) -> (output, new states)` for every time step.
 
-    Where the mask is false, states stay and the output is that of the step before (or zeros). Gives the last output,
+    Where the mask is false, states stay and the output is that of the step before (or zeros). Returns the last output,
     all outputs and the last states.
 
     >>> last, outputs, states = tf.keras.backend.rnn(lambda x, s: (x + s[0], [x + s[0]]), x, [tf.zeros([8, 3])])

@@ -1,4 +1,4 @@
-"""What Keras remembers per graph: names that were given, the learning phase, variables to initialize, the session.
+"""The state of Keras per graph: names that were given, the learning phase, variables to initialize, the session.
 
 In graph mode everything belongs to the current default graph. When ops execute eagerly, symbolic tensors (`Input`) live in
 a graph of Keras' own, a FuncGraph, which `get_graph` returns; models are traced from it or called again on real tensors.
@@ -55,7 +55,7 @@ def in_keras_graph() -> bool:
 
 @export("keras.backend.clear_session")
 def clear_session() -> None:
-    """Forgets the graph, the session and all names that were given, and starts with new ones."""
+    """Discards the graph, the session and all names that were given, and starts with new ones."""
     global _state
     tf.reset_default_graph()
     _session.session = None
@@ -207,7 +207,7 @@ def manual_variable_initialization(value: bool) -> None:
 
 @export("keras.backend.track_variable", v2=["keras.__internal__.backend.track_variable"])
 def track_variable(variable: Any) -> None:
-    """Remembers a variable, for `get_session` to initialize."""
+    """Registers a variable, for `get_session` to initialize."""
     if context.executing_eagerly():
         return
     graph = variable.graph if hasattr(variable, "graph") else get_graph()
@@ -216,7 +216,7 @@ def track_variable(variable: Any) -> None:
 
 @export("keras.backend.track_tf_optimizer")
 def track_tf_optimizer(tf_optimizer: Any) -> None:
-    """Remembers an optimizer of tf.train, for `get_session` to initialize its variables."""
+    """Registers an optimizer of tf.train, for `get_session` to initialize its variables."""
     if not context.executing_eagerly():
         _state.optimizers.setdefault(get_graph(), weakref.WeakSet()).add(tf_optimizer)
 

@@ -177,7 +177,7 @@ def batch_get_value(tensors: Any) -> list:
 
 @export("keras.backend.set_value")
 def set_value(x: Any, value: Any) -> None:
-    """Gives a variable a new value.
+    """Assigns a value to a variable.
 
     Args:
         x: Variable.
@@ -191,7 +191,7 @@ def set_value(x: Any, value: Any) -> None:
 
 @export("keras.backend.batch_set_value")
 def batch_set_value(tuples: Any) -> None:
-    """Gives many variables new values, in one step: pairs of variable and array."""
+    """Assigns values to many variables in one step: pairs of variable and array."""
     pairs = [(x, np.asarray(value, dtype=x.dtype.base_dtype.as_numpy_dtype)) for x, value in tuples]
     if not pairs:
         return

@@ -96,7 +96,7 @@ def has_batch_hooks(callback: Any, mode: str) -> bool:
 
 @export("keras.callbacks.CallbackList")
 class CallbackList:
-    """Callbacks that are told in sequence. Loops ask `_should_call_…_batch_hooks` before they tell of batches."""
+    """Callbacks that are called in sequence. Loops check `_should_call_…_batch_hooks` before they call the hooks of batches."""
 
     def __init__(self, callbacks: Any = None, queue_length: int = 10, add_history: bool = False, add_progbar: bool = False,
                  model: Any = None, **params: Any):
@@ -121,13 +121,13 @@ class CallbackList:
         self.callbacks.append(callback)
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Tells all of them what is known of the run."""
+        """Passes the parameters of the run to all of them."""
         self.params = params
         for c in self.callbacks:
             c.set_params(params)
 
     def set_model(self, model: Any) -> None:
-        """Gives all of them the model."""
+        """Passes the model to all of them."""
         self.model = model
         if self._history is not None:
             model.history = self._history

@@ -138,7 +138,7 @@ class BackupAndRestore(Callback):
 
     >>> model.fit(x, y, epochs=100, callbacks=[tf.keras.callbacks.BackupAndRestore("/tmp/backup")])
 
-    The backup goes when training has ended well.
+    The backup is deleted when training has completed.
     """
 
     def __init__(self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True):

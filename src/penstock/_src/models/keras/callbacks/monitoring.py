@@ -82,7 +82,7 @@ class EarlyStopping(Callback):
                 self.model.set_weights(self.best_weights)
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Says where it stopped, and restores the best weights."""
+        """Logs where it stopped, and restores the best weights."""
         if self.stopped_epoch > 0 and self.verbose > 0:
             print(f"Epoch {self.stopped_epoch + 1:05d}: early stopping")
         if self.restore_best_weights and self.best_weights is not None:

@@ -71,11 +71,11 @@ class ProgbarLogger(Callback):
         return [(k, v) for k, v in (logs or {}).items() if k not in ("batch", "size", "num_steps", "outputs")]
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Remembers that a validation is part of an epoch's bar."""
+        """Marks that a validation is part of an epoch's bar."""
         self._training = True
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Forgets it."""
+        """Clears the mark."""
         self._training = False
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

@@ -1,7 +1,7 @@
 """Layer: a callable object with variables. How a layer is called, built and described.
 
 `__call__` reads top to bottom: inputs, mask and training become arguments of `call`; the layer is built when it sees its
-first input; `call` runs; where symbolic tensors went in, the call is remembered as a Node. What a layer knows of its
+first input; `call` runs; where inputs are symbolic, the call is recorded as a Node. What a layer knows of its
 variables is in `layer_weights.py`, of losses, updates and metrics in `layer_losses.py`, of its calls in `connectivity.py`.
 """
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Layer(Connected, Losing, Weighted):
         """The TensorSpecs of the outputs for inputs of some TensorSpecs."""
         def shape(s: Any) -> Any:
             if not isinstance(s, TensorSpec):
-                raise TypeError(f"Only TensorSpec signature types are supported, but saw signature signature entry: {s}.")
+                raise TypeError(f"Only TensorSpec signature types are supported, but saw the entry {s}.")
             return s.shape
         shapes = self.compute_output_shape(nest.map_structure(shape, input_signature))
         dtype = self._compute_dtype or nest.flatten(input_signature)[0].dtype

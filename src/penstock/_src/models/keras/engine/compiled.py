@@ -302,7 +302,7 @@ class Compiled:
         return metric.result() if found is None else found
 
     def reset(self) -> None:
-        """Forgets losses and metrics of an epoch."""
+        """Resets losses and metrics of an epoch."""
         for m in (*self.loss_metrics, *self.metrics):
             m.reset_states()
 
@@ -343,7 +343,7 @@ class LossContainer:
     metrics = property(lambda self: self._model._compiled.loss_metrics, doc="The metrics that follow the losses.")
 
     def reset_state(self) -> None:
-        """Forgets the losses of an epoch."""
+        """Resets the losses of an epoch."""
         for m in self.metrics:
             m.reset_states()
 
@@ -368,6 +368,6 @@ class MetricsContainer:
     weighted_metrics = property(lambda self: nest.flatten(self._model._compiled.weighted), doc="Those with weights.")
 
     def reset_state(self) -> None:
-        """Forgets the metrics of an epoch."""
+        """Resets the metrics of an epoch."""
         for m in self.metrics:
             m.reset_states()

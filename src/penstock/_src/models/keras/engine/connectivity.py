@@ -1,4 +1,4 @@
-"""What a layer knows of its calls: inputs, outputs, their shapes and masks, call by call."""
+"""The record of a layer's calls: inputs, outputs, their shapes and masks, call by call."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +12,7 @@ def _mask_of(x: Any) -> Any:
 
 
 class Connected:
-    """The part of Layer that answers for its calls."""
+    """The part of Layer that describes its calls."""
 
     name: str
     _inbound_nodes: list
@@ -22,7 +22,7 @@ class Connected:
     outbound_nodes = property(lambda self: self._outbound_nodes, doc="The calls of other layers that take results of this one.")
 
     def _add_inbound_node(self, input_tensors: Any, output_tensors: Any, arguments: Any = None) -> None:
-        """Remembers a call, and in each of the results where it came from."""
+        """Records a call, and in each result the call that returned it."""
         Node(self, inbound_layers=nest.map_structure(lambda t: t._keras_history.layer, input_tensors),
              node_indices=nest.map_structure(lambda t: t._keras_history.node_index, input_tensors),
              tensor_indices=nest.map_structure(lambda t: t._keras_history.tensor_index, input_tensors),

@@ -366,7 +366,7 @@ class PythonSource(Source):
             pool.shutdown(wait=True, cancel_futures=True)
 
     def on_epoch_end(self) -> None:
-        """Tells the Sequence."""
+        """Calls `on_epoch_end` of the Sequence."""
         if self.indexed and hasattr(self._data, "on_epoch_end"):
             self._data.on_epoch_end()
 

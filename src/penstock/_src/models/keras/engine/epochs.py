@@ -70,7 +70,7 @@ class Results(dict):
 
 
 def _values(model: Any, given: Any) -> dict[str, Any]:
-    """Numbers from what a step gave: results by name, a list of them in graphs, or nothing."""
+    """Numbers from the results of a step: results by name, a list of them in graphs, or nothing."""
     if given is None:
         given = model.get_metrics_result()
     if isinstance(given, list):
@@ -107,7 +107,7 @@ def one_batch(model: Any, mode: str, x: Any, y: Any, weights: Any, class_weight:
 
 
 def _finished(step: Any, out: Any) -> Any:
-    """What a step gave; steps that run elsewhere (scheduled.py) are waited for."""
+    """The results of a step; waits for steps that run elsewhere (scheduled.py)."""
     finish = getattr(step, "finish", None)
     return out if finish is None else finish()
 
@@ -228,8 +228,8 @@ def _validation_parts(given: Any) -> tuple:
         return given, None, None
     if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
         raise ValueError("When passing a `validation_data` argument, it must contain either 2 items (x_val, y_val), or 3 items "
-                         "(x_val, y_val, val_sample_weights), or alternatively it could be a dataset or a dataset or a dataset "
-                         f"iterator. However we received `validation_data={given}`")
+                         "(x_val, y_val, val_sample_weights), or be a dataset or a dataset iterator. However we received "
+                         f"`validation_data={given}`")
     return (*given, None)[:3]
 
 

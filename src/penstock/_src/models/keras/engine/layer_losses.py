@@ -92,7 +92,7 @@ class Losing:
     _eager_losses = property(lambda self: self._thread.losses)
 
     def _clear_losses(self) -> None:
-        """Forgets the losses of the last call, before another one."""
+        """Clears the losses of the last call, before another one."""
         for layer in self._flatten_layers():                  # type: ignore[attr-defined]
             if isinstance(layer, Losing):
                 layer._thread.losses = []
@@ -176,7 +176,7 @@ class Losing:
         return self._metrics + self._gather("metrics")        # type: ignore[attr-defined]
 
     def add_metric(self, value: Any, aggregation: str | None = None, name: str | None = None) -> None:
-        """Adds a metric: a tensor whose mean is followed, or the result of a Metric.
+        """Adds a metric: a tensor whose mean is tracked, or the result of a Metric.
 
         >>> self.add_metric(tf.reduce_sum(x), name="activation", aggregation="mean")
         """

@@ -13,6 +13,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.trackable import delete_tracking
+from penstock._src.state.asset import Asset
 from penstock._src.state.containers import TrackableDataStructure, sticky_attribute_assignment
 from penstock._src.state.module import Module
 from penstock._src.state.variables.partitioned import PartitionedVariable
@@ -142,11 +143,12 @@ class Weighted(Module):
     # -- setting attributes ------------------------------------------------------------------------------------------
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
-        if type(value) in _PLAIN and name not in own.get("_self_dependency_names", ()) and name not in own.get("_layers", ()):
+        if type(value) in _PLAIN and name not in own.get("_self_unconditional_dependency_names", ()) \
+                and name not in own.get("_layers", ()):
             _plain_set(self, name, value)
             return
-        if name.startswith("_self_") or not own.get("_self_setattr_tracking", True) or own.get("_is_graph_network", False) \
-                or hasattr(type(self), name):
+        if name.startswith("_self_") or not own.get("_self_setattr_tracking", True) or hasattr(type(self), name) \
+                or own.get("_is_graph_network", False) and not isinstance(value, (Variable, Asset)):
             _plain_set(self, name, value)
             return
         value = sticky_attribute_assignment(self, name, value)

@@ -1,4 +1,4 @@
-"""Network: a graph of layers as one layer. What models are before anything is said about training.
+"""Network: a graph of layers as one layer. What models are without training.
 
 A network is either *functional*, made from symbolic inputs and outputs, or *subclassed*, with its own `call`. A
 functional network runs by calling its layers again in order (`_run_internal_graph`).
@@ -205,7 +205,7 @@ class Network(Layer):
 
     @no_automatic_dependency_tracking
     def _set_inputs(self, inputs: Any, outputs: Any = None, training: Any = None) -> None:
-        """Remembers the tensors of the first symbolic call of a subclassed network; of calls that run, what they look like."""
+        """Records the tensors of the first symbolic call of a subclassed network; of calls that run, what they look like."""
         if outputs is None and not self.built:                # requested by hand: call it, which comes back here
             self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
             return
@@ -381,7 +381,7 @@ class Network(Layer):
         """Layers decide."""
 
     def reset_states(self) -> None:
-        """Forgets the state of stateful layers."""
+        """Resets the state of stateful layers."""
         for layer in self.layers:
             if hasattr(layer, "reset_states") and getattr(layer, "stateful", False):
                 layer.reset_states()

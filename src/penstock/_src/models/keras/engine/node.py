@@ -69,7 +69,7 @@ def int_shape(x: Any) -> tuple | None:
 
 
 class Node:
-    """A call of `outbound_layer` on tensors that other calls of layers gave."""
+    """A call of `outbound_layer` on results of other calls of layers."""
 
     def __init__(self, outbound_layer: Any, inbound_layers: Any, node_indices: Any, tensor_indices: Any, input_tensors: Any,
                  output_tensors: Any, arguments: Any = None):

@@ -26,19 +26,19 @@ def current_replica() -> Any:
 
 
 def check_strategy(model: Any) -> None:
-    """ValueError where a model is used in the scope of a strategy that it was not made under."""
+    """ValueError where a model is used in the scope of a strategy that it was not created under."""
     found, own = active_strategy(), model._distribution_strategy
     if found is None or found is own:
         return
     variables = model.variables if model.built else []
     named = f", as was its variable '{variables[0].name}' of shape {variables[0].shape}" if variables else ""
     made = "outside of any scope" if own is None else f"under {own}"
-    raise ValueError(f"Model '{model.name}' was made {made}{named}; it cannot be trained or used in the scope of {found}. Make "
-                     "and compile it inside of `with strategy.scope():`.")
+    raise ValueError(f"Model '{model.name}' was created {made}{named}; it cannot be trained or used in the scope of {found}. "
+                     "Create and compile it inside of `with strategy.scope():`.")
 
 
 def share_of_rows(replica: Any) -> Any:
-    """How much of the batch a replica has: what the step said, or an equal share."""
+    """The share of the batch that a replica has: that of the step, or an equal one."""
     found = getattr(replica, "share_of_rows", None)
     return 1.0 / replica.num_replicas_in_sync if found is None else found
 
@@ -140,7 +140,7 @@ def _static_rows(x: Any) -> int | None:
 
 
 def first(strategy: Any, outputs: Any) -> Any:
-    """What the first replica gave: results of metrics, which are the same for all."""
+    """The results of the first replica: those of metrics, which are the same for all."""
     return nest.map_structure(lambda v: strategy.experimental_local_results(v)[0], outputs)
 
 

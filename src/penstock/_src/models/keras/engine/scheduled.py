@@ -44,7 +44,7 @@ class _Scheduled:
                 self._last = self._coordinator._schedule(function, args, {}, self._most)
 
     def finish(self) -> Any:
-        """Waits for all steps; returns what the last one gave."""
+        """Waits for all steps; returns the results of the last one."""
         with self._until_data_ends():
             self._coordinator.join()
         last = None if self._over else self._last

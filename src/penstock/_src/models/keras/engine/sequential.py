@@ -25,7 +25,7 @@ _ONE_OUTPUT = ("All layers in a Sequential model should have a single output ten
 
 @export("keras.Sequential", "keras.models.Sequential")
 class Sequential(Model):
-    """A stack of layers. Without the shape of its input, it is built when it sees the first data.
+    """A stack of layers. Without the shape of its input, it is built by its first input.
 
     Args:
         layers: List of layers.
@@ -98,7 +98,7 @@ class Sequential(Model):
             self._track_layers(self._layers)
 
     def _begin(self, layer: Any) -> bool:
-        """Starts with a first layer; whether it says what the input is."""
+        """Starts with a first layer; whether it defines the input."""
         if not isinstance(layer, InputLayer):
             shape, dtype = _input_of(layer)
             if not shape:

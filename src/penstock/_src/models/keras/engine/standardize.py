@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import penstock as tf
+from penstock._src.graph import context
 from penstock._src.graph.convert import is_tensor
 
 
@@ -127,10 +128,11 @@ def check_lengths(x: list, y: list, weights: list) -> None:
 
 
 def check_targets(targets: list, functions: list, outputs: list) -> None:
-    """ValueError if a loss expects targets of another shape than those that were given."""
+    """ValueError if a loss expects targets of another shape than those given. In 2.x, a target of size one broadcasts."""
     losses = tf.keras.losses
     same = (losses.MeanSquaredError, losses.BinaryCrossentropy, losses.CategoricalCrossentropy)
     fns = (losses.mean_squared_error, losses.binary_crossentropy, losses.categorical_crossentropy)
+    broadcasts = context.eager_outside_functions()
     for y, loss, shape in zip(targets, functions, outputs):
         if y is None or loss is None or shape is None or not isinstance(y, np.ndarray):
             continue
@@ -146,7 +148,7 @@ def check_targets(targets: list, functions: list, outputs: list) -> None:
                 "function `sparse_categorical_crossentropy` instead, which does expect integer targets.")
         if isinstance(loss, same) or any(wrapped is f for f in fns):
             for target_dim, out_dim in zip(y.shape[1:], shape[1:]):
-                if out_dim is not None and target_dim != out_dim:
+                if out_dim is not None and target_dim != out_dim and not (broadcasts and target_dim == 1):
                     raise ValueError(f"A target array with shape {y.shape} was passed for an output of shape "
                                      f"{tuple(shape)} while "
                                      f"using as loss `{loss.name}`. This loss expects targets to have the same shape as the "

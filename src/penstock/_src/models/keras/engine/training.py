@@ -1,4 +1,4 @@
-"""Model: a network that can be trained. `compile` says how; `fit`, `evaluate` and `predict` go over data in batches.
+"""Model: a network that can be trained. `compile` configures how; `fit`, `evaluate` and `predict` go over data in batches.
 
 The loops are in `epochs.py`, what a batch is in `data_adapter.py`, how a step is compiled in `steps.py`, and what compile
 was given in `compiled.py`. In eager mode a step is `train_step`, which users may replace; in graphs it is built from the
@@ -83,7 +83,7 @@ class Model(Saved, Network):
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None, loss_weights: Any = None,
                 sample_weight_mode: Any = None, weighted_metrics: Any = None, target_tensors: Any = None,
                 distribute: Any = None, **kwargs: Any) -> None:
-        """Says how the model is trained.
+        """Configures training.
 
         >>> model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
         """
@@ -101,8 +101,8 @@ class Model(Saved, Network):
         for k in kwargs:
             if context.eager_outside_functions() or k not in session_options:
                 raise TypeError(f"Invalid keyword argument(s) in `compile`: {{'{k}'}}")
-        self.optimizer: Any = optimizers.get(optimizer) if not isinstance(optimizer, (list, tuple)) else \
-            [optimizers.get(o) for o in optimizer]
+        self.optimizer: Any = self._optimizer_of(optimizer) if not isinstance(optimizer, (list, tuple)) else \
+            [self._optimizer_of(o) for o in optimizer]
         if isinstance(self.optimizer, Trackable):
             self._track_trackable(self.optimizer, name="optimizer", overwrite=True)
         self.loss = loss if loss is not None else {} if not context.process.eager else None
@@ -118,6 +118,11 @@ class Model(Saved, Network):
         self.compiled_loss, self.compiled_metrics = LossContainer(self), MetricsContainer(self)
         self._clear_losses()
         self._build_compiled()
+
+    def _optimizer_of(self, given: Any) -> Any:
+        """The optimizer that compile was given, inside of one that scales the loss if the policy of the model says so."""
+        optimizer, scale = optimizers.get(given), self._policy.loss_scale
+        return optimizer if scale is None else optimizers.loss_scale.with_scale(optimizer, scale)
 
     def _new_compiled(self) -> Compiled:
         return Compiled(self.loss, self.loss_weights, self._compile_metrics, self._compile_weighted_metrics)
@@ -221,7 +226,7 @@ class Model(Saved, Network):
 
     # -- one step, in eager mode -------------------------------------------------------------------------------------
     def train_step(self, data: Any) -> dict[str, Any]:
-        """Trains on a batch; what a subclass replaces for its own training. Gives results by name."""
+        """Trains on a batch; a subclass may override it. Returns results by name."""
         self._quiet_step("train", data)
         return self.get_metrics_result()
 
@@ -405,7 +410,7 @@ class Model(Saved, Network):
                 "training" in self._call_fn_args else {}
             self(x, **training)
             if not self.outputs:
-                raise ValueError(f"The outputs of model {self.name} are not known: it was called, and gave no tensors.")
+                raise ValueError(f"The outputs of model {self.name} are not known: it was called, but returned no tensors.")
         self._graph_parts.setdefault(x_key, holes)
         if not self._compiled.built and self._is_compiled:
             self._compiled.build(list(self.output_names), list(self.outputs), None)

@@ -184,7 +184,7 @@ class EinsumDense(Layer):
              bias_constraint=bias_constraint)
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias, of the sizes that the equation says."""
+        """Makes kernel and bias, of the sizes in the equation."""
         kernel, bias, _ = self._shapes(dims_of(input_shape))
         self.kernel = self.add_weight("kernel", shape=kernel, initializer=self.kernel_initializer,
                                       regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)
@@ -205,7 +205,7 @@ class EinsumDense(Layer):
         sizes = dict(zip(ins, dims[others:] if found["left"] else dims))
         given = list(self.partial_output_shape)
         given = given[max(0, len(given) - len(outs)):] if found["left"] or not others else given[:len(outs)]
-        if len(given) < len(outs):                                          # the batch is not said
+        if len(given) < len(outs):                                          # the batch is not given
             given = [dims[0], *given]
         for letter, size in zip(outs, given):
             if sizes.get(letter) is None:

@@ -49,7 +49,7 @@ class Conv(Layer):
         self.strides = numbers(strides, rank, "strides")
         self.padding = padding_of(padding, "causal")
         if self.padding == "causal" and rank != 1:
-            raise ValueError("Causal padding is only supported for `Conv1D`and ``SeparableConv1D`.")
+            raise ValueError("Causal padding is only supported for `Conv1D` and `SeparableConv1D`.")
         self.data_format = data_format_of(data_format)
         self.dilation_rate = numbers(dilation_rate, rank, "dilation_rate")
         if self.filters is not None and not all(self.kernel_size):

@@ -16,7 +16,7 @@ _NAMES = {activations.tanh: "tanh", activations.sigmoid: "sigmoid", activations.
 
 
 def name_of(activation: Any) -> str | None:
-    """What the op calls an activation; None if it does not know it."""
+    """The op's name of an activation; None if it has none."""
     return "linear" if activation is None else _NAMES.get(activation)
 
 

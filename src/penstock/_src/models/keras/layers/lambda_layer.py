@@ -53,7 +53,7 @@ class Lambda(Layer):
         self._takes = [n for n in ("mask", "training") if n in names]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """What was said, or what a call on placeholders returns."""
+        """The given shape, or that of a call on placeholders."""
         if self._output_shape is None:
             with context.enter(None):
                 try:
@@ -88,7 +88,7 @@ class Lambda(Layer):
         return made
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """What the mask argument says."""
+        """The `mask` argument of the layer, called if it is a function."""
         return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
     # -- configurations ---------------------------------------------------------------------------------------------------

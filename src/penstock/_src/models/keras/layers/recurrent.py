@@ -77,7 +77,7 @@ def zero_state_of(cell: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
 
 
 def output_size_of(cell: Any) -> Any:
-    """The size of a cell's output: what it says, or that of its first state."""
+    """The size of a cell's output: `output_size`, or that of its first state."""
     if getattr(cell, "output_size", None) is not None:
         return cell.output_size
     return cell.state_size[0] if is_multiple(cell.state_size) else cell.state_size
@@ -368,8 +368,9 @@ class RNN(Layer):
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None,
              constants: Any = None) -> Any:
         """The outputs of the last step or of all; and the last states, if they are wanted."""
-        inputs, initial_state, constants = self._process_inputs(inputs, initial_state, constants)
         mask = None if mask is None else nest.flatten(mask)[0]
+        inputs, mask, lengths = self._padded(inputs, mask)
+        inputs, initial_state, constants = self._process_inputs(inputs, initial_state, constants)
         self._check_unroll(inputs)
         if constants and not has_arg(self.cell.call, "constants"):
             raise ValueError("RNN cell does not support constants")
@@ -388,7 +389,24 @@ class RNN(Layer):
             output, new = self.cell.call(step_inputs, states, **more)
             return output, new if nest.is_nested(new) else [new]
         last, outputs, states = self._run(step, inputs, initial_state, mask, constants)
-        return self._finished(last, outputs, states)
+        return self._finished(last, outputs, states, lengths)
+
+    def _padded(self, inputs: Any, mask: Any) -> tuple:
+        """Ragged sequences as a dense tensor, with the mask of their steps and their lengths; others as they are."""
+        first = inputs[0] if isinstance(inputs, list) and inputs else inputs
+        if not isinstance(first, tf.RaggedTensor):
+            return inputs, mask, None
+        if mask is not None or self.unroll or self.time_major:
+            raise ValueError(f"The layer {self.name} takes ragged sequences only without a mask, unrolling and time_major.")
+        lengths, dense = first.row_lengths(), first.to_tensor()
+        mask = tf.sequence_mask(lengths, tf.shape(dense)[1])
+        return [dense, *inputs[1:]] if isinstance(inputs, list) else dense, mask, lengths
+
+    def _ragged(self, outputs: Any, lengths: Any) -> Any:
+        """The outputs of ragged sequences, of which steps beyond the lengths are dropped."""
+        if self.go_backwards:                            # the padding comes first
+            outputs = tf.reverse_sequence(tf.reverse(outputs, [1]), lengths, 1, 0)
+        return tf.RaggedTensor.from_tensor(outputs, lengths=lengths)
 
     def _check_unroll(self, inputs: Any) -> None:
         steps = K.int_shape(nest.flatten(inputs)[0])[0 if self.time_major else 1]
@@ -403,11 +421,13 @@ class RNN(Layer):
         return K.rnn(step, inputs, initial_state, constants=constants, go_backwards=self.go_backwards, mask=mask,
                      unroll=self.unroll, time_major=self.time_major, zero_output_for_mask=self.zero_output_for_mask)
 
-    def _finished(self, last: Any, outputs: Any, states: Any) -> Any:
-        """Keeps the states, where they last, and returns what is wanted."""
+    def _finished(self, last: Any, outputs: Any, states: Any, lengths: Any = None) -> Any:
+        """Stores the states of a stateful layer, and returns the requested results."""
         if self.stateful:
             self.add_update([tf.assign(old, new) for old, new in zip(nest.flatten(self.states), nest.flatten(states))])
         output = outputs if self.return_sequences else last
+        if lengths is not None and self.return_sequences:
+            output = nest.map_structure(lambda t: self._ragged(t, lengths), output)
         return to_list(output) + list(states) if self.return_state else output
 
     def _reset_dropout(self) -> None:

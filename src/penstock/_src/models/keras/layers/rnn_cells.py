@@ -33,11 +33,11 @@ class DropoutRNNCellMixin:
         return value
 
     def reset_dropout_mask(self) -> None:
-        """Forgets which inputs are dropped."""
+        """Resets the dropout mask of inputs."""
         self._remember("_dropout_masks", {})
 
     def reset_recurrent_dropout_mask(self) -> None:
-        """Forgets which states are dropped."""
+        """Resets the dropout mask of states."""
         self._remember("_recurrent_masks", {})
 
     def get_dropout_mask_for_cell(self, inputs: Any, training: Any, count: int = 1) -> Any:

@@ -63,8 +63,8 @@ class _Layer(RNN):
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
         """The outputs of the last step or of all; and the last states, if they are wanted."""
         from_zero = initial_state is None and not isinstance(inputs, list) and not self.stateful
+        inputs, mask, lengths = self._padded(inputs, mask[0] if isinstance(mask, list) else mask)
         inputs, initial_state, _ = self._process_inputs(inputs, initial_state, None)
-        mask = mask[0] if isinstance(mask, list) else mask
         self._check_unroll(inputs)
         self._reset_dropout()
         steps = inputs if self.time_major else tf.transpose(inputs, [1, 0, 2])
@@ -77,7 +77,7 @@ class _Layer(RNN):
             last, outputs, states = K.rnn(
                 lambda x, s: self.cell.advance(x, s, training), projected, initial_state, go_backwards=self.go_backwards,
                 mask=mask, unroll=self.unroll, time_major=True, zero_output_for_mask=self.zero_output_for_mask)
-        return self._finished(last, outputs if self.time_major else tf.transpose(outputs, [1, 0, 2]), states)
+        return self._finished(last, outputs if self.time_major else tf.transpose(outputs, [1, 0, 2]), states, lengths)
 
     _fused_kind = ""                # of the op that computes the layer over time, if it can
 

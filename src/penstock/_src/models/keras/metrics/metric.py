@@ -64,15 +64,15 @@ class Metric(Layer):
         return {"name": self.name, "dtype": self.dtype}
 
     def reset_state(self) -> None:
-        """Forgets what was collected."""
+        """Resets the state."""
         K.batch_set_value([(v, np.zeros(v.shape.as_list())) for v in self.variables])
 
     def reset_states(self) -> None:
-        """Forgets what was collected, under the name of TensorFlow 1."""
+        """Resets the state, under the name of TensorFlow 1."""
         self.reset_state()
 
     def update_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Collects what a batch says."""
+        """Adds a batch to the state."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def result(self) -> Any:

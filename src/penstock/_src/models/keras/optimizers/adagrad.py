@@ -58,8 +58,9 @@ class AdagradV1(Optimizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """The optimizer of a configuration; old ones have no initial value, which was zero then."""
-        return super().from_config({"initial_accumulator_value": 0.0, **config}, custom_objects)
+        """The optimizer of a configuration; old ones of the 1.x API have no initial value, which was zero then."""
+        before = {} if cls._modern else {"initial_accumulator_value": 0.0}
+        return super().from_config({**before, **config}, custom_objects)
 
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: dict | None = None) -> Any:
         c = self._coefficients(var, apply_state)

@@ -7,7 +7,7 @@ from penstock._src.models.keras.optimizers.optimizer import Optimizer
 
 
 class OptimizerAround(Optimizer):
-    """Base of optimizers that hold another in `_optimizer`: what they do not say themselves is what it says.
+    """Base of optimizers that hold another in `_optimizer`: attributes that they do not define are those of the other.
 
     Attributes named in `_own` are theirs.
     """

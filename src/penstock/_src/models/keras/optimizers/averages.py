@@ -39,7 +39,7 @@ class MovingAverages:
                 self.add_slot(v, "average")  # type: ignore[attr-defined]
 
     def _update_averages(self, var_list: list) -> list:
-        """Moves the averages towards the variables; overwrites these, when it is time. Gives the ops, in a graph."""
+        """Moves the averages towards the variables; overwrites these, when it is due. Returns the ops, in a graph."""
         if not self.use_ema:
             return []
         made = []

@@ -158,3 +158,13 @@ class LossScaleOptimizer(LossScaleOptimizerV1):
         """The optimizer of a configuration."""
         config = dict(config)
         return cls(tf.keras.optimizers.deserialize(config.pop("inner_optimizer"), custom_objects), **config)
+
+
+def with_scale(optimizer: Any, scale: LossScale) -> Any:
+    """A Keras optimizer inside of one that scales the loss, unless it is one already."""
+    if not isinstance(optimizer, Optimizer) or isinstance(optimizer, LossScaleOptimizerV1):
+        return optimizer
+    if not context.eager_outside_functions():
+        return LossScaleOptimizerV1(optimizer, scale)
+    own: Any = type(scale).from_config(scale.get_config())
+    return LossScaleOptimizer(optimizer, own)

@@ -155,7 +155,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     # -- gradients ----------------------------------------------------------------------------------------------------
     def minimize(self, loss: Any, var_list: Any, grad_loss: Any = None, name: str | None = None, tape: Any = None) -> Any:
         """Changes the variables so that `loss`, a function (or a tensor that `tape` recorded), gets smaller."""
-        given = {} if tape is None else {"tape": tape}         # subclasses written before 2.4 know no tape
+        given = {} if tape is None else {"tape": tape}         # subclasses written before 2.4 take no tape
         return self.apply_gradients(self._compute_gradients(loss, var_list=var_list, grad_loss=grad_loss, **given), name=name)
 
     def _compute_gradients(self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None) -> list:
@@ -401,7 +401,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         return self._resource_apply_sparse(values, handle, unique, **kwargs)
 
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any, apply_state: dict | None = None) -> Any:
-        """How a gradient of some rows changes a variable: as one of all rows, if a subclass does not know better."""
+        """How a gradient of some rows changes a variable: as one of all rows, unless a subclass overrides it."""
         dense = self._spread(grad, handle, indices)
         given = {"apply_state": apply_state} if "apply_state" in _arguments(type(self)._resource_apply_dense) else {}
         return self._resource_apply_dense(dense, handle, **given)
@@ -529,7 +529,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         if is_keyed(var):
             initial = constant_of(initializers.get(initializer) if isinstance(initializer, str) else initializer)
             if initial is None:
-                raise ValueError(f"Slot {slot_name} of embedding variable {var.name} must begin with one number in all places")
+                raise ValueError(f"Slot {slot_name} of embedding variable {var.name} must be initialized with one constant")
             return var.add_slot(f"{type(self).__name__}/{slot_name}", initial)
         slots = self._slots.setdefault(_var_key(var), {})
         if slot_name not in slots:
@@ -628,7 +628,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _restore_slot_variable(self, slot_name: str, variable: Any, slot_variable: Any) -> None:
-        """Gives a new slot what restores have for it, the newest first."""
+        """Restores a new slot from pending restores, the newest first."""
         waiting = self._deferred_slot_restorations.pop((slot_name, _var_key(variable)), ())
         for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True):
             position.restore(slot_variable)

@@ -239,7 +239,7 @@ def _our_class(kind: str, name: str) -> Any:
 
 
 def compile_as(model: Any, config: dict[str, Any], custom_objects: Any) -> None:
-    """Compiles a model as Keras 3 says that it was."""
+    """Compiles a model with the configuration in a Keras 3 file."""
     data = translated(config, custom_objects)
     compile_from_config(model, {**data, "optimizer_config": data.get("optimizer")}, custom_objects)
 

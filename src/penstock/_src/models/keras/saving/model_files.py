@@ -23,7 +23,7 @@ _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
 
 def parsed_json(text: str | bytes) -> Any:
-    """What a description says; ValueError where it is no JSON, or nested beyond what can be read."""
+    """A parsed description; ValueError if it is not JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -67,15 +67,36 @@ def functions(model: Any, cache: Any) -> dict[str, Any]:
     except (TypeError, ValueError) as e:
         logging.warning("Model %s is saved without its call for training: %s", model.name, e)
 
-    def served(inputs: Any) -> dict[str, Any]:
-        outputs = nest.flatten(model(inputs, training=False))
-        return dict(zip(_output_names(model, len(outputs)), outputs, strict=True))
-
-    flat = nest.flatten(specs)
-    names = [s.name or f"input_{i + 1}" for i, s in enumerate(flat)]
-    serve = Function(served, "_wrapped_model").get_concrete_function(
-        nest.pack_sequence_as(specs, [TensorSpec(s.shape, s.dtype, name=n) for s, n in zip(flat, names)]))
+    serve = Function(lambda inputs: _by_name(model, inputs), "_wrapped_model").get_concrete_function(_named(specs))
     return {**found, "__call__": call, "_default_save_signature": serve}
+
+
+def trace_model_call(model: Any, input_signature: Any = None) -> Function:
+    """A function of a model's inputs that returns its outputs by name; its signature is that of the model if none is given."""
+    if input_signature is None:
+        input_signature = getattr(model.call, "input_signature", None)
+    if input_signature is None:
+        specs = _specs(model)
+        if specs is None:
+            raise ValueError(f"The shapes of the inputs of model {model.name} are not known. Call it, or its build(), first.")
+        specs = _named(specs)
+        input_signature = specs if isinstance(specs, (list, tuple)) and len(specs) == 1 else [specs]
+
+    def wrapped(*args: Any) -> dict[str, Any]:
+        return _by_name(model, args[0] if len(args) == 1 else list(args))
+    return Function(wrapped, "_wrapped_model", input_signature)
+
+
+def _by_name(model: Any, inputs: Any) -> dict[str, Any]:
+    """The outputs of a model, by their names."""
+    outputs = nest.flatten(model(inputs, training=False))
+    return dict(zip(_output_names(model, len(outputs)), outputs, strict=True))
+
+
+def _named(specs: Any) -> Any:
+    """Specs that all have names."""
+    flat = [TensorSpec(s.shape, s.dtype, name=s.name or f"input_{i + 1}") for i, s in enumerate(nest.flatten(specs))]
+    return nest.pack_sequence_as(specs, flat)
 
 
 def _output_names(model: Any, n: int) -> list[str]:
@@ -86,10 +107,15 @@ def _output_names(model: Any, n: int) -> list[str]:
 
 
 def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
-    """What a SavedModel has and a checkpoint has not: lists of the variables, which programs look for in what they load."""
+    """What a SavedModel has and a checkpoint has not: lists of the variables, and functions that compute the losses of
+    regularizers; programs look for them in what they load."""
     if not model.built:                      # its weights are created when it is first called
         return {}
-    return {name: wrap(list(getattr(model, name))) for name in ("variables", "trainable_variables", "non_trainable_variables")}
+    lists = {name: list(getattr(model, name)) for name in ("variables", "trainable_variables", "non_trainable_variables")}
+    if context.executing_eagerly():
+        lists["regularization_losses"] = [Function(loss, "loss", []) for layer in model._flatten_layers()
+                                          for loss in layer._callable_losses]
+    return {name: wrap(items) for name, items in lists.items()}
 
 
 def metadata(model: Any) -> str:
@@ -174,7 +200,7 @@ def load(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
         model = model_files.model_from_config(found["model_config"], custom_objects)
         by_columns = bool(model.layers) and getattr(model.layers[0], "_is_feature_layer", False)
         if not model.built and not model._is_graph_network and not by_columns:
-            raise ValueError(f"The model in {path} was saved before it was built: it cannot be made again.")
+            raise ValueError(f"The model in {path} was saved before it was built: it cannot be created from the file.")
         status = _restore(model, path)                          # columns make their variables when they are first called
         (status if by_columns else status.assert_existing_objects_matched()).expect_partial()
     if compile and found.get("training_config"):

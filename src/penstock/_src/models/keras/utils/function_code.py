@@ -1,6 +1,6 @@
 """Python functions as text, for the configurations of Lambda layers.
 
-The text is bytecode, and loading it is running a stranger's program. Only code that this process itself wrote is
+The text is bytecode, and loading it runs code that may come from anyone. Only code that this process itself wrote is
 loaded without asking; for anything else `tf.keras.config.enable_unsafe_deserialization()` must have been called.
 """
 from __future__ import annotations
@@ -21,7 +21,7 @@ _flags = {"unsafe": False}
 
 @export(v2=["keras.config.enable_unsafe_deserialization", "keras.__internal__.enable_unsafe_deserialization"])
 def enable_unsafe_deserialization() -> None:
-    """Lets models that others wrote bring Python code (Lambda layers). Only for files that you trust."""
+    """Allows loaded models to contain Python code (Lambda layers). Only for files that you trust."""
     _flags["unsafe"] = True
 
 
@@ -41,7 +41,7 @@ def func_dump(func: Callable) -> tuple:
 
 
 def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any = None) -> Callable:
-    """The function of what `func_dump` gave."""
+    """The function from the result of `func_dump`."""
     if isinstance(code, (tuple, list)):
         code, defaults, closure = code
     try:
@@ -50,7 +50,7 @@ def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any =
         raise ValueError("The code of a Lambda layer cannot be read.") from None
     if not _flags["unsafe"] and hashlib.sha256(raw).digest() not in _own:
         raise ValueError("Refusing to load a Lambda layer: it contains Python code from outside of this program, and running "
-                         "it is as dangerous as running a stranger's script. If you trust its source, call "
+                         "it can do anything that you can. If you trust its source, call "
                          "`tf.keras.config.enable_unsafe_deserialization()` first, or pass the function in `custom_objects`.")
     found = marshal.loads(raw)
     cells = None if closure is None else tuple(c if isinstance(c, types.CellType) else types.CellType(c) for c in closure)

@@ -1,4 +1,4 @@
-"""What is asked of layers and models from outside: inputs of a tensor, numbers of weights, kernels turned around."""
+"""Utilities for layers and models: inputs of a tensor, numbers of weights, kernels turned around."""
 from __future__ import annotations
 
 from typing import Any

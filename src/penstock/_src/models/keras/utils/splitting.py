@@ -25,7 +25,7 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
     else:
         total = len(nest.flatten(dataset)[0])
         if any(len(part) != total for part in nest.flatten(dataset)):
-            raise ValueError(f"All arrays should have one length, got {[len(part) for part in nest.flatten(dataset)]}.")
+            raise ValueError(f"All arrays should have the same length, got {[len(part) for part in nest.flatten(dataset)]}.")
     left, right = _sizes(left_size, right_size, total)
 
     def part(start: int, size: int) -> Any:

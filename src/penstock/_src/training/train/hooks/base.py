@@ -43,7 +43,7 @@ class SessionRunContext:
 
     @property
     def original_args(self) -> Any:
-        """The fetches and feeds that the caller gave."""
+        """The fetches and feeds of the caller."""
         return self._original_args
 
     @property

@@ -19,7 +19,7 @@ from penstock._src.training.train.hooks.timer import SecondOrStepTimer, step_if_
 
 @export(v1=["train.CheckpointSaverListener", "estimator.CheckpointSaverListener"], v2=["estimator.CheckpointSaverListener"])
 class CheckpointSaverListener:
-    """Is told when a CheckpointSaverHook saves. `after_save` may return True to end the training."""
+    """Called when a CheckpointSaverHook saves. `after_save` may return True to end the training."""
 
     def begin(self) -> None:
         """The training begins."""

@@ -32,7 +32,7 @@ class PreemptionHook(SessionRunHook):
         tf_logging.warning("Received SIGTERM: training ends with a checkpoint.")
 
     def leave(self, failed: bool) -> None:
-        """Removes the handler when the session is closed; exits if the process was asked to, unless an error does."""
+        """Removes the handler when the session is closed; exits if that was requested, unless an error ends the process."""
         if self._installed:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._installed = False

@@ -1,4 +1,4 @@
-"""Hooks that tell how training goes: values in the log, steps per second, summaries, profiles."""
+"""Hooks that report on training: values in the log, steps per second, summaries, profiles."""
 from __future__ import annotations
 
 import os

@@ -121,7 +121,7 @@ class GlobalStepWaiterHook(SessionRunHook):
 
 @export(v1=["train.FinalOpsHook", "estimator.FinalOpsHook"], v2=["estimator.FinalOpsHook"])
 class FinalOpsHook(SessionRunHook):
-    """Runs something at the very end; `final_ops_values` has what it gave."""
+    """Runs ops at the end; `final_ops_values` has their results."""
 
     def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None):
         self._final_ops, self._final_ops_feed_dict, self._final_ops_values = final_ops, final_ops_feed_dict, None

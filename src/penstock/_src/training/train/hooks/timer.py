@@ -8,13 +8,13 @@ from penstock._src.base.api import export
 
 
 class _HookTimer:
-    """Fires at the first step it is asked about; each kind says when it fires again."""
+    """Fires at the first step; subclasses decide when it fires again."""
 
     def __init__(self) -> None:
         self._last_triggered_step: int | None = None
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Resets the state."""
         self._last_triggered_step = None
 
     def should_trigger_for_step(self, step: int) -> bool:
@@ -44,7 +44,7 @@ class SecondOrStepTimer(_HookTimer):
         self.reset()
 
     def reset(self) -> None:
-        """Forgets when it fired."""
+        """Resets the last time and step."""
         super().reset()
         self._last_triggered_time: float | None = None
 
@@ -59,7 +59,7 @@ class SecondOrStepTimer(_HookTimer):
         return step >= self._last_triggered_step + self._every_steps                 # type: ignore[operator]
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Notes the time; returns what went by."""
+        """Records the time; returns the elapsed seconds and steps."""
         now, before = time.monotonic(), self._last_triggered_time
         passed = (None, None) if before is None else (now - before, step - self._last_triggered_step)   # type: ignore
         self._last_triggered_time, self._last_triggered_step = now, step
@@ -74,7 +74,7 @@ class NeverTriggerTimer(_HookTimer):
         return False
 
     def update_last_triggered_step(self, step: int) -> tuple[None, None]:
-        """Nothing went by."""
+        """Nothing has elapsed."""
         return None, None
 
 

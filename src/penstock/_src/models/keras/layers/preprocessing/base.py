@@ -55,11 +55,11 @@ class PreprocessingLayer(Layer):
         self.finalize_state()
 
     def reset_state(self) -> None:
-        """Forgets what was learned."""
+        """Resets the state that `adapt` computed."""
 
     def update_state(self, data: Any) -> None:
         """Learns from an array."""
-        raise NotImplementedError(f"{type(self).__name__} has nothing to learn from data.")
+        raise NotImplementedError(f"{type(self).__name__} has no state that adapt() could compute.")
 
     def finalize_state(self) -> None:
         """Makes use of what was learned."""

@@ -110,7 +110,7 @@ class IndexLookup(PreprocessingLayer):
     # -- learning -----------------------------------------------------------------------------------------------------------
     @no_automatic_dependency_tracking
     def reset_state(self) -> None:
-        """Forgets what was counted."""
+        """Resets the counts."""
         self._counts: Any = collections.Counter()
         self._documents: Any = collections.Counter()
         self._seen = 0

@@ -15,7 +15,7 @@ from penstock.compat import v1 as tf
 
 @export(*names("Normalization"))
 class Normalization(PreprocessingLayer):
-    """(x - mean) / standard deviation, with statistics of data that `adapt` has seen, or as given.
+    """(x - mean) / standard deviation, with statistics from `adapt`, or as given.
 
     >>> layer = tf.keras.layers.Normalization(mean=3., variance=2.)
     """
@@ -45,7 +45,7 @@ class Normalization(PreprocessingLayer):
         Layer.build(self, input_shape)
 
     def reset_state(self) -> None:
-        """Forgets the statistics."""
+        """Resets the statistics."""
         self._total: Any = None                         # count, mean, sum of squared differences
 
     def update_state(self, data: Any) -> None:
@@ -90,10 +90,13 @@ class Normalization(PreprocessingLayer):
     def call(self, inputs: Any) -> Any:
         """The normalized inputs."""
         inputs = tf.cast(inputs, self._compute_dtype or K.floatx())
-        if len(inputs.shape) == 1 and self.input_mean is None:
+        mean, variance = self.mean, self.variance
+        if self.input_mean is None and not self.axis:               # one number each, for inputs of any rank
+            mean, variance = tf.reshape(mean, []), tf.reshape(variance, [])
+        elif self.input_mean is None and len(inputs.shape) == 1:
             inputs = tf.expand_dims(inputs, -1)
-        spread = tf.maximum(tf.sqrt(tf.cast(self.variance, inputs.dtype)), K.epsilon())
-        mean = tf.cast(self.mean, inputs.dtype)
+        mean = tf.cast(mean, inputs.dtype)
+        spread = tf.maximum(tf.sqrt(tf.cast(variance, inputs.dtype)), K.epsilon())
         return mean + inputs * spread if self.invert else (inputs - mean) / spread
 
     def get_config(self) -> dict[str, Any]:
@@ -155,7 +158,7 @@ class Discretization(PreprocessingLayer):
         self.reset_state()
 
     def reset_state(self) -> None:
-        """Forgets the data."""
+        """Resets the data."""
         self._summary = np.zeros((2, 0))                # values, and how many elements each represents
 
     def update_state(self, data: Any) -> None:

@@ -63,7 +63,7 @@ class TextVectorization(PreprocessingLayer):
         return self._lookup.vocabulary_size()
 
     def reset_state(self) -> None:
-        """Forgets what was counted."""
+        """Resets the counts."""
         self._lookup.reset_state()
 
     def update_state(self, data: Any) -> None:

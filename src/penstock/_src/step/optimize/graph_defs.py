@@ -1,0 +1,73 @@
+"""Passes over a GraphDef: converters want a graph in which calls are inlined and constants folded, as a message again.
+
+Only those passes run whose ops another program knows: what is fused or joined has no place in a GraphDef.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.graph.graph import Graph
+from penstock._src.graph.graphdef import nodes_def, strip_default_attrs
+from penstock._src.graph.importer import import_graph_def
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.prune import needed
+from penstock._src.step.ir import StepGraph
+from penstock._src.step.optimize.common import merge_common
+from penstock._src.step.optimize.dependencies import simplify_dependencies
+from penstock._src.step.optimize.folding import fold_constants
+from penstock._src.step.optimize.inlining import inline_calls
+from penstock._src.step.optimize.options import options_of
+
+# By name in RewriterConfig.optimizers: the switch, and the pass, in the order in which they run.
+_PASSES = {
+    "function": ("function_optimization", inline_calls),
+    "dependency": ("dependency_optimization", simplify_dependencies),
+    "constfold": ("constant_folding", fold_constants),
+    "common_subgraph_elimination": ("common_subexpressions", merge_common),
+}
+
+
+def optimize_graph(config_proto: Any, metagraph: Any, verbose: bool = True, graph_id: bytes = b"graph_to_optimize",
+                   cluster: Any = None, strip_default_attributes: bool = False) -> Any:
+    """The GraphDef of a MetaGraphDef after the passes that `config_proto` requests.
+
+    The collection `train_op` names what is fetched: those nodes keep their names and their ops, and what they do not need is
+    left out. `verbose`, `graph_id` and `cluster` are accepted and change nothing: no pass here depends on them.
+    """
+    graph = Graph()
+    with graph.as_default():
+        import_graph_def(metagraph.graph_def, name="")
+    names = metagraph.collection_def["train_op"].node_list.value if "train_op" in metagraph.collection_def else ()
+    if not names:
+        raise ValueError("The collection `train_op` must name what is fetched: it is missing, or empty.")
+    elements = [graph.as_graph_element(n) for n in names]
+    fetches = [e for e in elements if isinstance(e, Tensor)]
+    targets = [e for e in elements if not isinstance(e, Tensor)]
+    step = StepGraph(needed(fetches, targets, set()), fetches, targets, [])
+    options = options_of(config_proto)
+    requested = set(config_proto.graph_options.rewrite_options.optimizers)
+    for name, (switch, run) in _PASSES.items():
+        if getattr(options, switch) and (name in requested or not requested):
+            run(step)
+    _name_apart(step)
+    out = nodes_def(step.ops, graph)
+    if strip_default_attributes:
+        strip_default_attrs(out)
+    return out
+
+
+def _name_apart(step: StepGraph) -> None:
+    """Makes node names unique. Fetched nodes keep theirs first, then nodes of the graph, then nodes that passes have added."""
+    kept, taken, counts, renamed = step.kept(), set(), dict[str, int](), {}
+    for op in sorted(step.ops, key=lambda op: (op not in kept, op.origin is None or op.origin.opdef is not op.opdef)):
+        name = op.name
+        while name in taken:
+            counts[op.name] = counts.get(op.name, 0) + 1
+            name = f"{op.name}_{counts[op.name]}"
+        taken.add(name)
+        renamed[op] = name
+    for op, name in renamed.items():
+        op.name = name
+
+
+OptimizeGraph = optimize_graph         # the name in `grappler.tf_optimizer`
