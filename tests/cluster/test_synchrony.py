@@ -13,11 +13,14 @@ STEPS, LIMIT = 16, 60
 
 
 class Training:
-    """Three workers on threads; worker 2 does not begin its first step before `hold(step)` returns."""
+    """Three workers on threads. Worker 2 makes its first step when `hold(step)` has returned.
 
-    def __init__(self, cluster, aggregate, hold):
-        self.servers, self.aggregate, self.hold = cluster(ps=1, worker=3), aggregate, hold
-        self.entered, self.ended = [threading.Event() for _ in range(3)], [threading.Event() for _ in range(3)]
+    The others begin when its session is there, or, with `join`, it creates its session when `join()` has returned.
+    """
+
+    def __init__(self, cluster, aggregate, hold=lambda training, step: None, join=None):
+        self.servers, self.aggregate, self.hold, self.join = cluster(ps=1, worker=3), aggregate, hold, join
+        self.entered, self.ended, self.closed = ([threading.Event() for _ in range(3)] for _ in range(3))
         self.counts = {}
 
     def run(self):
@@ -28,7 +31,7 @@ class Training:
         for t in threads:
             t.join(LIMIT)
         assert all(e.is_set() for e in self.ended), "some worker has not ended"
-        return [self.counts[f"/job:worker/task:{i}"] for i in range(3)]
+        return [self.counts.get(f"/job:worker/task:{i}") for i in range(3)]
 
     @contextlib.contextmanager
     def _session(self, worker):
@@ -45,15 +48,20 @@ class Training:
                 yield sess, op, lambda: int(sess._tf_sess().run(step)), lambda: opt.gradient_counts(sess._tf_sess())
 
     def _work(self, worker):
+        if worker == 2 and self.join:
+            self.join(self)
         with self._session(worker) as (sess, op, step, counts):
+            self.entered[worker].set()
             if worker == 2:
                 self.hold(self, step)
-            self.entered[worker].set()
+            elif not self.join:
+                assert self.entered[2].wait(LIMIT)
             while not sess.should_stop():
                 sess.run(op)
             if worker == 0:
                 self.counts.update(counts())
             self.ended[worker].set()
+        self.closed[worker].set()
 
 
 def test_a_backup_worker_takes_the_place_of_a_slow_one(cluster):
@@ -62,6 +70,15 @@ def test_a_backup_worker_takes_the_place_of_a_slow_one(cluster):
         assert training.ended[0].wait(LIMIT) and step() >= STEPS
     *others, late = Training(cluster, 2, hold).run()
     assert late["applied"] == 0
+    assert all(c["applied"] >= STEPS for c in others)
+
+
+def test_a_worker_that_joins_after_the_end_finishes(cluster):
+    """The chief is gone, so that no further step can end; the late worker still gets a token, and sees the last step."""
+    def join(training):
+        assert all(e.wait(LIMIT) for e in training.closed[:2])
+    *others, late = Training(cluster, 2, join=join).run()
+    assert late is None
     assert all(c["applied"] >= STEPS for c in others)
 
 

@@ -232,6 +232,7 @@ class SyncReplicasHook(SessionRunHook):
         if self._is_chief:
             self._init_tokens_op = opt.get_init_tokens_op(self._num_tokens)
             self._new_tokens_op = opt.get_init_tokens_op(max(self._num_tokens, opt._replicas_to_aggregate))
+            self._last_tokens_op = opt.get_init_tokens_op(max(opt._total_num_replicas, opt._replicas_to_aggregate))
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Initializes the worker's step, and starts the chief's thread."""
@@ -258,11 +259,16 @@ class SyncReplicasHook(SessionRunHook):
         self._last = now
 
     def end(self, session: Any) -> None:
-        """Other workers need not wait for this one any more. The chief continues for them."""
+        """Other workers need not wait for this one any more. The chief continues for them.
+
+        A worker that joins later would wait for a step that nobody ends: a token is left for each, so that it finishes its step
+        and sees the global step.
+        """
         with contextlib.suppress(errors.OpError):                # a lost task does not wait
             session.run(self._sync_optimizer._end_op)
             if self._is_chief:
                 self._wait_for_others(session)
+                session.run(self._last_tokens_op)
 
     def _wait_for_others(self, session: Any) -> None:
         """Until all others have ended, or no step was taken for a while."""
