@@ -62,6 +62,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=240, help="seconds for one notebook")
     options = parser.parse_args()
     options.results = options.results.resolve()
+    options.tf, options.python = (os.path.abspath(p) if os.sep in p else p for p in (options.tf, options.python))
     options.results.mkdir(parents=True, exist_ok=True)
     notebooks = sorted({n.resolve() for p in options.paths for n in (p.rglob("*.ipynb") if p.is_dir() else [p])})
     total, ours, whole, whole_ours = 0, 0, 0, 0

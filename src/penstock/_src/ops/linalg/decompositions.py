@@ -11,7 +11,7 @@ from penstock._src.base.static_shape import merge
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.linalg.linalg import matrix_solve_op, matrix_triangular_solve
+from penstock._src.ops.linalg.linalg import matrix_solve_op, matrix_triangular_solve, when_tall
 from penstock._src.ops.linalg.matrices import (
     REAL,
     TYPES,
@@ -51,18 +51,19 @@ def _qr_kernel(input, *, full_matrices):
 
 @qr.gradient
 def _qr_gradient(op, grad_q, grad_r):
-    q, r = op.outputs
-    if r.static_dims is None or q.static_dims is None or None in (*r.static_dims[-2:], *q.static_dims[-2:]):
-        raise NotImplementedError("QrGrad not implemented with dynamic shapes.")
-    rows, columns = q.static_dims[-2], r.static_dims[-1]
-    if rows >= columns:
-        if r.static_dims[-2] != columns:
-            raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true.")
-        return _tall_qr_gradient(q, r, grad_q, grad_r)
-    # A = [X Y], R = [U V]: X = Q U is a square decomposition, and V = Q^H Y.
-    grad_u, grad_v = grad_r[..., :rows], grad_r[..., rows:]
-    grad_q = grad_q + matmul(op.inputs[0][..., rows:], grad_v, adjoint_b=True)
-    return get("ConcatV2")([_tall_qr_gradient(q, r[..., :rows], grad_q, grad_u), matmul(q, grad_v)], -1)
+    a, (q, r) = op.inputs[0], op.outputs
+    rows, columns = (None, None) if a.static_dims is None else a.static_dims[-2:]
+    if op.attrs["full_matrices"] and (rows is None or columns is None or rows > columns):
+        raise NotImplementedError("The complete QR decomposition of a matrix with more rows than columns has no gradient: its "
+                                  f"last columns are arbitrary. The shape is {a.shape}; use full_matrices=False.")
+
+    def wide():
+        # A = [X Y], R = [U V]: X = Q U is a square decomposition, and V = Q^H Y.
+        size = get("Shape")(a)[-2] if rows is None else rows
+        grad_u, grad_v = grad_r[..., :size], grad_r[..., size:]
+        grad_x = _tall_qr_gradient(q, r[..., :size], grad_q + matmul(a[..., size:], grad_v, adjoint_b=True), grad_u)
+        return get("ConcatV2")([grad_x, matmul(q, grad_v)], -1)
+    return when_tall(a, lambda: _tall_qr_gradient(q, r, grad_q, grad_r), wide)
 
 
 def _tall_qr_gradient(q: Tensor, r: Tensor, grad_q: Tensor, grad_r: Tensor) -> Tensor:
@@ -125,52 +126,56 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 @svd_op.gradient
-def _svd_gradient_2(op, grad_s, grad_u, grad_v):
+def _svd_gradient(op, grad_s, grad_u, grad_v):
     a = op.inputs[0]
     if not op.attrs["compute_uv"]:
         _, u, v = svd_op(a)
         return matmul(u * get("ExpandDims")(grad_s, -2), v, adjoint_b=True)
-    if a.dtype.is_complex:
-        raise NotImplementedError("SVD gradient is not implemented for complex types and compute_uv=True.")
     s, u, v = op.outputs
+    full = op.attrs["full_matrices"]
     m, n = (merge(a.static_dims[-2:], (_at(grad_u, -2), _at(grad_v, -2))) if a.static_dims is not None
             else (_at(grad_u, -2), _at(grad_v, -2)))
-    if m is None or n is None:
-        raise NotImplementedError("SVD gradient has not been implemented for input with unknown inner matrix shape.")
-    if op.attrs["full_matrices"] and abs(m - n) > 1:
-        raise NotImplementedError("svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True")
-    if m > n:                                           # the gradient of A^H = V S U^H, transposed
-        return adjoint_of(_svd_gradient(s, v, u, grad_s, grad_v, grad_u, n, m, op.attrs["full_matrices"]))
-    return _svd_gradient(s, u, v, grad_s, grad_u, grad_v, m, n, op.attrs["full_matrices"])
+    if full and (m is None or n is None or abs(m - n) > 1):
+        raise NotImplementedError("The complete singular vectors have a gradient only if the numbers of rows and columns "
+                                  "differ by at most one: otherwise some vectors are arbitrary. "
+                                  f"The shape is {a.shape}; use full_matrices=False.")
+    # A tall matrix has the gradient of A^H = V S U^H, transposed.
+    return when_tall(a, lambda: adjoint_of(_wide_svd_gradient(s, v, u, grad_s, grad_v, grad_u, n, m, full)),
+                     lambda: _wide_svd_gradient(s, u, v, grad_s, grad_u, grad_v, m, n, full))
 
 
 def _at(x: Tensor, i: int) -> int | None:
     return None if x.static_dims is None else x.static_dims[i]
 
 
-def _svd_gradient(s: Tensor, u: Tensor, v: Tensor, grad_s: Tensor, grad_u: Tensor, grad_v: Tensor, m: int, n: int,
-                  full: bool) -> Tensor:
-    """The gradient by a real [..., m, n] matrix, m <= n.
+def _wide_svd_gradient(s: Tensor, u: Tensor, v: Tensor, grad_s: Tensor, grad_u: Tensor, grad_v: Tensor, m: int | None,
+                       n: int | None, full: bool) -> Tensor:
+    """The gradient by a [..., m, n] matrix, m <= n.
 
-    With A = U S V1^T, where V1 is the first m columns of V, the rotations U^T dU and V1^T dV1 are antisymmetric, and
-    their elements are combinations of U^T dA V1 over s_j^2 - s_i^2. Equal singular values make the gradient infinite.
+    With A = U S V1^H, where V1 is the first m columns of V, the rotations U^H dU and V1^H dV1 are antisymmetric, and
+    their elements are combinations of U^H dA V1 over s_j^2 - s_i^2. Equal singular values make the gradient infinite.
+    Complex vectors have arbitrary phases, and the gradient holds for functions that do not depend on them.
     """
     expand, diag = get("ExpandDims"), get("MatrixDiag")
     squares = s * s
     gap = expand(squares, -2) - expand(squares, -1)
     gap = with_diag(gap, get("OnesLike")(s))           # nothing infinite, also for second gradients
     over_gap = with_diag(1.0 / gap, get("ZerosLike")(s))
-    v1 = v[..., :m] if n > m and full else v
-    grad_v1 = grad_v[..., :m] if n > m and full else grad_v
+    cut = full and n != m
+    v1, grad_v1 = (v[..., :m], grad_v[..., :m]) if cut else (v, grad_v)
     turn_u = over_gap * matmul(u, grad_u, adjoint_a=True)
-    turn_v = over_gap * matmul(v1, grad_v1, adjoint_a=True)
+    both_v = matmul(v1, grad_v1, adjoint_a=True)
+    turn_v = over_gap * both_v
     middle = (diag(grad_s) + (turn_u + adjoint_of(turn_u)) * expand(s, -2)
               + expand(s, -1) * (turn_v + adjoint_of(turn_v)))
+    if s.dtype.is_complex:
+        phases = get("MatrixDiagPart")(both_v)
+        middle += diag((get("Conj")(phases) - phases) / (2.0 * s))
     grad = matmul(u, matmul(middle, v1, adjoint_b=True))
-    if m == n:
+    if m == n and m is not None:
         return grad
     outside = adjoint_of(grad_v1) - matmul(matmul(grad_v1, v1, adjoint_a=True), v1, adjoint_b=True)
-    if full:
+    if cut:
         outside -= matmul(matmul(v1, grad_v[..., m:], adjoint_a=True), v[..., m:], adjoint_b=True)
     return grad + matmul(u / expand(s, -2), outside)
 

@@ -358,7 +358,7 @@ def gram_cholesky(matrix: Any, l2_regularizer: Any, first_kind: bool) -> Tensor:
     return cholesky(gram)
 
 
-def _when_tall(matrix: Tensor, tall: Callable, wide: Callable) -> Any:
+def when_tall(matrix: Tensor, tall: Callable, wide: Callable) -> Any:
     """tall() if the matrix has at least as many rows as columns, else wide(); decided at run time if need be."""
     if matrix.static_dims is not None and None not in matrix.static_dims[-2:]:
         return tall() if matrix.static_dims[-2] >= matrix.static_dims[-1] else wide()
@@ -386,7 +386,7 @@ def _matrix_solve_ls_gradient(op, grad):
         y = cholesky_solve(factor, b)
         rest = grad - matmul(a, grad_b, adjoint_a=True)
         return matmul(y, rest, adjoint_b=True) - matmul(grad_b, matmul(y, a, adjoint_a=True)), grad_b
-    return (*_when_tall(a, tall, wide), None)
+    return (*when_tall(a, tall, wide), None)
 
 
 @export("linalg.lstsq", v1=["matrix_solve_ls"])
@@ -405,7 +405,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, n
         return matrix_solve_ls(matrix, rhs, l2_regularizer, fast=False, name=name)
     with name_scope(name, "matrix_solve_ls", [matrix, rhs, l2_regularizer]):
         rhs = convert(rhs, matrix.dtype, name="rhs")
-        return _when_tall(
+        return when_tall(
             matrix,
             lambda: cholesky_solve(gram_cholesky(matrix, l2_regularizer, True), matmul(matrix, rhs, adjoint_a=True)),
             lambda: matmul(matrix, cholesky_solve(gram_cholesky(matrix, l2_regularizer, False), rhs), adjoint_a=True))
