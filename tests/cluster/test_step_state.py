@@ -54,6 +54,17 @@ def test_the_module_needs_no_sockets_threads_or_clocks():
 
 
 # -- the master's side ----------------------------------------------------------------------------------------------------
+def test_two_tasks_that_lose_their_connection_fail_a_step_that_one_of_them_is_in():
+    step = _begun(MasterStep(1, StepPlan({A: [0], B: []}, None, 1)))
+    assert step.part_done(B, 1, []) == ()
+    assert step.parted(B, C, "reset") == () and step.error is None          # the step does not use C
+    actions = step.parted(B, A, "reset")
+    assert [a.task for a in _only(actions, Abort)] == [A] and A in step.error.message and B in step.error.message
+    (finish,) = step.part_failed(A, 1, _unavailable())
+    assert finish.error is step.error
+    assert step.parted(B, A, "again") == ()
+
+
 def test_values_of_all_parts_come_together():
     step = MasterStep(7, StepPlan({A: [2], B: [0]}, [1], 3))
     assert step.start() == (Begin(A), Begin(B))

@@ -29,7 +29,7 @@ Sent = tuple[str, Any, Any]         # key, value (or DEAD), and its format
 class Exchange(LocalRendezvous):
     """One step's values at one task."""
 
-    __slots__ = ("step", "task", "_peers", "links", "pump", "joins", "waiting_to_go", "openings", "format")
+    __slots__ = ("step", "task", "_peers", "links", "pump", "joins", "waiting_to_go", "openings", "format", "parted")
 
     def __init__(self, step: str, peers: Peers):
         super().__init__()
@@ -40,6 +40,7 @@ class Exchange(LocalRendezvous):
         self.waiting_to_go: dict[Link, list[Sent]] = {}
         self.openings: dict[Link, Callable[[list[Sent]], None]] = {}      # what must be sent first over a link, if anything
         self.format = ""                             # in which values go to other tasks (formats.py)
+        self.parted: Callable[[str, str, str], None] | None = None       # at the master: two tasks have lost their connection
 
     def send(self, key: str, value: Any) -> None:
         """Leaves a value for its receiver, here or at another task."""

@@ -47,6 +47,7 @@ class Peers:
         self._dialing: dict[str, threading.Lock] = {}
         self._ended = threading.Event()
         self._threads: set[threading.Thread] = set()
+        self.parted: Callable[[Link], None] = lambda link: None      # called when a link over which all steps send has ended
 
     # -- finding ------------------------------------------------------------------------------------------------------
     def get(self, task: str) -> Link:
@@ -166,6 +167,7 @@ class Peers:
         with self._lock:
             self._table.add(link)
         self.watch(link)
+        link.on_end(self._part)
 
     def watch(self, link: Link) -> None:
         """Ends a link when the task at its other end is lost."""
@@ -174,6 +176,10 @@ class Peers:
         link.on_end(self._forget)
         if self._ended.is_set():
             link.end()
+
+    def _part(self, link: Link) -> None:
+        if not self._ended.is_set():
+            self.parted(link)
 
     def _forget(self, link: Link) -> None:
         with self._lock:

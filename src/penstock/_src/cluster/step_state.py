@@ -9,6 +9,7 @@ What a master guarantees:
 
 - A step ends once, with values if all of its parts have ended well, else with its first error.
 - After the first error no further part begins. Each task whose part has begun, and has not ended, gets one abort.
+- A step fails when one of its tasks is lost, or when two of them have lost their connection while one of them is in it.
 - A failed step waits for the ends of its parts, so that the next step finds every task idle, but no longer than END_SECONDS.
   The connections of tasks that have not answered by then are dropped: they may still carry messages of this step.
 - Events after the end, and messages of other steps, change nothing, and nothing is kept.
@@ -157,6 +158,14 @@ class MasterStep:
         self._lost.add(task)
         self._pending.discard(task)
         return self.fail(lost(task, why))
+
+    def parted(self, task: str, other: str, why: str) -> Actions:
+        """The connection between two other tasks has ended: what one had sent to the other may be lost. They still may have
+        connections to this task, and would wait."""
+        plan = self._plan.fetches
+        if task not in plan or other not in plan or not self._pending & {task, other}:
+            return NOTHING
+        return self.fail(errors.UnavailableError(None, None, f"The connection between {task} and {other} is lost: {why}"))
 
     def own_done(self, values: Sequence[Any]) -> Actions:
         """This task's part has ended."""

@@ -94,6 +94,7 @@ class _Run:
             exchange.links[link.peer] = link
         pump = exchange.pump = Pump.again(links, self._handle, self._link_ended)
         release = self.ctx.cancellation.on_cancel(functools.partial(self._cancelled, pump))
+        exchange.parted = functools.partial(self._parted, pump)
         try:
             self._start(exchange)
             self._run_own(exchange, pump)
@@ -103,7 +104,7 @@ class _Run:
             self._feed(self.state.own_failed, e)
         finish = self.finish or self._end(pump)
         release()
-        exchange.pump = None
+        exchange.pump = exchange.parted = None
         pump.rest()
         self.worker.end(self.name)
         for link in links:
@@ -157,6 +158,10 @@ class _Run:
 
     def _cancelled(self, pump: Pump) -> None:
         self._feed(self.state.cancelled, self.ctx.cancellation.error)
+        pump.wake()
+
+    def _parted(self, pump: Pump, task: str, other: str, why: str) -> None:
+        self._feed(self.state.parted, task, other, why)
         pump.wake()
 
     def _link_ended(self, link: Link, error: errors.OpError) -> None:

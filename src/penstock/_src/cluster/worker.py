@@ -5,6 +5,7 @@ steps by name. A step's values meet in an Exchange. When the link to the master 
 """
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import weakref
@@ -58,6 +59,7 @@ class Worker:
         self._lock = threading.Lock()
         self._masters: weakref.WeakSet[Link] = weakref.WeakSet()
         self._threads = Threads()
+        peers.parted = self._parted
         self._calls: dict[Any, Callable] = {"devices": self._devices, "open": self._open, "register": self._register,
                                             "close": self._close, "reset": self._reset}
 
@@ -69,6 +71,8 @@ class Worker:
             self.tensor(header, values)
         elif do == "abort":
             self.abort(f"{header['master']}:{header['number']}", errors.AbortedError(None, None, str(header["why"])))
+        elif do == "parted":
+            self._fail_between(link.peer, str(header["peer"]), str(header["why"]))
         elif do == "collective":
             self.resources.hub.handle(link, header, values)
         elif do in self._calls:
@@ -144,6 +148,24 @@ class Worker:
         self._act(actions)
         for name in names:
             self.close_session(name)
+
+    def _parted(self, link: Link) -> None:
+        """The link to another task has ended, perhaps with values that a step had sent: the step's master is told, because
+        the part that sent them may be over, and the one that waits for them may not notice."""
+        with self._lock:
+            masters = {s.master for s in self.sessions.values() if s.master is not None and s.master.peer != link.peer}
+        for master in masters:
+            with contextlib.suppress(errors.OpError):           # lost too, and its steps with it
+                master.post({"do": "parted", "peer": link.peer, "why": link.error.message if link.error is not None else ""})
+
+    def _fail_between(self, task: str, other: str, why: str) -> None:
+        """Ends the steps of this master in which two tasks take part that have lost their connection."""
+        with self._lock:
+            exchanges = [exchange for _, exchange in self._running.values() if exchange.parted is not None]
+        for exchange in exchanges:
+            parted = exchange.parted
+            if parted is not None:
+                parted(task, other, why)
 
     def _reset(self, link: Link, header: dict[str, Any], values: list[Any]) -> dict[str, Any]:
         self.reset([str(c) for c in header["containers"]])
