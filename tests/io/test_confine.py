@@ -64,7 +64,11 @@ def test_a_client_cannot_read_the_servers_secret(tmp_path, monkeypatch):
     try:
         (tmp_path / "link").symlink_to(secret)
         with tf.Graph().as_default(), tf.Session(server.target) as sess:
-            for path in (secret, tmp_path / "link"):
+            (tmp_path / "a:").mkdir()
+            monkeypatch.chdir(tmp_path)
+            for path in (secret, tmp_path / "link", f"file://{secret}", f"local://{secret}", f"simplecache::local://{secret}",
+                         f"blockcache::file://{secret}", "a://../secret", f"reference://x::{tmp_path / 'names.json'}",
+                         f"simplecache::reference://x::{tmp_path / 'names.json'}", f"generic://file://{secret}"):
                 with pytest.raises(tf.errors.PermissionDeniedError, match="secret"):
                     sess.run(tf.read_file(str(path)))
     finally:

@@ -12,6 +12,8 @@ import os
 
 from penstock._src.base import errors, switches
 
+_LOCAL = ("file", "local")                  # the schemes that fsspec has for files of this machine
+_INDIRECT = "reference"                     # its files are listed in another one
 _private: set[str] = set()
 
 
@@ -26,11 +28,31 @@ def check(path: str) -> None:
     if not declared and not _private:
         return
     there = path if "://" in path else os.path.realpath(path)
-    if any(_within(there, p) for p in _private):
+    if any(_within(local, p) for local in _local_files(path) for p in _private):
         raise errors.PermissionDeniedError(None, None, f"{path} holds a secret of this server, which ops may not use.")
+    if _private and any(part.partition("://")[0] == _INDIRECT for part in path.split("::")):
+        raise errors.PermissionDeniedError(None, None, f"{path} names files by what is in another one, which could be a secret "
+                                           "of this server: ops may not use it.")
     if declared and (".." in there.split("/") or not any(_within(there, f) for f in _folders(declared))):
         raise errors.PermissionDeniedError(
             None, None, f"{path} is not in a folder that PENSTOCK_FILE_FOLDERS declares for this process: {declared}")
+
+
+def _local_files(path: str) -> list[str]:
+    """The files of this machine that a path reaches: itself, or what a URL of fsspec names, which may be a chain as in
+    "simplecache::file:///data". A letter before "://" is a drive to fsspec, and the path is a local one."""
+    if "://" not in path:
+        return [os.path.realpath(path)]
+    found = []
+    for part in path.split("::"):
+        scheme, separated, rest = part.partition("://")
+        if not separated or len(scheme) < 2:
+            found.append(os.path.realpath(part))
+        elif scheme in _LOCAL:
+            found.append(os.path.realpath(rest))
+        elif "://" in rest:                                # "generic://file:///data"
+            found += _local_files(rest)
+    return found
 
 
 def allows(path: str) -> bool:
