@@ -81,9 +81,9 @@ def _save_weights_often(folder, value, times):
         model.save_weights(f"{folder}/m.weights.h5")
 
 
-def hold_a_save(folder, sharded, ready):
+def hold_a_save(prefix, sharded, ready):
     """Writes the data of a checkpoint, and stops before it is there."""
-    prefix = f"{folder}/m_temp_{'0123456789abcdef' * 2}/part-00000-of-00002" if sharded else f"{folder}/m"
+    prefix = f"{prefix}_temp_{'0123456789abcdef' * 2}/part-00000-of-00002" if sharded else prefix
     writer = bundle.BundleWriter(prefix)
     writer.add("v", torch.ones(100), dtypes.float32)
     if sharded:

@@ -172,21 +172,23 @@ def test_processes_write_one_prefix(tmp_path, how):
 
 
 @pytest.mark.parametrize("sharded", [False, True])
-def test_what_a_killed_saver_left_goes_with_the_next_save(tmp_path, sharded):
-    ready = SPAWN.Event()
-    child = SPAWN.Process(target=hold_a_save, args=(str(tmp_path), sharded, ready))
+@pytest.mark.parametrize("names", [("m", "m", "m"), ("m-7", "m-12", "m-12")], ids=["same", "numbered"])
+def test_what_a_killed_saver_left_goes_with_the_next_save(tmp_path, sharded, names):
+    """Also that of another step: a training that is killed never saves that step again."""
+    ready, (its, second, third) = SPAWN.Event(), names
+    child = SPAWN.Process(target=hold_a_save, args=(str(tmp_path / its), sharded, ready))
     child.start()
     try:
         assert ready.wait(100)
         left = [f for f in os.listdir(tmp_path) if "temp" in f or f.endswith(".tmp")]
         assert left
-        started(str(tmp_path / "m"), of(1)).finish()
+        started(str(tmp_path / second), of(1)).finish()
         assert set(left) <= set(os.listdir(tmp_path)), "the files of a living saver stay"
     finally:
         os.kill(child.pid, signal.SIGKILL)
         child.join()
-    started(str(tmp_path / "m"), of(2)).finish()
-    assert the_value(str(tmp_path / "m")) == 2 and len(os.listdir(tmp_path)) == 2
+    started(str(tmp_path / third), of(2)).finish()
+    assert the_value(str(tmp_path / third)) == 2 and len(os.listdir(tmp_path)) == 2
 
 
 def test_a_failed_sharded_save_leaves_nothing(tmp_path):

@@ -291,7 +291,8 @@ def remove(prefix: str) -> None:
 
 # -- what is not needed any longer -----------------------------------------------------------------------------------
 def _remove_old(prefix: str, replaced: set[str], ours: set[str]) -> None:
-    """Removes the data of the bundle that was replaced, and what killed writers of this prefix left."""
+    """Removes the data of the bundle that was replaced, and what killed writers left: those of this prefix, and of the prefixes
+    of other steps. A folder of parts belongs to one save, and a training saves each step to its own prefix."""
     for path in replaced:
         with contextlib.suppress(errors.OpError):
             paths.remove(path)
@@ -302,13 +303,18 @@ def _remove_old(prefix: str, replaced: set[str], ours: set[str]) -> None:
         with contextlib.suppress(errors.OpError):
             if now - paths.stat(path).mtime_nsec > _UNNAMED_FOR:
                 paths.remove(path)
-    for folder in paths.glob(f"{_escaped(prefix)}_temp_*"):
-        if _is_temporary(folder):
-            _remove_parts(folder)
+    folder, name = os.path.split(prefix)
+    theirs = re.compile(locks.same_but_for_numbers(name) + _TEMPORARY)
+    for entry in os.listdir(folder or "."):
+        if theirs.fullmatch(entry):
+            _remove_parts(os.path.join(folder, entry))
+
+
+_TEMPORARY = "_temp_[0-9a-f]{32}"
 
 
 def _is_temporary(folder: str) -> bool:
-    return re.search(r"_temp_[0-9a-f]{32}$", folder) is not None
+    return re.search(_TEMPORARY + "$", folder) is not None
 
 
 def _remove_parts(folder: str) -> None:

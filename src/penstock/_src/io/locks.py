@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import threading
 import time
@@ -125,13 +126,18 @@ def create_temporary(path: str) -> tuple[Any, str]:
         file.close()
 
 
+def same_but_for_numbers(name: str) -> str:
+    """A regular expression for names that differ from `name` in numbers only, as those of one training's checkpoints do."""
+    return re.sub(r"\d+", r"\\d+", re.escape(name))
+
+
 def remove_abandoned(path: str) -> None:
-    """Removes the temporary files beside `path` whose writers are gone."""
+    """Removes the temporary files beside `path`, for it or for files that are numbered otherwise, whose writers are gone."""
     folder, name = os.path.split(path)
-    start = f".{name}."
+    theirs = re.compile(rf"\.{same_but_for_numbers(name)}\..*\.tmp")
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
-            if entry.name.startswith(start) and entry.name.endswith(".tmp"):
+            if theirs.fullmatch(entry.name):
                 remove_if_abandoned(entry.path)
 
 
