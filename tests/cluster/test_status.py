@@ -1,6 +1,7 @@
 """penstock status, and the page: what a cluster says of itself, and to whom."""
 import json
 import re
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -54,7 +55,7 @@ def test_tasks_sessions_queues_and_waits(cluster, capsys):
             assert word in out
         assert main(["status", target, "--json"]) == 0
         assert len(json.loads(capsys.readouterr().out)) == 3
-    waiting.join(10)
+    waiting.join(60)
     assert not waiting.is_alive()
 
 
@@ -76,7 +77,7 @@ def test_the_page_wants_its_key(cluster, capsys):
     url = capsys.readouterr().out.strip()
 
     def read(address):
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             return answer.read().decode()
     assert "/job:ps/replica:0/task:0" in read(url)
     assert json.loads(read(url.replace("/?", "/status.json?")))[0]["task"] == "/job:ps/replica:0/task:0"
@@ -124,7 +125,7 @@ def test_metrics_for_prometheus(cluster):
             queue = tf.FIFOQueue(3, tf.float32, shared_name='a"b')
             sess.run(queue.enqueue(1.0))
     request = urllib.request.Request(address + "metrics", headers={"Authorization": f"Bearer {key}"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     who = '{task="/job:ps/replica:0/task:0"}'
@@ -132,7 +133,7 @@ def test_metrics_for_prometheus(cluster):
     size, = (v for k, v in found.items() if k.startswith("penstock_queue_size") and 'queue="a\\"b"' in k)
     assert size == "1" and found["penstock_stragglers"] == "0"
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(address + "metrics", timeout=10)
+        urllib.request.urlopen(address + "metrics", timeout=60)
     assert prometheus([{"task": "t", "address": "a", "error": "gone"}]).count('penstock_task_up{task="t"} 0') == 1
 
 
@@ -156,3 +157,35 @@ def test_stragglers():
              {"task": "/job:worker/replica:0/task:3", "error": "gone"}]
     assert status.stragglers(tasks) == ["/job:worker/replica:0/task:2: 1.0 steps/s, where 10.0 are usual",
                                         "b: 60 of 65 gradients came too late"]
+
+
+def test_strangers_do_not_use_up_the_descriptors_of_a_page(monkeypatch):
+    monkeypatch.setattr(status_page, "_MOST", 4)
+    page, idle = status_page.StatusPage("localhost", lambda: []), []
+    try:
+        for _ in range(20):
+            idle.append(socket.create_connection(page._server.server_address, timeout=60))
+        with urllib.request.urlopen(page.url, timeout=60) as answer:
+            assert answer.status == 200
+        assert len(page._server._connections) <= 4
+        assert eventually(lambda: sum("process_request_thread" in t.name for t in threading.enumerate()) <= 4)
+    finally:
+        for sock in idle:
+            sock.close()
+        page.close()
+
+
+def test_a_page_whose_sampler_fails_goes_on(caplog):
+    calls = []
+
+    def collect():
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("no status yet")
+        return []
+    page = status_page.StatusPage("localhost", collect)
+    try:
+        assert eventually(lambda: len(calls) > 1)
+        assert any("penstock history" in r.getMessage() and "no status yet" in r.getMessage() for r in caplog.records)
+    finally:
+        page.close()

@@ -15,7 +15,10 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base import tf_logging
+from penstock._src.base.service import supervise
 from penstock._src.cluster import status
+from penstock._src.cluster.peers import shut
 from penstock._src.cluster.status_history import SECONDS, History
 from penstock._src.cluster.status_metrics import prometheus
 
@@ -36,6 +39,38 @@ def render(tasks: list[dict[str, Any]], charts: str = "") -> str:
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
         parts.append(f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>")
     return "".join(parts)
+
+
+_MOST = 32                              # connections at once; for one more, the oldest is dropped
+
+
+class _BoundedServer(http.server.ThreadingHTTPServer):
+    """A thread per connection, and a bounded number of them: strangers cannot use up the task's descriptors."""
+
+    def __init__(self, *args: Any):
+        self._connections: dict[Any, None] = {}              # the oldest first
+        self._changing = threading.Lock()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serves a connection on its own thread."""
+        with self._changing:
+            if len(self._connections) >= _MOST:
+                oldest = next(iter(self._connections))
+                del self._connections[oldest]
+                shut(oldest)                                 # its thread notices, and closes it
+            self._connections[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Closes a connection."""
+        with self._changing:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whatever a connection does ends this connection, and nothing else."""
+        tf_logging.debug("A connection to the status page has failed.", exc_info=True)
 
 
 class StatusPage:
@@ -70,13 +105,11 @@ class StatusPage:
 
             def log_message(self, *args: Any) -> None:
                 """Logs nothing."""
-        self._server = http.server.ThreadingHTTPServer((host, port), Handler)
+        self._server = _BoundedServer((host, port), Handler)
         self.url = f"http://{host}:{self._server.server_address[1]}/?key={key}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="penstock status", daemon=True)
-        self._thread.start()
         self._ended = threading.Event()
-        self._sampler = threading.Thread(target=self._sample, args=(history, collect), name="penstock history", daemon=True)
-        self._sampler.start()
+        self._thread = supervise("penstock status", lambda: self._server.serve_forever(0.2), self._ended)
+        self._sampler = supervise("penstock history", lambda: self._sample(history, collect), self._ended)
 
     def _sample(self, history: History, collect: Callable[[], list[dict[str, Any]]]) -> None:
         while True:
