@@ -36,7 +36,7 @@ help:
 	@echo "make ecosystem    the tests of Keras 3 and other libraries, here and on TensorFlow (ARGS='--only Sonnet --sample 5')"
 	@echo "make bench        the same work here and in real TensorFlow, timed side by side"
 	@echo "make fuzz         damaged files and hostile arguments, five minutes more of them (ARGS='--minutes 600' passes options)"
-	@echo "make chaos        train through 100 kills, stops and cuts (ARGS='--faults 20 --seed 3' passes options)"
+	@echo "make chaos        train through 100 faults in five modes, resumable (ARGS='--faults 1000' for more of them)"
 	@echo "make manifests    validate the Kubernetes manifests with their schemas, installed in $(MANIFESTS)"
 	@echo "make soak         two hours of training, queues, checkpoints and sessions: nothing grows (ARGS='--minutes 1')"
 	@echo "make sanitize     the tests of the C sources under ASan, UBSan and TSan (ARGS='thread _keyed' chooses)"
@@ -105,7 +105,7 @@ fuzz: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.fuzz.campaign $(ARGS)
 
 chaos: $(READY)
-	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.storm $(ARGS)
+	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.campaign $(ARGS)
 
 soak: $(READY)
 	@PYTHONPATH=src:. OMP_NUM_THREADS=1 $(RUN) -m tests.chaos.soak $(ARGS)

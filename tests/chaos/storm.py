@@ -1,35 +1,54 @@
-"""A cluster in a storm: tasks are killed, stopped and cut off at random while they train, and are started again.
+"""A cluster in a storm: faults strike tasks at random while they train, and tasks that have died are started again.
 
-    python -m tests.chaos.storm --faults 100
-
-Two parameter servers and three workers run examples/digits_cluster.py, with a checkpoint every 50 steps. Whoever dies is
-started again, as a launcher would. Nothing else helps: the training has to find its way back, and to end at its last step
-by itself.
+A `Mode` is a way to train: asynchronously, synchronously, with a backup worker, under MultiWorkerMirroredStrategy or under
+ParameterServerStrategy. Nothing but the restarts helps: the training has to recover, and to end at its last step by itself.
+`tests/chaos/campaign.py` runs many storms and keeps their results.
 """
-import argparse
 import contextlib
+import dataclasses
+import json
 import os
 import pathlib
 import random
 import re
+import resource
 import signal
-import tempfile
-import threading
+import socket
 import time
 
 from penstock._src.cluster.ports import free_addresses
-from tests.cluster.nursery import ROOT, Nursery
+from tests.cluster.nursery import ROOT
 from tests.cluster.proxy import Network
 
 PROGRAM = ROOT / "examples" / "digits_cluster.py"
+HERE = pathlib.Path(__file__).parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """A way to train: a program, its tasks, and the job whose tasks end by themselves when the training has ended."""
+    program: pathlib.Path
+    jobs: dict
+    args: tuple = ()
+    ends: str = "worker"
+
+
+MODES = {
+    "asynchronous": Mode(PROGRAM, {"ps": 2, "worker": 3}, ("--delay=0.02", "--save_steps=20")),
+    "synchronous": Mode(PROGRAM, {"ps": 2, "worker": 3}, ("--delay=0.02", "--save_steps=20", "--sync")),
+    "backup worker": Mode(PROGRAM, {"ps": 2, "worker": 3}, ("--delay=0.02", "--save_steps=20", "--sync", "--aggregate=2")),
+    "MultiWorkerMirroredStrategy": Mode(HERE / "mirrored.py", {"worker": 2}),
+    "ParameterServerStrategy": Mode(HERE / "coordinated.py", {"chief": 1, "ps": 2, "worker": 2}, (), "chief"),
+}
 
 
 class Cluster:
     """Tasks with a network between them; `look` starts again who has died."""
 
-    def __init__(self, nursery, folder, jobs, *args, cuttable=True, heartbeat=1.0):
+    def __init__(self, nursery, folder, jobs, *args, cuttable=True, heartbeat=1.0, program=PROGRAM, ends="worker"):
+        self.program, self.ends = program, ends
         self._env = {"PENSTOCK_HEARTBEAT_SECONDS": str(heartbeat)}
-        self.nursery, self.folder, self.args = nursery, pathlib.Path(folder), args
+        self.nursery, self.folder, self.jobs, self.args = nursery, pathlib.Path(folder), jobs, args
         self.tasks = [(job, i) for job, n in jobs.items() for i in range(n)]
         self.real = dict(zip(self.tasks, (a.replace("localhost", "127.0.0.1") for a in free_addresses(len(self.tasks))),
                              strict=True))
@@ -40,24 +59,27 @@ class Cluster:
 
     def start(self, task, *more):
         job, index = task
-        hosts = {j: ",".join(self.seen[task][t] for t in self.tasks if t[0] == j) for j in ("ps", "worker")}
-        self.running[task] = self.nursery.start(
-            self.folder / f"{job}{index}.log", PROGRAM, f"--job_name={job}", f"--task_index={index}",
-            f"--ps_hosts={hosts['ps']}", f"--worker_hosts={hosts['worker']}", *self.args, *more, env=self._env)
+        hosts = {j: [self.seen[task][t] for t in self.tasks if t[0] == j] for j in dict(self.tasks)}
+        args, env = self.args, self._env
+        if self.program == PROGRAM:
+            args = (f"--job_name={job}", f"--task_index={index}", *(f"--{j}_hosts={','.join(hosts[j])}" for j in hosts), *args)
+        else:
+            env = {**env, "TF_CONFIG": json.dumps({"cluster": hosts, "task": {"type": job, "index": index}})}
+        self.running[task] = self.nursery.start(self.folder / f"{job}{index}.log", self.program, *args, *more, env=env)
 
     def start_all(self):
         for task in self.tasks:
             self.start(task)
 
     def look(self):
-        """Starts dead tasks again; whether all workers have ended well."""
+        """Starts dead tasks again; whether all that should end have ended well."""
         for task, child in list(self.running.items()):
-            if child.status == 0 and task[0] == "worker":
+            if child.status == 0 and task[0] == self.ends:
                 self.done.add(task)
             elif not child.alive() and task not in self.done:
                 self.restarts += 1
                 self.start(task)
-        return all(t in self.done for t in self.tasks if t[0] == "worker")
+        return all(t in self.done for t in self.tasks if t[0] == self.ends)
 
     def wait(self, seconds):
         """Waits until all workers have ended well; whether they did."""
@@ -72,8 +94,17 @@ class Cluster:
         """The step of the newest checkpoint."""
         with contextlib.suppress(OSError, AttributeError):
             text = (self.folder / "model" / "checkpoint").read_text()
-            return int(re.search(r"model\.ckpt-(\d+)", text)[1])
+            return int(re.search(r"ckpt-(\d+)", text)[1])
         return 0
+
+    def steps_of(self):
+        """A mark for each task that trains and has not ended, which changes with every step that it does."""
+        found = {}
+        for job, index in self.tasks:
+            if job == self.ends and (job, index) not in self.done:
+                with contextlib.suppress(OSError):
+                    found[job, index] = os.stat(self.folder / "model" / f"{job}_{index}.positions").st_mtime_ns
+        return found
 
     def results(self):
         """(step, loss, accuracy) that each worker has printed at its end."""
@@ -99,31 +130,78 @@ class Cluster:
 class Storm:
     """Faults at random, in sequence or two at once."""
 
-    def __init__(self, cluster, seed, pause=(0.3, 1.5)):
+    def __init__(self, cluster, seed, pause=(0.3, 1.5), kinds=("kill", "stop", "cut")):
         self.cluster, self.draw, self.pause = cluster, random.Random(seed), pause
-        self.counts = {"kill": 0, "stop": 0, "cut": 0}
+        self.counts = dict.fromkeys(kinds, 0)
 
     def strike(self):
-        """One fault: something happens to a task for a while."""
+        """One fault: something happens to a task for a while. Returns its kind and its task, or None if the task has ended."""
         task, kind = self.draw.choice(self.cluster.tasks), self.draw.choice(list(self.counts))
+        seconds = self.draw.uniform(*self.pause) * self.draw.choice([0.5, 3.0])
         if task in self.cluster.done:
-            return False
-        child, seconds = self.cluster.running[task], self.draw.uniform(*self.pause)
+            return None
         self.counts[kind] += 1
-        if kind == "kill":
-            child.signal(signal.SIGKILL)
-            child.wait(10)
-        elif kind == "stop":
-            child.signal(signal.SIGSTOP)
-            time.sleep(seconds * self.draw.choice([0.5, 3.0]))
-            child.signal(signal.SIGCONT)
-        else:
-            self.cluster.network.cut(task)
-            time.sleep(seconds * self.draw.choice([0.5, 3.0]))
-            self.cluster.network.mend(task)
+        getattr(self, "_" + kind)(task, self.cluster.running[task], seconds)
         self.cluster.look()
+        return kind, task
+
+    def rest(self):
+        """The time between two faults."""
+        time.sleep(self.draw.uniform(*self.pause))
+
+    def _kill(self, task, child, seconds):
+        child.signal(signal.SIGKILL)
+        child.wait(10)
+
+    def _stop(self, task, child, seconds):
+        child.signal(signal.SIGSTOP)
         time.sleep(seconds)
-        return True
+        child.signal(signal.SIGCONT)
+
+    def _cut(self, task, child, seconds):
+        self.cluster.network.cut(task)
+        time.sleep(seconds)
+        self.cluster.network.mend(task)
+
+    def _slow(self, task, child, seconds):
+        """What the task sends and receives is late."""
+        self.cluster.network.delay(task, 0.1)
+        time.sleep(seconds)
+        self.cluster.network.delay(task, 0.0)
+
+    def _full(self, task, child, seconds):
+        """Files cannot grow, as on a full disk."""
+        with contextlib.suppress(ProcessLookupError):
+            before = resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            time.sleep(seconds)
+            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, before)
+
+    def _clock(self, task, child, seconds):
+        """The clock jumps by an hour; the next jump goes back (tests/cluster/nursery.py)."""
+        child.signal(signal.SIGUSR1)
+
+    def _open(self, task, child, seconds):
+        """Connections that are opened, and say nothing."""
+        host, port = self.cluster.real[task].split(":")
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+            time.sleep(seconds)
+
+
+KINDS = ("kill", "stop", "cut", "slow", "full", "clock", "open")
+
+
+def begun(cluster, limit):
+    """Waits for the first checkpoint or, where there is none, for the first steps; whether they came."""
+    deadline = time.monotonic() + limit
+    while not cluster.step() and not len(cluster.steps_of()) == cluster.jobs[cluster.ends]:
+        if time.monotonic() > deadline:
+            return False
+        cluster.look()
+        time.sleep(0.05)
+    return True
 
 
 def run(nursery, folder, faults, steps, *args, seed=0, pause=(0.3, 1.5), limit=120.0, heartbeat=0.5, say=lambda text: None):
@@ -135,13 +213,11 @@ def run(nursery, folder, faults, steps, *args, seed=0, pause=(0.3, 1.5), limit=1
     storm = Storm(cluster, seed, pause)
     try:
         cluster.start_all()
-        deadline = time.monotonic() + limit
-        while not cluster.step() and time.monotonic() < deadline:
-            cluster.look()
-            time.sleep(0.05)
+        begun(cluster, limit)
         count = 0
         while count < faults and not cluster.done:
-            count += storm.strike()
+            count += storm.strike() is not None
+            storm.rest()
             say(f"{count} faults {storm.counts}, step {cluster.step()}, {cluster.restarts} restarts")
         ended = cluster.wait(limit)
         return cluster.results() if ended else None, storm.counts, cluster.restarts
@@ -152,38 +228,3 @@ def run(nursery, folder, faults, steps, *args, seed=0, pause=(0.3, 1.5), limit=1
 def open_files():
     """The files and sockets that this process has open."""
     return len(os.listdir("/proc/self/fd"))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--faults", type=int, default=100)
-    parser.add_argument("--steps", type=int, default=10000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--delay", type=float, default=0.02)
-    parser.add_argument("--folder")
-    parser.add_argument("--sync", type=int, default=0, metavar="N", help="train synchronously, with N gradients in a step")
-    args = parser.parse_args()
-    folder = pathlib.Path(args.folder or tempfile.mkdtemp(prefix="storm"))
-    how = ["--sync", f"--aggregate={args.sync}"] if args.sync else []
-    free_addresses(0)                               # opens the table of reserved ports, which stays open
-    before = threading.active_count(), open_files()
-    with Nursery() as nursery:
-        calm, _, _ = run(nursery, folder / "calm", 0, args.steps, *how, limit=900)
-        print(f"undisturbed: {calm}", flush=True)
-        began = time.monotonic()
-        wild, counts, restarts = run(nursery, folder / "storm", args.faults, args.steps, f"--delay={args.delay}", *how,
-                                     seed=args.seed, limit=900, say=lambda text: print(text, flush=True))
-        print(f"{sum(counts.values())} faults {counts}, {restarts} restarts, {time.monotonic() - began:.0f} s: {wild}")
-    if not calm or not wild or len(wild) != 3:
-        raise SystemExit(f"the training did not end by itself; logs are in {folder}")
-    left = threading.active_count() - before[0], open_files() - before[1], sum(c.alive() for c in nursery.children.values())
-    print(f"left over: {left[0]} threads, {left[1]} files, {left[2]} processes")
-    worst = max(abs(w[1] - c[1]) for w in wild.values() for c in calm.values())
-    print(f"largest difference of losses: {worst:.4f}; of accuracies: "
-          f"{max(abs(w[2] - c[2]) for w in wild.values() for c in calm.values()):.4f}")
-    if worst > 0.03 or any(n > 0 for n in left):
-        raise SystemExit("the storm has left its marks")
-
-
-if __name__ == "__main__":
-    main()

@@ -82,8 +82,8 @@ class Nursery:
             child.signal(signal.SIGCONT)
             child.signal(signal.SIGKILL)
         self._mother.stdin.close()
-        self._mother.wait(20)
-        self._reader.join(20)
+        self._mother.wait(60)
+        self._reader.join(60)
         self._mother.stdout.close()
 
 
@@ -107,6 +107,7 @@ def _child(log, argv, env):
             from penstock._src.cluster import peers
             peers.BEAT = float(env["PENSTOCK_HEARTBEAT_SECONDS"])
             peers.LOST = 4 * peers.BEAT
+        signal.signal(signal.SIGUSR1, _jump)
         sys.argv = argv
         sys.path.insert(0, os.path.dirname(argv[0]))
         with open(argv[0]) as file:
@@ -125,6 +126,15 @@ def _child(log, argv, env):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status or 0)
+
+
+_jumps, _time = [0], time.time
+
+
+def _jump(*_):
+    """Moves the clock of this process by an hour: forward first, then back, and so on."""
+    _jumps[0] ^= 1
+    time.time = lambda: _time() + 3600 * _jumps[0]
 
 
 def _mother():

@@ -11,7 +11,7 @@ class Network:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="network", daemon=True)
         self._thread.start()
-        self._gates, self._tasks, self._servers = {}, set(), []
+        self._gates, self._late, self._tasks, self._servers = {}, {}, set(), []
 
     def way(self, src, dst, address):
         return asyncio.run_coroutine_threadsafe(self._open(src, dst, address), self._loop).result(10)
@@ -22,6 +22,12 @@ class Network:
 
     def mend(self, task):
         self._set(task, asyncio.Event.set)
+
+    def delay(self, task, seconds):
+        """Whatever reaches a task, or comes from it, is late."""
+        for pair in self._gates:
+            if task in pair:
+                self._late[pair] = seconds
 
     def _set(self, task, change):
         for pair, gate in self._gates.items():
@@ -42,7 +48,9 @@ class Network:
                 writer.close()
                 return
             try:
-                await asyncio.gather(_pass(gate, reader, there[1]), _pass(gate, there[0], writer))
+                def late():
+                    return self._late.get((src, dst), 0.0)
+                await asyncio.gather(_pass(gate, late, reader, there[1]), _pass(gate, late, there[0], writer))
             finally:
                 self._tasks.discard(asyncio.current_task())
                 for w in (writer, there[1]):
@@ -61,15 +69,16 @@ class Network:
             await asyncio.sleep(0.05)
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
 
-async def _pass(gate, reader, writer):
+async def _pass(gate, late, reader, writer):
     """Carries bytes one way, as long as the way is open."""
     with contextlib.suppress(OSError):
         while data := await reader.read(1 << 16):
             await gate.wait()
+            await asyncio.sleep(late())
             writer.write(data)
             await writer.drain()
     with contextlib.suppress(OSError, RuntimeError):

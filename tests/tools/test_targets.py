@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 @pytest.mark.parametrize(("target", "command"), [("soak", "tests.chaos.soak"), ("sanitize", "scripts/sanitize.py"),
                                                  ("audit", "pip-audit"), ("sbom", "cyclonedx-py"), ("fuzz", "tests.fuzz"),
-                                                 ("chaos", "tests.chaos.storm")])
+                                                 ("chaos", "tests.chaos.campaign")])
 def test_a_target_runs_its_command(target, command):
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and command in done.stdout, done.stderr
