@@ -18,7 +18,7 @@ def raises_op(kind, pattern):
 
 
 @contextlib.contextmanager
-def no_new_threads(seconds=10.0):
+def no_new_threads(seconds=60.0):
     """Expects that the threads which the block starts end with it, at most `seconds` later; others may come and go."""
     before = set(threading.enumerate())
     yield
@@ -27,8 +27,8 @@ def no_new_threads(seconds=10.0):
         assert not thread.is_alive(), f"{thread.name} is left over"
 
 
-def eventually(true, seconds=10.0):
-    """Whether something becomes true in time."""
+def eventually(true, seconds=60.0):
+    """Whether something becomes true in time. The limit is for a machine on which everything else runs at once."""
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)

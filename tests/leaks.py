@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 
-_PATIENCE = 10.0                    # seconds for what is ending already
+_PATIENCE = 60.0                    # seconds for what is ending already
 _PROC = "/proc/self"
 
 KEPT = {                            # a part of a thread's name: why it may stay

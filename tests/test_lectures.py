@@ -95,10 +95,10 @@ def test_queues_block_and_push_back():
                 done.append(i)
         thread = threading.Thread(target=produce)
         thread.start()
-        assert eventually(lambda: len(done) == 2 and len(sess._engine.running_steps()) == 1, 20)
+        assert eventually(lambda: len(done) == 2 and len(sess._engine.running_steps()) == 1)
         assert len(done) == 2 == sess.run(size)        # the third waits: back-pressure
         assert [sess.run(get) for _ in range(6)] == list(range(6))
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -43,7 +43,7 @@ def cluster():
     yield start
     for server in made:
         server.stop()
-    assert eventually(lambda: threading.active_count() <= before, 12), f"threads are left over: {threading.enumerate()}"
+    assert eventually(lambda: threading.active_count() <= before), f"threads are left over: {threading.enumerate()}"
 
 
 class Processes:
@@ -72,7 +72,7 @@ class Processes:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGCONT)
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
 
     def end(self):

@@ -44,7 +44,7 @@ def serves(target):
 
 
 def call_on(server):
-    return socket.create_connection((server._host, server._port), timeout=20)
+    return socket.create_connection((server._host, server._port), timeout=60)
 
 
 def read_all(sock):
@@ -124,7 +124,7 @@ def test_a_client_does_not_wait_for_a_server_that_trickles():
                 connection.connect(f"localhost:{rogue.getsockname()[1]}", 0.5)
         finally:
             over.set()
-            thread.join(10)
+            thread.join(60)
 
 
 # -- accepting ----------------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def test_a_watcher_that_fails_is_restarted_and_reported(monkeypatch, caplog):
 
 def test_a_service_that_ends_is_not_restarted():
     runs, ended = [], threading.Event()
-    service.supervise("once", lambda: runs.append(1), ended).join(10)
+    service.supervise("once", lambda: runs.append(1), ended).join(60)
     assert runs == [1]
 
 
@@ -291,13 +291,13 @@ def test_threads_that_start_together_have_one_secret(tmp_path):
         found, together = set(), threading.Barrier(4)
 
         def read(folder=tmp_path / str(i), found=found, together=together):
-            together.wait(10)
+            together.wait(60)
             found.add(user_secret._read_or_make(folder))
         threads = [threading.Thread(target=read) for _ in range(4)]
         for t in threads:
             t.start()
         for t in threads:
-            t.join(10)
+            t.join(60)
         assert len(found) == 1
 
 

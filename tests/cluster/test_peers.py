@@ -42,13 +42,13 @@ def test_a_link_that_has_ended_is_not_found_though_it_is_not_forgotten(cluster, 
     link = peers.reach(PS, 20.0)
     ending = threading.Thread(target=link.end)
     ending.start()
-    assert eventually(lambda: link.error is not None, 20)
+    assert eventually(lambda: link.error is not None)
     with pytest.raises(E.UnavailableError, match="no connection"):
         peers.get(PS)
     again = peers.reach(PS, 20.0)
     assert again is not link and again.error is None and again.incarnation == link.incarnation
     gate.set()
-    ending.join(20)
+    ending.join(60)
     assert peers.get(PS) is again
 
 
@@ -57,12 +57,12 @@ def test_nobody_waits_longer_than_he_wants_behind_one_who_dials():
     peers = Peers(task_name("worker", 0), 1, ClusterSpec(spec), lambda *_: None)
     patient = threading.Thread(target=lambda: pytest.raises(E.UnavailableError, peers.reach, PS, 100.0))
     patient.start()
-    assert eventually(lambda: any(lock.locked() for lock in list(peers._dialing.values())), 20)
+    assert eventually(lambda: any(lock.locked() for lock in list(peers._dialing.values())))
     with pytest.raises(E.UnavailableError, match=PS):
         peers.reach(PS, 0.2)
     assert patient.is_alive()                  # it still dials
     peers.close()
-    patient.join(20)
+    patient.join(60)
     assert not patient.is_alive()
 
 
@@ -99,11 +99,11 @@ def test_one_who_closes_joins_no_thread_that_has_not_started(monkeypatch):
     class Slow(threading.Thread):
         def start(self):
             begun.set()
-            peers._ended.wait(30)                   # close() has begun
+            peers._ended.wait(60)                   # close() has begun
             super().start()
 
     def close():
-        begun.wait(30)
+        begun.wait(60)
         try:
             peers.close()
         except RuntimeError as e:
@@ -112,7 +112,7 @@ def test_one_who_closes_joins_no_thread_that_has_not_started(monkeypatch):
     closing.start()
     monkeypatch.setattr(threading, "Thread", Slow)
     peers._start(None, lambda: None)
-    closing.join(30)
+    closing.join(60)
     assert not raised
 
 

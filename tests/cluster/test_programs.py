@@ -25,7 +25,7 @@ def start(nursery, tmp_path):
     yield run
     for child in made:
         child.signal(9)
-        child.wait(10)
+        child.wait(60)
 
 
 def cluster_of(start, program, jobs, *args):

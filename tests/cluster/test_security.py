@@ -25,7 +25,7 @@ def authority(tmp_path):
 
     def make(name):
         def run(*args):
-            subprocess.run(["openssl", *args], cwd=tmp_path, check=True, capture_output=True, timeout=30)
+            subprocess.run(["openssl", *args], cwd=tmp_path, check=True, capture_output=True, timeout=60)
         run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
             f"/CN={name}", "-keyout", f"{name}-ca.key", "-out", f"{name}-ca.crt")
         run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name} task",

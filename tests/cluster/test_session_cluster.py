@@ -70,7 +70,7 @@ def test_a_cluster_that_nobody_uses_is_given_up(servers, monkeypatch):
             x = tf.constant(1.0) + float(i)
         with tf.Session(servers[0].target, graph=x.graph, config=config(servers[:2], f"worker{i}")) as sess:
             assert sess.run(x) == 1.0 + i and len(servers[1]._views.all()) > 1
-    assert eventually(lambda: all(len(s._views.all()) == 1 for s in servers), 20)
+    assert eventually(lambda: all(len(s._views.all()) == 1 for s in servers))
 
 
 def test_a_cluster_without_its_master_is_refused(servers):

@@ -99,7 +99,7 @@ def test_queues_of_another_task(cluster):
         thread.start()
         for i in range(5):
             one.run(put, {x: float(i)})
-        thread.join(20)
+        thread.join(60)
     assert results == [10.0, 20.0, 30.0, 40.0, 50.0]
 
 

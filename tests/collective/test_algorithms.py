@@ -125,7 +125,7 @@ def test_gather_and_broadcast(processes):
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 @pytest.mark.parametrize("processes", [1, 2, 5])
 def test_with_threads(name, processes):
-    channels = Queues.group(processes, timeout=30)
+    channels = Queues.group(processes, timeout=60)
     data = [torch.arange(1001.) * (r + 1) for r in range(processes)]
     threads = [threading.Thread(target=drive, args=(ALGORITHMS[name](r, processes, data[r], merge_op("Add", torch.float32)), c))
                for r, c in enumerate(channels)]

@@ -30,7 +30,7 @@ def together(n, work):
     movers = [m for g in hub._groups.values() for m in g._movers.values()]
     hub.close()
     for m in movers:
-        m._thread.join(20)
+        m._thread.join(60)
         assert not m._thread.is_alive()
     return results
 

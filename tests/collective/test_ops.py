@@ -188,7 +188,7 @@ def test_cancelling():
         thread.start()
         assert eventually(sess.running_steps)
         sess.close()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
         assert isinstance(error[0], tf.errors.CancelledError)
 

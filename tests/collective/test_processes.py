@@ -82,7 +82,7 @@ def test_every_algorithm_among_processes(most, tmp_path):
             os.killpg(group.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        group.wait(10)
+        group.wait(60)
     for rank in range(most):
         for name, found in json.loads((tmp_path / f"{rank}.json").read_text()).items():
             how, m = name.split()

@@ -220,7 +220,7 @@ def test_ops_that_wait_for_each_other_run_side_by_side():
     meet = threading.Barrier(2)
 
     def come():
-        meet.wait(20)
+        meet.wait(60)
         return np.int64(1)
     a, b = (tf.py_func(come, [], tf.int64) for _ in range(2))
     with tf.Session() as sess:

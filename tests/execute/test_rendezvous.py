@@ -114,5 +114,5 @@ def test_many_threads():
     for i, k in enumerate(keys):
         meet.send(k, i)
     for r in readers:
-        r.join(10)
+        r.join(60)
     assert got == {k: i for i, k in enumerate(keys)}

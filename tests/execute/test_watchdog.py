@@ -37,16 +37,16 @@ def test_a_step_that_waits_while_another_computes_is_not_reported(quick, caplog,
 
         def compute():
             computing.set()
-            assert looked.wait(20)                          # the other step has waited for longer than is usual
+            assert looked.wait(60)                          # the other step has waited for longer than is usual
             sess.run(put)
             return 0.0
         slow = tf.py_func(compute, [], tf.double)
         working = threading.Thread(target=sess.run, args=(slow,))
         with caplog.at_level(logging.WARNING, "penstock"):
             working.start()
-            assert computing.wait(20)
+            assert computing.wait(60)
             taking = threading.Thread(target=sess.run, args=(x,))
             taking.start()
-            working.join(20)
-            taking.join(20)
+            working.join(60)
+            taking.join(60)
     assert not taking.is_alive() and not any("No step" in r.getMessage() for r in caplog.records)

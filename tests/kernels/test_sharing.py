@@ -21,7 +21,7 @@ def on_a_thread(call):
     out = []
     thread = threading.Thread(target=lambda: out.append(call()))
     thread.start()
-    thread.join(20)
+    thread.join(60)
     assert out, "the thread has failed"
     return out[0]
 
@@ -76,19 +76,19 @@ def test_no_more_steps_than_cores_compute_at_once_and_who_comes_first_is_first(t
         sharing.begin(token)
         order.append(token)
         assert len(sharing._computing) <= 2
-        go.acquire(timeout=30)
+        go.acquire(timeout=60)
         sharing.end(token)
     threads = []
     for token in range(1, 6):
         threads.append(in_thread(lambda token=token: step(token)))
-        assert eventually(lambda token=token: len(order) + len(sharing._line) == token, 30)
+        assert eventually(lambda token=token: len(order) + len(sharing._line) == token)
     assert order == [1, 2]
     for done in range(3, 6):
         go.release()
-        assert eventually(lambda done=done: len(order) == done, 30)
+        assert eventually(lambda done=done: len(order) == done)
     go.release(5)
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert order == [1, 2, 3, 4, 5]
 
 
@@ -148,7 +148,7 @@ def test_sessions_count_steps_that_compute_and_not_those_that_wait(monkeypatch):
             assert sess.run(total) == 2
         finally:
             sess.run(put)
-            waiting.join(20)
+            waiting.join(60)
     assert counted == [1] and not sharing._computing
 
 

@@ -85,7 +85,7 @@ def test_a_new_version_replaces_the_old_one_after_its_last_request(repository):
     other = repository.acquire(pb.ModelSpec(name="m"))
     assert other.number == 2
     repository.release(held)
-    assert eventually(lambda: states(repository)[1] == "END", 30)
+    assert eventually(lambda: states(repository)[1] == "END")
     assert states(repository) == {1: "END", 2: "AVAILABLE"} and len(repository.loader.closed) == 1
     repository.release(other)
     repository.close()

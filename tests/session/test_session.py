@@ -103,7 +103,7 @@ def test_many_threads_run_one_session(sess):
             found[i] = sess.run(y, {x: float(i)})
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     [t.start() for t in threads]
-    [t.join(30) for t in threads]
+    [t.join(60) for t in threads]
     assert found == {i: float(i * i) for i in range(8)}
 
 

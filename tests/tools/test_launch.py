@@ -103,7 +103,7 @@ time.sleep(1000)
     pids = [int(p) for _ in range(3) for p in next(lines).split("] ")[1].split()]
     launcher.send_signal(signal.SIGINT)
     launcher.stdout.read()
-    assert launcher.wait(20) == 128 + signal.SIGINT
+    assert launcher.wait(60) == 128 + signal.SIGINT
     launcher.stdout.close()
     assert eventually(lambda: all(map(gone, pids)))
 
@@ -149,7 +149,7 @@ def test_a_server_from_the_command_line():
         assert sess.run(tf.constant(2.0) * 3.0) == 6.0
     server.terminate()
     server.stdout.close()
-    assert server.wait(20) == 0
+    assert server.wait(60) == 0
 
 
 def test_a_server_from_tf_config(monkeypatch):
@@ -179,7 +179,7 @@ def test_tasks_do_not_outlive_a_launcher_that_is_killed(script):
     lines = task_lines(launcher)
     pids = [int(next(lines).split("] ")[1]) for _ in range(2)]
     launcher.kill()
-    launcher.wait(20)
+    launcher.wait(60)
     launcher.stdout.close()
     assert eventually(lambda: all(map(gone, pids)))
 
@@ -221,7 +221,7 @@ def test_a_training_is_launched(tmp_path):
         assert launcher.wait(120) == 0, lines
     finally:
         launcher.kill()
-        reader.join(20)
+        reader.join(60)
         launcher.stdout.close()
     text = "".join(lines)
     assert "[ps 0    ] -- was killed by SIGKILL; restarting" in text

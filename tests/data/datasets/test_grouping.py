@@ -119,7 +119,7 @@ def test_order_is_given_up_only_when_asked():
 
     def slow(x):
         if x == 0:
-            assert taken.wait(20)
+            assert taken.wait(60)
         return x
     ds = D.range(2).map(lambda x: tf.numpy_function(slow, [x], tf.int64), num_parallel_calls=2)
     options = tf.data.Options()

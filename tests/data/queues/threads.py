@@ -19,21 +19,21 @@ class Worker(threading.Thread):
         except BaseException as e:
             self._error = e
 
-    def result(self, timeout=30):
+    def result(self, timeout=60):
         self.join(timeout)
         assert not self.is_alive(), "a thread hangs"
         if self._error is not None:
             raise self._error
         return self._value
 
-    def error(self, timeout=30):
+    def error(self, timeout=60):
         with contextlib.suppress(BaseException):
             self.result(timeout)
         assert not self.is_alive(), "a thread hangs"
         return self._error
 
 
-def until(condition, timeout=10):
+def until(condition, timeout=60):
     """Waits for a condition that another thread makes true."""
     end = time.monotonic() + timeout
     while not condition():

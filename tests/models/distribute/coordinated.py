@@ -50,4 +50,4 @@ def made():
     yield make
     for c in clusters:
         c.end()
-    assert eventually(lambda: threading.active_count() <= before, 20), threading.enumerate()
+    assert eventually(lambda: threading.active_count() <= before), threading.enumerate()

@@ -94,7 +94,7 @@ def test_both_workers_work(made):  # noqa: F811
 
     def meet(i):
         arrived[int(i)].set()
-        assert arrived[1 - int(i)].wait(30)
+        assert arrived[1 - int(i)].wait(60)
         return int(tf.distribute.experimental.coordinator.get_current_worker_index())
     first, second = c.coordinator.schedule(meet, args=(0,)), c.coordinator.schedule(meet, args=(1,))
     assert sorted([first.fetch(), second.fetch()]) == [0, 1]
@@ -314,7 +314,7 @@ def test_a_lost_parameter_server_that_has_not_been_forgotten(made, monkeypatch):
     c.stop("ps", 0)
     c.coordinator.schedule(tf.function(lambda: v.assign_add(1.0)))
     with pytest.raises(E.UnavailableError, match="restore the variables from the last checkpoint"):
-        c.coordinator.join(timeout=30)
+        c.coordinator.join(timeout=60)
     joined.set()
 
 
@@ -350,7 +350,7 @@ def test_put_waits_while_the_queue_is_full():
     putting.join(0.2)
     assert putting.is_alive()
     taken = queue.take("w", lambda: True)
-    putting.join(30)
+    putting.join(60)
     assert not putting.is_alive() and not queue.done()
     queue.give_back(taken)
     assert queue.take("w", lambda: True) is taken                       # it is the next one again
@@ -366,7 +366,7 @@ def test_put_waits_while_the_queue_is_full():
 def test_an_error_is_raised_when_the_others_were_told_to_end():
     """Else they could be told when they run something new already."""
     queue, told = ClosureQueue(), threading.Event()
-    queue.on_error = lambda why: told.wait(30)
+    queue.on_error = lambda why: told.wait(60)
     queue.put(Closure(lambda: 1, (), {}))
     closure = queue.take("w", lambda: True)
     failing = threading.Thread(target=lambda: queue.fail(closure, KeyError("x")), daemon=True)
@@ -375,7 +375,7 @@ def test_an_error_is_raised_when_the_others_were_told_to_end():
 
     def join():
         try:
-            queue.wait(30)
+            queue.wait(60)
         except KeyError:
             raised.append(told.is_set())
     joining = threading.Thread(target=join, daemon=True)
@@ -384,7 +384,7 @@ def test_an_error_is_raised_when_the_others_were_told_to_end():
     assert joining.is_alive()
     told.set()
     for thread in (failing, joining):
-        thread.join(30)
+        thread.join(60)
     assert raised == [True]
 
 

@@ -86,7 +86,7 @@ def test_a_worker_is_killed_and_comes_back():
     def end(task):
         process = tasks.pop(task)
         process.kill()
-        process.wait(20)
+        process.wait(60)
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()

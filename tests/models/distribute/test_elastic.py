@@ -159,7 +159,7 @@ def test_workers_that_are_killed_again_and_again(tmp_path, kills=20):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
-        job.wait(10)
+        job.wait(60)
     results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     steps = 10 * (kills + 1)
     assert [r["done"] for r in results] == [steps, steps]

@@ -51,8 +51,8 @@ class Task:
 
     def end(self):
         self.process.kill()
-        self.process.wait(10)
-        self._reader.join(10)
+        self.process.wait(60)
+        self._reader.join(60)
         self.process.stdout.close()
         self.process.stderr.close()
 

@@ -95,7 +95,7 @@ import json, os, pathlib, time
 import numpy as np
 import penstock as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy(
-    communication_options=tf.distribute.experimental.CommunicationOptions(timeout_seconds=20.0))
+    communication_options=tf.distribute.experimental.CommunicationOptions(timeout_seconds=150.0))
 rank = strategy.extended._place.rank
 try:
     strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones([3 + rank])))

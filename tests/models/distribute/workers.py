@@ -16,7 +16,7 @@ class Workers:
 
     def __init__(self, started, program, env=None, count=None):
         self.spec, self.program = addresses(worker=count or started), program
-        self.env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", "PENSTOCK_COLLECTIVE_TIMEOUT_SECONDS": "60",
+        self.env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", "PENSTOCK_COLLECTIVE_TIMEOUT_SECONDS": "150",
                     "PENSTOCK_COLLECTIVE_TUNE_SECONDS": "0.01", "PENSTOCK_HEARTBEAT_SECONDS": "5", **(env or {})}
         self.running = {}
         for i in range(started):
@@ -42,6 +42,6 @@ class Workers:
         for process in self.running.values():
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            process.wait(10)
+            process.wait(60)
             process.stdout.close()
             process.stderr.close()

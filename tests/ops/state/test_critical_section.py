@@ -42,7 +42,7 @@ def test_executions_of_several_threads_do_not_overlap():
         for t in threads:
             t.start()
         for t in threads:
-            t.join(30)
+            t.join(60)
     assert sorted(seen) == list(range(100))
 
 

@@ -32,7 +32,7 @@ def threads():
     made.close()
 
 
-def run(threads, fetches, feeds, times=1, timeout=10):
+def run(threads, fetches, feeds, times=1, timeout=60):
     """Runs a step as partitions, whatever is in it; returns what each run fetched."""
     devices = DeviceSet(local_devices(tf.ConfigProto(device_count={"CPU": 3, "GPU": 0})))
     resources = ResourceManager()

@@ -46,7 +46,7 @@ def server():
     made, port = service.serve(0)
     yield f"grpc://127.0.0.1:{port}"
     service._servers.remove(made)
-    made.stop(None).wait(10)
+    made.stop(None).wait(60)
 
 
 @pytest.mark.timeout(120)

@@ -128,7 +128,7 @@ def test_a_worker_that_is_killed_again_and_again_reads_everything_in_order(nurse
         enough = functools.partial(lambda child, lines: not child.alive() or log.read_text().count("read") >= lines, child)
         assert eventually(functools.partial(enough, already + 20), 60)
         child.signal(9)
-        child.wait(10)
+        child.wait(60)
     child = nursery.start(log, program, folder, 120)
     assert child.wait(60) == 0, log.read_text()
     read = [tuple(map(int, line.split()[1:])) for line in log.read_text().splitlines() if line.startswith("read ")]

@@ -66,7 +66,7 @@ def together(*works):
     for t in threads:
         t.start()
     for t in threads:
-        t.join(30)
+        t.join(60)
     assert not any(t.is_alive() for t in threads)
 
 
@@ -168,7 +168,7 @@ def test_a_chief_that_begins_again_at_an_earlier_step_takes_the_others_along(ser
         sess.run(tf.assign(chief.step, 1))
     again = Worker(server, 0, 3, 3, num_tokens=0, restored=True)
     for t in waiting:
-        t.join(10)
+        t.join(60)
     assert not any(t.is_alive() for t in waiting), "they wait for a step that is undone"
     again.run(again.train_op)                                # the third gradient, with the two that came before
     together(*(w.sess.close for w in (again, *others)))
