@@ -91,3 +91,34 @@ def test_shapes_that_a_function_leaves_open_follow_from_its_arguments():
         assert [t.shape.rank for t in unknown] == [2, 0, None]
     nested = outer.get_concrete_function(tf.TensorSpec([4, 1]), tf.TensorSpec([2]))
     assert [s.as_list() for s in nested.output_shapes] == [[4, 2], [], [2]]
+
+
+def test_ragged_arguments_of_a_signature_have_its_shape():
+    seen = []
+
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])
+    def sums(x):
+        seen.append(x.shape.as_list())
+        return tf.reduce_sum(x, axis=1)
+    for rows in ([[1, 2]], [[1], [2, 3], []], [[4, 5, 6]] * 4):
+        assert sums(tf.ragged.constant(rows, tf.int32)).numpy().tolist() == [sum(r) for r in rows]
+    assert seen == [[None, None]]
+    assert sums.get_concrete_function().structured_input_signature[0] == (tf.RaggedTensorSpec([None, None], tf.int32, 1),)
+
+
+def test_ragged_arguments_are_traced_by_shape_not_by_number_of_values():
+    seen = []
+
+    def sums(x):
+        seen.append(x.shape.as_list())
+        return tf.reduce_sum(x, axis=1)
+    function, rows = tf.function(sums), tf.RaggedTensor.from_row_splits
+    uniform = tf.RaggedTensor.from_uniform_row_length(tf.range(6), 3)
+    for x, want in ((uniform, [3, 12]), (rows(tf.range(6), [0, 1, 6]), [0, 15]), (rows(tf.range(7), [0, 2, 7]), [1, 20])):
+        assert function(x).numpy().tolist() == want
+    assert seen == [[2, 3], [2, None]]
+    seen.clear()
+    function = tf.function(sums, reduce_retracing=True)
+    for n in range(1, 6):
+        assert function(tf.ragged.constant([[1, 2]] * n)).numpy().tolist() == [3] * n
+    assert seen == [[1, None], [None, None]]

@@ -119,3 +119,10 @@ def test_a_dense_matrix_times_a_sparse_one(adjoint_a, adjoint_b):
     found = tf.sparse.sparse_dense_matmul(dense, sparse, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
     other = tf.sparse.to_dense(sparse).numpy()
     np.testing.assert_allclose(found, (dense.conj().T if adjoint_a else dense) @ (other.conj().T if adjoint_b else other))
+
+
+@pytest.mark.parametrize("name", ["abs", "asin", "asinh", "atan", "atanh", "negative", "sign", "sin", "square", "tan", "tanh"])
+def test_functions_of_one_tensor_act_on_the_values(name):
+    x = tf.sparse.from_dense([[0.0, 0.5], [-0.25, 0.0]])
+    function = getattr(tf.math, name)
+    np.testing.assert_allclose(dense(function(x)), function(dense(x)).numpy())

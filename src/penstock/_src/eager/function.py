@@ -491,9 +491,9 @@ class Function:
         for variable, n in _variables_among(self._spec, args, kwargs):
             graph.capture(variable.handle, n).op._extra["_user_specified_name"] = n.encode()
         with graph.as_default():
-            call_args, call_kwargs = _replaced(args, kwargs, own)
+            call_args, call_kwargs = _replaced(*_undeclared((args, kwargs)), own)
             _declare_shapes((call_args, call_kwargs), shapes[len(tensors):])
-        graph.structured_input_signature = _replaced(args, kwargs, specs)
+        graph.structured_input_signature = _replaced(*_as_traced((args, kwargs), (call_args, call_kwargs)), specs)
         self._trace_count += 1
         with _Resources():
             if isinstance(creator, _Creator):
@@ -616,10 +616,22 @@ def _mapped(put: Callable, x: Any) -> Any:
     return nest.pack_sequence_as(x, flat, expand_composites=True)
 
 
+def _undeclared(x: Any) -> Any:
+    """Arguments with a type of unknown shape in place of each sparse or ragged one: its shape may differ from the trace's."""
+    return nest.map_structure(lambda v: (v if isinstance(v, TypeSpec) else v._type_spec)._undeclared()
+                              if hasattr(v, "declared_shape") else v, x)
+
+
+def _as_traced(x: Any, made: Any) -> Any:
+    """Arguments with the traced one in place of each sparse or ragged one."""
+    return nest.map_structure(lambda v, new: new if hasattr(v, "declared_shape") else v, x, made)
+
+
 def _declare_shapes(made: Any, declared: list) -> None:
-    """Sets the static shapes of sparse arguments, which their tensors do not tell; the trace is for these shapes only."""
+    """Sets the static shapes of sparse and ragged arguments, which their tensors do not tell; the trace is for these shapes
+    only."""
     for argument, dims in zip([v for v in nest.flatten(made) if hasattr(v, "declared_shape")], declared, strict=True):
-        argument.set_shape(TensorShape.of(dims))
+        argument._declare_shape(TensorShape.of(dims))
 
 
 def _has_composites(x: Any) -> bool:

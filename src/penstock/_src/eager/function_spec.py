@@ -166,7 +166,7 @@ class Weak:
 
 def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
     """A hashable description of arguments; tensors and their shapes are collected on the way, not described. So are the shapes
-    that sparse arguments declare; how many values they have is not part of a trace."""
+    that sparse and ragged arguments declare; how many values they have is not part of a trace."""
     if isinstance(x, Tensor):
         tensors.append(x)
         shapes.append(x.static_dims)

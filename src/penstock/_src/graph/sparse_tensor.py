@@ -22,7 +22,8 @@ SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "val
 export.value(SparseTensorValue, v1=["SparseTensorValue"])
 
 
-_ON_VALUES = {"abs", "negative", "sign", "square", "sqrt", "tanh", "erf", "cast", "bessel_i0e", "bessel_i1e"}
+_ON_VALUES = {"abs", "negative", "sign", "square", "sqrt", "tanh", "erf", "cast", "bessel_i0e", "bessel_i1e", "asin", "asinh",
+              "atan", "atanh", "sin", "tan"}
 
 
 @export("SparseTensor", "sparse.SparseTensor")
@@ -88,6 +89,8 @@ class SparseTensor(CompositeTensor):
     def declared_shape(self) -> tuple | None:
         """The dimensions that are known, which a trace of a function knows as well though its placeholders do not tell."""
         return self.shape.static_dims
+
+    _declare_shape = set_shape
 
     def with_values(self, new_values: Any) -> SparseTensor:
         """The same positions with other values."""
@@ -158,6 +161,9 @@ class SparseTensorSpec(BatchableTypeSpec):
     shape = property(lambda self: self._shape, doc="The TensorShape.")
     dtype = property(lambda self: self._dtype, doc="The DType.")
     declared_shape = property(lambda self: self._shape.static_dims, doc="The dimensions that are known, as of a SparseTensor.")
+
+    def _undeclared(self) -> SparseTensorSpec:
+        return SparseTensorSpec(None, self._dtype)
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensorSpec:

@@ -70,6 +70,16 @@ class RaggedTensorSpec(BatchableTypeSpec):
             return isinstance(spec_or_value, RaggedTensorSpec) and super().is_compatible_with(spec_or_value)
         return super().is_compatible_with(spec_or_value)
 
+    @property
+    def declared_shape(self) -> tuple | None:
+        """The dimensions that are known, as of a RaggedTensor. The spec of a dense tensor has none to declare."""
+        if self._ragged_rank == 0:
+            raise AttributeError("declared_shape")
+        return self._shape.static_dims
+
+    def _undeclared(self) -> RaggedTensorSpec:
+        return RaggedTensorSpec(None, self._dtype, self._ragged_rank, self._row_splits_dtype)
+
     def _serialize(self) -> tuple:
         plain = self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype
         return plain if self._flat_values_spec is None else (*plain, self._flat_values_spec)

@@ -245,6 +245,14 @@ class RaggedTensor(CompositeTensor):
         """The number of ragged dimensions."""
         return self._values.ragged_rank + 1 if isinstance(self._values, RaggedTensor) else 1
 
+    @property
+    def declared_shape(self) -> tuple | None:
+        """The dimensions that are known, which a trace of a function knows as well though its placeholders do not tell."""
+        return self.shape.static_dims
+
+    def _declare_shape(self, shape: TensorShape) -> None:
+        self._set_shape(shape)
+
     def _set_shape(self, shape: Any) -> None:
         """Adds what `shape` says of numbers of rows and of rows of one length."""
         shape = TensorShape(shape)
