@@ -32,8 +32,10 @@ def test_uniform_rows():
     rt = tf.RaggedTensor.from_uniform_row_length(tf.ragged.constant([[1], [2, 3], [], [4]]), 2)
     assert rt.shape.as_list() == [2, 2, None]
     assert (rt + rt).shape.as_list() == [2, 2, None]
-    with pytest.raises(ValueError, match="nrows"):
-        RowPartition.from_uniform_row_length(0, nvals=0)
+    assert RowPartition.from_uniform_row_length(0, nvals=0).static_nrows == 0
+    for counts in ({}, {"nvals": 3}):
+        with pytest.raises(ValueError, match="nrows"):
+            RowPartition.from_uniform_row_length(0, **counts)
 
 
 def test_partitions_that_do_not_hold_are_errors():

@@ -67,3 +67,45 @@ def test_datasets():
     single = [Structured.from_fields({"a": i, "b": [i, i]}) for i in range(2)]
     made = tf.data.Dataset.from_generator(lambda: iter(single), output_signature=tf.type_spec_from_value(single[0]))
     assert [x.to_pyval() for x in made.batch(2)] == [[{"a": 0, "b": [0, 0]}, {"a": 1, "b": [1, 1]}]]
+
+
+def test_array_functions_act_on_every_field():
+    people = Structured.from_pyval(RECORDS)
+    assert tf.concat([people, people[:1]], 0).to_pyval() == [*RECORDS, RECORDS[0]]
+    assert tf.gather(people, [1, 0, 1]).to_pyval() == [RECORDS[1], RECORDS[0], RECORDS[1]]
+    assert tf.gather(people["b"], [0], axis=1).to_pyval() == [[{"c": [1, 2]}], [{"c": [3]}]]
+    assert tf.expand_dims(people, 1).to_pyval() == [[r] for r in RECORDS]
+    assert sorted(r["a"] for r in tf.random.shuffle(people, seed=1).to_pyval()) == [1, 2]
+    assert tf.rank(people["b"]) == 2 and tf.size(people["b"]) == 3 and tf.shape(people["b"]).static_lengths() == [2, (2, 1)]
+    assert tf.ones_like(people["b"], tf.int32).to_list() == [[1, 1], [1]]
+    assert tf.zeros_like(people).numpy().tolist() == [0.0, 0.0]
+    empty = Structured.from_pyval([[{}, {}], [{}]])
+    assert tf.concat((empty, empty), 1).to_pyval() == [[{}] * 4, [{}] * 2]
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda s: tf.concat([s, tf.constant(1)], 0), "list of StructuredTensors"),
+    (lambda s: tf.concat([s, s], 1), "axis=1 out of"),
+    (lambda s: tf.concat([s, s["b"]], 0), "fields"), (lambda s: tf.random.shuffle(s[0]), "scalar"),
+    (lambda s: tf.gather(s, 0, axis=0, batch_dims=1), "batch_dims=1 out of"), (lambda s: tf.expand_dims(s, 2), "-2<=axis<2")])
+def test_array_functions_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(Structured.from_pyval(RECORDS))
+
+
+def test_fields_are_merged():
+    mixed = Structured.from_fields_and_rank({"r": tf.ragged.constant([[1, 2], [3, 4]]), "d": [[1, 2], [3, 4]]}, 2)
+    assert mixed.shape.as_list() == [2, 2]
+    with pytest.raises(ValueError, match="Error in shape of s"):
+        Structured.from_fields({"r": tf.ragged.constant([[1, 2], [3]]), "s": tf.ragged.constant([[1], [2, 3]])}, [2, None])
+    with pytest.raises(ValueError, match="'_' is not currently allowed"):
+        Structured.from_fields({"_": 1}, ())
+    assert Structured.from_pyval({"s": "x"}).to_pyval() == {"s": b"x"}
+
+
+@pytest.mark.parametrize("value, fields, rank, message", [
+    ({"a": [[1]]}, {"a": tf.TensorSpec([], tf.int32)}, 0, r"Value at \('a',\)"),
+    ([[1]], {"a": tf.TensorSpec([1, 1], tf.int32)}, 2, r"Value at \(\)"), ([[{}], 5], None, 0, "Expected dict")])
+def test_values_of_another_type(value, fields, rank, message):
+    with pytest.raises(ValueError, match=message):
+        Structured.from_pyval(value, fields and Structured.Spec._from_fields_and_rank(fields, rank))

@@ -109,6 +109,6 @@ def dispatched(fn: Callable) -> Callable:
 
 
 def _handler(value: Any) -> Callable | None:
-    if type(value) is list:
+    if type(value) in (list, tuple):
         return next((h for h in map(_handler, value) if h is not None), None)
     return getattr(type(value), "_dispatch", None)

@@ -18,6 +18,7 @@ from penstock._src.library.ragged import (  # noqa: F401
     shape,
     spec,
     structured,
+    structured_array,
     tensor,
     value,
 )

@@ -175,8 +175,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             return tf.concat([tf.gather(coordinates(condition), at[:, 0]), at[:, 1:]], 1)
         x, y = convert_to_tensor_or_ragged_tensor(x, name="x"), convert_to_tensor_or_ragged_tensor(y, name="y")
         condition, x, y = match_row_splits_dtypes(condition, x, y)
-        if all(isinstance(t, RaggedTensor) for t in (condition, x, y)):
-            return x.with_flat_values(tf.where(condition.flat_values, x.flat_values, y.flat_values))
         if not isinstance(condition, RaggedTensor) and condition.shape.rank == 1:
             return _where_rows(condition, x, y)
         partitions, flats = aligned(condition, x, y)

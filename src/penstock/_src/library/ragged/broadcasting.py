@@ -1,7 +1,8 @@
 """Broadcasting of ragged and dense tensors with each other.
 
 All operands are given the same number of dimensions and of row partitions. Then, from the outermost dimension inwards, each row
-of the result knows the row of every operand that it comes from; a dimension of size one is repeated.
+of the result knows the row of every operand that it comes from; a dimension of size one is repeated. Where rows are known to be
+those of an operand, in order, the index is None: a dense column is then added to a ragged tensor by one gather.
 """
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ def aligned(*operands: Any) -> tuple[list[RowPartition], list]:
     partitions, flats = zip(*(_parts(v, rank - r, depth, dtype) for v, r in zip(values, ranks, strict=True)), strict=True)
     if not depth:
         return [], list(flats)
-    index = _outer_rows([p[0].nrows() for p in partitions])
+    index = _outer_rows([p[0] for p in partitions], dtype)
     found = []
     for level in range(depth):
         layer = [p[level] for p in partitions]
         partition, index = _next_level(layer, index, dtype)
         found.append(partition)
-    return found, [tf.gather(f, i) for f, i in zip(flats, index, strict=True)]
+    return found, [f if i is None else tf.gather(f, i) for f, i in zip(flats, index, strict=True)]
 
 
 def _parts(value: Any, missing: int, depth: int, dtype: Any) -> tuple[list[RowPartition], Any]:
@@ -50,21 +51,35 @@ def _parts(value: Any, missing: int, depth: int, dtype: Any) -> tuple[list[RowPa
     return own, value
 
 
-def _outer_rows(counts: list) -> list:
-    """For each operand, the rows that the outermost dimension of the result is made of."""
-    size = counts[0]
+def _outer_rows(layer: list[RowPartition], dtype: Any) -> list:
+    """For each operand, the rows that the outermost dimension of the result is made of; None for all of them, in order."""
+    known = [p.static_nrows for p in layer]
+    sizes = {n for n in known if n is not None and n != 1} or {1}
+    if None not in known and len(sizes) == 1:
+        size = sizes.pop()
+        return [None if n == size else tf.zeros([size], dtype) for n in known]
+    counts = [p.nrows() for p in layer]
+    common = counts[0]
     for c in counts[1:]:
-        size = tf.where(tf.equal(size, 1), c, size)
-    checks = [tf.debugging.Assert(tf.equal(c, size) | tf.equal(c, 1), ["Unable to broadcast: dimension size mismatch in "
+        common = tf.where(tf.equal(common, 1), c, common)
+    checks = [tf.debugging.Assert(tf.equal(c, common) | tf.equal(c, 1), ["Unable to broadcast: dimension size mismatch in "
                                   "dimension 0. lengths:", *counts]) for c in counts]
     with tf.control_dependencies([c for c in checks if c is not None]):
-        rows = tf.range(tf.identity(size))
+        rows = tf.range(tf.identity(common))
     return [tf.where(tf.equal(c, 1), tf.zeros_like(rows), rows) for c in counts]
+
+
+def _taken(values: Any, index: Any) -> Any:
+    return values if index is None else tf.gather(values, index)
 
 
 def _next_level(layer: list[RowPartition], index: list, dtype: Any) -> tuple[RowPartition, list]:
     """The partition of the result at one level, and for each operand the values that the result is made of."""
-    lengths = [tf.gather(p.row_lengths(), i) for p, i in zip(layer, index, strict=True)]
+    wide = [j for j, p in enumerate(layer) if p.static_uniform_row_length != 1]
+    if wide and all(layer[j] is layer[wide[0]] and index[j] is None for j in wide):
+        rows = layer[wide[0]].value_rowids()
+        return layer[wide[0]], [None if j in wide else rows if i is None else tf.gather(i, rows) for j, i in enumerate(index)]
+    lengths = [_taken(p.row_lengths(), i) for p, i in zip(layer, index, strict=True)]
     single = [tf.reduce_all(tf.equal(n, 1)) for n in lengths]              # a dimension is repeated as a whole
     common = lengths[0]
     for n, one in zip(lengths[1:], single[1:], strict=True):
@@ -78,7 +93,7 @@ def _next_level(layer: list[RowPartition], index: list, dtype: Any) -> tuple[Row
             RowPartition.from_uniform_row_length(tf.constant(widest, dtype), nrows=tf.size(common, out_type=dtype),
                                                  nvals=tf.reduce_sum(common), dtype=dtype)
     rows, offsets = partition.value_rowids(), partition.offsets_in_rows()
-    return partition, [tf.gather(tf.gather(p.row_starts(), i), rows) + tf.where(one, tf.zeros_like(offsets), offsets)
+    return partition, [tf.gather(_taken(p.row_starts(), i), rows) + tf.where(one, tf.zeros_like(offsets), offsets)
                        for p, i, one in zip(layer, index, single, strict=True)]
 
 

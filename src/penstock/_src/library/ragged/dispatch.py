@@ -46,7 +46,7 @@ OWN: dict[str, Callable] = {
     "gather_nd": gather_nd.gather_nd,
     "reduce_sum": math.reduce_sum, "reduce_prod": math.reduce_prod, "reduce_min": math.reduce_min,
     "reduce_max": math.reduce_max, "reduce_mean": math.reduce_mean, "reduce_all": math.reduce_all,
-    "reduce_any": math.reduce_any, "reduce_join": strings.reduce_join,
+    "reduce_any": math.reduce_any, "reduce_join": strings.reduce_join, "string_format": strings.string_format,
     "unsorted_segment_sum": math.segment_sum, "unsorted_segment_prod": math.segment_prod,
     "unsorted_segment_min": math.segment_min, "unsorted_segment_max": math.segment_max,
     "unsorted_segment_mean": math.segment_mean, "unsorted_segment_sqrt_n": math.segment_sqrt_n,
@@ -116,22 +116,28 @@ def _dtype(value: Any) -> Any:
 
 
 def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of two operands, with a scalar or a dense operand of lower rank broadcast over ragged rows."""
+    """A function of two operands, which are broadcast to each other as dense ones are."""
     x = convert_to_tensor_or_ragged_tensor(x, preferred_dtype=_dtype(y))
     y = convert_to_tensor_or_ragged_tensor(y, preferred_dtype=x.dtype)
-    if isinstance(x, RaggedTensor) and isinstance(y, RaggedTensor) and x.ragged_rank == y.ragged_rank:
+    if isinstance(x, RaggedTensor) and isinstance(y, RaggedTensor) and x.ragged_rank == y.ragged_rank and _alike(x, y):
         return functional.map_flat_values(fn, x, y, *args, **kwargs)
     ragged, dense = (x, y) if isinstance(x, RaggedTensor) else (y, x)
     if dense.shape.ndims is None or dense.shape.ndims and ragged.shape.ndims is None:
         raise ValueError(f"Unable to broadcast: unknown rank, of shapes {x.shape} and {y.shape}")
-    if isinstance(dense, RaggedTensor) or dense.shape.ndims and dense.shape.ndims > ragged.shape.ndims:
-        partitions, flats = aligned(x, y)
-        return with_partitions(fn(*flats, *args, **kwargs), partitions)
     inner = ragged.flat_values.shape.ndims
-    if dense.shape.ndims != 0 and (inner is None or dense.shape.ndims > inner - 1):
-        dense = _rows_of(dense, ragged)
-    flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in ((ragged, dense) if ragged is x else (dense, ragged))]
-    return ragged.with_flat_values(fn(*flat, *args, **kwargs))
+    if not isinstance(dense, RaggedTensor) and (not dense.shape.ndims or inner is not None and dense.shape.ndims < inner):
+        flat = (ragged.flat_values, dense) if ragged is x else (dense, ragged.flat_values)
+        return ragged.with_flat_values(fn(*flat, *args, **kwargs))
+    partitions, flats = aligned(x, y)
+    return with_partitions(fn(*flats, *args, **kwargs), partitions)
+
+
+def _alike(x: RaggedTensor, y: RaggedTensor) -> bool:
+    """Whether no dimension is known to be repeated."""
+    if x.shape.rank is None or y.shape.rank is None:
+        return True
+    return x.shape.rank == y.shape.rank and all((a == 1) == (b == 1) for a, b in zip(
+        x.shape.as_list()[:x.ragged_rank + 1], y.shape.as_list()[:x.ragged_rank + 1], strict=True))
 
 
 def _by_place(fn: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -151,38 +157,6 @@ def assertion(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
         return a if isinstance(a, Tensor) and a.shape.rank else b
     binary(of_values, x, y)
     return checked[0]
-
-
-def _rows_of(dense: Any, ragged: RaggedTensor) -> Any:
-    """A dense operand of shape [n, 1, ...] or [1, 1, ...], as one entry per innermost value."""
-    dims = dense.shape.as_list()
-    rank: Any = ragged.shape.ndims
-    dims = [1] * (rank - len(dims)) + dims
-    dense = tf.reshape(dense, tf.concat([tf.ones([rank - dense.shape.ndims], tf.int32), tf.shape(dense)], 0))
-    if any(d != 1 for d in dims[1:ragged.ragged_rank + 1]):
-        dense = RaggedTensor.from_tensor(dense, ragged_rank=ragged.ragged_rank,
-                                         row_splits_dtype=ragged.row_splits.dtype) if dims[0] != 1 else dense
-        if isinstance(dense, RaggedTensor):
-            checks = functional.assert_splits_match([ragged.nested_row_splits, dense.nested_row_splits])
-            with tf.control_dependencies(checks):
-                return tf.identity(dense.flat_values)
-        return _by_column(dense, ragged, dims)
-    rows = tf.range(ragged.nrows())
-    value: Any = ragged
-    while isinstance(value, RaggedTensor):
-        rows = tf.gather(rows, value.value_rowids())
-        value = value.values
-    inner = tf.concat([tf.shape(dense)[:1], tf.shape(dense)[ragged.ragged_rank + 1:]], 0)
-    flat = tf.reshape(dense, inner)
-    return flat if dims[0] == 1 else tf.gather(flat, rows)
-
-
-def _by_column(dense: Any, ragged: RaggedTensor, dims: list) -> Any:
-    """A dense operand that varies along one ragged dimension only: the value at each position of it."""
-    axis = next(i for i, d in enumerate(dims) if i and d != 1)
-    where = gather.coordinates(ragged)[:, axis]
-    inner = tf.concat([tf.shape(dense)[axis:axis + 1], tf.shape(dense)[ragged.ragged_rank + 1:]], 0)
-    return tf.gather(tf.reshape(dense, inner), where)
 
 
 def _as_tensor(argument: Any) -> Any:

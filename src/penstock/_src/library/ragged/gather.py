@@ -13,69 +13,99 @@ from penstock.compat import v1 as tf
 
 def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: Any = 0,
            name: str | None = None) -> Any:
-    """Rows of a ragged tensor; indices may be ragged too."""
-    axis = batch_dims if axis is None else axis
-    if not isinstance(axis, int):
-        raise TypeError(f"axis must be an int; got {axis!r}")
-    if batch_dims == 1 and axis == 1:
-        return batch_gather(params, indices, name)
-    if axis != 0 or batch_dims != 0:
-        raise ValueError("Ragged gathers support only axis=0 with batch_dims=0, and axis=batch_dims=1")
+    """Slices of a ragged tensor; indices may be ragged too."""
     with tf.name_scope(name, "RaggedGather", []):
         params = convert_to_tensor_or_ragged_tensor(params, name="params")
         indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")
         params, indices = match_row_splits_dtypes(params, indices)
-        if isinstance(indices, RaggedTensor):
-            return indices.with_values(gather(params, indices.values))
-        if not isinstance(params, RaggedTensor):
-            return tf.gather(params, indices)
-        if indices.shape.ndims is None:
-            raise ValueError("indices.shape.ndims must be known statically")
-        if indices.shape.ndims == 0:
-            return params[indices]
-        rank = indices.shape.ndims + params.ragged_rank - 1
-        splits, values = gather_op(list(params.nested_row_splits), params.flat_values, indices, OUTPUT_RAGGED_RANK=rank)
-        if indices.shape.ndims == 1 and indices.shape.as_list()[0] is not None and splits:
-            splits[0].set_shape([indices.shape.as_list()[0] + 1])
-        return RaggedTensor.from_nested_row_splits(values, splits, validate=False)
+        count = indices.shape.rank
+        batch_dims = batch_dims if batch_dims == count else _positive("batch_dims", batch_dims, count)
+        if params.shape.rank is not None and batch_dims >= params.shape.rank:
+            raise ValueError("batch_dims must be less than rank(params)")
+        axis = batch_dims if axis is None else _positive("axis", axis, params.shape.rank)
+        if axis < batch_dims:
+            raise ValueError("axis must be greater than or equal to batch_dims")
+        return _gather(params, indices, axis, batch_dims)
+
+
+def _positive(what: str, axis: Any, rank: int | None) -> int:
+    """An axis counted from the front."""
+    if not isinstance(axis, int):
+        raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
+    if rank is None:
+        if axis < 0:
+            raise ValueError(f"{what} may only be negative if the rank is statically known.")
+        return axis
+    if not -rank <= axis < rank:
+        raise ValueError(f"{what}={axis} out of bounds: expected {-rank}<={what}<{rank}")
+    return axis % rank
+
+
+def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
+    """`gather` one dimension at a time: batch dimensions are flattened, and others before `axis` made batch dimensions."""
+    if not isinstance(params, RaggedTensor) and not isinstance(indices, RaggedTensor):
+        return tf.gather(params, indices, axis=axis, batch_dims=batch_dims)
+    if batch_dims > 0 and not params.shape[:batch_dims].is_compatible_with(indices.shape[:batch_dims]):
+        raise ValueError(f"batch shape from indices {indices.shape[:batch_dims]} does not match params shape {params.shape}")
+    if batch_dims > 1:
+        params, indices = _partitioned(params, indices), _partitioned(indices, params)
+        return params.with_values(_gather(params.values, indices.values, axis - 1, batch_dims - 1))
+    if batch_dims < axis:
+        params = _partitioned(params, indices)
+        if batch_dims == 1:
+            return params.with_values(_gather(params.values, _gather(indices, params.value_rowids(), 0, 0), axis - 1, 1))
+        rows = tf.zeros(tf.stack([params.nrows()]), dtypes.int32)
+        same = indices[tf.newaxis] if indices.shape.rank == 0 else tf.expand_dims(indices, 0)
+        return _gather(params, _gather(same, rows, 0, 0), axis, 1)
+    return _gather_within_rows(params, indices) if batch_dims else _gather_rows(params, indices)
+
+
+def _partitioned(tensor: Any, other: Any) -> RaggedTensor:
+    """A tensor whose second dimension is a row partition."""
+    return tensor if isinstance(tensor, RaggedTensor) else RaggedTensor.from_tensor(
+        tensor, ragged_rank=1, row_splits_dtype=other.row_splits.dtype)
+
+
+def _gather_rows(params: Any, indices: Any) -> Any:
+    """Slices along the outermost dimension."""
+    if isinstance(indices, RaggedTensor):
+        return indices.with_values(_gather(params, indices.values, 0, 0))
+    if indices.shape.ndims is None:
+        raise ValueError("indices.shape.ndims must be known statically")
+    if indices.shape.ndims == 0:
+        return params[indices]
+    rank = indices.shape.ndims + params.ragged_rank - 1
+    splits, values = gather_op(list(params.nested_row_splits), params.flat_values, indices, OUTPUT_RAGGED_RANK=rank)
+    if indices.shape.ndims == 1 and indices.shape.as_list()[0] is not None and splits:
+        splits[0].set_shape([indices.shape.as_list()[0] + 1])
+    return RaggedTensor.from_nested_row_splits(values, splits, validate=False)
+
+
+def _gather_within_rows(params: Any, indices: Any) -> Any:
+    """Slices along the second dimension, within the row of each index: the values of all rows, counted from the row's start."""
+    if indices.shape.rank is None:
+        raise ValueError("rank(indices) must be known statically")
+    if isinstance(params, RaggedTensor):
+        starts, values = params.row_starts(), params.values
+    else:
+        shape = tf.shape(params, out_type=indices.row_splits.dtype)
+        starts, values = tf.range(shape[0]) * shape[1], tf.reshape(params, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
+    flat = indices
+    while isinstance(flat, RaggedTensor):
+        starts, flat = tf.gather(starts, flat.value_rowids()), flat.values
+    starts = tf.reshape(starts, tf.concat([tf.shape(starts), tf.ones([flat.shape.rank - 1], dtypes.int32)], 0))
+    flat = tf.cast(flat, starts.dtype) + starts
+    return _gather(values, indices.with_flat_values(flat) if isinstance(indices, RaggedTensor) else flat, 0, 0)
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
     """For each row of params, the elements that the row of indices names."""
-    with tf.name_scope(name, "RaggedBatchGather", []):
-        indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")
-        params = convert_to_tensor_or_ragged_tensor(params, name="params")
-        params, indices = match_row_splits_dtypes(params, indices)
-        if indices.shape.ndims is None:
-            raise ValueError("batch_gather does not allow indices with unknown shape.")
-        if indices.shape.ndims == 0:
-            raise ValueError("indices.rank must be at least 1.")
-        if isinstance(indices, RaggedTensor) and indices.shape.ndims > 2:
-            if not isinstance(params, RaggedTensor):
-                raise ValueError("batch shape from indices does not match params shape")
-            check = tf.debugging.assert_equal(indices.row_splits, params.row_splits,
-                                              message="Dimensions of params and indices do not match")
-            with tf.control_dependencies([c for c in [check] if c is not None]):
-                return indices.with_values(batch_gather(params.values, indices.values))
-        if not isinstance(indices, RaggedTensor):
-            if not isinstance(params, RaggedTensor):
-                return tf.batch_gather(params, indices)
-            if indices.shape.ndims == 1:
-                return gather(params, indices)
-            indices = RaggedTensor.from_tensor(indices, ragged_rank=indices.shape.ndims - 1)
-            params, indices = match_row_splits_dtypes(params, indices)
-            if isinstance(indices.values, RaggedTensor):
-                return indices.with_values(batch_gather(params.values if isinstance(params, RaggedTensor) else params,
-                                                        indices.values))
-        if isinstance(params, RaggedTensor):
-            starts = params.row_starts()
-            flat = params.values
-        else:
-            shape = tf.shape(params, out_type=indices.row_splits.dtype)
-            starts = tf.range(shape[0]) * shape[1]
-            flat = tf.reshape(params, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
-        offsets = tf.gather(starts, indices.value_rowids())
-        return indices.with_values(gather(flat, tf.cast(indices.values, offsets.dtype) + offsets))
+    indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")
+    if indices.shape.ndims is None:
+        raise ValueError("batch_gather does not allow indices with unknown shape.")
+    if indices.shape.ndims == 0:
+        raise ValueError("indices.rank must be at least 1.")
+    return gather(params, indices, batch_dims=-1, name=name)
 
 
 def coordinates(rt: RaggedTensor) -> Any:

@@ -396,10 +396,11 @@ def _uniform_counts(length: Any, nvals: Any, nrows: Any, validate: bool) -> tupl
     if size is not None and size < 0:
         raise ValueError(f"uniform_row_length must be greater than or equal to 0; got {size}.")
     if nrows is None:
+        if nvals is None:
+            raise ValueError("nvals is required if nrows is None")
         if size == 0:
-            raise ValueError("nvals is required if nrows is None" if nvals is None else
-                             "nrows must be specified if uniform_row_length is zero.")
-        if size is not None and values is not None:
+            nrows = tf.constant(0, length.dtype)
+        elif size is not None and values is not None:
             if values % size and validate:
                 raise ValueError(f"{m}: {values} values cannot be divided into rows of {size}.")
             nrows = tf.constant(values // size, length.dtype)

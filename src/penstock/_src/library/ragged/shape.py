@@ -187,11 +187,18 @@ class DynamicRaggedShape(CompositeTensor):
         return DynamicRaggedShape(self._row_partitions, self._inner_shape, dtype, static_inner_shape=self._static_inner_shape)
 
     def _merge_with(self, other: DynamicRaggedShape) -> DynamicRaggedShape:
-        """The same shape, with what is known of either; checked where it is not known."""
-        mine, its = self._to_tensor_shape(), other._to_tensor_shape()
-        mine.assert_is_compatible_with(its)
-        more = self if self.num_row_partitions >= other.num_row_partitions else other
-        return more.with_dtype(dtypes.int64 if dtypes.int64 in (self.dtype, other.dtype) else dtypes.int32)
+        """The same shape, with what is known of either; row splits must be equal where both are known."""
+        self._to_tensor_shape().assert_is_compatible_with(other._to_tensor_shape())
+        dtype = dtypes.int64 if dtypes.int64 in (self.dtype, other.dtype) else dtypes.int32
+        more, less = (self, other) if self.num_row_partitions >= other.num_row_partitions else (other, self)
+        partitions = []
+        for mine, its in zip(more._row_partitions, less._as_row_partitions(), strict=False):
+            known = [tf.get_static_value(p.row_splits()) for p in (mine, its)]
+            if all(k is not None for k in known) and known[0].tolist() != known[1].tolist():
+                raise ValueError(f"Row splits differ: {known[0].tolist()} and {known[1].tolist()}")
+            partitions.append(mine if its.static_uniform_row_length is None else its)
+        return DynamicRaggedShape([p.with_dtype(dtype) for p in partitions], more._inner_shape, dtype,
+                                  static_inner_shape=more._static_inner_shape)
 
     def _add_row_partitions(self, flat_values: Any, validate: bool = False) -> Any:
         return with_partitions(flat_values, list(self._row_partitions))

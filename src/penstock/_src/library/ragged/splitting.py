@@ -24,6 +24,8 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = 
         value = convert_to_tensor_or_ragged_tensor(value, name="value")
         if isinstance(num_or_size_splits, int) and num_or_size_splits == 1:
             return [value]
+        if axis < 0 and value.shape.ndims is None:
+            raise ValueError("`axis` must not be negative where the rank of `value` is not known")
         axis = get_positive_axis(axis, value.shape.ndims)
         if not isinstance(value, RaggedTensor):
             return tf.split(value, num_or_size_splits, axis=axis, num=num)
@@ -68,14 +70,17 @@ def _given(wanted: Any, num: int | None, length: Any) -> Any:
                         f"{sizes.dtype.name}")
     if isinstance(wanted, Tensor) and sizes.shape.ndims == 0:
         raise TypeError("`num_or_size_splits` must be a Python int, a Python list of ints, or a 1D tensor; got a scalar tensor")
-    sizes.shape.assert_has_rank(1)
+    if sizes.shape.ndims not in (None, 1):
+        raise TypeError("`num_or_size_splits` must be an int, a Python list of ints, or a 1D tensor of ints; got shape "
+                        f"{sizes.shape}")
     count = sizes.shape.static_dims[0] if sizes.shape.static_dims is not None else None
     if count is None:
         if num is None:
             raise ValueError("`num` must be specified as an integer when the size of `num_or_size_splits` is not statically "
                              "known. Received `num`: None")
-        check = tf.debugging.assert_equal(tf.size(sizes), num, message="`num` is inconsistent with `num_or_size_splits`")
-        with tf.control_dependencies([c for c in [check] if c is not None]):
+        checks = [tf.debugging.assert_equal(tf.size(sizes), num, message="`num` is inconsistent with `num_or_size_splits`"),
+                  tf.debugging.assert_equal(tf.rank(sizes), 1, message="`num_or_size_splits` must have rank 1")]
+        with tf.control_dependencies([c for c in checks if c is not None]):
             sizes = tf.reshape(sizes, [num])
     elif num is not None and num != count:
         raise ValueError(f"`num` does not match the size of `num_or_size_splits`: {num} vs. {count}")

@@ -8,7 +8,7 @@ from penstock._src.base import dtypes
 from penstock._src.library.ragged.math import _segment_aggregate as segment_aggregate
 from penstock._src.library.ragged.math import reduce_aggregate
 from penstock._src.library.ragged.row_partition import RowPartition
-from penstock._src.library.ragged.tensor import RaggedTensor
+from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 from penstock.compat import v1 as tf
 
 
@@ -50,6 +50,18 @@ def ragged_text(rt: RaggedTensor, summarize: int | None = None) -> Any:
         values = _row_texts(values, partition, summarize)
     whole = RowPartition.from_uniform_row_length(tf.size(values, out_type=tf.int64), nrows=1, validate=False)
     return _row_texts(values, whole, summarize)[0]
+
+
+def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Any:
+    """`tf.strings.format` with ragged tensors among the inputs."""
+    values = [convert_to_tensor_or_ragged_tensor(v) for v in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+    pieces = template.split(placeholder)
+    if len(pieces) != len(values) + 1:
+        raise ValueError(f"The template expects {len(pieces) - 1} tensors, but the inputs only has {len(values)}. Please "
+                         "ensure the number of placeholders in template matches inputs length.")
+    texts = [ragged_text(v, summarize) if isinstance(v, RaggedTensor) else tf.strings.format("{}", v, summarize=summarize)
+             for v in values]
+    return tf.strings.join([*(t for pair in zip(pieces, texts, strict=False) for t in pair), pieces[-1]], name=name)
 
 
 def _partitions(rt: Any) -> Iterator:

@@ -5,8 +5,11 @@ have more dimensions, and may be structured itself.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
@@ -22,6 +25,8 @@ from penstock._src.library.ragged.spec import RaggedTensorSpec
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock.compat import v1 as tf
+
+_NAME = re.compile("[a-zA-Z][a-zA-Z0-9_]*")
 
 
 @export("experimental.StructuredTensor")
@@ -77,10 +82,7 @@ class StructuredTensor(CompositeTensor):
     @classmethod
     def from_pyval(cls, pyval: Any, typespec: Any = None) -> Any:
         """From a dictionary, or nested lists of dictionaries; values that are neither become tensors or ragged tensors."""
-        found = _from_python(pyval, typespec, ())
-        if typespec is not None and not typespec.is_compatible_with(found):
-            raise ValueError(f"Value at () does not match typespec: {typespec} vs {type_spec_from_value(found)}")
-        return found
+        return _from_python(pyval, typespec, ())
 
     # -- properties -----------------------------------------------------------------------------------------------------
     rank = property(lambda self: self._ragged_shape.rank, doc="The number of dimensions of the records.")
@@ -109,7 +111,7 @@ class StructuredTensor(CompositeTensor):
         value: Any = self
         for i, name in enumerate(field_name):
             if not isinstance(value, StructuredTensor) or name not in value._fields:
-                raise KeyError(f"Field path {field_name} not found: {'.'.join(field_name[:i + 1])}")
+                raise KeyError(f"Field path {field_name} not found in {self}: there is no {'.'.join(field_name[:i + 1])}")
             value = value._fields[name]
         return value
 
@@ -239,8 +241,8 @@ class StructuredTensor(CompositeTensor):
     # -- Python values ------------------------------------------------------------------------------------------------------
     def to_pyval(self) -> Any:
         """A dictionary, or nested lists of dictionaries."""
-        values = {n: v.to_pyval() if isinstance(v, StructuredTensor) else
-                  v.to_list() if isinstance(v, RaggedTensor) else v.numpy().tolist() for n, v in self._fields.items()}
+        values = {n: v.to_pyval() if isinstance(v, StructuredTensor) else v.to_list() if isinstance(v, RaggedTensor) else
+                  np.asarray(v.numpy()).tolist() for n, v in self._fields.items()}
         if not values:
             zeros = _zeros(self._ragged_shape)
             rows = zeros.to_list() if isinstance(zeros, RaggedTensor) else zeros.numpy().tolist()
@@ -275,6 +277,11 @@ class StructuredTensorSpec(BatchableTypeSpec):
     @classmethod
     def _from_fields_and_rank(cls, fields: Mapping, rank: int) -> StructuredTensorSpec:
         return cls(DynamicRaggedShapeSpec([], [None] * rank), fields)
+
+    @classmethod
+    def _from_shape(cls, shape: DynamicRaggedShapeSpec) -> StructuredTensorSpec:
+        """The type of records without fields."""
+        return cls(shape, {})
 
     rank = property(lambda self: self._ragged_shape.rank)
     shape = property(lambda self: self._ragged_shape._to_tensor_shape())
@@ -341,6 +348,8 @@ def _checked_fields(fields: Mapping) -> dict[str, Any]:
     for name in fields:
         if not isinstance(name, str):
             raise TypeError(f"Unexpected type for key in `fields`: {name!r}")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"Field name {name!r} is not currently allowed.")
     return {name: _field(value) for name, value in fields.items()}
 
 
@@ -378,7 +387,8 @@ def _shape_of(fields: dict, shape: TensorShape, nrows: Any, row_partitions: Any)
         return DynamicRaggedShape([], tf.constant(shape.as_list(), dtypes.int64))
     if rank == 1 and nrows is not None:
         return DynamicRaggedShape([], tf.stack([tf.cast(nrows, dtypes.int64)]))
-    raise ValueError("Must specify `nrows`, a fully specified `shape`, or have `fields`, to know the shape of the records")
+    raise ValueError(f"Must specify {'`nrows`' if rank == 1 else 'row_partitions'}, a fully specified shape, or have fields, "
+                     f"to know the shape of records of rank {rank}")
 
 
 def _zeros(shape: DynamicRaggedShape) -> Any:
@@ -399,22 +409,39 @@ def _merged(value: Any, outer: int, end: int) -> Any:
 
 # -- from and to Python values ------------------------------------------------------------------------------------------------
 def _from_python(value: Any, spec: Any, path: tuple) -> Any:
+    """A tensor of any kind, of the type `spec` if that is given."""
+    made = _untyped(value, spec, path)
+    if spec is None or spec.is_compatible_with(made):
+        return made
+    ranks = (getattr(s, "rank", None) for s in (made, spec))
+    which = "rank mismatch" if isinstance(made, StructuredTensor) and len(set(ranks)) > 1 else type_spec_from_value(made)
+    raise ValueError(f"Value at {path!r} does not match typespec ({which}): {value!r} vs {spec}")
+
+
+def _untyped(value: Any, spec: Any, path: tuple) -> Any:
     fields = getattr(spec, "_fields", {}) if isinstance(spec, StructuredTensorSpec) else {}
     if isinstance(value, dict):
         made = {n: _from_python(v, fields.get(n), (*path, n)) for n, v in value.items()}
         return StructuredTensor.from_fields(made, ())
-    if isinstance(value, (list, tuple)):
-        keys, depth = _keys_and_depth(value)
-        if keys is not None:
-            return _from_records(value, sorted(keys), depth, fields, path)
-        if isinstance(spec, StructuredTensorSpec):
-            if fields:
-                made = {n: _from_python(value, s, (*path, n)) for n, s in fields.items()}
-                return StructuredTensor.from_fields(made, [None] * spec.rank)
-            zeros = ragged_constant(value, dtypes.int32, ragged_rank=spec.rank - 1)
-            return StructuredTensor.from_shape(DynamicRaggedShape.from_tensor(zeros))
+    if not isinstance(value, (list, tuple)):
+        return tf.convert_to_tensor(value, dtype=getattr(spec, "dtype", None))
+    keys, depth = _keys_and_depth(value)
+    if keys is not None:
+        return _from_records(value, sorted(keys), depth, fields, path)
+    if not isinstance(spec, StructuredTensorSpec):
         return _from_list(value, spec, path)
-    return tf.convert_to_tensor(value, dtype=getattr(spec, "dtype", None))
+    if fields and _scalars(value):
+        raise ValueError(f"Value at {path!r} does not match typespec: {value!r} has no records")
+    if fields:
+        made = {n: _from_python(value, s, (*path, n)) for n, s in fields.items()}
+        return StructuredTensor.from_fields(made, [None] * spec.rank)
+    zeros = ragged_constant(value, dtypes.int32, ragged_rank=spec.rank - 1)
+    return StructuredTensor.from_shape(DynamicRaggedShape.from_tensor(zeros))
+
+
+def _scalars(value: Any) -> bool:
+    """Whether nested lists have anything but lists in them."""
+    return any(map(_scalars, value)) if isinstance(value, (list, tuple)) else True
 
 
 def _from_list(value: Any, spec: Any, path: tuple) -> Any:
@@ -439,6 +466,8 @@ def _keys_and_depth(value: Any) -> tuple[set | None, int]:
     with_keys = [(keys, depth) for keys, depth in found if keys is not None]
     if not with_keys:
         return None, 0
+    if any(keys is None and not isinstance(v, (list, tuple)) for v, (keys, _) in zip(value, found, strict=True)):
+        raise ValueError(f"Expected dict or nested list/tuple of dict, got {value!r}")
     if len({depth for _, depth in with_keys}) > 1:
         raise ValueError("Inconsistent depth of dictionaries")
     return set().union(*(keys for keys, _ in with_keys)), with_keys[0][1] + 1

@@ -209,7 +209,7 @@ def _repeated_evenly(data: Tensor, count: int, axis: int) -> Tensor:
 
 def _axis_of_repeat(axis: Any, rank: int | None) -> int:
     if not isinstance(axis, (int, np.integer)):
-        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+        raise TypeError(f"`axis` must be an int; got {type(axis).__name__}")
     if rank is None and axis < 0:
         raise ValueError("axis may only be negative if data.shape.ndims is statically known")
     if rank is not None and not -rank <= axis < rank:
@@ -219,7 +219,7 @@ def _axis_of_repeat(axis: Any, rank: int | None) -> int:
 
 def _check_repeats(repeats: Tensor, rows: int | None) -> None:
     if repeats.ndim is not None and repeats.ndim != 1:
-        raise ValueError(f"repeats must be a scalar or a vector, got shape {repeats.shape}")
+        raise ValueError(f"Shape {repeats.shape} must have rank at most 1: repeats is a scalar or a vector")
     if repeats.static_dims is not None and None not in (rows, repeats.static_dims[0]) and repeats.static_dims[0] != rows:
         raise ValueError(f"Dimensions {rows} and {repeats.static_dims[0]} are not compatible: repeats must have one element "
                          "per slice")

@@ -208,18 +208,19 @@ def _weights_of(values: Any, weights: Any) -> Any:
     """The flat weights, after a check that they have the positions of the values; empty if there are none."""
     if weights is None:
         return convert([], dtypes.int64)
-    for kind, what in (("ragged_rank", "RaggedTensor"), ("dense_shape", "SparseTensor")):
-        if hasattr(values, kind) != hasattr(weights, kind):
-            raise ValueError(f"Argument `weights` must be a {what} if and only if `values` is one. Received: {weights!r}")
+    kinds = {"ragged_rank": "RaggedTensor", "dense_shape": "SparseTensor"}
+    if any(hasattr(values, kind) != hasattr(weights, kind) for kind in kinds):
+        wanted = next((what for kind, what in kinds.items() if hasattr(values, kind)), "tf.Tensor")
+        raise ValueError(f"Argument `weights` must be a {wanted}, as `values` is. Received: {weights!r}")
     checked = get("Assert")
     equal = get("Equal")
     if hasattr(values, "ragged_rank"):
-        checks = [(weights.row_splits, values.row_splits)]
+        checks, what = [(weights.row_splits, values.row_splits)], "row splits"
     elif isinstance(values, SparseTensor):
-        checks = [(weights.indices, values.indices), (weights.dense_shape, values.dense_shape)]
+        checks, what = [(weights.indices, values.indices), (weights.dense_shape, values.dense_shape)], "indices"
     else:
         return convert(weights, name="weights")
-    made = [checked(reduce(all_op, equal(a, b), None, False, None), ["weights must stand where values do", a, b])
+    made = [checked(reduce(all_op, equal(a, b), None, False, None), [f"weights and values must have the same {what}", a, b])
             for a, b in checks]
     with control_dependencies([m for m in made if m is not None]):
         return get("Identity")(weights.values)
