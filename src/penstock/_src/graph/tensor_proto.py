@@ -77,10 +77,8 @@ def _is_array_like(value: Any) -> bool:
 def _from_array(array: np.ndarray, dtype: DType | None) -> tuple[np.ndarray, DType]:
     """Arrays: cast between numbers; strings and objects become object arrays of bytes."""
     if array.dtype.kind in "USO":
-        if array.dtype.kind == "O" and dtype is not None and dtype is not dtypes.string:
-            return _from_python(array.tolist(), None, dtype)
         if dtype is not None and dtype is not dtypes.string:
-            raise TypeError(f"Expected {dtype.name}, got an array of type '{array.dtype}' instead.")
+            return _parsed(array, dtype), dtype
         return _bytes_array(array.ravel().tolist(), array.shape), dtypes.string
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -92,6 +90,14 @@ def _from_array(array: np.ndarray, dtype: DType | None) -> tuple[np.ndarray, DTy
     if dtype is dtypes.string:
         raise TypeError(f"Expected binary or unicode string, got {array.ravel()[:1].tolist()!r}")
     return dtypes.exact_cast(array, _plain(dtype)), dtype
+
+
+def _parsed(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """An array of texts or objects as numbers: as in numpy, a text is parsed."""
+    if array.dtype.kind == "O" and not any(isinstance(v, (str, bytes)) for v in array.flat):
+        return _from_python(array.tolist(), None, dtype)[0]
+    plain = np.dtype(_plain(dtype))
+    return array.astype(plain) if plain.isbuiltin == 1 else array.astype(np.float64).astype(plain)
 
 
 def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
