@@ -491,9 +491,9 @@ class Function:
         for variable, n in _variables_among(self._spec, args, kwargs):
             graph.capture(variable.handle, n).op._extra["_user_specified_name"] = n.encode()
         with graph.as_default():
-            call_args, call_kwargs = _replaced(*_undeclared((args, kwargs)), own)
+            call_args, call_kwargs = _replaced(_undeclared(args), _undeclared(kwargs), own)
             _declare_shapes((call_args, call_kwargs), shapes[len(tensors):])
-        graph.structured_input_signature = _replaced(*_as_traced((args, kwargs), (call_args, call_kwargs)), specs)
+        graph.structured_input_signature = _replaced(_as_traced(args, call_args), _as_traced(kwargs, call_kwargs), specs)
         self._trace_count += 1
         with _Resources():
             if isinstance(creator, _Creator):
@@ -618,8 +618,9 @@ def _mapped(put: Callable, x: Any) -> Any:
 
 def _undeclared(x: Any) -> Any:
     """Arguments with a type of unknown shape in place of each sparse or ragged one: its shape may differ from the trace's."""
-    return nest.map_structure(lambda v: (v if isinstance(v, TypeSpec) else v._type_spec)._undeclared()
-                              if hasattr(v, "declared_shape") else v, x)
+    def without(v: Any) -> Any:
+        return getattr(v, "_type_spec", v)._undeclared() if hasattr(v, "declared_shape") else v
+    return nest.map_structure(without, x)
 
 
 def _as_traced(x: Any, made: Any) -> Any:
