@@ -63,6 +63,16 @@ def test_an_index_removes_only_what_the_replaced_one_named(tmp_path):
     assert not stranger.exists() and the_value(prefix) == 3
 
 
+def test_a_new_folder_of_parts_stays_until_its_writer_has_opened_a_file(tmp_path):
+    folder = tmp_path / f"m-1_temp_{'0123456789abcdef' * 2}"
+    folder.mkdir()
+    started(str(tmp_path / "m-2"), of(1)).finish()
+    assert folder.exists()
+    os.utime(folder, ns=(0, 0))
+    started(str(tmp_path / "m-2"), of(2)).finish()
+    assert not folder.exists()
+
+
 def test_a_reader_keeps_the_checkpoint_that_it_opened(tmp_path):
     prefix = str(tmp_path / "m")
     started(prefix, of(1)).finish()

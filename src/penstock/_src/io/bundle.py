@@ -306,7 +306,7 @@ def _remove_old(prefix: str, replaced: set[str], ours: set[str]) -> None:
     folder, name = os.path.split(prefix)
     theirs = re.compile(locks.same_but_for_numbers(name) + _TEMPORARY)
     for entry in os.listdir(folder or "."):
-        if theirs.fullmatch(entry):
+        if theirs.fullmatch(entry) and not _about_to_be_filled(os.path.join(folder, entry), now):
             _remove_parts(os.path.join(folder, entry))
 
 
@@ -315,6 +315,13 @@ _TEMPORARY = "_temp_[0-9a-f]{32}"
 
 def _is_temporary(folder: str) -> bool:
     return re.search(_TEMPORARY + "$", folder) is not None
+
+
+def _about_to_be_filled(folder: str, now: int) -> bool:
+    """Whether a folder of parts is new and has no data yet: its writer may be about to open the first file."""
+    with contextlib.suppress(OSError):
+        return not any(".data-" in name for name in os.listdir(folder)) and now - os.stat(folder).st_mtime_ns <= _UNNAMED_FOR
+    return False
 
 
 def _remove_parts(folder: str) -> None:
