@@ -2,8 +2,8 @@
 
 Each connection has a thread. The number of connections in their handshake (*pending*) is bounded, and each has one deadline,
 so that they cannot use up the server's descriptors or threads. At the limit the oldest pending connection is dropped, unless
-it is younger than `_SLOW` seconds. The loop survives whatever makes `accept` or the start of a thread fail: it logs the
-reason, waits a moment, and continues.
+it is younger than `_SLOW` seconds. If `accept` or starting a thread fails, the loop logs the reason, waits a moment, and
+continues.
 """
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Acceptor:
         self._refused(refused)
 
     def _refused(self, why: BaseException) -> None:
-        """The system has refused a descriptor or a thread: makes room, logs it now and then, and waits a moment."""
+        """Handles a refused descriptor or thread: drops a pending connection, logs at intervals, and waits a moment."""
         with self._changed:
             room = getattr(why, "errno", None) in _EXHAUSTED and self._drop_oldest()
         if time.monotonic() - self._said > _SAY_AGAIN:
@@ -102,7 +102,7 @@ class Acceptor:
                 self._pending.pop(raw, None)
                 self._changed.notify_all()
             self._serve(sock)
-        except Exception as e:                          # whatever was sent here: it ends this connection, and nothing else
+        except Exception as e:                          # a malformed message ends this connection only
             if not self._ended.is_set():
                 tf_logging.debug("A connection has ended: %r", e)
         finally:
@@ -116,7 +116,7 @@ class Acceptor:
         self._changed.notify_all()
 
     def shut(self) -> None:
-        """Takes no more connections."""
+        """Stops accepting connections."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

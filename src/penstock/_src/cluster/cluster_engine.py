@@ -27,7 +27,7 @@ from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.partition.tasks import by_task
 
-_LOOK_SECONDS = 0.5                 # between two checks of links while a task takes its time to answer
+_LOOK_SECONDS = 0.5                 # seconds between two checks of links while a task is slow to answer
 
 
 class ClusterEngine(LocalEngine):
@@ -64,7 +64,8 @@ class ClusterEngine(LocalEngine):
         return TaskStep(self.tasks, self._here, own, others, len(step.fetches))
 
     def _watch_growth(self) -> None:
-        """A session of eager ops (models/distribute/channel.py) grows with each new kind of call; others are told of."""
+        """Warns of a growing graph, except in sessions of eager ops (models/distribute/channel.py), which grow with each kind
+        of call."""
         if not self._config.experimental.share_session_state_in_clusterspec_propagation:
             super()._watch_growth()
 
@@ -78,8 +79,8 @@ class ClusterEngine(LocalEngine):
 
     def _give_out(self, parts: list[Partition], targets: set[str], several_block: bool,
                   branches: bool) -> tuple[OwnPart | None, list[RemotePart]]:
-        """Registers each part with its task; returns this task's own, compiled, and the others. What may receive a dead tensor
-        runs by tokens, as do ops that may wait for each other."""
+        """Registers each part with its task; returns this task's own, compiled, and the others. A part that may receive dead
+        tensors, or whose ops may wait for each other, runs on the dataflow executor."""
         own, others = None, []
         answers: queue.SimpleQueue = queue.SimpleQueue()
         for part in parts:
@@ -87,7 +88,7 @@ class ClusterEngine(LocalEngine):
             message = part.as_graph_def(add_shapes=True)
             keep_called(message)
             for node in message.node:
-                node.attr.pop("_class", None)               # it has a device by now
+                node.attr.pop("_class", None)               # assigned by now
             by_tokens = several_block or branches and bool(part.recvs)
             fetches = [[i, t.name] for i, t in sorted(part.fetches, key=lambda f: f[0])]
             mine = [op.name for op in part.positions if op.name in targets and op.origin is not None and not op.opdef.transfer]
@@ -112,7 +113,7 @@ class ClusterEngine(LocalEngine):
         return made, others
 
     def _answer(self, answers: queue.SimpleQueue, parts: list[RemotePart]) -> BaseException | None:
-        """The next answer. If one of the tasks is lost, that is the answer: the others may be trying to reach it."""
+        """The next answer; the error if one of the tasks is lost, because the others may be trying to reach it."""
         while True:
             try:
                 return answers.get(timeout=_LOOK_SECONDS)
@@ -123,7 +124,7 @@ class ClusterEngine(LocalEngine):
                         return error
 
     def _register(self, part: RemotePart, message: Any, header: dict[str, Any], answers: queue.SimpleQueue) -> None:
-        """Gives a task its part; its error, or None, is put among the answers."""
+        """Sends a task its part, and queues its error, or None, as the answer."""
         link = self.tasks.link(part.task)
         self._open_at(part.task, link)
         link.call({"do": "register", "session": self.name, "part": part.number, **header}, [message.SerializeToString()],

@@ -13,7 +13,7 @@ from penstock._src.base.waits import Wait
 from penstock._src.cluster import security, wire
 from penstock._src.cluster.link import made_error
 
-_ATTEMPTS = 5                           # to set up a connection that the server drops
+_ATTEMPTS = 5                           # attempts to set up a connection that the server drops
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -27,7 +27,7 @@ def split_address(address: str) -> tuple[str, int]:
 def connect(address: str, timeout: float, ended: threading.Event | None = None, task: str = "a server") -> Any:
     """An authenticated connection to a server, which may still be starting; DeadlineExceededError if none answers in time.
 
-    A server that is overrun may drop a connection before it is set up: then another attempt is made, a few times.
+    An overloaded server may drop a connection before it is set up; a few attempts are made.
     """
     where, credentials = split_address(address), security.Credentials(serving=False)
     deadline = time.monotonic() + timeout
@@ -55,7 +55,7 @@ def connect(address: str, timeout: float, ended: threading.Event | None = None, 
 
 
 def _opened(credentials: security.Credentials, sock: socket.socket, address: str, deadline: float) -> Any:
-    """The connection on a new socket, when both sides have shown that they belong to the cluster."""
+    """Connects a new socket, and authenticates both sides."""
     try:
         return credentials.open(sock, max(deadline - time.monotonic(), 0.1))
     except BaseException as e:
@@ -82,11 +82,11 @@ class Connections:
         self._all: set[_Open] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._lost = ""                                # why the server counts as lost
+        self._lost = ""                                # why the server is considered lost
 
     @staticmethod
     def prepared(header: dict[str, Any]) -> wire.Head:
-        """A header for many calls."""
+        """A header that is used for many calls."""
         return wire.Head(header)
 
     def call(self, header: dict[str, Any] | wire.Head, values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
@@ -139,11 +139,11 @@ class Connections:
         sock.sock.close()
 
     def connect(self) -> Any:
-        """One more connection, for other things than calls."""
+        """Another connection, for purposes other than calls."""
         return connect(f"{self.host}:{self.port}", 20.0 if self._timeout is None else self._timeout)
 
     def close(self, lost: str = "") -> None:
-        """Ends all connections; `lost` is the reason, if the server counts as lost."""
+        """Closes all connections; `lost` is the reason, if the server is considered lost."""
         with self._lock:
             self._closed, self._lost = True, lost
             ended, self._all, self._free = self._all, set(), []

@@ -17,7 +17,7 @@ STANDARD_PS_OPS = (
 
 
 class _RoundRobin:
-    """One task after the other."""
+    """Round robin over the tasks."""
 
     def __init__(self, num_tasks: int):
         self._num_tasks, self._next = num_tasks, 0
@@ -28,7 +28,7 @@ class _RoundRobin:
 
 
 class GreedyLoadBalancingStrategy:
-    """The task with the least load so far; `load_fn(op)` says how much an op adds.
+    """The task with the least load so far; `load_fn(op)` returns the load of an op.
 
     >>> strategy = GreedyLoadBalancingStrategy(2, byte_size_load_fn)
     >>> with tf.device(tf.train.replica_device_setter(2, ps_strategy=strategy)): ...
@@ -59,7 +59,7 @@ class _Chooser:
         self._merge, self._ps_ops, self._strategy = merge, frozenset(ps_ops), strategy
 
     def device_function(self, op: Any) -> str:
-        """The device of an op: what it requests already, filled up."""
+        """The device of an op: its own request, completed with this setter's device."""
         if not self._merge and op.device:
             return op.device
         asked = DeviceSpecV2.from_string(op.device or "")

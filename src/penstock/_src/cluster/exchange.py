@@ -1,7 +1,7 @@
 """The rendezvous of a step that runs on several tasks, as one of them sees it.
 
-What is for an op of this task waits here, as in a step of one task. What is for another task is pushed to it at once: the
-sender has the destination of each value, so there are no requests. A value that arrives before its step has begun here is kept.
+Values for ops of this task wait here, as in a step of one task. Values for another task are pushed to it at once: the sender
+knows the destination of each value, so there are no requests. A value that arrives before its step has begun here is kept.
 
 Between the master and the others of a step, values travel on the step's own link, which the thread that needs them reads
 itself (`pump`). Small values that are sent right after each other travel together (`joins`): with the next one that has to go
@@ -20,7 +20,7 @@ from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.wire import Head
 from penstock._src.execute.rendezvous import DEAD, LocalRendezvous, parse_key
 
-HOLD = 64 << 10                     # bytes: larger values are not kept back
+HOLD = 64 << 10                     # bytes: larger values are sent at once
 
 
 Sent = tuple[str, Any, Any]         # key, value (or DEAD), and its format
@@ -43,7 +43,7 @@ class Exchange(LocalRendezvous):
         self.parted: Callable[[str, str, str], None] | None = None       # at the master: two tasks have lost their connection
 
     def send(self, key: str, value: Any) -> None:
-        """Leaves a value for its receiver, here or at another task."""
+        """Sends a value to its receiver, here or at another task."""
         task, edge = _ends(key)
         if task == self.task:
             super().send(key, value)
@@ -61,7 +61,7 @@ class Exchange(LocalRendezvous):
             self.flush(link)
 
     def flush(self, link: Link) -> None:
-        """Sends what waits to travel over a link of the step."""
+        """Sends the values that are queued for a link of the step."""
         sent, opening = self.waiting_to_go.pop(link, ()), self.openings.pop(link, None)
         if opening is not None:
             opening(list(sent))
@@ -69,7 +69,7 @@ class Exchange(LocalRendezvous):
             self._post(link, list(sent))
 
     def flush_all(self) -> None:
-        """Sends all that waits."""
+        """Sends all queued values."""
         for link in (*self.openings, *self.waiting_to_go):
             self.flush(link)
 
@@ -87,7 +87,7 @@ class Exchange(LocalRendezvous):
             self.pump.wake()
 
     def recv(self, key: str, ctx: Any) -> Any:
-        """The value; reads the step's links until it is there."""
+        """Returns the value; reads the step's links until it has arrived."""
         pump = self.pump
         if pump is None:
             return super().recv(key, ctx)
@@ -118,12 +118,12 @@ def _ends(key: str) -> tuple[str, str]:
 
 
 def keys_of(sent: list[Sent]) -> tuple:
-    """What the receiver has to know of values: for each its key, whether it is dead, and its format."""
+    """The description of values that the receiver needs: for each its key, whether it is dead, and its format."""
     return tuple([(key, value is DEAD, None if form is None else tuple(form)) for key, value, form in sent])
 
 
 def values_of(sent: list[Sent]) -> list[Any]:
-    """The values, as they travel."""
+    """The values in their wire format."""
     return [None if value is DEAD else value for _, value, _ in sent]
 
 

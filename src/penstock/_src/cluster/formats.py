@@ -2,7 +2,7 @@
 
 GraphOptions.enable_bfloat16_sendrecv chooses bfloat16 for a session; PENSTOCK_WIRE_FORMAT chooses "bfloat16", "float16" or
 "int8" for all sessions of a task. Eight bits are spread evenly between the least and the greatest element. Small tensors, and
-those with elements that are not finite, keep all their bits.
+tensors with elements that are not finite, are sent unchanged.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def chosen(config: Any) -> str:
 
 
 def encode(value: Any, how: str) -> tuple[Any, Any]:
-    """What travels instead of a value, and what the receiver has to know; None if it travels as it is."""
+    """The encoded value and the parameters for decoding it; None if the value is sent unchanged."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float32 or value.numel() < _LEAST:
         return value, None
     if how == "bfloat16":

@@ -1,8 +1,8 @@
 """A cluster on this machine: one process per task, watched, restarted when it dies, ended together.
 
-Every process gets TF_CONFIG, the secret (PENSTOCK_SECRET; without one, the user's own, which `penstock status` finds), a part
-of the cores, and log lines with level and time. The job is done when all tasks but the parameter servers have ended well; then
-those are ended too.
+Every process gets TF_CONFIG, the secret (PENSTOCK_SECRET, or by default the user's, which `penstock status` finds), a share of
+the cores, and log lines with level and time. The job is done when all tasks except the parameter servers have succeeded; then
+those are stopped.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FLAGS = ("job_name", "task_index", "ps_hosts", "worker_hosts")
 
 
 def flags_for(source: str, cluster: dict[str, list[str]], job: str, index: int) -> list[str]:
-    """Those of the textbooks' flags that a script names somewhere, with their values for a task."""
+    """The flags of common tutorials that occur in a script, with their values for a task."""
     values = {"job_name": job, "task_index": str(index), "ps_hosts": ",".join(cluster.get("ps", [])),
               "worker_hosts": ",".join(cluster.get("worker", []))}
     return [f"--{name}={values[name]}" for name in FLAGS if name in source]
@@ -43,7 +43,7 @@ def flags_for(source: str, cluster: dict[str, list[str]], job: str, index: int) 
 
 def command_of(python: str, script: list[str], source: str, cluster: dict[str, list[str]], job: str, index: int,
                plain_ps: bool) -> list[str]:
-    """What a task runs."""
+    """The command line of a task."""
     if plain_ps and job == SERVES:
         return [python, "-m", "penstock", "server"]
     how = [python, "-m", "penstock", "run"] if _FOR_TENSORFLOW.search(source) else [python]
@@ -60,7 +60,7 @@ def surroundings(cluster: dict[str, list[str]], job: str, index: int, secret: st
 
 
 class Task:
-    """One process, and the ones that take its place."""
+    """The process of a task, and its restarts."""
 
     def __init__(self, job: str, index: int, command: list[str], environment: dict[str, str]):
         self.job, self.index, self.name = job, index, f"{job} {index}"
@@ -89,7 +89,7 @@ class Task:
 
 
 class Launcher:
-    """Starts tasks and keeps them running. `say(line)` gets what they print, with their names before it."""
+    """Starts tasks and keeps them running. `say(line)` receives their output, prefixed with their names."""
 
     def __init__(self, tasks: Iterable[Task], restarts: int = 3, say: Callable[[str], None] = print,
                  status: Callable[[str], None] | None = None, serves: Iterable[str] = (SERVES,)):
@@ -104,7 +104,7 @@ class Launcher:
         self._prefix = {t.name: f"[{t.name:<{width}}] " for t in self.tasks}
 
     def stop(self, code: int = 0) -> None:
-        """Ends everything soon; may be called by a signal handler."""
+        """Requests the end of all tasks; may be called by a signal handler."""
         if not self._ended.is_set():
             self._code = code
             self._ended.set()
@@ -207,12 +207,12 @@ def local_tasks(script: list[str], jobs: dict[str, int], plain_ps: bool = False,
 
 
 def _asked(cluster: dict[str, list[str]]) -> str:
-    """The job whose first task is asked for the state of the cluster: one that serves in most programs."""
+    """The job whose first task reports the state of the cluster: one that has a server in most programs."""
     return next((job for job in (SERVES, "chief", "worker") if cluster.get(job)), "")
 
 
 def where(tasks: Iterable[Task]) -> list[str]:
-    """What an operator has to know of a cluster: addresses, the command that shows its state, and the page's address."""
+    """The facts that an operator needs: addresses, the command that shows the state of the cluster, and the page's address."""
     found = {t.name: t.environment for t in tasks}
     cluster = json.loads(next(iter(found.values()))["TF_CONFIG"])["cluster"]
     asked = _asked(cluster)

@@ -72,7 +72,7 @@ def _launch(ray: Any, script: list[str], jobs: dict[str, int], plain_ps: bool, r
 
 
 def _wait(ray: Any, runs: dict[Any, str], actors: list[Any]) -> int:
-    """Until all but the parameter servers have ended, or one has failed."""
+    """Waits until all tasks except the parameter servers have ended, or one has failed."""
     left = {r for r, job in runs.items() if job != local.SERVES}
     code = 0
     try:

@@ -1,8 +1,8 @@
 """A link: one connection between two tasks, kept as long as both run, over which both may send at any time.
 
-Sending never blocks: what the system does not take at once is sent by the link's own thread, in order. Reading never waits for
-anything but the next message. So no two tasks can be caught in waiting for each other's readers. A small message does not wait
-for a large one: it travels between two pieces of that, and may overtake it. A message with a number `id` is a call, and is
+Sending never blocks: bytes that the system does not accept at once are sent by the link's thread, in order. Reading waits only
+for the next message. So two tasks cannot deadlock on each other's readers. A small message does not wait for a large one: it is
+sent between two of its chunks, and may overtake it. A message with a number `id` is a call, and is
 answered by one that has the number as `re`; all others need no answer.
 """
 from __future__ import annotations
@@ -24,8 +24,8 @@ Answer = Callable[[dict[str, Any] | None, list[Any], BaseException | None], None
 
 
 class Link:
-    """One end of a link. `peer` is the name of the task at the other end, `incarnation` which life of it, and `dial` the number
-    of the heartbeats that the link depends on."""
+    """One end of a link. `peer` is the name of the task at the other end, `incarnation` identifies its process, and `dial` is
+    the number of the heartbeats that the link depends on."""
 
     def __init__(self, sock: Any, peer: str, incarnation: int, dial: int = 0, reader: wire.Reader | None = None,
                  same_host: bool = False):
@@ -48,7 +48,7 @@ class Link:
 
     @property
     def received(self) -> int:
-        """Bytes that came in."""
+        """The number of bytes received."""
         return self._reader.received
 
     # -- sending ------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Link:
                     parts = self._queue.popleft() if self._queue else self._next_piece()
                 while parts:
                     parts = wire.unsent(parts, self._sock.sendmsg(parts[:wire.MOST_PARTS]))
-        except Exception as e:                               # without its thread, the link would be silent
+        except Exception as e:                               # without its thread, the link could not send
             self.end(self._gone(str(e)))
 
     def _next_piece(self) -> list[Any]:
@@ -114,7 +114,7 @@ class Link:
         return parts
 
     def call(self, header: dict[str, Any], values: Any, answer: Answer) -> None:
-        """Sends a call. `answer(header, values, error)` is called with what comes back, or with why nothing will."""
+        """Sends a call. `answer(header, values, error)` is called with the answer, or with the error if there is none."""
         number = header["id"] = next(self._numbers)
         self._calls[number] = answer
         try:
@@ -124,7 +124,7 @@ class Link:
                 answer(None, [], e)
 
     def ask(self, header: dict[str, Any], values: Any = None, timeout: float | None = None) -> tuple[dict[str, Any], list[Any]]:
-        """Sends a call and waits for what comes back."""
+        """Sends a call and returns its answer."""
         slot: list = []
         there = threading.Event()
 
@@ -141,7 +141,7 @@ class Link:
 
     # -- receiving ----------------------------------------------------------------------------------------------------
     def fileno(self) -> int:
-        """The system's number of the connection."""
+        """The file descriptor of the connection."""
         return self._sock.fileno()
 
     @property
@@ -192,7 +192,7 @@ class Link:
         return errors.UnavailableError(None, None, f"The connection to {self.peer} has ended: {why}")
 
     def on_end(self, call: Callable[[Link], None]) -> None:
-        """Has a function called when the link ends; at once, if it has."""
+        """Registers a function to call when the link ends; calls it at once if the link has ended."""
         with self._lock:
             if self.error is None:
                 self._on_end.append(call)
@@ -226,11 +226,11 @@ class Link:
             call(self)
 
 
-_AT_ONCE = 256 << 10                # larger messages are left to the link's thread: the sender has other things to do
+_AT_ONCE = 256 << 10                # larger messages are sent by the link's thread, so that the sender can continue
 
 
 def made_error(said: Any) -> errors.OpError:
-    """The error that another task described."""
+    """The error in a message of another task."""
     said = said if isinstance(said, dict) else {}
     kind: Any = errors.exception_type_from_error_code(said["code"]) if said.get("code") in range(1, 17) else errors.UnknownError
     made = kind(None, None, str(said.get("message", "")))
@@ -239,7 +239,7 @@ def made_error(said: Any) -> errors.OpError:
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """An error for another task."""
+    """An error as a message for another task."""
     if isinstance(error, errors.OpError):
         op = error.op
         return {"code": error.error_code, "message": error.message,

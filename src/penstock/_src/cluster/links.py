@@ -1,13 +1,13 @@
 """The links of one task, without sockets, threads or locks: which one is used, which are free, and which end together.
 
-`Peers` calls with its lock held, and opens and closes what the answers say. A simulator drives the same table. A link has a
-`peer`, the `incarnation` of that task, the number of its `dial`, and an `error` when it has ended.
+`Peers` calls with its lock held, and opens and closes connections as the results require. A simulator drives the same table. A
+link has a `peer`, the `incarnation` of that task, the number of its `dial`, and an `error` when it has ended.
 
 What the table guarantees:
 
-- A link that has ended is never given out.
+- A link that has ended is never returned.
 - The links of a dial end together, when the one that is used for its task ends. Those of other dials, and of other tasks, stay.
-- A link to a new incarnation of a task takes the place of the one before.
+- A link to a new incarnation of a task replaces the previous one.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LinkTable:
         return link if link is not None and link.error is None else None
 
     def all(self) -> list[Any]:
-        """All that are open."""
+        """All open links."""
         return list(self._all)
 
     def add(self, link: Any) -> None:
@@ -42,7 +42,7 @@ class LinkTable:
         self._all.add(link)
 
     def take_free(self, task: str, incarnation: int) -> Any:
-        """A link to one life of a task that no step uses; None if there is none."""
+        """An unused step link to an incarnation of a task; None if there is none."""
         free = self._free.get((task, incarnation))
         while free:
             link = free.pop()
@@ -51,14 +51,15 @@ class LinkTable:
         return None
 
     def keep(self, link: Any) -> bool:
-        """Keeps a link whose step is over for another one; whether it does."""
+        """Keeps the link of a finished step for reuse; returns whether it is kept."""
         if link.error is not None:
             return False
         self._free.setdefault((link.peer, link.incarnation), []).append(link)
         return True
 
     def ended(self, link: Any) -> tuple[bool, bool]:
-        """A link has ended: whether it was free, and whether it was the one that is used, so that its dial ends."""
+        """Removes a link that has ended; returns whether it was free, and whether it was the current one, whose dial must
+        end."""
         self._all.discard(link)
         free = self._free.get((link.peer, link.incarnation), [])
         idle = link in free

@@ -21,7 +21,7 @@ _names = itertools.count(1)
 
 
 class MasterSession:
-    """One session of one client; `trusted` if that is a part of this program."""
+    """One session of one client; `trusted` if the client is in this process."""
 
     def __init__(self, config: Any, worker: Worker, trusted: bool = False):
         self._config, self._trusted = config, trusted
@@ -39,7 +39,7 @@ class MasterSession:
         self._known = {}
 
     def extend(self, header: dict, values: list) -> tuple[dict, list]:
-        """Adds what the client has added to its graph, or starts over with the whole of it."""
+        """Adds the client's new nodes to the graph, or replaces the graph."""
         message = GraphDef.FromString(values[0])
         if not self._trusted:
             refuse_client_code(node for f in message.library.function for node in f.node_def)
@@ -53,7 +53,7 @@ class MasterSession:
         return {}, []
 
     def _outside(self, message: Any) -> dict[str, Any]:
-        """What the new nodes take from old ones."""
+        """The tensors of old nodes that the new ones consume."""
         new = {n.name for n in message.node}
         found: dict[str, Any] = {}
         for node in message.node:
@@ -93,16 +93,16 @@ class MasterSession:
         return {}, []
 
     def lost(self, header: dict, values: list) -> tuple[dict, list]:
-        """The tasks of the session that are lost, or whose connection is."""
+        """The tasks of the session that are lost or disconnected."""
         return {"lost": [task for task, link in self._tasks.links.items() if link.error is not None]}, []
 
     def partial_setup(self, header: dict, values: list) -> tuple[dict, list]:
-        """Prepares a step in pieces."""
+        """Prepares a partial run."""
         handle = self._engine.partial_run_setup(self._elements(header["fetches"]), self._elements(header["feeds"]))
         return {"handle": handle}, []
 
     def partial_run(self, header: dict, values: list) -> tuple[dict, list]:
-        """Continues with a step in pieces."""
+        """Continues a partial run."""
         return {}, self._engine.continue_partial(header["handle"], self._elements(header["fetches"]),
                                                  self._elements(header["feeds"]), values)
 

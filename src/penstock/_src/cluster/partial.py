@@ -1,6 +1,6 @@
-"""partial_run over several tasks: each call is its own step, over the ops that no call before has run.
+"""partial_run over several tasks: each call is a separate step over the ops that have not run yet.
 
-What later calls will need of it is fetched along with what was requested, and fed to them.
+Values that later calls need are fetched too, and fed to them.
 """
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ class TaskPartialRun(PartialRun):
 
 
 def _is_handle(t: Tensor) -> bool:
-    """Whether a tensor represents a resource: it means nothing elsewhere, and its op may run again."""
+    """Whether a tensor is a resource handle: it is meaningless in another process, and its op may run again."""
     return t.dtype is dtypes.resource or t.dtype._is_ref_dtype and not t.op.inputs

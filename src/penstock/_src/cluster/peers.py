@@ -34,12 +34,12 @@ def task_name(job: str, index: int) -> str:
 
 
 class Peers:
-    """The links of one task. `handle(link, header, values)` gets the messages of all of them."""
+    """The links of one task. `handle(link, header, values)` receives the messages of all of them."""
 
     def __init__(self, task: str, incarnation: int, cluster: ClusterSpec,
                  handle: Callable[[Link, dict[str, Any], list[Any]], None], spoken: Any = None):
         self.task, self.incarnation, self._handle = task, incarnation, handle
-        self._spoken = spoken                        # the cluster, if the others may not know it
+        self._spoken = spoken                        # the cluster specification, if the peers may not have it
         self.addresses = {task_name(job, i): cluster.task_address(job, i) for job in cluster.jobs
                           for i in cluster.task_indices(job)}
         self._table = LinkTable()
@@ -65,7 +65,7 @@ class Peers:
         deadline = time.monotonic() + timeout
         with self._lock:
             dialing = self._dialing.setdefault(task, threading.Lock())
-        if not dialing.acquire(timeout=max(timeout, 0)):     # another thread, which may have more patience, dials
+        if not dialing.acquire(timeout=max(timeout, 0)):     # another thread, whose deadline may be later, dials
             raise errors.UnavailableError(None, None, f"{task} did not answer in {timeout:g} seconds.")
         try:
             return self._table.used(task) or self._dial(task, max(deadline - time.monotonic(), 0))
@@ -73,7 +73,7 @@ class Peers:
             dialing.release()
 
     def borrow(self, task: str, incarnation: int) -> Link:
-        """A link to one life of a task for one step: the thread that runs the step reads it, here and there."""
+        """A link to an incarnation of a task for one step; at both ends, the thread that runs the step reads it."""
         with self._lock:
             link = self._table.take_free(task, incarnation)
         if link is not None:
@@ -90,7 +90,7 @@ class Peers:
         return link
 
     def give_back(self, link: Link) -> None:
-        """Keeps a link whose step is over for another one."""
+        """Keeps the link of a finished step for reuse."""
         with self._lock:
             if not self._ended.is_set() and self._table.keep(link):
                 return
@@ -102,7 +102,7 @@ class Peers:
         return self._ended.is_set()
 
     def links(self) -> list[Link]:
-        """All that are open."""
+        """All open links."""
         with self._lock:
             return self._table.all()
 
@@ -137,7 +137,7 @@ class Peers:
 
     @contextlib.contextmanager
     def _named(self, task: str) -> Iterator[None]:
-        """Whatever keeps a task from answering becomes an UnavailableError that names it, unless it has refused to."""
+        """Turns connection errors into an UnavailableError that names the task; a refusal of the task is passed through."""
         try:
             yield
         except (errors.PermissionDeniedError, errors.InvalidArgumentError):
@@ -262,7 +262,7 @@ def beat(sock: Any, over: threading.Event) -> str:
 
 
 def hear(sock: Any, lost: float) -> str:
-    """The other end of `beat`: returns the reason when nothing more is heard."""
+    """The other end of `beat`: returns the reason when the peer has become silent."""
     try:
         sock.settimeout(max(0.1, min(lost, 600.0)))
         while sock.recv(1):
@@ -273,6 +273,6 @@ def hear(sock: Any, lost: float) -> str:
 
 
 def shut(sock: Any) -> None:
-    """Ends a connection that another thread may be reading."""
+    """Closes a connection that another thread may be reading."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)

@@ -1,7 +1,7 @@
 """A pump: the thread that waits for a step reads its links itself.
 
-A message then wakes one thread, the one that needs it, without a handover between threads. What does not come over a link (a
-value of another thread, a cancellation) wakes the pump through its waker.
+A message then wakes only the thread that needs it. Events that do not arrive over a link (a value of another thread, a
+cancellation) wake the pump through its waker.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _threads = threading.local()
 
 
 class Waker:
-    """Something that a thread can wait for along with connections."""
+    """A flag that a thread can wait for together with connections."""
 
     def __init__(self) -> None:
         self.fd, self._in = os.pipe()
@@ -29,18 +29,18 @@ class Waker:
         self._is_set = False
 
     def set(self) -> None:
-        """Wakes the thread, or keeps it from going to sleep."""
+        """Sets the flag: wakes the thread, or keeps it from sleeping."""
         self._is_set = True
         with contextlib.suppress(OSError):
             os.write(self._in, b".")
 
     def clear(self) -> None:
-        """Forgets that it was set."""
+        """Clears the flag."""
         if self._is_set:
             self.drain()
 
     def drain(self) -> None:
-        """The same, when the thread was woken: what is there is taken, though `set` may not have ended."""
+        """Clears the flag after a wake-up, when `set` may not have returned yet."""
         self._is_set = False
         with contextlib.suppress(OSError):
             os.read(self.fd, 4096)
@@ -60,7 +60,8 @@ def _waker() -> Waker:
 
 
 class Pump:
-    """Reads some links on this thread. `handle(link, header, values)` gets what comes, `ended(link, error)` the end of one."""
+    """Reads some links on this thread. Calls `handle(link, header, values)` for each message, and `ended(link, error)` when a
+    link ends."""
 
     def __init__(self, links: list[Link], handle: Callable[[Link, dict[str, Any], list[Any]], None],
                  ended: Callable[[Link, errors.OpError], None]):
@@ -82,7 +83,7 @@ class Pump:
     @staticmethod
     def again(links: list[Link], handle: Callable[[Link, dict[str, Any], list[Any]], None],
               ended: Callable[[Link, errors.OpError], None]) -> Pump:
-        """A pump for the next step of this thread: the last one, if it has the same links."""
+        """A pump for the next step of this thread; reuses the last one if it has the same links."""
         last = getattr(_threads, "pump", None)
         if last is None or last._all != links or len(last._links) != len(links) or any([link.error for link in links]):
             last = _threads.pump = Pump(links, handle, ended)
@@ -96,12 +97,12 @@ class Pump:
         self._handle = self._ended = _nobody
 
     def wake(self) -> None:
-        """Lets `once` return, if another thread is in it."""
+        """Makes `once` return in the thread that runs it, if any."""
         if threading.get_ident() != self._thread:
             self._waker.set()
 
     def once(self, timeout: float | None) -> None:
-        """Handles what has come; waits for something to come, or for being woken, but not longer than `timeout`."""
+        """Handles the messages that have arrived; waits for a message or a wake-up, at most `timeout` seconds."""
         for fd, link in self._links.items():
             if link.buffered:
                 self._read(fd, link)

@@ -1,4 +1,4 @@
-"""When a lost session is made again, without clocks: at once, and after failures with pauses that grow."""
+"""When to recreate a lost session, without clocks: at once, and after failures with growing pauses."""
 from __future__ import annotations
 
 FIRST, LONGEST = 0.05, 1.0          # seconds
@@ -23,5 +23,5 @@ class Recovery:
         return pause
 
     def made(self) -> None:
-        """There is a session."""
+        """A session was created."""
         self._pause = FIRST

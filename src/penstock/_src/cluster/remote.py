@@ -1,4 +1,4 @@
-"""The engine of a session on a server: the graph is sent once, and what is added to it later; steps go by name."""
+"""The engine of a session on a server: the graph is sent once, then only its additions; steps refer to ops by name."""
 from __future__ import annotations
 
 import secrets
@@ -29,29 +29,29 @@ class DeviceAttributes(NamedTuple):
 
 
 class _Direct:
-    """In place of connections, where the server is in this process."""
+    """Takes the place of connections if the server is in this process."""
 
     def __init__(self, server: Any):
         self._server = server
 
     @staticmethod
     def prepared(header: dict[str, Any]) -> dict[str, Any]:
-        """A header for many calls."""
+        """A header that is used for many calls."""
         return header
 
     def call(self, header: dict[str, Any], values: list[Any] | None = None) -> tuple[dict[str, Any], list[Any]]:
-        """Has the server answer a message on this thread."""
+        """Handles a message in the server, on this thread."""
         answer, back = self._server.answer(None, header, list(values or ()))
         if "error" in answer:
             raise made_error(answer["error"])
         return answer, back
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing: there are no connections."""
 
 
 def _connections(target: str, timeout: float | None) -> Any:
-    """How to talk to the server that a target names."""
+    """The connections to the server that a target names."""
     address = target.removeprefix(SCHEME)
     servers = sys.modules.get("penstock._src.cluster.server")
     server = servers.serving(*split_address(address)) if servers is not None else None
@@ -110,7 +110,7 @@ class RemoteEngine:
             raise self._located(e) from None
 
     def _located(self, e: errors.OpError) -> errors.OpError:
-        """An error of the server with the op of this graph that it is about."""
+        """An error of the server, with the op of this graph that caused it."""
         name = getattr(e, "remote_op", None)
         if name:
             try:
@@ -154,23 +154,23 @@ class RemoteEngine:
         return _fetched(elements, results)
 
     def run_raw(self, fetches: list[str], feeds: list[str], values: list) -> list:
-        """A step by names; its results stay as they are inside of it."""
+        """Runs a step by names; returns run-time values."""
         header = {"fetches": fetches, "feeds": feeds, "options": False, "metadata": False}
         return self._call("run", header, values)[1]
 
     def partial_run_setup(self, elements: list, feeds: list[Tensor]) -> str:
-        """Prepares a step in pieces."""
+        """Prepares a partial run."""
         self.extend()
         answer, _ = self._call("partial_setup", {"fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}, [])
         return answer["handle"]
 
     def partial_run(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
-        """Continues with a step in pieces."""
+        """Continues a partial run."""
         header = {"handle": handle, "fetches": [e.name for e in elements], "feeds": [t.name for t in feeds]}
         return _fetched(elements, self._call("partial_run", header, values)[1])
 
     def running_steps(self) -> list[int]:
-        """None: steps run at the server."""
+        """Returns None: steps run on the server."""
         return []
 
     def list_devices(self) -> list:
@@ -178,11 +178,11 @@ class RemoteEngine:
         return [DeviceAttributes(*row) for row in self._call("devices", {}, [])[0]["devices"]]
 
     def lost(self) -> list[str]:
-        """The tasks of the session that are lost, or whose connection is."""
+        """The tasks of the session that are lost or disconnected."""
         return self._call("lost", {}, [])[0]["lost"]
 
     def _local(self) -> LocalEngine:
-        """What explains steps, as this process would run them."""
+        """A local engine that explains steps as this process would run them."""
         if self._here is None:
             self._here = LocalEngine(self._graph, self._config)
         return self._here
@@ -219,7 +219,7 @@ def _fetched(elements: list, values: list) -> list:
 
 
 def reset(target: str, containers: Any, config: Any) -> None:
-    """Forgets the resources of containers on a server (of all, if none are named), and ends its sessions."""
+    """Removes the resources of containers on a server (of all, if none are named), and closes its sessions."""
     timeout = (config.operation_timeout_in_ms / 1000 or None) if config is not None else None
     connections = _connections(target, timeout)
     try:

@@ -1,12 +1,12 @@
 """Authentication: which connections belong to the cluster.
 
-A cluster has a secret, from PENSTOCK_SECRET or from the file that PENSTOCK_SECRET_FILE names. Without either, the secret is the
-user's own (`user_secret.py`), which servers on the loopback address accept; any other address needs a secret that was set.
-Mutual TLS (`tls.py`) stands in its place, or below it.
+A cluster has a secret, from PENSTOCK_SECRET or from the file that PENSTOCK_SECRET_FILE names. Without either, it is the secret
+of the user (`user_secret.py`), which only servers on the loopback address accept; other addresses need a configured secret.
+Mutual TLS (`tls.py`) can replace the secret or be combined with it.
 
-The secret never travels. The server sends a random challenge; the client sends one, too, with a keyed hash of both; and only
-if that hash is right does the server answer with its own. So a client without the secret learns nothing that depends on it.
-Nothing else is read from a connection before that, and the whole handshake has one deadline.
+The secret is never sent. The server sends a random challenge; the client sends one, too, with a keyed hash of both; the server
+answers with its own only if that hash is correct. So a client without the secret receives nothing that depends on it. Nothing
+else is read from a connection before that, and the whole handshake has one deadline.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock._src.cluster.user_secret import user_folders, user_secret
 _SIZE = 32
 _HELLO = b"penstock2"
 _REFUSED = bytes(_SIZE)                  # instead of the server's proof
-_STRONG = 32                             # bytes; shorter secrets are stretched, because people choose them
+_STRONG = 32                             # bytes; shorter secrets were probably chosen by people, and are stretched
 HANDSHAKE_SECONDS = 10.0
 
 
@@ -41,7 +41,7 @@ def given_secret() -> bytes:
 
 
 def secret() -> bytes:
-    """The secret of this process: the one it was given, or its user's. Certificates alone do without one."""
+    """The secret of this process: the configured one, or its user's. With certificates alone there is none."""
     return given_secret() or (b"" if tls.files() is not None else user_secret())
 
 
@@ -51,12 +51,12 @@ def private_files() -> list[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address can be reached from this machine only."""
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def check_address(host: str, key: bytes, under_tls: bool = False) -> None:
-    """Refuses to serve other machines without a secret that was set, or mutual TLS."""
+    """Refuses to serve other machines without a configured secret or mutual TLS."""
     if not is_loopback(host) and not key and not under_tls:
         raise errors.FailedPreconditionError(
             None, None, f"A server on {host or 'all addresses'} can be reached by other machines: set PENSTOCK_SECRET or "
@@ -69,17 +69,17 @@ class ConnectionDropped(errors.UnavailableError):
 
 
 class Credentials:
-    """How a process shows that it belongs to a cluster: its secret, its certificate, or both."""
+    """The credentials of a process: its secret, its certificate, or both."""
 
     def __init__(self, serving: bool):
         self._serving, self.key, self._tls = serving, secret(), tls.context(serving)
 
     def check_address(self, host: str) -> None:
-        """Refuses to serve other machines without a secret that was set, or mutual TLS."""
+        """Refuses to serve other machines without a configured secret or mutual TLS."""
         check_address(host, given_secret(), self._tls is not None)
 
     def open(self, sock: socket.socket, seconds: float = HANDSHAKE_SECONDS) -> Any:
-        """A connection on which both sides have shown, within `seconds`, that they belong to the cluster."""
+        """Authenticates both sides of a connection within `seconds`, and returns it."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         timed: Any = _Timed(sock, seconds)
         if self._tls is None:
@@ -94,7 +94,7 @@ class Credentials:
 
 
 class _Timed:
-    """A socket whose reads and writes share one deadline, however many there are."""
+    """A socket all of whose reads and writes share one deadline."""
 
     def __init__(self, sock: socket.socket, seconds: float):
         self._sock, self._seconds, self._until = sock, seconds, time.monotonic() + seconds
@@ -128,7 +128,7 @@ def _other_end(sock: socket.socket) -> str:
 
 
 def authenticate(sock: Any, key: bytes, serving: bool) -> None:
-    """Both sides show that they know the secret, the client first; PermissionDeniedError if one does not."""
+    """Both sides prove that they have the secret, the client first; PermissionDeniedError if one does not."""
     (_admit if serving else _apply)(sock, _stretched(key))
 
 
@@ -151,7 +151,7 @@ def _apply(sock: Any, key: bytes) -> None:
     if not hmac.compare_digest(_read(sock, _SIZE), _proof(key, b"server", theirs, mine)):
         raise errors.PermissionDeniedError(
             None, None, "Server and client have different secrets: see PENSTOCK_SECRET and PENSTOCK_SECRET_FILE. Without them, "
-            "each has that of the user who runs it.")
+            "each uses the secret of the user who runs it.")
 
 
 def _greeting(sock: Any) -> bytes:

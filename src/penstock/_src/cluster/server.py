@@ -1,8 +1,9 @@
 """Server: a task that runs steps for clients.
 
-It listens on its address of the cluster (acceptor.py); each connection has a thread. The first message declares its kind: that
-of a client, whose messages are answered in sequence; a link of another task (link.py), for everything or for one step at a
-time; or the heartbeats of another task (peers.py). When a client disconnects in the middle of a step, the step is cancelled.
+It listens on its address of the cluster (acceptor.py); each connection has a thread. The first message declares its kind: a
+connection of a client, whose messages are answered in sequence; a link of another task (link.py), for everything or for one
+step at a time; or the heartbeats of another task (peers.py). When a client disconnects in the middle of a step, the step is
+cancelled.
 """
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ class Server:
         self._views = Views(task, self.incarnation, cluster, self._resources, defaults)
         self._peers, self._worker = self._views.own.peers, self._views.own.worker
         self._resources.hub = Hub(task, self._peers, defaults.experimental.collective_group_leader)
-        self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with client and connection that made each
+        self._sessions: dict[int, tuple[MasterSession, str, Any]] = {}       # with the client and connection that created each
         self._clients: set[str] = set()              # those that send heartbeats
         self._next = 1
         self._lock = threading.Lock()
@@ -132,7 +133,7 @@ class Server:
 
     @property
     def server_def(self) -> Any:
-        """What this server was created from."""
+        """The ServerDef that this server was created from."""
         return self._server_def
 
     @property
@@ -141,7 +142,7 @@ class Server:
         return f"grpc://{self._host}:{self._port}"
 
     def start(self) -> None:
-        """Begins to answer."""
+        """Starts the server."""
         if not self._threads:
             self._threads = [supervise(f"penstock {what} {self._port}", work, self._ended)
                              for what, work in (("acceptor", self._acceptor.accept), ("watcher", self._look))]
@@ -176,7 +177,7 @@ class Server:
             torch.set_num_threads(self._threads_before)
 
     def peers(self, cluster_def: Any) -> Peers:
-        """The other tasks of a cluster that a session of this server brings."""
+        """The view of a session's own cluster."""
         return self._views.of_session(cluster_def, self._host, self._port).peers
 
     def _close_sessions(self) -> None:
@@ -214,7 +215,7 @@ class Server:
             self._leave(lambda owner, _: owner == client)
 
     def _leave(self, whose: Callable[[str, Any], bool]) -> None:
-        """Ends the sessions that a client which is gone has left open."""
+        """Closes the sessions that a disconnected client has left open."""
         with self._lock:
             left = [n for n, (_, client, made_by) in self._sessions.items() if whose(client, made_by)]
         for number in left:
@@ -270,7 +271,7 @@ class Server:
 
     # -- answers ------------------------------------------------------------------------------------------------------
     def answer(self, sock: Any, header: dict, values: list) -> tuple[dict, list]:
-        """What a client gets for a message; `sock` is None for a client in this process."""
+        """The answer to a client's message; `sock` is None for a client in this process."""
         try:
             do = header.get("do")
             if do == "create":
@@ -339,7 +340,7 @@ class Server:
 
 
 def _check_addresses(cluster: ClusterSpec) -> None:
-    """InvalidArgumentError if two tasks have one address, or one is no address."""
+    """Raises InvalidArgumentError if two tasks share an address, or an address is malformed."""
     tasks: dict[tuple[str, int], str] = {}
     for job in cluster.jobs:
         for i in cluster.task_indices(job):
@@ -351,8 +352,8 @@ def _check_addresses(cluster: ClusterSpec) -> None:
 
 
 def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
-    """Tasks on one machine share its cores, unless OMP_NUM_THREADS or the configuration says how many threads to use: those of
-    PyTorch spin while they wait for each other. Gives the number of threads before, if it was changed."""
+    """Tasks on one machine share its cores, unless OMP_NUM_THREADS or the configuration says how many threads to use: PyTorch's
+    threads spin while they wait for each other. Returns the previous number of threads, if it was changed."""
     if asked:
         use_threads(asked)
         return 0
@@ -368,7 +369,7 @@ def _share_cores(cluster: ClusterSpec, host: str, asked: int) -> int:
 
 
 def _listener(host: str, port: int, credentials: security.Credentials) -> socket.socket:
-    """A socket that listens. A name that is of a service, and not of this machine, represents all addresses."""
+    """A listening socket. A name that belongs to a service, and not to this machine, means all addresses."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as e:
@@ -385,7 +386,7 @@ def serving(host: str, port: int) -> Server | None:
 
 
 def _readable(socks: Any) -> list[Any]:
-    """Those connections that have something to read, or have ended. `poll` where there is one: `select` knows only the first
+    """The connections that have data to read, or have ended. `poll` where there is one: `select` knows only the first
     1,024 descriptors."""
     if not socks:
         return []

@@ -1,10 +1,10 @@
 """Large tensors between tasks on one machine go through shared memory: copied once, by the sender, and used in place.
 
-Memory comes in blocks. A block is a memfd: it has no name in any file system, belongs to its maker, and is gone with the last
-process that has it. The other side opens it through /proc, which only processes of the same user can, checks its owner, its
-size, and that it is sealed against shrinking, and keeps it mapped. A tensor there is a view of its block; when the last one
-has gone, the number of the block travels back with the next message, and the sender uses it again. Where there is no memory
-left for blocks (this process makes PENSTOCK_SHARED_MEMORY GB of them, or 2, at most), tensors go over the connection.
+Memory comes in blocks. A block is a memfd: it has no name in any file system, belongs to its creator, and is freed with the
+last process that has it open. The other side opens it through /proc, which only processes of the same user can, checks its
+owner, its size, and that it is sealed against shrinking, and keeps it mapped. A received tensor is a view of its block; when
+the last view is freed, the number of the block returns with the next message, and the sender reuses it. If there is no memory
+left for blocks (a process allocates at most PENSTOCK_SHARED_MEMORY GB, by default 2), tensors are sent over the connection.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import torch
 
 from penstock._src.base import errors, switches
 
-LEAST = 128 << 10                   # bytes of a tensor that is worth it
+LEAST = 128 << 10                   # bytes: smaller tensors are sent over the connection
 _MOST = int(switches.SHARED_MEMORY.value() * (1 << 30))      # bytes of all blocks that this process makes
 _PAGE = mmap.PAGESIZE
 _SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0)
@@ -32,7 +32,7 @@ _lock = threading.Lock()
 
 @functools.cache
 def host() -> str:
-    """What two processes have in common that can open each other's blocks; empty where there are none."""
+    """Identifies the processes that can open each other's blocks; empty if shared memory is unavailable."""
     if not hasattr(os, "memfd_create") or not _SEALS or _MOST <= 0:
         return ""
     try:
@@ -86,7 +86,7 @@ class Outgoing:
         fd = -1
         try:
             fd = os.memfd_create("penstock", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            os.posix_fallocate(fd, 0, size)                  # now or never: no surprises when it is written
+            os.posix_fallocate(fd, 0, size)                  # allocate now: running out of memory while writing would be fatal
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
             block = _Block(fd, size)
         except OSError:
@@ -100,7 +100,7 @@ class Outgoing:
         return number
 
     def free(self, numbers: Any) -> None:
-        """The other side does not use these blocks any more."""
+        """Marks blocks as free that the peer no longer uses."""
         with self._lock:
             for number in numbers:
                 block = self._blocks.get(number)
@@ -108,7 +108,7 @@ class Outgoing:
                     self._free.setdefault(block.size, []).append(number)
 
     def close(self) -> None:
-        """Gives all blocks up."""
+        """Frees all blocks."""
         with self._lock:
             blocks, self._blocks, self._free, self._closed = self._blocks, {}, {}, True
         for block in blocks.values():
@@ -122,7 +122,7 @@ class Incoming:
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Block] = {}
-        self.unused: collections.deque[int] = collections.deque()      # blocks whose tensors have gone
+        self.unused: collections.deque[int] = collections.deque()      # blocks whose tensors have been freed
 
     def get(self, where: Any, dtype: torch.dtype, shape: Any) -> torch.Tensor:
         """The tensor in a block."""
@@ -154,6 +154,6 @@ def _open(pid: int, fd: int, size: int) -> _Block:
 
 
 def _rounded(size: int) -> int:
-    """A size of blocks: few different ones, and not much larger than what is put there."""
+    """Rounds a size up to one of a few block sizes."""
     step = max(_PAGE, 1 << max(0, size.bit_length() - 3))
     return -(-size // step) * step

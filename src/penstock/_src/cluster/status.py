@@ -1,7 +1,7 @@
-"""What a task knows of itself, and what one task can say of the whole cluster: for `penstock status`, and as a page.
+"""The status of a task, and of the whole cluster as one task sees it: for `penstock status`, and as a page.
 
-A server has a StatusBoard. It notes counters twice a second, so that rates are available on request; the rest is
-collected then. `cluster` queries the other tasks over the links that exist, or opens them, for a short time only.
+A server has a StatusBoard. It samples counters twice a second, so that rates are available on request; the rest is collected on
+request. `cluster` queries the other tasks over the links that exist, or opens them, for a short time only.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock._src.execute import watchdog
 _SAMPLES = 21                       # counters of the last ten seconds
 _PATIENCE = 2.0                     # seconds that another task has to answer
 _MOST = 200                         # queues, sessions and waits that are listed
-SLOW = 0.5                          # a straggler does less than this part of what the others of its job do
+SLOW = 0.5                          # a straggler runs at less than this fraction of the usual rate of its job
 
 
 class StatusBoard:
@@ -31,7 +31,7 @@ class StatusBoard:
         self.tick()
 
     def tick(self) -> None:
-        """Notes the counters; called now and then."""
+        """Samples the counters; called periodically."""
         self._samples.append(self._sample())
 
     def _sample(self) -> tuple[float, int, int, int]:
@@ -69,13 +69,13 @@ class StatusBoard:
         return found[:_MOST]
 
     def _waits(self) -> list[dict[str, Any]]:
-        """What waits here, the oldest first."""
+        """The blocked operations of this task, the oldest first."""
         mine = [w for w in list(watchdog._waits.values()) if w.ctx.resources is self._server._resources]
         mine.sort(key=lambda w: w.since)
         return [{"seconds": time.monotonic() - w.since, "what": _line(w)} for w in mine[:20]]
 
     def cluster(self) -> list[dict[str, Any]]:
-        """All tasks of the cluster; one that does not answer is there with its error."""
+        """All tasks of the cluster; one that does not answer is listed with its error."""
         peers = self._server._peers
         others = [t for t in peers.addresses if t != peers.task]
         answers = [self.own()]
@@ -104,7 +104,7 @@ def _order(task: str) -> tuple[str, int]:
 
 
 def stragglers(tasks: list[dict[str, Any]]) -> list[str]:
-    """Tasks that do much less than the others of their job, and workers whose gradients come too late."""
+    """Tasks that are much slower than the others of their job, and workers whose gradients arrive too late."""
     found = []
     by_job: dict[str, list[dict[str, Any]]] = {}
     for task in tasks:

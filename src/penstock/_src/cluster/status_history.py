@@ -26,7 +26,7 @@ class History:
         self.events: collections.deque[tuple[float, str]] = collections.deque(maxlen=20)
 
     def add(self, tasks: list[dict[str, Any]], now: float | None = None) -> None:
-        """Adds a sample, and notes what changed: tasks that were lost, came back or restarted."""
+        """Adds a sample, and logs changes: tasks that were lost, returned or were restarted."""
         now = clock.steady() if now is None else now
         values = {}
         for task in tasks:

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock._src.cluster.status import stragglers
 
-# Name, type and meaning; the numbers are made below, in this order.
+# Name, type and meaning; the values are computed below, in this order.
 METRICS = (
     ("penstock_task_up", "gauge", "Whether a task answers."),
     ("penstock_task_seconds", "gauge", "How long a task has been running."),
@@ -14,11 +14,11 @@ METRICS = (
     ("penstock_sent_bytes_per_second", "gauge", "Bytes that a task sends to others."),
     ("penstock_received_bytes_per_second", "gauge", "Bytes that a task receives from others."),
     ("penstock_sessions", "gauge", "Sessions of which a task is the master."),
-    ("penstock_running_steps", "gauge", "Steps of these sessions that are under way."),
+    ("penstock_running_steps", "gauge", "Steps of these sessions that are running."),
     ("penstock_oldest_wait_seconds", "gauge", "For how long the oldest blocked operation of a task has waited."),
     ("penstock_queue_size", "gauge", "Elements in a queue or accumulator."),
     ("penstock_queue_waiting", "gauge", "Operations that wait for a queue or accumulator."),
-    ("penstock_stragglers", "gauge", "Tasks that do much less than others, or whose gradients come too late."),
+    ("penstock_stragglers", "gauge", "Tasks that are much slower than others, or whose gradients arrive too late."),
 )
 
 

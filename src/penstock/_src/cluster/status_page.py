@@ -1,7 +1,7 @@
 """The status of a cluster as a page for browsers: read-only, served by a task on request, at an address with a key.
 
-An authenticated client receives the address; without the key that is in it nothing is
-answered but "403 Forbidden". The page ends with the server.
+An authenticated client receives the address; requests without the key in it are answered with "403
+Forbidden". The page ends with the server.
 """
 from __future__ import annotations
 

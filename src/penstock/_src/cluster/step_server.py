@@ -1,9 +1,9 @@
 """The worker's end of a step link: one thread that runs the steps which a master requests, in sequence.
 
 The thread reads the link itself while a part waits for a value (`pump`), so that a message wakes the thread that needs it.
-While an op waits for a queue, the link is not read: aborts come over the tasks' shared link. What a part sends to the master
-at its end goes with its answer. Messages may overtake each other if some are large: a value that comes before its step has
-begun waits for it, and what comes for a step that is over is dropped.
+While an op waits for a queue, the link is not read: aborts come over the tasks' shared link. The last values that a part sends
+to the master are sent with its answer. Messages may overtake each other if some are large: a value that arrives before its step
+has begun is kept, and one for a finished step is dropped.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock._src.graph.messages import RunMetadata
 if TYPE_CHECKING:
     from penstock._src.cluster.worker import Worker
 
-QUICK = 0.0005                      # seconds of work: parts that take less, and wait for nothing, send only one message
+QUICK = 0.0005                      # seconds: parts that take less, and wait for nothing, send only one message
 _DONE = Head({"do": "done"})
 
 
@@ -80,7 +80,7 @@ class StepServer:
             self._worker.abort(exchange.step, error)
 
     def _run(self, header: dict[str, Any], values: list[Any]) -> None:
-        """Runs one part, and tells the master the result, with the values that have waited for it."""
+        """Runs one part, and sends the master the result with the queued values."""
         number = header["number"]
         head: Head | dict[str, Any] = _DONE
         results: Any = ()
@@ -124,7 +124,7 @@ class StepServer:
             exchange.waiting_to_go.pop(self._link, None)
 
     def _run_reading(self, exchange: Exchange, part: Part, ctx: StepContext, values: Any, stats: Any) -> tuple:
-        """Runs a part while the link is read: by the same thread, if that can do both."""
+        """Runs a part while the link is read: on the same thread, if possible."""
         if part.on_one_thread and stats is None:
             exchange.pump = self._pump
             exchange.joins = ALL if part.waits_for_nothing and part.seconds < QUICK else part.joins

@@ -12,7 +12,7 @@ What a master guarantees:
 - A step fails when one of its tasks is lost, or when two of them have lost their connection while one of them is in it.
 - A failed step waits for the ends of its parts, so that the next step finds every task idle, but no longer than END_SECONDS.
   The connections of tasks that have not answered by then are dropped: they may still carry messages of this step.
-- Events after the end, and messages of other steps, change nothing, and nothing is kept.
+- Events after the end, and messages of other steps, are ignored.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CancelOwn(NamedTuple):
 
 
 class Abort(NamedTuple):
-    """Tell a task to end its part."""
+    """Abort the part of a task."""
     task: str
     why: str
 
@@ -68,7 +68,7 @@ NOTHING: Actions = ()
 
 # -- errors ---------------------------------------------------------------------------------------------------------------
 def restarted(task: str) -> errors.OpError:
-    """The error of a session whose task is not the one that it began with."""
+    """The error of a session one of whose tasks was restarted."""
     return errors.AbortedError(None, None, f"The task {task} was restarted: its state is lost. Create a new session.")
 
 
@@ -220,7 +220,7 @@ class MasterStep:
         return (*actions, *self._if_over())
 
     def time_is_up(self) -> Actions:
-        """Tasks that have not ended their parts of a failed step are given up."""
+        """Stops waiting for tasks that have not ended their parts of a failed step."""
         if self.ended or self.error is None or self._own_runs:
             return NOTHING
         self._lost |= self._pending
@@ -308,21 +308,21 @@ class WorkerSteps:
         return self._abort_each(self._running, error)
 
     def master_lost(self, master: Master, error: errors.OpError) -> Sequence[Cancel]:
-        """The steps of a master end with it."""
+        """Ends the steps of a lost master."""
         return self._abort_each([step for step, its in self._running.items() if its == master], error)
 
     def _abort_each(self, steps: Iterable[str], error: errors.OpError) -> Sequence[Cancel]:
         return [action for step in steps for action in self.abort(step, error)]
 
     def end(self, step: str) -> None:
-        """A part has ended, well or not."""
+        """A part has ended, successfully or not."""
         if step in self._running:
             del self._running[step]
             self._aborted.discard(step)
             self._forget(step)
 
     def tick(self, now: float) -> None:
-        """It is `now`, in seconds of any clock. Drops values whose step does not begin: its master was lost before it could
+        """It is `now`, in seconds of any clock. Drops values whose step has not begun: its master was lost before it could
         abort the step."""
         self._now = now
         for step in [step for step, (since, _) in self._early.items() if now - since > ORPHANED]:

@@ -35,7 +35,7 @@ def refuse_client_code(nodes: Any) -> None:
 
 
 class Part:
-    """What a task runs of a step that other tasks take part in."""
+    """The part of a distributed step that a task runs."""
 
     def __init__(self, runnable: Runnable, ops: list[Operation], fetches: list[Tensor], feeds: list[Tensor],
                  engine: TaskEngine):
@@ -45,11 +45,11 @@ class Part:
         self.blocks = any(op.opdef.blocking for op in ops)
         self.joins, self.begins_lightly = joined(runnable.sequence) if self.on_one_thread else (frozenset(), False)
         self.waits_for_nothing = not any(op.opdef.blocking or op.opdef.transfer == "recv" for op in ops)
-        self.seconds = 1.0                           # that a run takes, about; the first one is not representative
+        self.seconds = 1.0                           # of a typical run; the first one is not representative
         self.runs = 0
 
     def run(self, ctx: StepContext, values: Any) -> tuple:
-        """One step; returns what is fetched."""
+        """Runs one step; returns the fetched values."""
         waiting.look()
         try:
             results = self.runnable.run(ctx, *values)
@@ -72,8 +72,8 @@ class Part:
 
 
 def joined(ops: list[AnyOp]) -> tuple[frozenset[str], bool]:
-    """The edges whose values may travel with what is sent after them: nothing that takes time comes in between. And whether
-    the ops wait for a value before they do anything that takes time."""
+    """The edges whose values may be sent together with later ones, because nothing slow happens in between; and whether the ops
+    wait for a value before they do anything slow."""
     edges, soon, first = set(), True, False
     for op in reversed(ops):
         transfer, opdef = op.opdef.transfer, op.opdef
@@ -89,7 +89,7 @@ def joined(ops: list[AnyOp]) -> tuple[frozenset[str], bool]:
 
 
 class TaskEngine:
-    """What a session of a master has of one task: its devices and resources, and the parts that run there."""
+    """A master's session at one task: its devices and resources, and the parts that run there."""
 
     def __init__(self, config: Any, resources: ResourceManager, devices: DeviceSet):
         self.resources, self.devices = resources, devices
@@ -109,7 +109,7 @@ class TaskEngine:
 
     # -- parts of steps across tasks ----------------------------------------------------------------------------------
     def receive_part(self, message: Any, fetches: list, targets: list[str], by_tokens: bool, trusted: bool = False) -> Part:
-        """A part of a master's. It may call Python functions if it was created in this process."""
+        """Registers a part. It may call Python functions if it was created in this process."""
         if not trusted:
             for nodes in (message.node, *(f.node_def for f in message.library.function)):
                 refuse_client_code(nodes)
@@ -121,8 +121,8 @@ class TaskEngine:
             return self._compile_part(graph, fetched, [graph.get_operation_by_name(n) for n in targets], by_tokens)
 
     def _compile_part(self, graph: Graph, fetches: list[Tensor], targets: list[Operation], by_tokens: bool) -> Part:
-        """A runnable for a part: optimized and, if this task has several devices, cut again. What other tasks wait for keeps
-        its place before what this one waits for."""
+        """A runnable for a part: optimized and, if this task has several devices, cut again. Sends to other tasks stay before
+        the receives of this one."""
         feeds = [op.outputs[0] for op in sorted((op for op in graph._ops if op.opdef.transfer == "arg"),
                                                 key=lambda op: op.attrs["index"])]
         ops = [op for op in graph._ops if op.opdef.transfer != "arg"]
@@ -136,8 +136,8 @@ class TaskEngine:
         for op in step.ops:
             op.place = self.devices.by_name.get(op.device)
             if op.place is None:
-                raise errors.invalid(f"{op.name} was placed on {op.device}, which is not here. "
-                                     f"There are: {self.devices.names}.")
+                raise errors.invalid(f"{op.name} was placed on {op.device}, which this task does not have. It "
+                                     f"has: {self.devices.names}.")
 
     def close(self) -> None:
         """Ends the threads of the parts; the resources belong to the task."""

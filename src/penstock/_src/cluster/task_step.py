@@ -1,4 +1,4 @@
-"""Runs a step across tasks: carries out for a master what the state of the step (`step_state.py`) requires.
+"""Runs a step across tasks: carries out the actions of the step's state machine (`step_state.py`) for a master.
 
 The thread that requested the step sends each task its part, runs this task's own, and reads the links of the step while it
 waits. A cancellation may come from any other thread.
@@ -62,7 +62,7 @@ class TaskStep(Runnable):
         return _Run(self, ctx, values, metadata).go()
 
     def failing_op(self, traceback: Any) -> None:
-        """Parts have named the op already."""
+        """The parts have already added the op to the error."""
         return None
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class _Run:
 
     # -- events and actions -------------------------------------------------------------------------------------------
     def _feed(self, event: Callable[..., Actions], *about: Any) -> None:
-        """Passes an event to the state of the step, and does what follows from it."""
+        """Passes an event to the state machine, and carries out the resulting actions."""
         with self.lock:
             actions = event(*about)
         for action in actions:
@@ -180,7 +180,7 @@ class _Run:
         return found
 
     def _start(self, exchange: Exchange) -> None:
-        """Has all tasks begin: now, or with what this one sends before it first waits."""
+        """Starts the parts of all tasks: at once, or together with the values that this task sends before it first waits."""
         left, trace = self.ctx.remaining(), self.metadata is not None
         for task, in self.state.start():
             link, part = exchange.links[task], self.its.others[task]
@@ -230,7 +230,8 @@ class _Run:
             self._feed(state.deadline_passed)
 
     def _end(self, pump: Pump) -> Finish:
-        """How the step has ended; of a failed one, waits for the parts of other tasks as long as its state says."""
+        """Returns the result of the step; after a failure, waits for the parts of other tasks as long as the state machine
+        requires."""
         while self.finish is None:
             left = None if self.end_by is None else self.end_by - time.monotonic()
             if left is not None and left <= 0:

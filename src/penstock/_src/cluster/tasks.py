@@ -13,7 +13,7 @@ from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.device_spec import parts_of
 from penstock._src.kernels.devices.devices import KINDS, DeviceSet
 
-_JOIN_SECONDS = 60.0                # that tasks have to come up, unless operation_timeout_in_ms says otherwise
+_JOIN_SECONDS = 60.0                # seconds that tasks have to start, unless operation_timeout_in_ms is set
 _AGAIN_SECONDS = 0.1                # between two attempts to reach a task
 
 
@@ -22,7 +22,7 @@ class Tasks:
 
     def __init__(self, worker: Worker, config: Any):
         self.worker, self.own = worker, worker.peers.task
-        self.steps = f"{worker.peers.incarnation:x}:"        # how the names of steps begin that this task is the master of
+        self.steps = f"{worker.peers.incarnation:x}:"        # prefix of the names of steps whose master is this task
         self.timeout = config.operation_timeout_in_ms / 1000 or _JOIN_SECONDS
         self.links: dict[str, Link] = {}
         others = [t for t in worker.peers.addresses if t != self.own and _passes(t, config.device_filters)]
@@ -49,7 +49,7 @@ class Tasks:
         return found
 
     def _ask(self, task: str, deadline: float) -> list[Device]:
-        """The devices of a task; while there is time, a task that is lost on the way is asked again."""
+        """The devices of a task; a lost connection is retried until the deadline."""
         while True:
             try:
                 link = self.links[task] = self.worker.peers.reach(task, deadline - time.monotonic())
@@ -70,7 +70,7 @@ class Tasks:
         return self.worker.peers.borrow(task, self.link(task).incarnation)
 
     def link(self, task: str) -> Link:
-        """The link to a task that is still the one the session began with; else AbortedError or UnavailableError."""
+        """The link to a task; AbortedError or UnavailableError if the task was restarted or is lost."""
         link = self.links[task]
         if link.error is None:
             return link

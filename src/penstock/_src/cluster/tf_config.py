@@ -29,7 +29,7 @@ def parse_cluster(text: str) -> ClusterSpec:
 
 
 def from_environment() -> tuple[ClusterSpec, str, int] | None:
-    """(cluster, job, task) of TF_CONFIG; None without one."""
+    """(cluster, job, task) from TF_CONFIG; None if it is not set."""
     text = os.environ.get("TF_CONFIG")
     if not text:
         return None

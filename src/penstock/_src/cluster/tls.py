@@ -1,4 +1,4 @@
-"""Mutual TLS: every task and client shows a certificate of the cluster's own authority, and what they say is encrypted.
+"""Mutual TLS: every task and client presents a certificate of the cluster's authority, and connections are encrypted.
 
 PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY name the files of this process's certificate and key, PENSTOCK_TLS_CA the authority's.
 A holder of a certificate of the authority belongs to the cluster; names in certificates are not compared with addresses.
@@ -28,7 +28,7 @@ def files() -> tuple[str, str, str] | None:
 
 
 def context(serving: bool) -> ssl.SSLContext | None:
-    """What connections are secured with; None if no files for it are named."""
+    """The SSL context of connections; None if no files are configured."""
     named = files()
     if named is None:
         return None
@@ -62,11 +62,11 @@ class TlsSocket:
         self._sock = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=serving)
-        self._lock = threading.Lock()                # of the TLS object, which knows nothing of threads
-        self._writing = threading.Lock()             # so that what it made is sent in order
+        self._lock = threading.Lock()                # of the TLS object, which is not thread-safe
+        self._writing = threading.Lock()             # keeps encrypted data in order
 
     def handshake(self) -> None:
-        """Both sides show their certificates."""
+        """Performs the handshake: both sides present their certificates."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -80,7 +80,7 @@ class TlsSocket:
                 raise
 
     def use(self, sock: socket.socket) -> None:
-        """Continues with this socket: the handshake's had a deadline."""
+        """Continues with this socket: that of the handshake had a deadline."""
         self._sock = sock
 
     def _flush(self) -> None:
@@ -100,7 +100,7 @@ class TlsSocket:
 
     # -- as a socket does it ------------------------------------------------------------------------------------------
     def sendmsg(self, parts: Any, ancillary: Any = (), flags: int = 0) -> int:
-        """Sends a beginning of the parts; returns how many bytes. It may block, so threads that must not block leave it to
+        """Sends some of the parts; returns the number of bytes sent. It may block, so threads that must not block leave it to
         another one."""
         if flags & socket.MSG_DONTWAIT:
             raise BlockingIOError
@@ -146,7 +146,7 @@ class TlsSocket:
         return self._in.pending > 0 or self._tls.pending() > 0
 
     def fileno(self) -> int:
-        """The system's number of the connection."""
+        """The file descriptor of the connection."""
         return self._sock.fileno()
 
     def settimeout(self, seconds: float | None) -> None:
@@ -158,5 +158,5 @@ class TlsSocket:
         self._sock.shutdown(how)
 
     def close(self) -> None:
-        """Gives the connection up."""
+        """Closes the connection."""
         self._sock.close()

@@ -1,8 +1,8 @@
 """The secret of a user: a file that only this user can read, made when a process first needs it.
 
 Processes of one user on one machine share it, so that their servers refuse other users without any configuration. The file is
-`$XDG_CONFIG_HOME/penstock/secret` (`~/.config/penstock/secret`); where there is no home that can be written to, it is in a
-folder of the user's in the folder for temporary files.
+`$XDG_CONFIG_HOME/penstock/secret` (`~/.config/penstock/secret`); if there is no writable home, it is in a folder of the user
+inside the folder for temporary files.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = "secret"
 
 
 def user_secret() -> bytes:
-    """Returns this user's secret, which is created if there is none."""
+    """Returns this user's secret; creates it if there is none."""
     return _kept(os.environ.get("XDG_CONFIG_HOME", ""), os.environ.get("HOME", ""), tempfile.gettempdir())
 
 
@@ -80,7 +80,7 @@ def _read(path: pathlib.Path) -> bytes:
 
 
 def _check(path: pathlib.Path, status: os.stat_result, forbidden: int) -> None:
-    """FailedPreconditionError if others than this user may have written or, where that is forbidden, read a file."""
+    """Raises FailedPreconditionError if other users may have written a file or, if that is forbidden, read it."""
     if status.st_uid != os.getuid() or status.st_mode & forbidden:
         raise errors.FailedPreconditionError(
             None, None, f"{path} is accessible to other users (owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}): "

@@ -1,8 +1,8 @@
 """A server as a task of a cluster: the other tasks, and the worker that runs parts of steps under that name.
 
-A server has the view of its own cluster. A session may bring its own cluster (ConfigProto.cluster_def): then its master
-and all tasks that it reaches have a view of that one beside it, in which they are called as the session calls them. Such a view
-is created when it is first needed, and given up when no session is open in it, and no other task connected to it, for a while.
+A server has the view of its own cluster. A session may bring its own cluster (ConfigProto.cluster_def): then its master and all
+tasks that it reaches have another view of that cluster, with the session's names for the tasks. Such a view is created on first
+use, and dropped when it has had no open session and no connected task for a while.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class View:
         return not self.worker.sessions and not self.visitors and time.monotonic() - self.asked_for > _IDLE
 
     def close(self) -> None:
-        """Ends what runs here, and all links."""
+        """Ends all running parts, and all links."""
         self.worker.close()
         self.peers.close()
 
@@ -56,7 +56,7 @@ class Views:
         self._lock = threading.Lock()
 
     def all(self) -> list[View]:
-        """The own one first."""
+        """All views; the server's own cluster first."""
         with self._lock:
             return [self.own, *self._others.values()]
 
@@ -90,7 +90,7 @@ class Views:
             return found
 
     def sweep(self) -> None:
-        """Drops what is no longer needed; called now and then."""
+        """Drops unused views; called periodically."""
         with self._lock:
             gone = [self._others.pop(key) for key, view in list(self._others.items()) if view.idle]
         for view in gone:
@@ -99,7 +99,7 @@ class Views:
             view.worker.sweep()
 
     def close(self, between: Callable[[], None]) -> None:
-        """Ends all views: what runs in them, then what `between` ends, then their links."""
+        """Ends all views: their running parts, then what `between` ends, then their links."""
         views = self.all()
         for view in views:
             view.worker.close()
@@ -109,5 +109,5 @@ class Views:
 
 
 def _own_devices(config: Any, task: str) -> list:
-    """The devices of a task: another server of this process has others, whatever their names."""
+    """The devices of a task. Servers of one process have separate devices, even if the names are equal."""
     return [type(d)(d.index, d.physical, d.memory_limit_bytes, task) for d in local_devices(config, task)]

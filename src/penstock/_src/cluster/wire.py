@@ -1,8 +1,8 @@
-"""Messages: a small header, and tensors that travel as their bytes.
+"""Messages: a small header, and tensors as raw bytes.
 
 A frame is `magic, header length, body length, number`, the header (JSON: names, and for each value its kind, type and shape),
-and the bytes of the values in sequence. What differs from step to step is the number: the rest of a header is encoded
-once by the sender (`Head`), and looked up by a receiver that has read the same bytes before. Tensors are sent from where they
+and the bytes of the values in sequence. Only the number differs from step to step: the sender encodes the rest of a header once
+(`Head`), and the receiver looks up bytes that it has parsed before. Tensors are sent from where they
 are and received into their own memory. A large body follows its header in pieces, each with its own frame, between which
 other messages may travel. Nothing is unpickled, and nothing is allocated before its size was checked against the frame and
 MOST.
@@ -31,7 +31,7 @@ _MOST_RANK = 254
 MOST_PARTS = 64                     # parts that the system takes in one call
 _BUFFER = 1 << 16
 _STEP = 4 << 20
-_SMALL = 4096                       # bytes that are copied sooner than inspected
+_SMALL = 4096                       # bytes: smaller parts are copied
 PIECE = 1 << 20                     # bytes of a large body that travel together
 _MOST_OPEN = 64                     # messages that may come in pieces at once
 _KEPT = 256                         # headers and kinds that are remembered
@@ -41,7 +41,7 @@ _PLAIN = {torch.float32, torch.float64, torch.int32, torch.int64, torch.bool, to
 
 
 class Head:
-    """A header that is sent again and again, with another number each time."""
+    """A header that is sent repeatedly, with a different number each time."""
 
     __slots__ = ("text",)
 
@@ -124,7 +124,7 @@ def _remembered(value: torch.Tensor) -> str:
 
 
 def unsent(parts: list[Any], sent: int) -> list[Any]:
-    """What is left of the parts of a message when `sent` bytes of them are on their way."""
+    """The rest of a message's parts after `sent` bytes of them."""
     for i, part in enumerate(parts):
         if sent < len(part):
             return [memoryview(part)[sent:], *parts[i + 1:]] if sent else parts[i:]
@@ -133,7 +133,7 @@ def unsent(parts: list[Any], sent: int) -> list[Any]:
 
 
 class Pieces:
-    """A large body on its way out."""
+    """A large body that is being sent."""
 
     __slots__ = ("_parts", "_stream")
 
@@ -141,7 +141,7 @@ class Pieces:
         self._parts, self._stream = parts, stream
 
     def next(self) -> list[Any]:
-        """The parts of the next piece; none when all have gone."""
+        """The parts of the next piece; empty after the last one."""
         taken: list[Any] = []
         room = PIECE
         while self._parts and room and len(taken) < MOST_PARTS - 1:
@@ -201,7 +201,7 @@ class _Arriving:
                 self._at = 0
 
     def values(self, reader: Reader) -> list[Any]:
-        """All values, when nothing is left to come."""
+        """All values, after the last piece."""
         return [_finished(k, v or b"") if k.tag in ("bytes", "strings") else v if k.tag == "tensor" else reader._value(k)
                 for k, v in zip(self._kinds, self._values, strict=True)]
 
@@ -219,7 +219,7 @@ class Reader:
 
     @property
     def buffered(self) -> bool:
-        """Whether there are bytes that were read and not used yet."""
+        """Whether the buffer has unused bytes."""
         return self._at < self._end or getattr(self._sock, "pending", False)
 
     def message(self) -> tuple[dict[str, Any], list[Any]] | None:
@@ -307,7 +307,7 @@ class Reader:
             self._have(size)
             self._at += size
             return bytes(self._buffer[self._at - size:self._at])
-        data = bytearray()                  # grows with what has come: an announced size alone takes no memory
+        data = bytearray()                  # grows with the received bytes: a declared size allocates no memory
         while len(data) < size:
             piece = memoryview(bytearray(min(size - len(data), _STEP)))
             self.fill(piece)

@@ -1,7 +1,8 @@
 """The worker's side of a task: it compiles the partitions that masters register, and runs them step by step.
 
 A master opens a session here, registers the part of each (fetches, feeds) pair that this task runs, once, and then requests
-steps by name. A step's values meet in an Exchange. When the link to the master ends, so do its sessions and its steps.
+steps by name. The values of a step are exchanged through an Exchange. When the link to the master ends, its sessions and steps
+end too.
 """
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ from penstock._src.execute.lanes import Threads
 from penstock._src.graph.messages import ConfigProto, GraphDef
 from penstock._src.kernels.devices.devices import DeviceSet
 
-_WARM, _TIMED = 8, 256              # of a part, the first runs are timed, and then one of so many
+_WARM, _TIMED = 8, 256              # the first runs of a part are timed, then one in this many
 
 
 class WorkerSession:
-    """What one session of one master has here."""
+    """The state of one master's session at this task."""
 
     def __init__(self, config: Any, shared: ResourceManager, devices: DeviceSet, master: Link | None):
         self.isolated = config.isolate_session_state
@@ -65,7 +66,7 @@ class Worker:
 
     # -- messages -----------------------------------------------------------------------------------------------------
     def handle(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
-        """A message of another task. Returns at once: what takes time is done on another thread."""
+        """Handles a message of another task. Returns at once: slow work is done on another thread."""
         do = header.get("do")
         if do == "tensor":
             self.tensor(header, values)
@@ -81,7 +82,7 @@ class Worker:
             raise errors.invalid(f"Unknown request {do!r}.")
 
     def add_call(self, do: str, answer: Callable[[], dict[str, Any]]) -> None:
-        """Has calls of other tasks answered by a function."""
+        """Registers a function that answers calls of other tasks."""
         self._calls[do] = lambda *_: answer()
 
     def _answer(self, link: Link, header: dict[str, Any], values: list[Any]) -> None:
@@ -140,7 +141,7 @@ class Worker:
             session.close()
 
     def _master_gone(self, link: Link) -> None:
-        """The sessions and steps of a master that is lost end."""
+        """Ends the sessions and steps of a lost master."""
         with self._lock:
             names = [n for n, s in self.sessions.items() if s.master is link]
             actions = self._steps.master_lost((link.peer, link.incarnation), errors.AbortedError(
@@ -172,7 +173,7 @@ class Worker:
         return {}
 
     def reset(self, containers: list[str]) -> None:
-        """Ends all sessions, and forgets the resources of containers: of all, if none are named."""
+        """Ends all sessions, and removes the resources of containers: of all, if none are named."""
         with self._lock:
             names = list(self.sessions)
             actions = self._steps.abort_all(errors.AbortedError(None, None, f"{self.peers.task} was reset."))
@@ -213,7 +214,7 @@ class Worker:
         return results
 
     def begin(self, step: str, ctx: StepContext, master: Master) -> Exchange:
-        """A step begins here, and continues until `end`: returns what has come for it already, and what will."""
+        """Begins a step, which lasts until `end`: returns its exchange, with the values that have already arrived."""
         exchange = ctx.rendezvous = Exchange(step, self.peers)
         with self._lock:
             early = self._steps.begin(step, master)
@@ -237,7 +238,7 @@ class Worker:
                 call()
 
     def end(self, step: str) -> None:
-        """A step is over here."""
+        """Ends a step at this task."""
         with self._lock:
             self._steps.end(step)
             self._running.pop(step, None)
@@ -252,7 +253,7 @@ class Worker:
             exchange.take(header["keys"], values)
 
     def abort(self, step: str, error: errors.OpError) -> None:
-        """Ends a step here: what runs of it, and what waits for it."""
+        """Aborts a step at this task: its running parts, and its waiting values."""
         with self._lock:
             actions = self._steps.abort(step, error)
         self._act(actions)
@@ -266,7 +267,7 @@ class Worker:
                 exchange.abort(error)
 
     def sweep(self) -> None:
-        """Lets time pass for steps that have not begun; called now and then."""
+        """Expires values of steps that have not begun; called periodically."""
         with self._lock:
             self._steps.tick(time.monotonic())
 
