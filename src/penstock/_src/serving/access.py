@@ -39,7 +39,8 @@ def http_context(config: Any) -> ssl.SSLContext:
 
 
 def authorize(tokens: tuple[str, ...], header: str) -> None:
-    """Checks the value of an Authorization header; UnauthenticatedError without one of the tokens. No tokens: all may pass."""
+    """Checks the value of an Authorization header; UnauthenticatedError without one of the tokens. Without tokens, every
+    request is allowed."""
     if not tokens:
         return
     scheme, _, given = header.partition(" ")

@@ -25,7 +25,7 @@ Run = Callable[[Mapping[str, np.ndarray], tuple[str, ...]], list[np.ndarray]]
 
 @dataclass(eq=False)
 class Task:
-    """A request that waits: what to feed and fetch, and where the result goes."""
+    """A waiting request: its feeds and fetches, and the future for its result."""
     feeds: Mapping[str, np.ndarray]
     fetches: tuple[str, ...]
     rows: int
@@ -35,7 +35,7 @@ class Task:
 
 @dataclass(eq=False)
 class Batch:
-    """Tasks that one step will run."""
+    """The requests that one step will run."""
     opened: float
     tasks: list[Task] = field(default_factory=list)
     rows: int = 0
@@ -181,7 +181,7 @@ class Batcher:
             self._changed.notify()
 
     def close(self) -> None:
-        """Ends the threads, after what is queued has run."""
+        """Ends the threads, after the queued batches have run."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -202,7 +202,7 @@ class Batcher:
             self._process(batch)
 
     def _process(self, batch: Batch) -> None:
-        """Runs a batch, without the tasks whose clients gave up."""
+        """Runs a batch, without the requests whose clients have cancelled them."""
         tasks = [t for t in batch.tasks if t.result.set_running_or_notify_cancel()]
         if not tasks:
             return

@@ -43,7 +43,7 @@ class Batching:
 
     @property
     def step_size(self) -> int:
-        """The most rows that one step gets."""
+        """The maximum number of rows of a step."""
         if self.enable_large_batch_splitting and self.max_execution_batch_size:
             return self.max_execution_batch_size
         return self.max_batch_size
@@ -51,7 +51,7 @@ class Batching:
 
 @dataclass(frozen=True)
 class Options:
-    """What a server does; the command's flags have the same names and meanings as tensorflow_model_server's."""
+    """The options of a server; the command's flags have the same names and meanings as tensorflow_model_server's."""
     models: tuple[Any, ...] = ()                     # ModelConfig messages
     model_config_file: str = ""
     model_config_file_poll_wait_seconds: float = 0
@@ -127,7 +127,7 @@ def read_models(path: str) -> tuple[Any, ...]:
 
 
 def batching_of(message: Any) -> Batching:
-    """BatchingParameters as Batching; what is not set keeps its default."""
+    """BatchingParameters as Batching; fields that are not set keep their defaults."""
     given: dict[str, Any] = {name: getattr(message, name).value for name in (
         "max_batch_size", "batch_timeout_micros", "max_enqueued_batches", "num_batch_threads", "enable_large_batch_splitting",
         "max_execution_batch_size") if message.HasField(name)}

@@ -1,4 +1,4 @@
-"""What REST and gRPC have in common: find the version, run the call, count and log."""
+"""The logic shared by REST and gRPC: find the version, run the call, count and log."""
 from __future__ import annotations
 
 import asyncio
@@ -91,7 +91,7 @@ class Core:
     # -- requests -----------------------------------------------------------------------------------------------------
     @contextmanager
     def admitted(self) -> Iterator[None]:
-        """Counts a request while it is under way; ResourceExhaustedError if there are too many."""
+        """Counts a request while it is pending; ResourceExhaustedError if there are too many."""
         with self._pending_lock:
             if self._pending >= self.options.max_pending_requests:
                 raise errors.ResourceExhaustedError(None, None, f"The server is busy with {self._pending} requests.")
@@ -122,7 +122,7 @@ class Core:
         except BaseException:
             self.repository.release(version)
             raise
-        future.add_done_callback(lambda _: self.repository.release(version))     # also when the client has given up
+        future.add_done_callback(lambda _: self.repository.release(version))     # even if the client has cancelled
         try:
             async with asyncio.timeout(seconds):
                 values = await asyncio.wrap_future(future)
@@ -149,7 +149,7 @@ class Core:
         """Counts a request that was answered, and writes the access log."""
         micros = (time.monotonic() - started) * 1e6
         status = code_name(error)
-        known = name if self.repository.knows(name) else ""       # names that clients make up are not kept
+        known = name if self.repository.knows(name) else ""       # clients could invent any number of names
         self.metrics.requests.add(known, status)
         if error is None:
             self.metrics.request_latency.observe(known, api, entrypoint, value=micros)
@@ -189,7 +189,7 @@ class Core:
         return response
 
     def close(self) -> None:
-        """Unloads the models, after the requests that are under way."""
+        """Unloads the models, after the pending requests."""
         self._threads.shutdown()
         self.repository.close()
         for log in self._logs.values():

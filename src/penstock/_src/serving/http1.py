@@ -16,12 +16,12 @@ from http import HTTPStatus
 _PIECE = 1 << 20
 _MAX_HEADERS = 64 << 10
 _LINGER = 2.0                                        # seconds
-_RATE = 64 << 10                                     # bytes per second that a client must at least manage
+_RATE = 64 << 10                                     # minimum bytes per second of a client
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may take."""
+    """The limits of a client."""
     body: int = 1 << 30
     header_seconds: float = 30.0
     idle_seconds: float = 75.0
@@ -77,7 +77,7 @@ class HttpServer:
         return self._server.sockets[0].getsockname()[1]
 
     async def stop(self, grace: float) -> None:
-        """Stops listening, waits for answers that are under way, and closes connections."""
+        """Stops listening, waits for pending answers, and closes connections."""
         self._draining = True
         if self._server is not None:
             self._server.close()
@@ -110,7 +110,8 @@ class HttpServer:
             writer.close()
 
     async def _linger(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Discards what the client still sends. Closing at once would reset the connection, and the answer would be lost."""
+        """Discards the data that the client still sends. Closing at once would reset the connection, and the answer would be
+        lost."""
         if writer.can_write_eof():
             writer.write_eof()
             async with asyncio.timeout(_LINGER):

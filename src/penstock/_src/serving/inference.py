@@ -1,7 +1,7 @@
 """From requests to steps, and from their results to responses.
 
-Each method of PredictionService has a function here that turns its request into a `Call`. It finds the version and signature,
-checks the inputs, and knows how to write the answer; running the call is left to the caller, who may batch it. Messages of
+Each method of PredictionService has a function here that turns its request into a `Call`. The function finds the version and
+signature, and checks the inputs; the Call also writes the answer. The caller runs it, maybe in a batch. Messages of
 errors are TensorFlow Serving's where clients are known to match on them.
 """
 from __future__ import annotations
@@ -264,7 +264,7 @@ METHODS: dict[str, tuple[Any, Any, Callable[[Any, Any, Settings], Call]]] = {
     "Regress": (pb.RegressionRequest, pb.RegressionResponse, regress),
     "MultiInference": (pb.MultiInferenceRequest, pb.MultiInferenceResponse, multi_inference),
 }
-"""What the methods of PredictionService take and return, and how they become calls."""
+"""The methods of PredictionService: their requests, responses, and functions to calls."""
 
 
 def spec_of(request: Any) -> Any:

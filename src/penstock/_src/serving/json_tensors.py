@@ -202,7 +202,7 @@ def _example(features: Any) -> bytes:
 
 
 def _fill_feature(feature: Any, name: str, values: list) -> None:
-    """A feature's values; the first one decides of which kind they are."""
+    """A feature's values; the first one determines their kind."""
     fields = {bool: "int64_list", int: "int64_list", float: "float_list", str: "bytes_list", dict: "bytes_list"}
     for value in values:
         field = fields.get(type(value))

@@ -1,7 +1,7 @@
 """The messages of TensorFlow Serving's protocol, declared from their field numbers: `pb.PredictRequest` and so on.
 
 Packages differ in the names of messages only, which are not part of the wire format: `Any` is the exception, and its type is
-set by name (`SIGNATURE_DEF_MAP`). Examples are kept serialized: the server passes them on to the graph, which parses them.
+set by name (`SIGNATURE_DEF_MAP`). Examples stay serialized: the graph parses them.
 """
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `poll` compares the folders with what is loaded. A new version is loaded and warmed up beside the old one; from the moment it
 is AVAILABLE, new requests get it. The old one is unloaded after its last request. A version that fails to load ends with its
-error, and what was loaded before stays. Requests hold a version between `acquire` and `release`.
+error, and the previous version stays. Requests hold a version between `acquire` and `release`.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Version:
     stamp: Any = None                                # of the folder, at that time
 
     def unload(self) -> None:
-        """Frees what it holds. There are no requests any more."""
+        """Frees the session. No request uses it any more."""
         if self.batcher is not None:
             self.batcher.close()
         if self.servable is not None:
@@ -50,7 +50,7 @@ class Repository:
                  labels_for_unavailable: bool = False, clock: Callable[[], float] = time.monotonic):
         self._load, self._retries, self._retry_seconds, self._clock = load, retries, retry_seconds, clock
         self._labels_for_unavailable = labels_for_unavailable
-        self._lock = threading.Condition()           # of everything below
+        self._lock = threading.Condition()           # guards all fields below
         self._configs: dict[str, Any] = {}
         self._versions: dict[str, dict[int, Version]] = {}
         self._labels: dict[str, dict[str, int]] = {}
@@ -142,7 +142,7 @@ class Repository:
 
     # -- loading and unloading ----------------------------------------------------------------------------------------
     def poll(self) -> None:
-        """Loads and unloads versions until what is loaded is what folders and policies request."""
+        """Loads and unloads versions until they match the folders and policies."""
         with self._polling:
             with self._lock:
                 configs = dict(self._configs)
@@ -169,7 +169,7 @@ class Repository:
             current = self._versions[name]
             unwanted = [v for n, v in current.items() if n not in wanted and v.state == "AVAILABLE"]
             if wanted and not any(current[n].state == "AVAILABLE" for n in wanted):
-                return                               # what is loaded stays until something better is
+                return                               # the old version stays until the new one is loaded
             for version in unwanted:
                 version.state = "UNLOADING"          # no new requests
         for version in unwanted:
@@ -196,7 +196,7 @@ class Repository:
         stamp = _stamp(path)
         try:
             self._load(version)
-        except BaseException as e:                   # whatever is wrong with a model, the server continues
+        except BaseException as e:                   # a broken model must not stop the server
             version.unload()
             with self._lock:
                 version.state, version.error, version.stamp = "END", _typed(e), stamp
@@ -247,7 +247,7 @@ class Repository:
             self._versions[name] = {n: v for n, v in known.items() if n in found or v.state != "END"}
 
     def close(self) -> None:
-        """Unloads everything, after the requests that are under way."""
+        """Unloads everything, after the pending requests."""
         with self._lock:
             self._configs = {}
         self.poll()
@@ -256,7 +256,7 @@ class Repository:
 
 
 def _typed(error: BaseException) -> errors.OpError:
-    """What went wrong, with a status code."""
+    """The error with a status code."""
     if isinstance(error, errors.OpError):
         return error
     if isinstance(error, (OSError, KeyError)):
@@ -265,7 +265,7 @@ def _typed(error: BaseException) -> errors.OpError:
 
 
 def _stamp(path: str) -> Any:
-    """Changes when files of a version change, as far as folders show it."""
+    """A fingerprint of a version's files, from the listings of its folders."""
     try:
         return tuple((n, s.length, s.mtime_nsec) for n in sorted(paths.listdir(path))
                      for s in [paths.stat(paths.join(path, n.rstrip("/")))])

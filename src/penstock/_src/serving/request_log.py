@@ -64,7 +64,7 @@ class RequestLog:
                     logging.error("The request log of %s cannot be written: %s", self._model, e)
 
     def close(self) -> None:
-        """Writes what waits."""
+        """Writes the queued records."""
         self._records.put(None)
         self._thread.join()
 

@@ -59,7 +59,7 @@ class Rest:
                 response = Response(await self._answer(spec, method, request.body))
         except errors.OpError as e:
             error, response = e, _failed(e)
-        except Exception as e:                       # a bug of ours: this client gets 500, others are not concerned
+        except Exception as e:                       # a bug in the server: this client gets 500, others are not affected
             error, response = e, Response(json_tensors.error_body(f"{type(e).__name__}: {e}"), 500)
         self._core.finished(name, api, "REST", started, error)
         if self._core.options.rest_api_enable_cors_support:
@@ -67,7 +67,7 @@ class Rest:
         return response
 
     def _health(self, path: str) -> Response | None:
-        """Liveness and readiness; neither needs a token, and neither says more than yes or no."""
+        """Liveness and readiness; neither needs a token or reveals more than yes or no."""
         if path == "/healthz":
             return Response(b"ok\n", content_type="text/plain")
         if path == "/readyz":
@@ -158,7 +158,7 @@ class Rest:
 
 
 def _parsed(request: Request) -> tuple[Any, str]:
-    """The ModelSpec in a path, and what is asked of it; InvalidArgumentError or NotFoundError if it is not one of ours."""
+    """The ModelSpec and the method in a path; InvalidArgumentError or NotFoundError if the path is unknown."""
     pattern = {"POST": _PREDICTION, "GET": _STATUS}.get(request.method)
     match = pattern.fullmatch(request.path) if pattern is not None else None
     if match is None:
@@ -191,7 +191,7 @@ def _status_text(response: Any) -> bytes:
 
 
 def _request(spec: Any, arrays: dict[str, Any]) -> Any:
-    """A PredictRequest as gRPC would have brought it, for the request log."""
+    """The equivalent PredictRequest of gRPC, for the request log."""
     request = pb.PredictRequest(model_spec=spec)
     for name, array in arrays.items():
         request.inputs[name].CopyFrom(make_tensor_proto(array))

@@ -87,7 +87,7 @@ class Services:
             except errors.OpError as e:
                 self._core.finished(seen[-1], api, "GRPC", started, e)
                 await context.abort(grpc.StatusCode[CODE_NAMES[e.error_code]], e.message)
-            except Exception as e:                   # a bug of ours: this client gets INTERNAL, others are not concerned
+            except Exception as e:                   # a bug in the server: this client gets INTERNAL, others are not affected
                 self._core.finished(seen[-1], api, "GRPC", started, e)
                 await context.abort(grpc.StatusCode.INTERNAL, f"{type(e).__name__}: {e}")
             self._core.finished(seen[-1], api, "GRPC", started, None)

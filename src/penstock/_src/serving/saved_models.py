@@ -1,4 +1,4 @@
-"""What `penstock saved-model` does: prints, runs, freezes and converts models."""
+"""The command `penstock saved-model`: prints, runs, freezes and converts models."""
 from __future__ import annotations
 
 import argparse
@@ -78,7 +78,7 @@ def _show_ops(graph: Any) -> None:
 
 # -- run --------------------------------------------------------------------------------------------------------------
 def run(args: argparse.Namespace) -> None:
-    """Runs a signature, and prints or writes what it returns."""
+    """Runs a signature, and prints or writes its outputs."""
     signature = _signature(_graph(args), args.signature_def)
     given = {**_from_files(args.inputs), **_from_literals(args.input_exprs), **_from_examples(args.input_examples)}
     unknown, missing = sorted(set(given) - set(signature.inputs)), sorted(set(signature.inputs) - set(given))

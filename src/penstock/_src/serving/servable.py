@@ -27,7 +27,7 @@ class Servable:
         self._callables: dict[tuple, Callable] = {}
 
     def run(self, feeds: Mapping[str, np.ndarray], fetches: tuple[str, ...]) -> list[np.ndarray]:
-        """Runs the graph. Feeds that it does not accept are the caller's mistake: InvalidArgumentError."""
+        """Runs the graph; InvalidArgumentError for feeds that it does not accept."""
         key = (tuple(feeds), fetches)
         call = self._callables.get(key)
         if call is None:
@@ -38,7 +38,7 @@ class Servable:
             raise errors.invalid(str(e)) from None
 
     def check(self) -> None:
-        """Compiles every signature that can be served, so that a model with an op that is missing here is refused at once."""
+        """Compiles every signature that can be served, so that a model with an unsupported op is refused at once."""
         for key, signature in self.signatures.items():
             infos = [*signature.inputs.values(), *signature.outputs.values()]
             if all(info.name for info in infos):

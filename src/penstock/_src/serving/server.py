@@ -1,4 +1,4 @@
-"""A server: loads the models, listens, watches folders, and drains when it is asked to end."""
+"""A server: loads the models, listens, watches folders, and drains before it stops."""
 from __future__ import annotations
 
 import asyncio
@@ -39,7 +39,7 @@ class ModelServer:
         self._watcher = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
 
     def start(self) -> None:
-        """Loads the models, then listens. If that fails, nothing is left behind."""
+        """Loads the models, then listens. After a failure, everything is released."""
         try:
             self._start()
         except BaseException:
@@ -60,7 +60,7 @@ class ModelServer:
         self._watcher.start()
 
     def stop(self, grace: float | None = None) -> None:
-        """Stops listening, answers the requests that are under way, and unloads the models."""
+        """Stops listening, answers the pending requests, and unloads the models."""
         grace = self.options.drain_seconds if grace is None else grace
         self._ended.set()
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""Warm-up: requests that come with a model run before it takes traffic, so that its first client need not wait."""
+"""Warm-up: requests stored with a model run before it is available, so that its first client does not wait."""
 from __future__ import annotations
 
 import time
