@@ -36,13 +36,13 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
 @export("experimental.async_scope")
 @contextlib.contextmanager
 def async_scope() -> Iterator[None]:
-    """A scope in which ops might be executed later; here they are executed at once, and errors appear where they happen."""
+    """A scope for asynchronous execution. Ops are executed at once here, so errors are raised where they happen."""
     yield
 
 
 @export("experimental.async_clear_error")
 def async_clear_error() -> None:
-    """Forgets errors of ops that were executed later; there are none."""
+    """Clears errors of asynchronous ops; there are none."""
 
 
 @export("is_symbolic_tensor")

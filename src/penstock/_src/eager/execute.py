@@ -1,4 +1,4 @@
-"""Executing an op at once: the registry's kernel on the values of eager tensors, recorded on active tapes."""
+"""Eager execution of an op: calls the registry's kernel on the values of eager tensors, and records the op on active tapes."""
 from __future__ import annotations
 
 from typing import Any
@@ -117,7 +117,7 @@ def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpEr
 
 def _typed(e: Exception, made_as: type, opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple,
            name: str | None) -> Exception:
-    """An error of a kernel as one of tf.errors; the shape rule's words are better where it has any."""
+    """A kernel's exception as one of tf.errors; prefers the message of the shape rule, if that fails too."""
     text = _rule_error(opdef, inputs, attrs, counts)
     if text:
         made_as = errors.InvalidArgumentError

@@ -1,4 +1,4 @@
-"""tf.autodiff.ForwardAccumulator: products of a Jacobian and a vector, beside what is computed.
+"""tf.autodiff.ForwardAccumulator: Jacobian-vector products, computed along with the values.
 
 The Jacobian's transpose is what tapes multiply with (`tape.py`), and that product is linear in its vector. So a second tape
 over it, with respect to the vector, returns the product with the Jacobian itself: no op needs its own rule.
@@ -17,7 +17,7 @@ from penstock._src.ops.registry import get
 
 @export("autodiff.ForwardAccumulator")
 class ForwardAccumulator:
-    """Directional derivatives of what is computed from `primals`, in the direction of `tangents`.
+    """Computes directional derivatives with respect to `primals`, in the direction of `tangents`.
 
     >>> x = tf.constant([2.0, 3.0])
     >>> with tf.autodiff.ForwardAccumulator(x, tf.constant([1.0, 0.0])) as acc:

@@ -38,7 +38,7 @@ def _text(value: Any) -> str:
 
 @export(v2=["types.experimental.Callable"])
 class Callable(abc.ABC):
-    """The base of what can be called like a tf.function: it has a type, and takes tensors."""
+    """The base of callables like tf.function: they have a type, and take tensors."""
 
     @property
     @abc.abstractmethod
@@ -55,7 +55,7 @@ class AtomicFunction(Callable):
     """The base of functions that were traced and are called with a flat list of tensors."""
 
     def call_flat(self, *args: Any) -> Any:
-        """Calls it with the tensors of its arguments, one after the other."""
+        """Calls it with a flat list of tensors."""
         raise NotImplementedError(f"{type(self).__name__} has to define call_flat")
 
 

@@ -12,7 +12,7 @@ from penstock._src.graph.prune import needed
 
 
 class UnliftableError(Exception):
-    """An initial value depends on what is only known when the function runs."""
+    """An initial value depends on values that are known only when the function runs."""
 
 
 def evaluated(value: Tensor, graph: FuncGraph, tensors: list) -> Any:

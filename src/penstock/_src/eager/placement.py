@@ -1,6 +1,6 @@
-"""Where an op that is executed at once runs: the device that a scope requests, else that of its resource, else the best one.
+"""The device of an eager op: the one that a scope requests, else that of its resource, else the best one.
 
-On a machine with one CPU and no GPU, outside of device scopes, none of this is asked (see `execute.py`).
+On a machine with one CPU and no GPU, outside of device scopes, this module is skipped (see `execute.py`).
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOST = (dtypes.int32, dtypes.string)
 
 
 def needed() -> bool:
-    """Whether it must be asked where an op runs."""
+    """Whether the device of an op must be determined."""
     return context.state.device is not None or settings.log_placement or eager_devices().mixed
 
 
@@ -33,7 +33,7 @@ def choose(opdef: OpDef, attrs: dict[str, Any], inputs: list) -> Device:
     devices = eager_devices()
     asked = context.state.device or ""
     if asked and engine.elsewhere is not None and not devices.fitting((*parts_of(asked)[:3], None, None)):
-        asked = ""                                  # of another task, where this call cannot go
+        asked = ""                                  # of another task, which this call cannot use
     types = opdef.device_types(attrs)
     if not asked:
         handle = next((t for t in inputs if t.dtype is dtypes.resource), None)
@@ -57,7 +57,7 @@ def _fitting(devices: DeviceSet, opdef: OpDef, asked: str, types: tuple[str, ...
 
 
 def on_device(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts: tuple, outputs: list) -> Callable:
-    """A kernel that gets its inputs where it needs them; the policy says whether they may be copied for that."""
+    """Wraps a kernel so that its inputs are on the right device; the policy determines whether they may be copied."""
     if not opdef.calls:
         _check_policy(opdef, device, inputs)
     if not eager_devices().mixed:
@@ -93,7 +93,8 @@ def _check_policy(opdef: OpDef, device: Device, inputs: list) -> None:
 
 @export("config.get_soft_device_placement")
 def get_soft_device_placement() -> bool:
-    """Whether ops go to another device when they cannot run where they were put. The default is yes, when executing eagerly."""
+    """Whether ops run on another device if the requested one has no kernel for them. The default is yes, when executing
+    eagerly."""
     if settings.soft_placement is None:
         return context.executing_eagerly()
     return settings.soft_placement

@@ -18,7 +18,7 @@ class GradientTape(Tape):
     """Records operations, and differentiates what was recorded.
 
     Args:
-        persistent: Whether `gradient` may be called more than once. What was recorded then lives as long as the tape.
+        persistent: Whether `gradient` may be called more than once. The recorded values then live as long as the tape.
         watch_accessed_variables: Whether trainable variables are watched when they are read.
 
     >>> x = tf.constant(3.0)
@@ -67,7 +67,7 @@ class GradientTape(Tape):
         return out
 
     def _looped_rows(self, y: Any, sources: list, unconnected: Any) -> list:
-        """The same by a loop in the graph, for a target whose size is not known yet."""
+        """The same as a loop in the graph, for a target of unknown size."""
         n = get("Size")(y)
         connected: list = []
 
@@ -107,7 +107,7 @@ class GradientTape(Tape):
         return get("Reshape")(stacked, get("ConcatV2")([get("Shape")(y), get("Shape")(x)[1:]], 0))
 
     def _kept(self) -> Any:
-        """While several backward passes run: not recording, and used once."""
+        """A context for several backward passes: stops recording, and marks the tape as used."""
         if self._used and not self._persistent:
             raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients "
                                "(or jacobians)")

@@ -1,7 +1,7 @@
-"""wrap_function: a piece of graph-building code of the v1 API as a function.
+"""wrap_function: graph-building code of the v1 API as a function.
 
-The code is traced once, into a graph with separate collections and variable scopes. Variables that it makes live
-outside of the graph. `prune` cuts further functions out of the same graph, from some of its tensors to others.
+The code is traced once, into a graph with separate collections and variable scopes. Variables that it creates live outside of
+the graph. `prune` extracts functions between other tensors of the same graph.
 """
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from penstock._src.graph.type_spec import TypeSpec
 
 
 class _Variables:
-    """The variables that wrapped code makes: outside of its graph, in its collections, by name."""
+    """The variables that wrapped code creates: outside of its graph, in its collections, by name."""
 
     def __init__(self, graph: FuncGraph):
         self.graph = graph
         self.by_name: dict[str, Any] = {}
 
-    variables = property(lambda self: self.by_name, doc="The variables by name, under the name that others look for.")
+    variables = property(lambda self: self.by_name, doc="The variables by name, under TensorFlow's attribute name.")
 
     def __call__(self, next_creator: Callable, **kwargs: Any) -> Any:
         collections = kwargs.pop("collections", None)
@@ -58,7 +58,7 @@ class WrappedFunction(ConcreteFunction):
         super().__init__(graph, arg_count, name, [t.op.name for t in graph.inputs[:arg_count]])
         self._variables = variables
 
-    variables = property(lambda self: list(self._variables.by_name.values()), doc="The variables that the code made.")
+    variables = property(lambda self: list(self._variables.by_name.values()), doc="The variables that the code created.")
     _variable_holder = property(lambda self: self._variables)
 
     def prune(self, feeds: Any, fetches: Any, name: str | None = None, input_signature: Any = None) -> WrappedFunction:
@@ -97,7 +97,7 @@ def _element(graph: FuncGraph, fetch: Any) -> Any:
 
 def _copied(source: FuncGraph, feeds: list, wanted: list, captured: dict[int, Any],
             name: str) -> tuple[FuncGraph, dict[int, Any]]:
-    """The part of a function graph between tensors, as its own graph; and what became of each tensor and op."""
+    """The part of a function graph between tensors, as a separate graph; and the mapping of tensors and ops to it."""
     target = FuncGraph(name, collections={})
     target._functions.update(source._functions)
     copies: dict[int, Any] = {id(t): target.placeholder(t.dtype, t.static_dims, t.op.name) for t in feeds}

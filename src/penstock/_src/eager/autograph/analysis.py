@@ -1,7 +1,7 @@
-"""What blocks of statements do to names: which they assign, and which of those are read later.
+"""Liveness analysis: which names a block of statements assigns, and which of those are read later.
 
-Works on trees without break and continue (jumps.py replaces them). Where it cannot know, it assumes that a name is read: that
-costs a result more of a branch or a loop, and is never wrong.
+Works on trees without break and continue (jumps.py replaces them). In doubt a name is considered read: this costs a branch or
+loop an extra result, and is always correct.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All nodes of one function's own scope: functions and classes inside are given, but not entered."""
+    """All nodes of a function's scope. Nested functions and classes are returned, but not entered."""
     todo = list(nodes)
     while todo:
         node = todo.pop()
@@ -44,7 +44,7 @@ def assigned(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _comprehension_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names that only comprehensions bind, which are their own scopes."""
+    """Names that are bound only by comprehensions, which have separate scopes."""
     inside: set[str] = set()
     outside: set[str] = set()
     for node in nodes:
@@ -92,13 +92,13 @@ def root(part: str) -> str:
 
 
 def read(nodes: Iterable[ast.AST | None]) -> set[str]:
-    """The names that are read, in functions and comprehensions inside too."""
+    """The names that are read, including nested functions and comprehensions."""
     return {n.id for node in nodes if node is not None for n in ast.walk(node)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def captured(body: list[ast.stmt]) -> set[str]:
-    """The names that functions inside read or change: they may be called at any time."""
+    """The names that nested functions read or change: they may be called at any time."""
     out: set[str] = set()
     for node in walk_scope(body):
         if isinstance(node, FUNCTIONS):
@@ -153,7 +153,7 @@ class Liveness:
         return head if isinstance(s, ast.While) else head | read([s.iter])
 
     def _several(self, s: ast.stmt, after: set[str]) -> set[str]:
-        """Statements of which some blocks run, perhaps in part: all that is read in one of them is live in all."""
+        """Statements some of whose blocks run, maybe partly: a name read in one of them is live in all."""
         live = after | read([s])
         for node in ast.iter_child_nodes(s):
             for block in (node.body if isinstance(node, (ast.ExceptHandler, ast.match_case)) else ()),:

@@ -1,4 +1,4 @@
-"""Rewritten functions: made once per function of the user's, and called in its place. The public names of AutoGraph.
+"""Rewrites each user function once and calls the result in its place; the public names of AutoGraph.
 
 `converted(f)` is what `tf.function` traces. In rewritten code every call goes through `call`, so that the functions which
 it calls are rewritten too: all but those of this package, of the standard library and of numerical libraries.
@@ -31,7 +31,7 @@ _SKIP = "_autograph_skip"
 
 # -- rewriting --------------------------------------------------------------------------------------------------------
 def converted(f: Any) -> Any:
-    """`f` rewritten; `f` itself where it is not the user's Python code, or cannot be rewritten."""
+    """The rewritten `f`; `f` itself if it is not the user's Python code, or cannot be rewritten."""
     if isinstance(f, types.FunctionType):
         return _function(f)
     if isinstance(f, types.MethodType):
@@ -50,7 +50,7 @@ def converted(f: Any) -> Any:
 
 
 def call(f: Any) -> Any:
-    """What rewritten code calls where the user's calls `f`."""
+    """The function that rewritten code calls in place of `f`."""
     if isinstance(f, (types.BuiltinFunctionType, type)):
         try:
             return REPLACED.get(f, f)
@@ -79,7 +79,7 @@ def _function(f: types.FunctionType) -> types.FunctionType:
 
 
 def _rewrite(f: types.FunctionType) -> types.CodeType | None:
-    """The rewritten code of a function, or None, with a warning where the user may have expected otherwise."""
+    """The rewritten code of a function, or None, with a warning if the user may expect it to be rewritten."""
     code = f.__code__
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return None
@@ -98,7 +98,7 @@ def _compiled(f: types.FunctionType, tree: ast.FunctionDef | ast.Lambda) -> type
     inner: ast.stmt = ast.Expr(tree) if isinstance(tree, ast.Lambda) else tree
     target = "<lambda>"
     if isinstance(tree, ast.FunctionDef):
-        target = tree.name = "ag__function"                     # its own name means what it means outside
+        target = tree.name = "ag__function"                     # inside, the function's name refers to the outer variable
     arguments = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in free], kwonlyargs=[], kw_defaults=[], defaults=[])
     outer: ast.stmt = ast.FunctionDef("ag__factory", arguments, [inner], [])
     owner = f.__qualname__.rpartition(".")[0].rpartition(".")[2]
@@ -131,7 +131,7 @@ def _remember(code: types.CodeType) -> None:
 # -- the public names -------------------------------------------------------------------------------------------------
 @export("autograph.experimental.do_not_convert")
 def do_not_convert(func: Callable | None = None) -> Any:
-    """Keeps AutoGraph from rewriting a function, and what it calls.
+    """Keeps AutoGraph from rewriting a function and the functions that it calls.
 
     >>> @tf.autograph.experimental.do_not_convert
     ... def f(x): ...
@@ -174,7 +174,7 @@ def to_code(entity: Any, recursive: bool = True, experimental_optional_features:
 @export("autograph.experimental.set_loop_options")
 def set_loop_options(parallel_iterations: Any = None, swap_memory: Any = None, maximum_iterations: Any = None,
                      shape_invariants: Any = None) -> None:
-    """Sets how the loop around it is built, if it becomes one of the graph.
+    """Sets options of the enclosing loop, if it becomes a loop of the graph.
 
     >>> for i in tf.range(n):
     ...     tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None]))])
@@ -196,8 +196,8 @@ def trace(*args: Any) -> None:
 
 @export("autograph.experimental.Feature")
 class Feature(enum.Enum):
-    """Names of parts of AutoGraph, which programs pass on. All but LISTS are always on; lists of Python cannot grow in a loop
-    of the graph: use a TensorArray there."""
+    """Names of optional features of AutoGraph. All except LISTS are always on. Python lists cannot grow in a loop of the graph:
+    use a TensorArray there."""
 
     ALL = "ALL"
     AUTO_CONTROL_DEPS = "AUTO_CONTROL_DEPS"

@@ -1,7 +1,7 @@
 """Replaces break, continue and early returns by flags.
 
-After this pass a statement list runs from its first to its last statement: what a jump would skip stands under
-`if not flag`, and a loop that can be left tests the flag first. A `return` at the end of the function stays.
+After this pass a statement list runs from its first to its last statement: statements that a jump would skip are guarded by `if
+not flag`, and a loop with a jump tests the flag first. A `return` at the end of the function stays.
 """
 from __future__ import annotations
 
@@ -165,6 +165,6 @@ class _Lowering:
 
 
 def _none_of(flags: set[str], like: ast.AST) -> ast.expr:
-    """The expression that none of some flags is set."""
+    """An expression that is true if none of some flags is set."""
     text = f"not {next(iter(flags))}" if len(flags) == 1 else f"not ({' or '.join(sorted(flags))})"
     return parse(text, like)[0].value  # type: ignore[attr-defined]

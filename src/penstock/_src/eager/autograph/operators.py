@@ -1,6 +1,6 @@
-"""What rewritten code calls, under the name `ag__`: tests whether a value is a tensor of a graph, and acts on it.
+"""The functions that rewritten code calls, as `ag__`: they check whether a value is a tensor of a graph.
 
-Tensors of graphs go to staged.py; everything else, eager tensors among it, is ordinary Python.
+Tensors of graphs are handled by staged.py; everything else, including eager tensors, by ordinary Python.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def value(read: Callable[[], Any]) -> Any:
 
 
 def result(returned: Any, read: Callable[[], Any]) -> Any:
-    """What a function returns whose returns are flags."""
+    """The result of a function whose return statements were replaced by flags."""
     if returned is False:
         return None
     found = value(read)
@@ -66,7 +66,7 @@ def for_stmt(iterable: Any, go_on: Callable[[], Any] | None, body: Callable[[Any
         return
     for item in iterable:
         going = True if go_on is None else go_on()
-        if symbolic(going):                      # left in the graph: what is left of the items runs under a condition
+        if symbolic(going):                      # a break depends on a tensor: the remaining iterations are conditional
             staged.if_stmt(going, lambda item=item: body(item), lambda: None, state)  # type: ignore[misc]
         elif going:
             body(item)

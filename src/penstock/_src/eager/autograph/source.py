@@ -15,7 +15,7 @@ class NoSource(Exception):
 
 
 def tree_of(code: types.CodeType) -> ast.FunctionDef | ast.Lambda:
-    """The node that `code` was compiled from. It belongs to a kept tree: copy before changing it."""
+    """The node that `code` was compiled from. It belongs to a cached tree: copy before changing it."""
     module = _module(code.co_filename)
     if code.co_name == "<lambda>":
         return _lambda(module, code)

@@ -1,7 +1,7 @@
 """Statements that depend on tensors of a graph, as If and While ops.
 
-A statement is traced block by block into function graphs. What the blocks leave in the variables of the user's function
-(`State`) becomes the results of the op: whatever differs between the two branches, or changes in the loop, as tensors.
+A statement is traced block by block into function graphs. The variables of the user's function that the blocks assign (`State`)
+become results of the op: as tensors, if they differ between the branches or change in the loop.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def as_bool(x: Any, of: str) -> Tensor:
 
 
 def first_test(test: Callable[[], Any]) -> Any:
-    """A loop's test, evaluated aside: what it adds to the graph would run once more than it should."""
+    """A loop's test, evaluated in a scratch graph: in this one, its ops would run once too often."""
     if context.executing_eagerly():
         return test()
     with building(_graph("test")):
@@ -105,14 +105,14 @@ def if_exp(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 
 
 class _Branches:
-    """Two traced branches that are given the same outputs."""
+    """Two traced branches with matching outputs."""
 
     def __init__(self, graphs: list[FuncGraph]):
         self._graphs = graphs
         self._outputs: list[list[Tensor]] = [[], []]
 
     def join(self, name: str, a: Any, b: Any) -> Callable[[list], Any]:
-        """Makes outputs of the values that a variable has after the branches; a function that finds it in the outputs."""
+        """Adds outputs for a variable's values after the branches; returns a function that reads it from the outputs."""
         if a is b or _same_constant(a, b):
             return lambda outputs: a
         a, b = self._both_defined(name, a, b)
@@ -137,7 +137,7 @@ class _Branches:
                 raise ValueError(f"the {branch} branch must also have a return statement.")
             if missing is None:
                 raise ValueError(f"'{name}' is None at the end of the {branch} branch.")
-        # a function that returns in one of the branches: what the other one has is never inspected
+        # the function returns in one of the branches: the value of the other one is never used
         if a is UNDEFINED:
             a = self._unused(0, b)
         elif b is UNDEFINED:
@@ -176,7 +176,7 @@ class _Branches:
 
 
 def _same_constant(a: Any, b: Any) -> bool:
-    """Whether two Python values are the same: they stay Python."""
+    """Whether two Python values are the same, and need no tensor."""
     return type(a) is type(b) and isinstance(a, (bool, int, float, str, bytes)) and a == b
 
 
@@ -237,7 +237,8 @@ def _frame_loop(test: Callable, body: Callable, variables: list, shapes: list, p
 
 
 def _after_one(body: Callable[[], None], state: State, start: tuple) -> tuple:
-    """The state after one iteration, traced aside: shows the types of variables that have no value before the loop."""
+    """The state after one iteration, traced in a scratch graph: it has the types of variables that are undefined before the
+    loop."""
     with building(_graph("first_iteration")):
         state.write(start)
         body()
@@ -247,7 +248,7 @@ def _after_one(body: Callable[[], None], state: State, start: tuple) -> tuple:
 
 
 def _unset(first: Any) -> Any:
-    """A value for a variable that gets one in the loop."""
+    """A placeholder value for a variable that is first assigned in the loop."""
     if first is UNDEFINED:
         return UNDEFINED
     return nest.map_structure(lambda x: zeros_of(convert(flow(x)).dtype.base_dtype, convert(flow(x)).static_dims), first,
@@ -391,7 +392,7 @@ def _for_ragged(rows: Any, go_on: Any, body: Any, state: State, options: dict[st
 
 
 def _for_range(numbers: Tensor, go_on: Any, body: Any, state: State, options: dict[str, Any]) -> None:
-    """Over tf.range, without making all of its numbers."""
+    """Over tf.range, without computing all of its numbers."""
     start, limit, delta = numbers.op.inputs
     step = constant_value(delta)
     at: list = [start]

@@ -108,7 +108,7 @@ class _Transformer(ast.NodeTransformer):
         return out
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        """Drops the annotation, which functions do not evaluate: a name cannot be annotated and `nonlocal`."""
+        """Drops the annotation, which Python does not evaluate in functions: an annotated name cannot be `nonlocal`."""
         made = ast.Pass() if node.value is None else ast.Assign([node.target], self.visit(node.value))
         return ast.copy_location(made, node)
 
@@ -161,7 +161,7 @@ class _Transformer(ast.NodeTransformer):
         return made
 
     def _fill(self, function: Any, body: list[ast.stmt]) -> None:
-        """Puts a block of the user's into a function made for it, which changes the same variables."""
+        """Moves a block into a generated function, which changes the same variables."""
         changed = assigned(body)
         new = self._block(body)
         declaration = self._sharing(changed)
@@ -175,7 +175,8 @@ class _Transformer(ast.NodeTransformer):
         return "; ".join([f"global {', '.join(outer)}"] * bool(outer) + [f"nonlocal {', '.join(own)}"] * bool(own)) or "pass"
 
     def _state(self, nodes: list[ast.AST], live: set[str]) -> tuple[str, ...]:
-        """What blocks change and is read later: names, and attributes and items of names that they do not change."""
+        """The state that blocks change and later code reads: names, and attributes and items of names that they do not
+        change."""
         names = assigned(nodes)
         parts = [p for p in assigned_parts(nodes) if root(p) not in names]
         return (*sorted(n for n in names if n in live or n in self._scopes[-1].globals | self._scopes[-1].nonlocals), *parts)
@@ -239,7 +240,7 @@ class _Transformer(ast.NodeTransformer):
 
 
 class _Declarations:
-    """Takes `global` and `nonlocal` out of a function: they are repeated where they are needed."""
+    """Removes `global` and `nonlocal` from a function: they are repeated where they are needed."""
 
     def __init__(self, scope: _Scope):
         self._scope = scope
@@ -283,5 +284,5 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _binds(node: ast.AST) -> bool:
-    """Whether an expression assigns a name: a function around it would keep the assignment to itself."""
+    """Whether an expression assigns a name, which would become local to a function around it."""
     return any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
