@@ -1,5 +1,5 @@
 """Files: access through fsspec, atomic writes, and the formats that others read (records, tables, tensor bundles).
 
-Nothing here knows graphs: ops, checkpoints and summaries stand on top of it.
+This package is independent of graphs; ops, checkpoints and summaries use it.
 """
 from penstock._src.io import file_api, record  # noqa: F401

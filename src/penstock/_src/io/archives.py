@@ -1,4 +1,4 @@
-"""Zip files of others: what is unpacked is bounded by what is packed."""
+"""Zip files from untrusted sources: the unpacked size is bounded by the packed size."""
 from __future__ import annotations
 
 import contextlib
@@ -15,7 +15,7 @@ FLOOR, RATIO = 256 << 20, 100               # bytes that any member may unpack t
 
 @contextlib.contextmanager
 def opened(path: Any) -> Iterator[zipfile.ZipFile]:
-    """A zip file to read; what is wrong with it is a DataLossError."""
+    """Opens a zip file for reading; raises DataLossError if it is damaged."""
     try:
         with zipfile.ZipFile(path) as z:
             yield z
@@ -33,7 +33,7 @@ def read(z: zipfile.ZipFile, name: str) -> bytes:
 
 
 def check(info: zipfile.ZipInfo) -> None:
-    """ResourceExhaustedError if a member unpacks to far more than it is."""
+    """Raises ResourceExhaustedError if the unpacked size of a member is far larger than its packed size."""
     if info.file_size > max(FLOOR, RATIO * info.compress_size):
         raise errors.ResourceExhaustedError(None, None, f"{info.filename} has {info.compress_size} bytes in the file and "
                                             f"claims to unpack to {info.file_size}")

@@ -1,4 +1,5 @@
-"""V1 checkpoints: one table per file, with the tensors' elements as messages. Written for old readers, and read."""
+"""V1 checkpoints: one table per file, with the tensors' elements as messages. They are written for old readers, and can be
+read."""
 from __future__ import annotations
 
 import math
@@ -58,7 +59,7 @@ class SliceWriter:
         self._data[slices.key(name, part)] = item.SerializeToString()
 
     def finish(self) -> None:
-        """Makes the file appear."""
+        """Publishes the file."""
         with paths.atomic(self._filename) as f:
             table = TableWriter(f)
             table.add(b"", self._meta.SerializeToString())
@@ -127,7 +128,7 @@ class SliceReader:
         return sorted(self._tensors)
 
     def has(self, name: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Whether a tensor of that name exists."""
         return name in self._tensors
 
     def describe(self, name: str) -> tuple[Any, tuple[int, ...]]:

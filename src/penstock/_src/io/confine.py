@@ -1,9 +1,9 @@
-"""Which files this process may use: a server that others connect to runs their file ops with its own rights.
+"""Which files ops may use: a server runs the file ops of its clients with its own rights.
 
 `PENSTOCK_FILE_FOLDERS` declares folders, separated by os.pathsep (":"; folders of other file systems as "s3://bucket/data").
-Where it is set, ops, checkpoints, event files and `tf.io.gfile` reach only what lies in one of them, after links are followed,
-in all of the process. Without it, every folder is allowed, so that training programs work as they are. Files that were declared
-private, as a server declares its secret and its key, are out of reach for ops in either case.
+Where it is set, ops, checkpoints, event files and `tf.io.gfile` can access only these folders, after following links, in the
+whole process. Without it, every folder is allowed, so that training programs work unchanged. Files that were declared
+private, as a server declares its secret and its key, are not accessible to ops in either case.
 """
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _private: set[str] = set()
 
 
 def keep_private(*files: str) -> None:
-    """Has ops refuse files, or all that is in folders."""
+    """Declares files, or all files in folders, private: ops refuse them."""
     _private.update(os.path.realpath(f) for f in files if f)
 
 
 def check(path: str) -> None:
-    """PermissionDeniedError if ops may not use a path."""
+    """Raises PermissionDeniedError if ops may not use a path."""
     declared = switches.FILE_FOLDERS.value()
     if not declared and not _private:
         return

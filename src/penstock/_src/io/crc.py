@@ -1,4 +1,5 @@
-"""CRC32C as records, tables and tensor bundles store it: masked, so that a checksum over checksums means something."""
+"""CRC32C as records, tables and tensor bundles store it: masked, so that a checksum over data with embedded checksums is
+meaningful."""
 from __future__ import annotations
 
 from typing import Any
@@ -6,9 +7,9 @@ from typing import Any
 try:
     from google_crc32c import extend as extend
     from google_crc32c import value as value
-except ImportError:                 # no wheel for this machine: tensorboard's, in Python, is slow and right
+except ImportError:                 # no wheel for this machine: tensorboard's is correct, but in Python and slow
     def extend(crc: int, data: Any) -> int:
-        """The checksum of what has the checksum `crc`, followed by `data`."""
+        """The checksum of data with the checksum `crc`, followed by `data`."""
         from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import crc_update
         return crc_update(crc, bytes(data))
 

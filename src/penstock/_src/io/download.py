@@ -1,8 +1,8 @@
 """Downloads to a file: resumed after an interruption, checked, and visible under its name only when it is complete.
 
 Bytes go to `<path>.part`, and `<path>.part.tag` keeps the server's version of the file (ETag or Last-Modified). An interrupted
-download continues where it ended if the server still has that version; otherwise it starts over. The file is renamed to its
-name after its length and its checksum were compared. A lock keeps two processes from writing the same part.
+download continues where it ended if the server still has that version; otherwise it starts over. The file is renamed into place
+after its length and checksum were verified. A lock keeps two processes from writing the same part.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock._src.base import switches
 
 _BLOCK = 1 << 20
 _TRIES = 3
-_SECONDS = 30.0                         # that a connection may be silent
+_SECONDS = 30.0                         # seconds that a connection may be silent
 _SCHEMES = ("http://", "https://")
 _PARTIAL, _RANGE_NOT_SATISFIABLE = 206, 416
 
@@ -73,7 +73,7 @@ def digest(path: str, kind: str) -> str:
 
 
 def _fetch(url: str, path: str, part: str, progress: Progress | None) -> None:
-    """Brings the whole file to `part`, over several connections if they break."""
+    """Downloads the whole file to `part`, reconnecting if the connection breaks."""
     reason: Any = None
     for _ in range(_TRIES):
         try:

@@ -1,7 +1,7 @@
 """Event files: records of Event messages, which TensorBoard shows. The first one says the version.
 
-`EventsWriter` is what FileWriter, summary writers and their ops share. Events are written at once to a buffer, which goes to
-the file when it is full, on flush, and a while after the first event in it.
+`EventsWriter` is what FileWriter, summary writers and their ops share. Events are appended to a buffer, which is written to the
+file when it is full, on flush, and some time after the first event in it.
 """
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class EventsWriter:
             self.add(event_class()(wall_time=time.time(), step=int(step or 0), summary=summary))
 
     def flush(self) -> None:
-        """Hands everything to the file: readers see it."""
+        """Writes all buffered events to the file."""
         with self._lock:
             self._stop_timer()
             self._waiting = 0
@@ -98,7 +98,7 @@ class EventsWriter:
             timer.cancel()
 
     def close(self) -> None:
-        """Ends the file; `reopen` begins another."""
+        """Closes the file; `reopen` creates another."""
         with self._lock:
             self._stop_timer()
             writer, self._writer, self.closed = self._writer, None, True

@@ -1,4 +1,4 @@
-"""The features that are wanted of tf.Example messages, and their values: what the ways of reading them share."""
+"""Requested features of tf.Example messages, and their values: shared by all parsers."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -14,14 +14,14 @@ MISSING = -1                                       # the count of a row that has
 
 
 class Column(NamedTuple):
-    """A feature that is wanted: its key, its kind, and how many values it has in every row (None: any number)."""
+    """A requested feature: its key, its kind, and the number of values in every row (None: any number)."""
     key: bytes
     kind: int
     size: int | None
 
 
 class Values(NamedTuple):
-    """The values of a feature in all rows, one row after the other; counts is None if all rows have the column's size."""
+    """The values of a feature in all rows, concatenated; counts is None if all rows have the column's size."""
     counts: Any
     flat: np.ndarray
 

@@ -1,6 +1,6 @@
 """tf.Example messages to columns with numpy, where there is no compiled scanner.
 
-Rows of one data set look alike: the same keys in the same order, in the way in which serializers write them. So the
+Rows of one data set look alike: the same keys in the same order, in the form that serializers write. So the
 first row is read byte by byte and becomes a *template*: which bytes every such row has, and where its lengths are. Then
 all rows are compared with it at once, in numpy, and the values lie in spans that are known for all of them. Rows that
 are like no template (other keys, another order, packed in another way, broken) are left to `examples.py`.
@@ -24,7 +24,7 @@ _MANY = 64                                         # rows from which on lists of
 
 
 class Irregular(Exception):
-    """Rows are not what their template says; protobuf will say what they are."""
+    """Rows do not match their template, and must be parsed by protobuf."""
 
 
 # -- templates --------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class _Segment:
         return self
 
     def check(self, window: np.ndarray) -> tuple[Any, Any]:
-        """Which rows are as the segment says (None: all of them), and the lengths of their payloads."""
+        """Which rows match the segment (None: all of them), and the lengths of their payloads."""
         if not self.lengths:
             same = (window & self.mask) == self.static
             return None if _true(same) else same.all(1), self.payload
@@ -94,7 +94,7 @@ def _true(mask: np.ndarray) -> bool:
 
 
 class _Template:
-    """The form of a row: the entries of its map of features, as segments. Read from data[at:end]."""
+    """The layout of a row: the entries of its feature map, as segments. Read from data[at:end]."""
 
     def __init__(self, data: bytes, at: int, end: int, columns: Sequence[Column], index: dict[bytes, int],
                  first: bool = False):
@@ -138,7 +138,7 @@ class _Template:
             raise Irregular
         self.seen.add(column)
         if not length:
-            now.add(row[start:end])                        # no kind: as if it were not there
+            now.add(row[start:end])                        # no kind: treated as absent
             return end
         self._feature(row, start, at, value_at, feature_at, end, column)
         return end
@@ -264,9 +264,9 @@ class _Batch:
         return np.ndarray((len(self.data) - width + 1, width), np.uint8, self.data, 0, (1, 1))
 
     def match(self, template: _Template, rows: Any, learn: Callable[[int, int], _Segment]) -> tuple[Any, dict[int, Any]]:
-        """Which rows (of all, if None) are not as the template says (None: all are), and where their payloads are.
+        """Which rows (of all, if None) do not match the template (None: all match), and where their payloads are.
 
-        `learn` makes the first segment of a row from a place on, to be an alternative of one that does not fit.
+        `learn` creates a segment from the bytes of a row, as an alternative to one that does not match.
         """
         pos, ends, regular = self.entries, self.ends, self.regular
         if rows is not None:
@@ -303,7 +303,7 @@ class _Batch:
 
     def _alternatives(self, segment: _Segment, pos: np.ndarray, ends: np.ndarray, wrong: np.ndarray, width: np.ndarray,
                       length: np.ndarray, learn: Callable[[int, int], _Segment]) -> np.ndarray:
-        """Tries the rows that are wrong with lengths of other widths; returns those that are wrong still."""
+        """Retries the mismatched rows with lengths of other widths; returns those that still do not match."""
         left = np.flatnonzero(wrong)
         for n in itertools.count():
             if not len(left):
@@ -411,7 +411,7 @@ def _floats(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.nd
 
 
 def _strings(batch: _Batch, start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, list]:
-    """Payloads of lists of strings: all rows a string further at a time, as long as there are many; then row by row."""
+    """Payloads of lists of strings: advances all rows by one string at a time while there are many, then goes row by row."""
     data, words, ends = batch.data, batch.words("<u8"), start + length
     if len(start) < _MANY:
         spans = [_walk(data, a, b) for a, b in zip(start.tolist(), ends.tolist(), strict=True)]
@@ -499,7 +499,7 @@ def _decode(batch: _Batch, column: Column, found: Any, rows: Any) -> Values:
 
 # -- all of them ------------------------------------------------------------------------------------------------------
 class Templates:
-    """The templates of the rows that were seen, for some columns. Threads may share them."""
+    """The templates learned so far, for some columns. Threads may share them."""
 
     def __init__(self, columns: Sequence[Column]):
         self.columns = list(columns)
@@ -507,7 +507,7 @@ class Templates:
         self._templates: list[_Template] = []
 
     def compare(self, rows: Sequence[bytes]) -> tuple[list, np.ndarray]:
-        """Pieces (rows, values of each column) of rows that are like a template, and the rows that are like none."""
+        """Pieces (rows, values of each column) of rows that match a template, and the rows that match none."""
         templates = self._templates
         batch = _Batch(rows, _MARGIN + max((t.reach for t in templates), default=0))
         left: Any = None                                   # all
@@ -537,7 +537,7 @@ class Templates:
         return lambda at, end: _Template(batch.data, at, end, self.columns, self._index, first=True).segments[0]
 
     def _fresh(self, batch: _Batch, left: Any) -> _Template | None:
-        """The template of the first row that is left and can have one."""
+        """The template of the first remaining row that can have one."""
         rows = np.flatnonzero(batch.regular) if left is None else left[batch.regular[left]]
         if not len(rows):
             return None

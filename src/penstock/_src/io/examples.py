@@ -1,8 +1,8 @@
 """tf.Example messages to columns, many rows at a time.
 
-`_scanner.c`, which is compiled when penstock is installed with a compiler available, reads rows in the form in which
-serializers write them; without it, `example_templates.py` does. Rows that they leave (another order, a feature twice,
-broken) are read one by one with protobuf, whose word is final: it returns the values, or the error.
+`_scanner.c`, which is compiled when penstock is installed with a compiler available, parses rows in the form that serializers
+write; without it, `example_templates.py` does. Rows that they reject (another order, a repeated feature, damage) are parsed one
+by one with protobuf, which decides: it returns the values, or the error.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Fail = Callable[[int, int | None, str], errors.OpError]     # makes the error fo
 
 
 class ExampleParser:
-    """Gives the values of some columns; keeps the templates of the rows that it has seen. Threads may share one."""
+    """Parses the values of some columns; caches the templates of rows. Threads may share one."""
 
     def __init__(self, columns: Sequence[Column]):
         self.columns = list(columns)
@@ -61,7 +61,7 @@ class ExampleParser:
         return [_merged(len(rows), c, [(r, v[i]) for r, v in pieces]) for i, c in enumerate(self.columns)]
 
     def _scan(self, rows: Sequence[bytes]) -> tuple[list, np.ndarray]:
-        """What `Templates.compare` returns, from the scanner."""
+        """Runs the scanner; returns the same as `Templates.compare`."""
         if self._wanted is None:
             self._wanted = prepared(tuple(self.columns))
         found, rest = scanner.scan(self._wanted, rows, object_array, torch.get_num_threads())
@@ -115,7 +115,7 @@ object_array = functools.partial(np.empty, dtype=object)
 
 
 def scan_sequences(context: tuple[Column, ...], lists: tuple[Column, ...], rows: Sequence[bytes]) -> Any:
-    """The Values of a context, and (steps per row, values per step, values) of lists; None if only protobuf can tell."""
+    """The Values of a context, and (steps per row, values per step, values) of lists; None if protobuf must parse them."""
     if scanner is None or len({c.key for c in lists}) != len(lists):
         return None
     found = scanner.scan_sequences(prepared(context), prepared(lists), rows, object_array)
@@ -152,7 +152,7 @@ def step_places(steps: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def scanned(kind: int, flat: Any) -> np.ndarray:
-    """What the scanner found, as `packed` would return it."""
+    """The scanner's results in the form of `packed`."""
     return flat if kind == BYTES else np.frombuffer(flat, "<f4" if kind == FLOAT else np.int64)
 
 

@@ -1,4 +1,4 @@
-"""tf.io.gfile and tf.gfile: files as the public API has them, over `paths`."""
+"""tf.io.gfile and tf.gfile: the public API for files, over `paths`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,8 @@ from penstock._src.io import paths
 
 @export("io.gfile.GFile", v1=["gfile.GFile", "gfile.Open", "gfile.FastGFile"])
 class GFile:
-    r"""A file anywhere that fsspec reaches. It is opened by the first read or write; text unless the mode has a "b".
+    r"""A file on any file system that fsspec supports. It is opened by the first read or write, as text unless the mode has a
+    "b".
 
     Args:
         name: Path or URL.
@@ -97,7 +98,7 @@ class GFile:
         return self._reading().tell() if self._may_read else self._writing().tell()
 
     def flush(self) -> None:
-        """Hands what was written to the operating system."""
+        """Flushes written data to the operating system."""
         if self._writer is not None:
             with paths.typed(self._name):
                 self._writer.flush()
@@ -154,7 +155,7 @@ def _each(pattern: Any, many: Callable[[Any], list[str]]) -> list[str]:
 
 @export("io.gfile.get_registered_schemes")
 def get_registered_schemes() -> list[str]:
-    """The kinds of file systems that paths may name, as in "memory://"; the empty one represents local paths."""
+    """The supported file-system schemes, as in "memory://"; the empty one is for local paths."""
     from fsspec import available_protocols
     return ["", *sorted(set(available_protocols()) | {"file"})]
 
@@ -228,25 +229,25 @@ def glob_v1(filename: Any) -> list[str]:
 
 @export("io.gfile.mkdir")
 def mkdir(path: Any) -> None:
-    """Makes a directory whose parent exists."""
+    """Creates a directory whose parent exists."""
     paths.mkdir(path)
 
 
 @export(v1=["gfile.MkDir"])
 def mkdir_v1(dirname: Any) -> None:
-    """Makes a directory whose parent exists."""
+    """Creates a directory whose parent exists."""
     paths.mkdir(dirname)
 
 
 @export("io.gfile.makedirs")
 def makedirs(path: Any) -> None:
-    """Makes a directory and those above it."""
+    """Creates a directory and its parents."""
     paths.makedirs(path)
 
 
 @export(v1=["gfile.MakeDirs"])
 def makedirs_v1(dirname: Any) -> None:
-    """Makes a directory and those above it.
+    """Creates a directory and its parents.
 
     Args:
         dirname: Path or URL. It may exist.
@@ -277,13 +278,13 @@ def copy_v1(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
 
 @export("io.gfile.rename")
 def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
-    """Gives a file another name."""
+    """Renames a file."""
     paths.rename(src, dst, overwrite)
 
 
 @export(v1=["gfile.Rename"])
 def rename_v1(oldname: Any, newname: Any, overwrite: bool = False) -> None:
-    """Gives a file another name.
+    """Renames a file.
 
     Args:
         oldname: Path.
@@ -298,13 +299,13 @@ def rename_v1(oldname: Any, newname: Any, overwrite: bool = False) -> None:
 
 @export("io.gfile.rmtree")
 def rmtree(path: Any) -> None:
-    """Removes a directory with all that is in it."""
+    """Removes a directory and its contents."""
     paths.rmtree(path)
 
 
 @export(v1=["gfile.DeleteRecursively"])
 def rmtree_v1(dirname: Any) -> None:
-    """Removes a directory with all that is in it.
+    """Removes a directory and its contents.
 
     Args:
         dirname: Path or URL.
@@ -360,7 +361,7 @@ def stat_v1(filename: Any) -> paths.FileStatistics:
 
 @export("io.gfile.join")
 def join(path: Any, *paths_: Any) -> Any:
-    """Path components put together.
+    """Joins path components.
 
     >>> tf.io.gfile.join("gs://bucket", "a", "b")
     'gs://bucket/a/b'

@@ -1,8 +1,8 @@
-"""The program that looks through an HDF5 file before the process of the user does. See `hdf5_guard.py`.
+"""A script that inspects an HDF5 file before the user's process reads it. See `hdf5_guard.py`.
 
 It is run as a script, in its own process with limits, and imports nothing of penstock: a damaged file may crash or hang
-the HDF5 library, or make it allocate. It goes to every object, reads every attribute and everything that must be decoded,
-and prints what it refuses.
+the HDF5 library, or make it allocate. It visits every object, reads every attribute and all encoded data, and prints why it
+refuses a file.
 """
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ UNSTORED = 1 << 20              # bytes that a dataset may have without a place 
 
 
 class RefusedError(Exception):
-    """Something that a file of weights has no need of."""
+    """A feature of HDF5 that files of weights do not need."""
 
 
 def limit(memory: int, seconds: int) -> None:
-    """Bounds what this process may use."""
+    """Limits the resources of this process."""
     for what, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(what)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -28,7 +28,7 @@ def limit(memory: int, seconds: int) -> None:
 
 
 def walk(h5py: Any, file: Any, most: int) -> None:
-    """Goes to every object of a file; `most` bytes may its datasets have in all."""
+    """Visits every object of a file; its datasets may have at most `most` bytes in total."""
     seen: set[Any] = set()
     todo: list[Any] = [file]
     total = 0
@@ -66,7 +66,7 @@ def attributes(item: Any) -> None:
 
 
 def dataset(h5py: Any, item: Any) -> int:
-    """The bytes of a dataset, which are all in this file, and can be decoded."""
+    """The size of a dataset, whose data must be in this file and decodable."""
     plan = item.id.get_create_plist()
     if plan.get_external_count():
         raise RefusedError(f"the values of {item.name} are in another file")

@@ -1,8 +1,8 @@
-"""HDF5 files that cannot harm the process that reads them.
+"""Safe reading of untrusted HDF5 files.
 
-One flipped byte can crash or hang the HDF5 library. `checked` has a short-lived process, with limits on time and memory, go
-through a file first (`hdf5_child.py`); what it got through, this process reads with h5py as usual. Links to other files and
-values in other files are refused, and so are sizes without bytes behind them.
+One flipped byte can crash or hang the HDF5 library. `checked` has a short-lived process, with limits on time and memory,
+inspect a file first (`hdf5_child.py`); if that succeeds, this process reads the file with h5py. Links to other files and
+values in other files are refused, and so are declared sizes without stored data.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLOOR, _RATIO = 1 << 30, 1100              # bytes that the datasets of any fil
 _SPARE = 2 << 30                            # address space of the process that looks, besides three times the file
 _SECONDS, _PER_BYTE = 60, 2e-8              # of computing for any file, and per byte
 
-_REMEMBERED = 64                            # files that are not inspected again while they are as they were
+_REMEMBERED = 64                            # files that are not inspected again until they change
 _passed: dict[tuple, None] = {}
 
 
@@ -37,7 +37,7 @@ def opened(path: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def typed(path: Any) -> Iterator[None]:
-    """What reading damaged files raises, as one of tf.errors or an OSError; ValueError and TypeError come through."""
+    """Converts the exceptions of damaged files to one of tf.errors or an OSError; ValueError and TypeError pass through."""
     import struct
     import zipfile
     import zlib
@@ -47,7 +47,7 @@ def typed(path: Any) -> Iterator[None]:
             EOFError) as e:
         raise errors.DataLossError(None, None, f"{_name(path)} is damaged or of another format: {type(e).__name__}: {e}") from e
     except RuntimeError as e:
-        if "Unable to" not in str(e) and "Can't" not in str(e):           # not the words of the HDF5 library
+        if "Unable to" not in str(e) and "Can't" not in str(e):           # the message of the HDF5 library is not shown
             raise
         raise errors.DataLossError(None, None, f"{_name(path)} is damaged: {e}") from e
 

@@ -1,10 +1,11 @@
 """LMDB databases, read from the first pair to the last: for LMDBReader and LMDBDataset.
 
-The library of that name maps a file into memory and does not check its numbers. Here files may be damaged or hostile, and be
-anywhere that fsspec reaches: so pages are read one by one, and every number in them is checked before it is followed.
+The lmdb library maps a file into memory and does not validate it. Here files may be damaged or hostile, and on any file system
+that fsspec supports: so pages are read one by one, and every offset is checked before use.
 
-A file is a row of pages. Two of them are *meta* pages, of which the one with the newer transaction counts; it names the root
-of a tree. Branch pages name pages, leaf pages hold pairs; values that are too long for a page have their own pages.
+A file is a sequence of pages. Two of them are *meta* pages, of which the one with the newer transaction is valid; it points to
+the root of a tree. Branch pages point to pages, leaf pages hold pairs; values that are too long for a page are on separate
+pages.
 """
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class _Database:
         first = self._meta(self._bytes(0, 4096))
         second = self._meta(self._bytes(self._page_size, 4096))
         self._root, self._depth, _ = max(first, second, key=lambda meta: meta[2])
-        self._left = size // self._page_size + 1           # pages that a walk may still meet
+        self._left = size // self._page_size + 1           # pages that a traversal may still visit
 
     def _damaged(self, what: str) -> errors.OpError:
         return errors.DataLossError(None, None, f"{self._path} is not a readable LMDB database: {what}")

@@ -1,6 +1,6 @@
-"""Files by path, on this machine or anywhere that fsspec reaches ("memory://", "s3://", "gs://" …).
+"""Files by path, local or on any file system that fsspec supports ("memory://", "s3://", "gs://" …).
 
-Local paths go straight to the operating system, and fsspec is imported for the first other one. Every failure is one of
+Local paths use the operating system directly; fsspec is imported on the first use of another one. Every failure is one of
 `penstock.errors`. All functions take text, bytes or path-like objects.
 """
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders 
 
 
 class FileStatistics(NamedTuple):
-    """What `stat` tells about a file."""
+    """The result of `stat`."""
     length: int
     mtime_nsec: int
     is_directory: bool
@@ -73,7 +73,7 @@ def typed(path: Any) -> Iterator[None]:
 
 # -- asking ----------------------------------------------------------------------------------------------------------
 def exists(path: Any) -> bool:
-    """Whether there is a file or directory of that name."""
+    """Whether a file or directory of that name exists."""
     path = as_text(path)
     far = remote(path)
     return os.path.exists(path) if far is None else far[0].exists(far[1])
@@ -156,7 +156,7 @@ def join(folder: str, name: str) -> str:
 
 # -- changing --------------------------------------------------------------------------------------------------------
 def makedirs(path: Any) -> None:
-    """Makes a directory and those above it; it may be there."""
+    """Creates a directory and its parents; it may exist."""
     path = as_text(path)
     far = remote(path)
     with typed(path):
@@ -171,7 +171,7 @@ def _make_local(path: str) -> None:
 
 
 def mkdir(path: Any) -> None:
-    """Makes a directory whose parent exists."""
+    """Creates a directory whose parent exists."""
     path = as_text(path)
     far = remote(path)
     with typed(path):
@@ -187,7 +187,7 @@ def remove(path: Any) -> None:
 
 
 def rmtree(path: Any) -> None:
-    """Removes a directory with all that is in it."""
+    """Removes a directory and its contents."""
     path = as_text(path)
     far = remote(path)
     if not exists(path):
@@ -202,7 +202,7 @@ def rmtree(path: Any) -> None:
 
 
 def rename(old: Any, new: Any, overwrite: bool = True) -> None:
-    """Gives a file another name; instead of a file of that name only if `overwrite`."""
+    """Renames a file; replaces an existing one only if `overwrite`."""
     old, new = as_text(old), as_text(new)
     confine.check(new)
     _free(new, overwrite)
@@ -241,23 +241,23 @@ def open_file(path: Any, mode: str = "rb") -> Any:
 
 
 def read_bytes(path: Any) -> bytes:
-    """All of a file."""
+    """The contents of a file."""
     with open_file(path) as f, typed(path):
         return f.read()
 
 
 def write_atomically(path: Any, data: bytes) -> None:
-    """Readers see the old file or the whole new one, also after a crash."""
+    """Writes a file atomically: readers see the old or the complete new one, also after a crash."""
     with atomic(path) as f:
         f.write(data)
 
 
 @contextlib.contextmanager
 def atomic(path: Any) -> Iterator[Any]:
-    """A file to write that appears under its name, whole, at the end; after an exception it does not appear.
+    """A file to write that becomes visible at the end, complete; after an exception it does not.
 
-    It is written beside its place, flushed to the disk, and renamed. File systems behind fsspec make a file visible when
-    it is closed, so there it is written to its place.
+    It is written to a temporary file beside it, flushed to the disk, and renamed. File systems of fsspec make a file visible
+    when it is closed, so there it is written directly.
     """
     path = as_text(path)
     far = remote(path)
@@ -272,7 +272,7 @@ def atomic(path: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def atomic_name(path: Any) -> Iterator[str]:
-    """The name of an empty local file to write, which takes its place at the end; for libraries that open files themselves."""
+    """The name of a temporary local file, renamed to `path` at the end; for libraries that open files themselves."""
     path = as_text(path)
     confine.check(path)
     with beside(path) as (file, temporary):
@@ -305,7 +305,7 @@ def publish(file: Any, temporary: str, path: str) -> None:
 
 
 def begin_sync(file: Any) -> None:
-    """Lets the system begin to write what a local file has got, so that a later fsync finds less to do."""
+    """Starts writing the data of a local file to disk, so that a later fsync takes less time."""
     begin = _range_sync()
     if begin is not None and isinstance(file, io.BufferedWriter):
         begin(file.fileno(), 0, 0, 2)
@@ -324,7 +324,7 @@ def _range_sync() -> Any:
 
 
 def sync_folder(path: str) -> None:
-    """Makes renames in a local directory last over a power failure."""
+    """Makes renames in a local directory durable."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY)
         try:

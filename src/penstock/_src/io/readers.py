@@ -1,4 +1,4 @@
-"""Readers: records out of the files that a queue names, and where in them a reader is.
+"""Readers: records from the files in a queue, and the position of a reader.
 
 A *source* returns the (key, value) pairs of one piece of work, lazily; a Reader goes from one piece of work to the next. The
 ops over readers are in `ops.io.reader`.
@@ -93,7 +93,7 @@ def _read(file: Any, n: int) -> bytes:
 
 # -- readers ----------------------------------------------------------------------------------------------------------
 class Reader:
-    """Records of all work from a queue. One step at a time; the others wait their turn, and can be cancelled."""
+    """Records of all work items in a queue. One step reads at a time; the others wait, and can be cancelled."""
 
     def __init__(self, name: str, source: Source, single: bool = False, container: str = ""):
         self.name, self.container = name, container
@@ -112,7 +112,7 @@ class Reader:
         return np.array([self.container.encode(), self.name.encode()], dtype=object)
 
     def __enter__(self) -> None:
-        """Held by calls that have waited their turn (`_turn`)."""
+        """Held by the call whose turn it is (`_turn`)."""
 
     def __exit__(self, *exc: Any) -> None:
         with self._free:
@@ -139,7 +139,7 @@ class Reader:
                 try:
                     found = list(itertools.islice(self._pairs, count))
                 except BaseException:
-                    self.finished = self.started               # work that cannot be read is over
+                    self.finished = self.started               # an unreadable work item counts as finished
                     raise
                 self.produced += len(found)
                 if len(found) < count or self._single:
@@ -159,12 +159,12 @@ class Reader:
         self.started += 1
 
     def reset(self, ctx: Any) -> None:
-        """Back to where a new reader is."""
+        """Resets the reader to its initial state."""
         with self._turn(ctx):
             self._reset()
 
     def state(self, ctx: Any) -> bytes:
-        """Where the reader is, for readers of single records."""
+        """The position of the reader, for readers of single records."""
         self._check_single("SerializeState")
         with self._turn(ctx):
             return messages.ReaderBaseState(
@@ -172,7 +172,7 @@ class Reader:
                 current_work=self._work).SerializeToString()
 
     def restore(self, state: bytes, ctx: Any) -> None:
-        """Continues from a state; after a bad one the reader is as new."""
+        """Continues from a state; an invalid one resets the reader."""
         from google.protobuf.message import DecodeError
         self._check_single("RestoreState")
         with self._turn(ctx):

@@ -47,7 +47,7 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """The compression that a number, text or TFRecordOptions requests, as text."""
+        """The compression type of a number, text or TFRecordOptions, as text."""
         if not options:
             return ""
         if isinstance(options, TFRecordOptions):
@@ -118,7 +118,7 @@ class TFRecordWriter:
             self._file.write(data)
 
     def flush(self) -> None:
-        """Hands what was written to the operating system: readers see it."""
+        """Flushes written records to the operating system."""
         if self._file is None:
             raise errors.FailedPreconditionError(None, None, "Writer is closed.")
         self._drain()
@@ -128,7 +128,7 @@ class TFRecordWriter:
             self._file.flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """Closes the file."""
         if self._file is None:
             return
         self._drain()
@@ -239,7 +239,7 @@ class RecordReader:
         return left >= n
 
     def read(self) -> bytes | None:
-        """The next record; None at the end. A corrupt or cut file is a DataLossError."""
+        """The next record; None at the end. Raises DataLossError for a corrupt or truncated file."""
         buffer, at = self._buffer, self._at
         if len(buffer) - at < 12:
             if not self._have(12):
@@ -278,7 +278,7 @@ class RecordReader:
         return out
 
     def _buffered(self, limit: int) -> list[bytes]:
-        """At most `limit` records that are whole in the buffer, as far as they are sound: `read` does the rest."""
+        """At most `limit` complete, valid records from the buffer; `read` handles the rest."""
         masked, header, checksum, known = crc.masked, _HEADER.unpack_from, _CRC.unpack_from, self._known
         buffer, at, found = self._buffer, self._at, []
         last = len(buffer) - 16

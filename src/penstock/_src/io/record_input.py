@@ -15,11 +15,11 @@ from penstock._src.base import errors
 from penstock._src.io import paths
 from penstock._src.io.record import RecordReader
 
-_STRETCH = 16            # records that are read from a file before the next file has its turn
+_STRETCH = 16            # records that are read from a file before the next file
 
 
 class RecordInput:
-    """The endless stream of records; any number of threads may take from it."""
+    """The endless stream of records. It is thread-safe."""
 
     def __init__(self, pattern: str, seed: int, shift_ratio: float, buffer_size: int, parallelism: int, compression: str):
         if buffer_size <= 0 or parallelism <= 0:
@@ -35,7 +35,7 @@ class RecordInput:
             try:
                 return list(itertools.islice(self._records, count))
             except BaseException:
-                self._records = self._stream()       # a generator that has failed is at its end
+                self._records = self._stream()       # a generator that has failed is exhausted
                 raise
 
     def _stream(self) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """Slices of tensors, as checkpoints of partitioned variables name them.
 
-A slice has one (start, length) per dimension; length -1 means all of it. A variable says in text which part of a larger
-tensor it is: "10 20 0,5:-" is the first five of ten rows, all twenty columns.
+A slice has one (start, length) per dimension; length -1 means all of it. Text describes which part of a larger tensor a
+variable is: "10 20 0,5:-" is the first five of ten rows, all twenty columns.
 """
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def full(rank: int) -> Slice:
 
 
 def is_full(part: Slice, shape: tuple[int, ...]) -> bool:
-    """Whether a slice is all of a tensor of that shape."""
+    """Whether a slice covers a tensor of that shape."""
     return all(length == FULL or start == 0 and length == d for (start, length), d in zip(part, shape, strict=True))
 
 
 def shape_of(part: Slice, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a slice of a tensor of that shape; InvalidArgumentError if it goes over the edge."""
+    """The shape of a slice of a tensor of that shape; InvalidArgumentError if it is out of bounds."""
     if len(part) != len(shape):
         raise errors.invalid(f"Mismatching ranks: shape = {list(shape)}, slice = {show(part)}")
     out = []
@@ -106,7 +106,7 @@ def bounds(part: Slice, shape: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def cover(wanted: Slice, stored: list[Slice], shape: tuple[int, ...]) -> list[tuple[int, tuple, tuple]] | None:
-    """How to put a slice together: (number of the stored slice, index in it, index in the result) …; None if parts lack.
+    """How to assemble a slice: (number of the stored slice, index in it, index in the result) …; None if parts are missing.
 
     Stored slices that overlap are a DataLossError.
     """

@@ -2,7 +2,7 @@
 
 A table is a sequence of blocks; a block is a sequence of entries whose keys share prefixes, then the offsets at which
 a key is whole ("restarts"). After each block come one byte for its compression and a masked checksum. An index block has,
-for each data block, a key not smaller than the last one in it; the footer says where the index is.
+for each data block, a key not smaller than the last one in it; the footer points to the index.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def put_varint(n: int) -> bytes:
 
 
 def get_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, and the place behind it."""
+    """The number at an offset, and the offset after it."""
     result = shift = 0
     while True:
         if at >= len(data) or shift > 63:
@@ -74,7 +74,7 @@ class _Block:
         self.count += 1
 
     def estimate(self) -> int:
-        """The size it would have now."""
+        """The current size of the block."""
         return self.size + 4 * len(self.restarts) + 4
 
     def finish(self) -> bytes:
@@ -143,7 +143,7 @@ class TableWriter:
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 class Table:
-    """A table in a file: look up a key, or go through all entries. `name` is for messages."""
+    """A table in a file: looks up keys and iterates over entries. `name` is for messages."""
 
     def __init__(self, file: Any, size: int, name: str):
         self._file, self._size, self._name = file, size, name
