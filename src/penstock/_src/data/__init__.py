@@ -1,1 +1,1 @@
-"""Input: queues, pipelines at run time, and the datasets that users hold."""
+"""Input: queues, pipelines at run time, and the public dataset classes."""

@@ -1,4 +1,4 @@
-"""tf.data: datasets, iterators and optionals as users hold them, in terms of the ops of `ops.data`."""
+"""tf.data: the public classes of datasets, iterators and optionals, in terms of the ops of `ops.data`."""
 from penstock._src.data.datasets import (
     csv,
     dataset,

@@ -26,7 +26,7 @@ _TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.str
 
 
 class _Csv:
-    """What both APIs' CsvDataset have in common."""
+    """The base of CsvDataset in both APIs."""
 
     def __init__(self, filenames: Any, record_defaults: Any, compression_type: Any = None, buffer_size: Any = None,
                  header: Any = False, field_delim: Any = ",", use_quote_delim: Any = True, na_value: Any = "",
@@ -130,7 +130,7 @@ def _inferred(text: str, missing: str, known: Any) -> Any:
 
 def _column_defaults(files: list, width: int, field_delim: str, use_quote_delim: bool, missing: str, header: bool, rows: Any,
                      selected: list[int] | None, compression: Any) -> list:
-    """A default for each selected column: its type is found in the first rows."""
+    """A default for each selected column; its type is inferred from the first rows."""
     chosen = list(range(width)) if selected is None else selected
     types: list = [None] * len(chosen)
     every = itertools.chain.from_iterable(_rows(f, field_delim, use_quote_delim, header, compression) for f in files)

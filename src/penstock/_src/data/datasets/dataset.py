@@ -1,7 +1,7 @@
 """tf.data.Dataset, as both APIs have it: DatasetV2 here, the additions of 1.x in `dataset_v1`.
 
-A dataset object is a variant tensor (what an op made) and the type of its elements. Methods add one op each; nothing is
-computed until an iterator runs, in `data.pipelines`.
+A dataset object is a variant tensor (the output of a dataset op) and the type of its elements. Methods add one op each; nothing
+is computed until an iterator runs, in `data.pipelines`.
 """
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ def int64(value: Any, name: str) -> Any:
 
 
 def seeds(seed: Any) -> tuple[Any, Any]:
-    """The two seed tensors of a dataset op; both 0 represent none."""
+    """The two seed tensors of a dataset op; both are 0 without a seed."""
     first, second = get_seed(seed)
     a = int64(0 if first is None else first, "seed")
     if second is None:
         return a, int64(0, "seed2")
     b = int64(second, "seed2")
     if constant_value(a) == 0 and constant_value(b) == 0:
-        b = int64(2**31 - 1, "seed2")                       # requested: not the same as no seed
+        b = int64(2**31 - 1, "seed2")                       # a seed of 0 was requested, which differs from no seed
     return a, b
 
 
 def _methods() -> Any:
-    """The functions that methods call; their modules import this one."""
+    """The functions that methods call, imported late because their modules import this one."""
     from penstock._src.data.datasets import methods
     return methods
 
 
 @export(v2=["data.Dataset"])
 class DatasetV2(Trackable):
-    """A sequence of elements, and how it is made.
+    """A sequence of elements, and how they are produced.
 
     >>> ds = tf.data.Dataset.range(10).map(lambda x: x * x).shuffle(5).batch(4)
     >>> for batch in ds: print(batch)
@@ -100,7 +100,7 @@ class DatasetV2(Trackable):
 
     def _then(self, op: str, *args: Any, spec: Any = None, functions: dict[str, ElementFunction] | None = None,
               inputs: Any = None, **attrs: Any) -> DatasetV2:
-        """The dataset that an op makes of this one: its first input."""
+        """The dataset produced by an op whose first input is this one."""
         spec = self.element_spec if spec is None else spec
         variant = call_op(op, self._variant_tensor, *args, functions=functions, **structure.outputs(spec), **attrs)
         return self._made(variant, spec, (self,) if inputs is None else inputs, list((functions or {}).values()))
@@ -207,7 +207,7 @@ class DatasetV2(Trackable):
     @classmethod
     def from_generator(cls, generator: Callable, output_types: Any = None, output_shapes: Any = None, args: Any = None,
                        output_signature: Any = None, name: str | None = None) -> Any:
-        """A dataset of what a Python generator yields. `generator` is called again for every iteration.
+        """A dataset of the values that a Python generator yields. `generator` is called again for every iteration.
 
         >>> tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_signature=tf.TensorSpec([], tf.int32))
         """
@@ -256,18 +256,18 @@ class DatasetV2(Trackable):
 
     @classmethod
     def list_files(cls, file_pattern: Any, shuffle: Any = None, seed: Any = None, name: str | None = None) -> Any:
-        """A dataset of the names of the files that match one or more patterns, shuffled unless told otherwise."""
+        """A dataset of the names of the files that match one or more patterns, shuffled by default."""
         return _methods().list_files(cls, file_pattern, shuffle, seed)
 
     @classmethod
     def random(cls, seed: Any = None, rerandomize_each_iteration: Any = None, name: str | None = None) -> Any:
-        """A dataset of pseudo-random 32-bit numbers, without end."""
+        """An infinite dataset of pseudo-random 32-bit numbers."""
         spec = TensorSpec([], dtypes.int64)
         return cls._made(get("RandomDataset")(*seeds(seed), **structure.outputs(spec)), spec)
 
     @classmethod
     def counter(cls, start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None) -> Any:
-        """A dataset that counts without end.
+        """An infinite dataset of numbers in steps.
 
         >>> tf.data.Dataset.counter(start=2, step=3)
         """
@@ -286,7 +286,7 @@ class DatasetV2(Trackable):
         return _methods().sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
     # -- functions of elements ----------------------------------------------------------------------------------------
-    _preserve = True                        # whether map is taken to return as many elements as it gets
+    _preserve = True                        # whether map keeps the number of elements
 
     def map(self, map_func: Callable, num_parallel_calls: Any = None, deterministic: bool | None = None,
             synchronous: Any = None, use_unbounded_threadpool: Any = None, name: str | None = None) -> Any:
@@ -305,7 +305,7 @@ class DatasetV2(Trackable):
                           preserve_cardinality=keep, deterministic=_deterministic(self, deterministic))
 
     def flat_map(self, map_func: Callable, name: str | None = None) -> Any:
-        """A dataset of the elements of the datasets that a function makes of every element."""
+        """A dataset of the concatenated elements of the datasets that a function returns for each element."""
         f = self._dataset_function(map_func, "Dataset.flat_map()")
         return self._then("FlatMapDataset", f.captured, spec=f.output_spec.element_spec, functions={"f": f})
 
@@ -317,7 +317,7 @@ class DatasetV2(Trackable):
 
     def interleave(self, map_func: Callable, cycle_length: Any = None, block_length: Any = None,
                    num_parallel_calls: Any = None, deterministic: bool | None = None, name: str | None = None) -> Any:
-        """A dataset that takes `block_length` elements in turn from each of `cycle_length` datasets made by a function."""
+        """A dataset that takes `block_length` elements in turn from each of `cycle_length` datasets returned by a function."""
         import os
         block_length = 1 if block_length is None else block_length
         automatic = cycle_length is None or isinstance(cycle_length, int) and cycle_length == AUTOTUNE
@@ -353,11 +353,11 @@ class DatasetV2(Trackable):
         return self._then("TakeWhileDataset", f.captured, functions={"predicate": f})
 
     def scan(self, initial_state: Any, scan_func: Callable, name: str | None = None) -> Any:
-        """A dataset of what a function of a state and every element returns, besides the new state."""
+        """A dataset of the outputs of a function that maps (state, element) to (new state, output)."""
         return scan(initial_state, scan_func)(self)
 
     def reduce(self, initial_state: Any, reduce_func: Callable, name: str | None = None) -> Any:
-        """The state after a function of the state and an element was called on all elements.
+        """Reduces the elements to a state, with a function of (state, element) that returns the new state.
 
         >>> tf.data.Dataset.range(5).reduce(np.int64(0), lambda x, y: x + y).numpy()
         10
@@ -368,7 +368,7 @@ class DatasetV2(Trackable):
         return structure.from_tensors(spec, out)
 
     def apply(self, transformation_func: Callable) -> Any:
-        """What a function of datasets makes of this one."""
+        """Applies a function from dataset to dataset."""
         out = transformation_func(self)
         if not isinstance(out, DatasetV2):
             raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(out)}.")
@@ -425,7 +425,7 @@ class DatasetV2(Trackable):
 
     def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False,
                name: str | None = None) -> Any:
-        """A dataset of windows: datasets of `size` elements, of which each starts `shift` elements after the last."""
+        """A dataset of windows: datasets of `size` elements, each of which starts `shift` elements after the previous one."""
         shift = size if shift is None else shift
         spec = structure.map_structure(lambda s: DatasetSpec(s), self.element_spec)
         return self._then("WindowDataset", int64(size, "size"), int64(shift, "shift"), int64(stride, "stride"),
@@ -433,19 +433,19 @@ class DatasetV2(Trackable):
 
     # -- choosing and ordering ----------------------------------------------------------------------------------------
     def take(self, count: Any, name: str | None = None) -> Any:
-        """A dataset of the first elements; of all for -1."""
+        """A dataset of the first `count` elements; of all for -1."""
         return self._then("TakeDataset", int64(count, "count"))
 
     def skip(self, count: Any, name: str | None = None) -> Any:
-        """A dataset without the first elements."""
+        """A dataset without the first `count` elements."""
         return self._then("SkipDataset", int64(count, "count"))
 
     def repeat(self, count: Any = None, name: str | None = None) -> Any:
-        """A dataset that starts over `count` times; without end if that is None or -1."""
+        """A dataset that repeats its elements `count` times; infinitely for None or -1."""
         return self._then("RepeatDataset", int64(-1 if count is None else count, "count"))
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Any:
-        """A dataset of every n-th element, from an index on."""
+        """A dataset of every `num_shards`-th element, starting at `index`."""
         return self._then("ShardDataset", *_shard_arguments(num_shards, index))
 
     def shuffle(self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None,
@@ -467,7 +467,7 @@ class DatasetV2(Trackable):
         return self._then("ConcatenateDataset", dataset._variant_tensor, spec=spec, inputs=(self, dataset))
 
     def enumerate(self, start: Any = 0, name: str | None = None) -> Any:
-        """A dataset of pairs of a number and an element."""
+        """A dataset of pairs (index, element)."""
         public = self._public()
         return public.zip((public.range(start, dtypes.int64.max), self))
 
@@ -477,11 +477,11 @@ class DatasetV2(Trackable):
         return DatasetV2
 
     def prefetch(self, buffer_size: Any, name: str | None = None) -> Any:
-        """A dataset whose next elements are made while one is used."""
+        """A dataset that prepares its next elements in the background."""
         return self._then("PrefetchDataset", int64(AUTOTUNE if buffer_size is None else buffer_size, "buffer_size"))
 
     def cache(self, filename: Any = "", name: str | None = None) -> Any:
-        """A dataset that keeps its elements, in memory or in files, so that they are created once."""
+        """A dataset that caches its elements, in memory or in files."""
         return self._then("CacheDataset", convert(filename, dtypes.string, "filename"))
 
     def save(self, path: str, compression: str | None = None, shard_func: Callable | None = None,
@@ -497,18 +497,18 @@ class DatasetV2(Trackable):
     @staticmethod
     def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Callable | None = None,
              wait: bool = False) -> Any:
-        """The dataset that `save` has written into a folder."""
+        """Loads a dataset that `save` has written to a folder."""
         return _methods().load(path, element_spec, compression, reader_func)
 
     def snapshot(self, path: str, compression: str | None = "AUTO", reader_func: Callable | None = None,
                  shard_func: Callable | None = None, name: str | None = None) -> Any:
-        """A dataset that keeps its elements in a folder: the first whole pass writes them, later ones read them."""
+        """A dataset that caches its elements in a folder: the first complete iteration writes them, later ones read them."""
         return _methods().snapshot(path, compression, reader_func, shard_func)(self)
 
     # -- others -----------------------------------------------------------------------------------------------------------
     def group_by_window(self, key_func: Callable, reduce_func: Callable, window_size: Any = None,
                         window_size_func: Callable | None = None, name: str | None = None) -> Any:
-        """A dataset of what a function makes of windows of elements with the same key."""
+        """A dataset of the elements that a function returns for windows of elements with the same key."""
         return _methods().group_by_window(key_func, reduce_func, window_size, window_size_func)(self)
 
     def bucket_by_sequence_length(self, element_length_func: Callable, bucket_boundaries: Any, bucket_batch_sizes: Any,
@@ -520,16 +520,16 @@ class DatasetV2(Trackable):
                                          padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)(self)
 
     def unique(self, name: str | None = None) -> Any:
-        """A dataset without elements that were there before."""
+        """A dataset without duplicate elements."""
         return self._then("UniqueDataset")
 
     def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Any:
-        """A dataset without the elements that fail."""
+        """A dataset that skips elements whose computation fails."""
         return self._then("IgnoreErrorsDataset", log_warning=log_warning)
 
     def rejection_resample(self, class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: Any = None,
                            name: str | None = None) -> Any:
-        """A dataset whose classes follow a target distribution."""
+        """A dataset resampled so that its classes have a target distribution."""
         return _methods().rejection_resample(class_func, target_dist, initial_dist, seed)(self)
 
     def get_single_element(self, name: str | None = None) -> Any:
@@ -566,7 +566,7 @@ class DatasetV2(Trackable):
         return get("DatasetToGraph")(self._variant_tensor)
 
     def _trace_variant_creation(self) -> Any:
-        """A concrete function without arguments that makes the variant of a dataset like this one; in eager execution."""
+        """A concrete function without arguments that creates the variant tensor of this dataset (eager execution only)."""
         return _VariantTracker(self._variant_tensor).creator.get_concrete_function()
 
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
@@ -611,7 +611,7 @@ class NumpyIterator:
 
 
 def static_size(size: Any, drop: Any) -> int | None:
-    """The first dimension of batches, if it is always the same."""
+    """The size of batches, if it is static."""
     known = constant_value(size)
     return int(known) if constant_value(drop) and known is not None else None
 
@@ -664,7 +664,7 @@ class _VariantTracker(Trackable):
 
     @property
     def creator(self) -> Any:
-        """A function without arguments that makes the variant."""
+        """A function without arguments that creates the variant."""
         if not hasattr(self.resource_handle, "_value"):
             raise NotImplementedError("Only eager datasets can be converted to a function.")
         return function(lambda: rebuilt(self.resource_handle._value), input_signature=[], autograph=False)

@@ -18,7 +18,7 @@ from penstock._src.ops.registry import get
 
 @export(v1=["data.Dataset"])
 class DatasetV1(DatasetV2):
-    """A sequence of elements, and how it is made.
+    """A sequence of elements, and how they are produced.
 
     Args:
         variant_tensor: Used by subclasses.
@@ -75,7 +75,7 @@ class DatasetV1(DatasetV2):
 
     @property
     def element_spec(self) -> Any:
-        """The type of the elements, from what a subclass says about types, shapes and classes."""
+        """The type of the elements, from a subclass's types, shapes and classes."""
         names = ("output_types", "output_shapes", "output_classes")
         own = [next(k.__dict__[n] for k in type(self).__mro__ if n in k.__dict__) for n in names]
         if own[0] is DatasetV1.__dict__["output_types"]:
@@ -130,7 +130,7 @@ def as_v1(dataset: DatasetV2) -> Any:
 
 
 class _Both(VariantDatasetV1):
-    """What functions get as an argument: it answers to both APIs."""
+    """A dataset argument of a function; it has the methods of both APIs."""
 
     _label = "_VariantDataset"
 

@@ -54,7 +54,7 @@ def unbatch() -> Callable:
 
 @export("data.experimental.unique")
 def unique() -> Callable:
-    """A transformation: drops elements that were there before."""
+    """A transformation: drops duplicate elements."""
     return lambda dataset: dataset.unique()
 
 
@@ -71,7 +71,7 @@ def get_single_element(dataset: Any) -> Any:
 
 @export("data.experimental.shuffle_and_repeat")
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Callable:
-    """A transformation: shuffles, and starts over `count` times.
+    """A transformation: shuffles, and repeats `count` times.
 
     Args:
         buffer_size: Number of elements that the next one is drawn from.
@@ -88,7 +88,7 @@ def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) ->
 @export("data.experimental.parallel_interleave")
 def parallel_interleave(map_func: Callable, cycle_length: Any, block_length: Any = 1, sloppy: Any = False,
                         buffer_output_elements: Any = None, prefetch_input_elements: Any = None) -> Callable:
-    """A transformation: elements of `cycle_length` datasets at a time, each read on its own thread."""
+    """A transformation: elements of `cycle_length` datasets at a time, each read on a separate thread."""
     def apply(dataset: Any) -> Any:
         f = dataset._dataset_function(map_func, "tf.data.experimental.parallel_interleave()")
         ahead = 2 * block_length if buffer_output_elements is None else buffer_output_elements
@@ -194,13 +194,13 @@ def prefetch_to_device(device: Any, buffer_size: Any = None) -> Callable:
 # -- sources ----------------------------------------------------------------------------------------------------------------
 @export(v2=["data.experimental.Counter"])
 def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Any:
-    """A dataset that counts without end."""
+    """An infinite dataset of numbers in steps."""
     return DatasetV2.counter(start, step, dtype)
 
 
 @export(v1=["data.experimental.Counter"])
 def counter_v1(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Any:
-    """A dataset that counts without end."""
+    """An infinite dataset of numbers in steps."""
     return DatasetV1.counter(start, step, dtype)
 
 
@@ -295,7 +295,7 @@ def at(dataset: Any, index: Any) -> Any:
 
 @export("data.experimental.pad_to_cardinality")
 def pad_to_cardinality(cardinality: Any, mask_key: str = "valid") -> Callable:
-    """A transformation that appends elements of zeros up to a number; `mask_key` is True in the elements that were there."""
+    """A transformation that appends elements of zeros up to a number; `mask_key` is True in the original elements."""
     def marked(valid: bool) -> Callable:
         return lambda element: {**element, mask_key: tf.constant(valid)}
 

@@ -1,4 +1,4 @@
-"""A dataset of a graph as a function without arguments: what one-shot iterators keep.
+"""A dataset of a graph as a function without arguments, for one-shot iterators.
 
 Everything that the dataset depends on is copied into the function. It may not depend on state: variables, tables, feeds.
 """
@@ -13,7 +13,7 @@ from penstock._src.graph.node import Operation, Tensor
 
 
 def dataset_factory(dataset: Any) -> GraphFunction:
-    """The function that makes a dataset. ValueError if it depends on state."""
+    """The function that creates a dataset. ValueError if it depends on state."""
     variant = dataset._variant_tensor
     graph = FuncGraph("make_dataset")
     graph.outputs = [graph_copy(variant, graph)]
@@ -21,7 +21,7 @@ def dataset_factory(dataset: Any) -> GraphFunction:
 
 
 def graph_copy(tensor: Tensor, graph: FuncGraph) -> Tensor:
-    """The tensor with all that it depends on, in another graph."""
+    """Copies a tensor and everything that it depends on to another graph."""
     copies: dict[int, Tensor] = {}
     for op in _made_by(tensor):
         _check(op)
@@ -38,7 +38,7 @@ def graph_copy(tensor: Tensor, graph: FuncGraph) -> Tensor:
 
 
 def _made_by(tensor: Tensor) -> list[Operation]:
-    """The ops whose results go into a tensor, inputs first. What it only waits for is not among them."""
+    """The ops whose results go into a tensor, inputs first. Control inputs are not included."""
     order: list[Operation] = []
     seen: set[int] = set()
     todo = [(tensor.op, False)]

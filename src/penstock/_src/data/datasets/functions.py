@@ -16,7 +16,7 @@ from penstock._src.ops.registry import get
 
 
 class ElementFunction:
-    """A traced function of an element: the graph function, what it captured, and the type of what it returns.
+    """A traced function of an element: the graph function, its captures, and the type of its result.
 
     `spec` is the type of the argument. A plain tuple becomes several arguments, unless `unpack` is False.
     """
@@ -41,7 +41,7 @@ class ElementFunction:
         self._warn_about_tables()
 
     def _warn_about_tables(self) -> None:
-        """A table that the function makes would be another one in every call."""
+        """Refuses resources created in the function: every call would create another one."""
         key = "table_initializer"
         outside = [] if context.executing_eagerly() else context.current_graph().get_collection(key)
         if len(self.graph.get_collection(key)) > len(outside):
@@ -49,7 +49,7 @@ class ElementFunction:
                           "resource outside the function, and capture it inside the function to use it.", stacklevel=5)
 
     def _warn_about_seed(self) -> None:
-        """The seed of the graph around decides random numbers of the function: this may not be meant."""
+        """Warns that random ops of the function may use the seed of the outer graph."""
         outer = context.current_graph().seed if not context.executing_eagerly() else None
         if outer and self.graph.seed == outer and gave_seeds(self.graph):
             warnings.warn(f"Seed {outer} from outer graph might be getting used by function {self.graph.name}, if the random "
@@ -57,7 +57,7 @@ class ElementFunction:
                           "not the intended behavior.", stacklevel=5)
 
     def _results(self, result: Any) -> list:
-        """What the function gave, as flat tensors. A list represents a tuple: stack it to get one tensor."""
+        """The function's result as flat tensors. A list is treated as a tuple; stack it to get one tensor."""
         if isinstance(result, list):
             result = tuple(result)
         try:
@@ -69,7 +69,7 @@ class ElementFunction:
 
     @property
     def stateful(self) -> bool:
-        """Whether calling it has side effects or returns other results each time."""
+        """Whether a call has side effects or results that differ from call to call."""
         return self.graph_function.stateful
 
     name = property(lambda self: self.graph_function.name, doc="The name in the function library.")
@@ -82,7 +82,7 @@ class ElementFunction:
 
 
 def _converted(function: Callable) -> Callable:
-    """The function with its Python control flow over tensors made into graphs."""
+    """The function with its Python control flow over tensors rewritten by AutoGraph."""
     return converted(function)
 
 

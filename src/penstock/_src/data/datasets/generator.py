@@ -1,4 +1,4 @@
-"""Datasets from Python generators: the elements come out of a Python call in the pipeline."""
+"""Datasets from Python generators: a Python call in the pipeline returns the elements."""
 from __future__ import annotations
 
 import itertools
@@ -34,11 +34,11 @@ class _Running:
         return np.array(number, np.int64)
 
     def next(self, number: Any) -> Any:
-        """What a generator yields next; StopIteration at its end."""
+        """The next value of a generator; StopIteration at its end."""
         return next(self._open[int(number)])
 
     def end(self, number: Any) -> np.ndarray:
-        """Forgets a generator."""
+        """Removes a generator."""
         self._open.pop(int(number), None)
         return np.array(0, np.int64)
 
@@ -89,7 +89,8 @@ def _generator_dataset(cls: Any, running: _Running, args: tuple, spec: Any) -> A
 
 
 def generator_dataset(cls: Any, first: ElementFunction, following: ElementFunction, last: ElementFunction) -> Any:
-    """A dataset of the results of `following`, called on what `first` returns until it is out of range; `last` ends it."""
+    """A dataset of the results of `following`, called with the result of `first` until it raises OutOfRangeError; then `last`
+    is called."""
     spec = following.output_spec
     variant = call_op("GeneratorDataset", first.captured, following.captured, last.captured,
                       functions={"init_func": first, "next_func": following, "finalize_func": last}, **structure.outputs(spec))
@@ -128,7 +129,7 @@ def _parts(spec: Any) -> list:
 
 
 def _arrays(value: Any, spec: Any) -> list:
-    """What a generator yielded, as arrays that fit its type."""
+    """A yielded value as arrays of the declared type."""
     specs = structure.flatten(spec)
     try:
         leaves = structure.flatten_up_to(spec, tuple(value) if isinstance(value, list) and type(spec) is tuple else value)
@@ -150,7 +151,7 @@ def _array(value: Any, spec: TensorSpec) -> np.ndarray:
     try:
         array = value if isinstance(value, np.ndarray) and value.dtype != object else np.asarray(value)
         if not array.size and not isinstance(value, (np.ndarray, np.generic)):
-            array = np.empty(array.shape, wanted)                # numpy takes an empty list for one of floats
+            array = np.empty(array.shape, wanted)                # numpy converts an empty list to float64
         elif spec.dtype == dtypes.string:
             if array.dtype.kind not in "OSU":
                 raise TypeError("not text")

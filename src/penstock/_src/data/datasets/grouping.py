@@ -37,7 +37,7 @@ def _plain(dataset: Any) -> bool:
 @export("data.experimental.group_by_window")
 def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any = None,
                     window_size_func: Callable | None = None) -> Callable:
-    """A transformation: windows of elements with the same key go through `reduce_func(key, window)`, a dataset each.
+    """A transformation: applies `reduce_func(key, window)` to windows (datasets) of elements with the same key.
 
     Args:
         key_func: Function of an element that returns its key, an int64.
@@ -76,7 +76,8 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
 
 @export("data.experimental.Reducer")
 class Reducer:
-    """How elements of one key become one: a first state, a function of state and element, and one of the last state."""
+    """Reduces the elements of a key to one: an initial state, a function of (state, element), and a function of the final
+    state."""
 
     def __init__(self, init_func: Callable, reduce_func: Callable, finalize_func: Callable):
         self._init_func, self._reduce_func, self._finalize_func = init_func, reduce_func, finalize_func
@@ -88,7 +89,7 @@ class Reducer:
 
 @export("data.experimental.group_by_reducer")
 def group_by_reducer(key_func: Callable, reducer: Reducer) -> Callable:
-    """A transformation: elements with the same key become one element."""
+    """A transformation: reduces elements with the same key to one element."""
     def apply(dataset: Any) -> Any:
         where = "tf.data.experimental.group_by_reducer()"
         key = _key_function(dataset, key_func, where)

@@ -1,8 +1,8 @@
 """The position in the input data, kept beside the model, so that a restarted worker continues where it was.
 
-`InputPositionHook` writes the positions of a worker's iterators after every step, with the global step. A worker that
-begins again goes to the newest position; when the model went back to a checkpoint, it goes back to the position of that
-step. So no batch is left out, and at most the one of the step that was lost is read again. `CheckpointInputPipelineHook` is
+`InputPositionHook` writes the positions of a worker's iterators after every step, with the global step. A restarted worker
+continues at the newest position; if the model was restored from a checkpoint, at the position of that step. So no batch is
+skipped, and at most the batch of the lost step is read again. `CheckpointInputPipelineHook` is
 TensorFlow's: it saves positions as often as an estimator saves checkpoints.
 """
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEAD = struct.Struct("<qI")        # the step, the number of positions
 
 
 def _iterators() -> list:
-    """The iterators of the graph that have their own position."""
+    """The iterators of the graph whose positions can be saved."""
     found = {t.op.name: t for t in context.current_graph().get_collection(ITERATORS) if not t.op.inputs}
     if not found:
         raise ValueError("The graph has no iterators whose position could be saved.")
@@ -55,7 +55,7 @@ class InputPositionHook(SessionRunHook):
         self._written, self._fresh = 0, True
 
     def begin(self) -> None:
-        """Builds the ops, and reads what an earlier worker has left."""
+        """Builds the ops, and reads the file of an earlier worker."""
         self._step = step_tensor("InputPositionHook")
         iterators = _iterators()
         self._positions = [get("IteratorPosition")(it) for it in iterators]
@@ -65,11 +65,11 @@ class InputPositionHook(SessionRunHook):
         self._known.extend(_read(self._path, len(iterators)))
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Other hooks may initialize the iterators after this one: positions are restored before the first step."""
+        """Positions are restored before the first step, because other hooks may initialize the iterators after this one."""
         self._fresh = True
 
     def before_run(self, run_context: Any) -> SessionRunArgs:
-        """Goes to the position where the model is, in a new session."""
+        """Restores the position of the model's step in a new session."""
         if self._fresh:
             self._restore(run_context.session)
             self._fresh = False
@@ -88,7 +88,7 @@ class InputPositionHook(SessionRunHook):
         self._rewrite()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes where the input is."""
+        """Writes the current position."""
         self._known.append(self._look(run_context.session))
         if self._written > 2 * self._keep:
             self._rewrite()
@@ -106,7 +106,7 @@ class InputPositionHook(SessionRunHook):
         self._written += 1
 
     def _rewrite(self) -> None:
-        """A new file with the positions that are kept: a reader finds the old file or the new one, whole."""
+        """Rewrites the file with the retained positions, atomically."""
         self._close()
         temporary = f"{self._path}.{os.getpid()}.tmp"
         self._writer, self._written = TFRecordWriter(temporary), 0
@@ -126,7 +126,7 @@ class InputPositionHook(SessionRunHook):
 
 
 def _read(path: str, count: int) -> list[tuple[int, list[bytes]]]:
-    """The positions in a file, up to where its writer was interrupted."""
+    """The positions in a file; an incomplete last record is ignored."""
     found: list = []
     if not paths.exists(path):
         return found
@@ -162,7 +162,7 @@ class CheckpointInputPipelineHook(SessionRunHook):
         self._latest_filename, self._first_run = "checkpoint_" + prefix, True
 
     def begin(self) -> None:
-        """Makes a Saver for the iterators."""
+        """Creates a Saver for the iterators."""
         latest = self._latest_filename
 
         class _Positions(Saver):
@@ -176,7 +176,7 @@ class CheckpointInputPipelineHook(SessionRunHook):
         self._checkpoint_saver_hook.begin()
 
     def before_run(self, run_context: Any) -> Any:
-        """In a new session, goes to what was saved last, or saves the start."""
+        """In a new session, restores the last saved position, or saves the initial one."""
         if self._first_run:
             self._restore_or_save(run_context.session)
             self._first_run = False
@@ -193,9 +193,9 @@ class CheckpointInputPipelineHook(SessionRunHook):
         hook._timer.update_last_triggered_step(step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Saves when it is time."""
+        """Saves if the interval has passed."""
         self._checkpoint_saver_hook.after_run(run_context, run_values)
 
     def end(self, session: Any) -> None:
-        """Saves what was not saved yet."""
+        """Saves the final position."""
         self._checkpoint_saver_hook.end(session)

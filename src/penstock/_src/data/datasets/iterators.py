@@ -1,4 +1,4 @@
-"""Iterators as users hold them: Iterator of graphs (1.x), and OwnedIterator of eager execution and functions."""
+"""The public iterator classes: Iterator of graphs (1.x), and OwnedIterator of eager execution and functions."""
 from __future__ import annotations
 
 import warnings
@@ -31,7 +31,7 @@ GET_NEXT_CALL_WARNING_MESSAGE = (
 
 
 class _Typed(Trackable):
-    """What both kinds of iterators say about their elements."""
+    """The element types of both kinds of iterators."""
 
     _spec: Any
 
@@ -86,13 +86,13 @@ class Iterator(_Typed):
 
     @property
     def initializer(self) -> Any:
-        """The op that goes to the start of the dataset."""
+        """The op that starts the iterator at the beginning of its dataset."""
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")
         return self._initializer
 
     def make_initializer(self, dataset: Any, name: str | None = None) -> Any:
-        """An op that goes to the start of a dataset of the same type."""
+        """An op that starts the iterator at the beginning of a dataset of the same type."""
         mine, other = self._spec, dataset.element_spec
         structure.assert_same(structure.legacy(mine, "types"), structure.legacy(other, "types"))
         for what in ("classes", "types"):
@@ -106,7 +106,7 @@ class Iterator(_Typed):
         return get("MakeIterator")(with_statistics(dataset), self._iterator_resource, name=name)
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element, as tensors that return another one in every step."""
+        """The next element, as tensors with a new value in every step."""
         self._calls += 1
         if self._calls > GET_NEXT_CALL_WARNING_THRESHOLD:
             warnings.warn(GET_NEXT_CALL_WARNING_MESSAGE, stacklevel=2)
@@ -167,7 +167,7 @@ class OwnedIterator(_Typed):
         return structure.from_tensors(spec, [EagerTensor(v, t) for v, t in zip(values, types, strict=True)])
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
-        """How AutoGraph builds a loop over what is left."""
+        """How AutoGraph builds a loop over the remaining elements."""
         for_elements(self, go_on, body, state, options)
 
     def get_next(self, name: str | None = None) -> Any:
@@ -279,7 +279,7 @@ def initializable(dataset: Any, shared_name: str | None) -> Iterator:
 
 
 def _check_graph(dataset: Any) -> None:
-    """Datasets of one pipeline come from one graph; a warning where they do not."""
+    """Warns if the datasets of a pipeline come from different graphs."""
     todo = [dataset]
     graph = context.current_graph()
     while todo:
@@ -287,10 +287,9 @@ def _check_graph(dataset: Any) -> None:
         if getattr(d, "_graph", graph) is not graph:
             tf_logging.warning("The graph (%s) of the iterator is different from the graph (%s) the dataset: %s was "
                                "created in. If you are using the Estimator API, make sure that no part of the dataset "
-                               "returned by the `input_fn` function is defined outside the `input_fn` function. Otherwise, "
-                               "make sure that all datasets in the pipeline are created in the same graph as the iterator. "
-                               "Please ensure that all datasets in the pipeline are created in the same graph as the "
-                               "iterator.", graph, d._graph, d)
+                               "returned by the `input_fn` function is defined outside the `input_fn` function. "
+                               "Please ensure that all datasets in the pipeline are created in the same graph as the iterator.",
+                               graph, d._graph, d)
         todo.extend(d._inputs())
 
 

@@ -13,7 +13,7 @@ from penstock._src.ops.registry import get
 
 def for_elements(iterator: Any, go_on: Callable[[], Any] | None, body: Callable[[Any], None], state: Any,
                  options: dict[str, Any]) -> None:
-    """Runs the body for the elements of an iterator, while `go_on()`; after the last, nothing more is taken from it."""
+    """Runs the body for the elements of an iterator, while `go_on()`; after the last iteration, no further element is read."""
     spec = iterator.element_spec
     outputs = structure.outputs(spec)
 

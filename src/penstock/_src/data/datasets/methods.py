@@ -1,4 +1,4 @@
-"""What methods of datasets call: functions that are written in terms of the class (`dataset.py` looks them up here)."""
+"""The functions behind methods of datasets, which are written in terms of the class (`dataset.py` looks them up here)."""
 from penstock._src.data.datasets.extras import dense_to_ragged_batch, sparse_batch
 from penstock._src.data.datasets.grouping import bucket_by_sequence_length, group_by_window
 from penstock._src.data.datasets.padding import padded_batch

@@ -1,7 +1,7 @@
-"""Datasets of one graph in another: programs make them in the default graph, and use them in the graph of an estimator.
+"""Copies datasets between graphs: user programs create them in the default graph, and use them in the graph of an estimator.
 
-What a dataset is made of is copied: its ops and what they depend on, as long as that is no state (a variable, a table, a
-placeholder), which cannot be copied.
+The ops of a dataset and their inputs are copied, unless they depend on state (a variable, a table, a placeholder), which cannot
+be copied.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of datasets: plain named values with a type each, which merge along a pipeline."""
+"""Options of datasets: typed, named values, which are merged along a pipeline."""
 from __future__ import annotations
 
 import enum
@@ -52,7 +52,7 @@ class OptionsBase:
         object.__setattr__(self, "_mutable", mutable)
 
     def _set(self) -> dict[str, Any]:
-        """What was set, without options that are groups of unset ones."""
+        """The options that were set; groups without set options are left out."""
         return {k: v for k, v in self._values.items()                    # type: ignore[attr-defined]
                 if v is not None and not (isinstance(v, OptionsBase) and not v._set())}
 
@@ -68,7 +68,7 @@ class OptionsBase:
     __hash__ = None                                                      # type: ignore[assignment]
 
     def merge(self, options: Any) -> Any:
-        """These options, with those of others that are set."""
+        """These options, overridden by those that are set in others."""
         return merged(self, options)
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class OptionsBase:
 
 
 def merged(*options: Any) -> Any:
-    """Several options as one; the last that sets a value decides."""
+    """Merges several options; the last value that was set wins."""
     kind = type(options[0])
     for o in options:
         if type(o) is not kind:
@@ -101,7 +101,7 @@ class AutoShardPolicy(enum.IntEnum):
 
 @export("data.experimental.AutotuneAlgorithm")
 class AutotuneAlgorithm(enum.Enum):
-    """How parallelism and buffers are adjusted. Here one algorithm adjusts them all, whichever is asked for."""
+    """The algorithm that tunes parallelism and buffers. All values select the same one here."""
     DEFAULT = 0
     HILL_CLIMB = 1
     GRADIENT_DESCENT = 2
@@ -134,28 +134,28 @@ class MapVectorizationOptions(OptionsBase):
 
 @export("data.experimental.OptimizationOptions")
 class OptimizationOptions(OptionsBase):
-    """Rewriting of pipelines. penstock decides this automatically; the names are there for programs that set them."""
-    apply_default_optimizations = _Option(bool, "Whether the usual ones apply.")
+    """Rewriting of pipelines. penstock decides this automatically; the options are accepted for compatibility."""
+    apply_default_optimizations = _Option(bool, "Whether the default optimizations apply.")
     autotune = _Option(bool, "Whether parallelism is adjusted.")
     autotune_algorithm = _Option(AutotuneAlgorithm, "How it is adjusted.")
     autotune_buffers = _Option(bool, "Whether buffers are adjusted.")
     autotune_cpu_budget = _Option(int, "How many processors may be used.")
     autotune_ram_budget = _Option(int, "How much memory may be used.")
-    filter_fusion = _Option(bool, "Whether filters are joined.")
+    filter_fusion = _Option(bool, "Whether filters are fused.")
     filter_parallelization = _Option(bool, "Whether filters run in parallel.")
     filter_with_random_uniform_fusion = _Option(bool, "Whether random filters become sampling.")
     hoist_random_uniform = _Option(bool, "Whether random ops move into the pipeline.")
     inject_prefetch = _Option(bool, "Whether prefetching is added.")
-    map_and_batch_fusion = _Option(bool, "Whether map and batch are joined.")
-    map_and_filter_fusion = _Option(bool, "Whether map and filter are joined.")
-    map_fusion = _Option(bool, "Whether maps are joined.")
+    map_and_batch_fusion = _Option(bool, "Whether map and batch are fused.")
+    map_and_filter_fusion = _Option(bool, "Whether map and filter are fused.")
+    map_fusion = _Option(bool, "Whether maps are fused.")
     map_parallelization = _Option(bool, "Whether maps run in parallel.")
     map_vectorization = _Option(MapVectorizationOptions, "Calling functions on batches.", MapVectorizationOptions)
     noop_elimination = _Option(bool, "Whether stages without effect are dropped.")
     parallel_batch = _Option(bool, "Whether batches are copied in parallel.")
     reorder_data_discarding_ops = _Option(bool, "Whether take and skip move to the front.")
     seq_interleave_prefetch = _Option(bool, "Whether interleave prefetches.")
-    shuffle_and_repeat_fusion = _Option(bool, "Whether shuffle and repeat are joined.")
+    shuffle_and_repeat_fusion = _Option(bool, "Whether shuffle and repeat are fused.")
     warm_start = _Option(bool, "Whether threads start with the iterator.")
 
 
@@ -163,9 +163,9 @@ class OptimizationOptions(OptionsBase):
 class StatsOptions(OptionsBase):
     """Statistics of a pipeline."""
     aggregator = _Option(StatsAggregator, "Where they go.")
-    prefix = _Option(str, "What their names start with.", str)
-    counter_prefix = _Option(str, "What the names of counters start with.", str)
-    latency_all_edges = _Option(bool, "Whether all times are taken.")
+    prefix = _Option(str, "Prefix of the statistics' names.", str)
+    counter_prefix = _Option(str, "Prefix of the counters' names.", str)
+    latency_all_edges = _Option(bool, "Whether the latency of all elements is measured.")
 
 
 @export("data.experimental.ServiceOptions")
@@ -188,7 +188,7 @@ class AutotuneOptions(OptionsBase):
     cpu_budget = _Option(int, "How many processors may be used.")
     ram_budget = _Option(int, "How much memory may be used.")
     autotune_algorithm = _Option(object, "How to adjust.")
-    initial_parallelism = _Option(int, "What to start with.")
+    initial_parallelism = _Option(int, "The initial values.")
     min_parallelism = _Option(int, "The least parallelism.")
 
 
@@ -217,7 +217,7 @@ class Options(OptionsBase):
     threading = _Option(ThreadingOptions, "Threads.", ThreadingOptions)
 
     def _serialized(self) -> bytes:
-        """What a pipeline must know of them at run time, as a message of TensorFlow's kind.
+        """The options that a pipeline needs at run time, serialized as TensorFlow's message.
 
         Field 1 is `deterministic`; field 5 is `threading`, in which field 2 is the number of threads.
         """

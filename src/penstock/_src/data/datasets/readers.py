@@ -52,7 +52,7 @@ def _reading(names: Any, parallel: Any, one: Any) -> Any:
 
 
 class _Reader:
-    """What the classes of both APIs have in common: each becomes the dataset that its arguments describe."""
+    """The base of the classes in both APIs."""
 
     _api: Any = None
 
@@ -107,7 +107,7 @@ class _FixedLength(_Reader):
 
 
 def _class(name: str, kind: type, doc: str) -> None:
-    """Makes the classes of both APIs."""
+    """Creates the classes of both APIs."""
     for suffix, base, api, where in (("V2", VariantDataset, DatasetV2, "v2"), ("V1", VariantDatasetV1, DatasetV1, "v1")):
         made = type(name + suffix, (kind, base), {"__doc__": doc, "_api": api, "__module__": __name__})
         export.value(made, **{where: [f"data.{name}"]})

@@ -35,7 +35,7 @@ def _directed(selector: Any, datasets: list, stop_on_empty: bool) -> Any:
 
 
 def _chosen(weights: Any, seed: Any) -> Any:
-    """The index that a pair of random numbers chooses, as likely as its weight says."""
+    """The index that a pair of random numbers chooses, with a probability given by the weights."""
     drawn = get("StatelessMultinomial")(tf.math.log(weights)[None], 1, seed)
     return drawn[0, 0]
 
@@ -119,7 +119,8 @@ def choose_from_datasets_v1(datasets: Any, choice_dataset: Any, stop_on_empty_da
 def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: Any = None) -> Callable:
     """A transformation: drops elements at random so that classes follow `target_dist`.
 
-    The result has pairs of a class and an element. Without `initial_dist`, what came so far is counted.
+    The result has pairs of a class and an element. Without `initial_dist`, the distribution is estimated from the elements so
+    far.
     """
     def apply(dataset: Any) -> Any:
         target = tf.cast(convert(target_dist, None, "target_dist"), dtypes.float32)
@@ -148,7 +149,7 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
 
 
 def _estimated(dataset: Any, target: Any) -> Any:
-    """The elements with the share of each class among those that came so far."""
+    """The elements, each with the class frequencies of the elements so far."""
     n = target.shape.as_list()[0]
 
     def count(counts: Any, element: Any) -> Any:

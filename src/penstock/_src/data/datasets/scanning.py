@@ -14,7 +14,7 @@ from penstock._src.graph.type_spec import TensorSpec
 def state_function(dataset: Any, initial_state: Any, function: Callable, where: str, gives_element: bool) -> tuple:
     """The traced function of a state and an element, the initial state, and the type of the state.
 
-    Shapes of the state are relaxed until what comes out fits what goes in.
+    Shapes of the state are relaxed until those of the results match those of the arguments.
     """
     state = structure.normalize(initial_state)
     spec = structure.spec_of(state)
@@ -42,7 +42,7 @@ def _traced(dataset: Any, spec: Any, function: Callable, where: str) -> ElementF
 
 
 def _check(spec: Any, out: Any, where: str) -> None:
-    """The new state is of the same structure, classes and types."""
+    """Checks that the new state has the same structure, classes and types."""
     word = where.strip("()")
     if len(structure.flatten(spec)) != len(structure.flatten(out)):
         raise errors.invalid(f"The new state must have the structure of the initial state in {word}. Expected {spec}; got "

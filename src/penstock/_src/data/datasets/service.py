@@ -1,9 +1,9 @@
 """tf.data.experimental.service: datasets computed by other processes.
 
-Dispatcher and workers are servers of the distributed runtime, each its own cluster. The dispatcher has two tables: who
-works, and which datasets were registered. A client builds the ops of its dataset again (`ops/data/dataset_recipe.py`) in the
-graph of a session with each worker, and takes elements from all of them as they come. Consumers of one job share its iterators,
-which belong to the workers; a job without a name belongs to its session, and ends with it.
+Dispatcher and workers are servers of the distributed runtime, each its own cluster. The dispatcher has two tables: the workers,
+and the registered datasets. A client builds the ops of its dataset again (`ops/data/dataset_recipe.py`) in the
+graph of a session with each worker, and takes elements from all of them as they arrive. Consumers of one job share its
+iterators, which belong to the workers; a job without a name belongs to its session, and ends with it.
 """
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _SECONDS = 60               # that a consumer waits for the first worker
 
 @export("data.experimental.service.ShardingPolicy")
 class ShardingPolicy(enum.IntEnum):
-    """What a worker processes: everything (OFF), or its part of the dataset. Elements of the datasets' sources, files among
-    them, go to the workers by turns, when a job starts; each is processed by exactly one of them."""
+    """Which part of the dataset a worker processes: everything (OFF), or its share. Elements of the datasets' sources, files
+    among them, are assigned to the workers in turn when a job starts; each is processed by exactly one of them."""
     OFF = 0
     DYNAMIC = 1
     FILE = 2
@@ -86,7 +86,7 @@ class CrossTrainerCache:
 
 
 class _Served:
-    """What dispatchers and workers share: a server that starts and stops."""
+    """The base of dispatchers and workers: a server that starts and stops."""
 
     def __init__(self, host: str, port: int, start: bool):
         self._server = Server({"service": [f"{host}:{port}"]}, start=False)
@@ -96,7 +96,7 @@ class _Served:
             self.start()
 
     def start(self) -> None:
-        """Begins to answer; RuntimeError after `stop`."""
+        """Starts the server; RuntimeError after `stop`."""
         if self._stopped:
             raise RuntimeError("This server was stopped and cannot start again: create another one.")
         self._server.start()
@@ -106,7 +106,7 @@ class _Served:
         self._server.join()
 
     def stop(self) -> None:
-        """Ends the server."""
+        """Stops the server."""
         self._stopped = True
         self._server.stop()
 
@@ -115,7 +115,7 @@ class _Served:
 
 @export("data.experimental.service.DispatchServer")
 class DispatchServer(_Served):
-    """Knows the workers and the datasets of a service.
+    """Keeps track of the workers and the datasets of a service.
 
     >>> dispatcher = tf.data.experimental.service.DispatchServer()
     >>> worker = tf.data.experimental.service.WorkerServer(tf.data.experimental.service.WorkerConfig(
@@ -132,7 +132,7 @@ class DispatchServer(_Served):
 
     @property
     def target(self) -> str:
-        """What `distribute` and workers are told."""
+        """The address for `distribute` and workers."""
         return self._server.target
 
     def _num_workers(self) -> int:
@@ -150,7 +150,7 @@ class WorkerServer(_Served):
         super().__init__(*_host_and_port(config), start)
 
     def start(self) -> None:
-        """Begins to answer, and tells the dispatcher."""
+        """Starts the server, and registers with the dispatcher."""
         super().start()
         if not self._registered:
             address = self._config.worker_address or self._address
@@ -159,7 +159,7 @@ class WorkerServer(_Served):
             self._registered = True
 
     def stop(self) -> None:
-        """Ends the server, which the dispatcher forgets."""
+        """Stops the server, and unregisters from the dispatcher."""
         if self._registered:
             self._registered = False
             with contextlib.suppress(errors.OpError):
@@ -170,7 +170,7 @@ class WorkerServer(_Served):
 
 
 def _host_and_port(config: WorkerConfig) -> tuple[str, int]:
-    """Where a worker listens: its address says it, or it is a port of this machine."""
+    """The address at which a worker listens: the configured one, or a port of this machine."""
     host, _, port = (config.worker_address or "").rpartition(":")
     return host or "localhost", config.port or (int(port) if port.isdigit() else 0)
 
@@ -223,7 +223,7 @@ def _stage(dataset: Any) -> Any:
 
 
 def _part(index: int, count: int) -> Callable:
-    """What replaces a source: every `count`th of its elements."""
+    """The replacement of a source: every `count`th of its elements."""
     def shard(variant: Any, attrs: dict[str, Any]) -> Any:
         types = attrs.get("output_types") or attrs.get("Toutput_types") or [tf.string]
         shapes = attrs.get("output_shapes") or [tf.TensorShape([])] * len(types)
@@ -233,7 +233,7 @@ def _part(index: int, count: int) -> Callable:
 
 
 def _next(waiting: queue.Queue, about: str) -> Any:
-    """The next of what threads put into a queue."""
+    """The next item of a queue that threads fill."""
     waited = Wait(lambda: about)
     while True:
         with contextlib.suppress(queue.Empty):
@@ -275,7 +275,7 @@ class _Job:
                 thread.join(10)
 
     def _session(self, address: str, index: int, count: int, number: int) -> tuple[Any, Any]:
-        """A session with a worker, and what it runs for the next element."""
+        """A session with a worker, and its fetches for the next element."""
         with context.enter(tf.Graph()) as graph:
             source = None if self.policy == ShardingPolicy.OFF or count == 1 else _part(index, count)
             body = FuncGraph("make_dataset")
@@ -334,7 +334,7 @@ def distribute(processing_mode: Any, service: str, job_name: str | None = None, 
                num_consumers: int | None = None, max_outstanding_requests: int | None = None,
                data_transfer_protocol: str | None = None, compression: str | None = "AUTO", cross_trainer_cache: Any = None,
                target_workers: str = "AUTO") -> Callable:
-    """A transformation: what comes before it is computed by the workers of a service.
+    """A transformation: the workers of a service compute the preceding dataset.
 
     With `"parallel_epochs"` every worker goes through the whole dataset; with `"distributed_epoch"` and sharding policies, each
     through a part of it. Consumers with one `job_name`, in any process, share the elements.
@@ -349,7 +349,7 @@ def distribute(processing_mode: Any, service: str, job_name: str | None = None, 
 
 @export("data.experimental.service.register_dataset")
 def register_dataset(service: str, dataset: Any, compression: str | None = "AUTO", dataset_id: str | None = None) -> Any:
-    """Leaves a dataset with a service, and returns the id by which others find it."""
+    """Registers a dataset with a service, and returns its id."""
     with context.enter(tf.Graph()) as graph:
         rebuilt(_stage(dataset), stateful=False)
         data = graph.as_graph_def().SerializeToString()

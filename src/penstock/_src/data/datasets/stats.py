@@ -13,7 +13,7 @@ from penstock._src.training.summary.writers import create_file_writer_v2
 
 
 class StatsAggregator:
-    """What aggregators of both APIs share: a resource that iterators of datasets send their statistics to."""
+    """The base of aggregators in both APIs: a resource to which iterators of datasets send their statistics."""
 
     _resource: Any
 
@@ -72,7 +72,7 @@ def set_stats_aggregator(stats_aggregator: StatsAggregator, prefix: str = "", co
 
 
 def with_statistics(dataset: Any) -> Any:
-    """The variant of a dataset for an iterator: one that sends statistics where its options say so."""
+    """The variant of a dataset for an iterator, with statistics if its options request them."""
     stats = dataset.options().experimental_stats
     if stats.aggregator is None:
         return dataset._variant_tensor

@@ -49,10 +49,10 @@ def save(dataset: Any, path: str, compression: str | None = None, shard_func: Ca
       path: of the folder.
       compression: "GZIP", "ZLIB" or None.
       shard_func: a function from an element to the number of its shard; by default there is one shard.
-      checkpoint_args: accepted; the position within a save is not kept.
+      checkpoint_args: accepted for compatibility; the position within a save is not kept.
     """
     if not context.executing_eagerly():
-        raise RuntimeError("Dataset.save writes when it is called: call it in eager execution.")
+        raise RuntimeError("Dataset.save writes at once, and must be called in eager execution.")
     path = paths.as_text(path)
     paths.makedirs(path)
     for name in paths.listdir(path):
@@ -106,8 +106,8 @@ def _saved_spec(path: str) -> Any:
 @export("data.experimental.snapshot")
 def snapshot(path: str, compression: str | None = "AUTO", reader_func: Callable | None = None,
              shard_func: Callable | None = None, name: str | None = None) -> Callable:
-    """A transformation that keeps the elements in a folder: the first whole pass writes them, later ones, also of other
-    programs, read them.
+    """A transformation that keeps the elements in a folder: the first whole pass writes them, later ones, also in other
+    processes, read them.
 
     Args:
       path: of the folder.

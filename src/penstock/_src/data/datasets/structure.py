@@ -1,7 +1,7 @@
 """The structure of dataset elements: nested tuples and dicts of tensors and composite values.
 
 Unlike in `penstock.nest`, a list is a value here: it becomes a tensor. The type of an element is the same structure of
-TypeSpecs; on its way through ops, an element is a flat list of tensors, where a composite value is one variant.
+TypeSpecs; in ops, an element is a flat list of tensors, in which a composite value is one variant.
 """
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pack(like: Any, leaves: list) -> Any:
 
 
 def assert_same(a: Any, b: Any, check_types: bool = True) -> None:
-    """Both are nested alike; ValueError or TypeError if not."""
+    """Raises ValueError or TypeError unless both have the same structure."""
     if is_nested(a) != is_nested(b):
         raise ValueError(f"The two structures don't have the same nested structure: {a}, {b}.")
     if not is_nested(a):
@@ -148,7 +148,7 @@ def flat_shapes(spec: Any) -> list:
 
 
 def outputs(spec: Any) -> dict[str, Any]:
-    """The attributes in which dataset ops say the type of their elements."""
+    """The attributes of dataset ops that have the type of their elements."""
     return {"output_types": flat_types(spec), "output_shapes": flat_shapes(spec)}
 
 
@@ -221,5 +221,5 @@ def _legacy_leaf(dtype: Any, shape: Any, kind: Any) -> TypeSpec:
 
 
 def is_variant(spec: Any) -> bool:
-    """Whether some component travels as a variant."""
+    """Whether some component is represented by a variant."""
     return any(t == dtypes.variant for t in flat_types(spec))

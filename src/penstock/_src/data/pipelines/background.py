@@ -1,4 +1,4 @@
-"""Stages that work ahead on their own threads: prefetch, parallel map, parallel interleave.
+"""Stages with background threads: prefetch, parallel map, parallel interleave.
 
 A thread holds the cursor it reads and a buffer, never the cursor that returns its elements: when that one is freed, the
 thread ends. Waiting ends with the step that waits, or with the iterator.
@@ -17,7 +17,7 @@ from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
 from penstock._src.kernels.host_threads import on_one_core, use_one_core
 
-_QUICK = 1e-3                       # seconds: what is created in less time, on average, is not worth another thread
+_QUICK = 1e-3                       # seconds: elements that take less, on average, are not worth a thread
 _TRIES = 8
 _TRIALS = 4                         # calls that tell whether a function is worth threads:
 _SHORT, _SHORT_CALL = 4e-5, 4e-4    # seconds of a kernel, or of a call, that is not
@@ -34,14 +34,14 @@ class Failed:
 
 
 def given(item: Any) -> Any:
-    """The element; an exception that represents it is raised."""
+    """The element; raises it if it is an exception."""
     if isinstance(item, Failed):
         raise item.error
     return item
 
 
 class Prefetch(Stage):
-    """The same elements, up to `size` of them made ahead."""
+    """The same elements, of which up to `size` are computed ahead."""
 
     def __init__(self, source: Stage, size: int):
         if size < -1:
@@ -57,7 +57,7 @@ class Prefetch(Stage):
 
 
 class _Buffer:
-    """What a thread and a cursor share: items in order, and whether to continue."""
+    """The state shared by a thread and a cursor: items in order, and whether to continue."""
 
     def __init__(self, size: int):
         self.size, self.items = size, collections.deque()  # type: ignore[var-annotated]
@@ -110,7 +110,7 @@ class _PrefetchCursor(Cursor):
         self.inputs, self._source, self._size, self._stats = (source,), source, size, stats
         self._background = ctx.background()
         self._buffer: _Buffer | None = None
-        self._average, self._reads = 0.0, 0          # seconds that an element takes to make
+        self._average, self._reads = 0.0, 0          # seconds to compute an element
         self._ended = False
         self._restored: collections.deque = collections.deque()
         self._thread: threading.Thread | None = None
@@ -171,7 +171,7 @@ class _PrefetchCursor(Cursor):
         if self._buffer is None:
             return list(self._restored), self._ended, self._source.save()
         buffer = self._buffer
-        with buffer.changed:                         # the thread rests between two elements
+        with buffer.changed:                         # the thread is paused between two elements
             buffer.paused = True
             while not buffer.idle and self._thread is not None and self._thread.is_alive():
                 buffer.changed.wait(0.1)
@@ -189,7 +189,7 @@ class _PrefetchCursor(Cursor):
 
 
 def plain(item: Any) -> Any:
-    """An item of a buffer as it is saved."""
+    """The saved form of a buffer's item."""
     if isinstance(item, Failed):
         raise errors.UnimplementedError(None, None, "The position of a pipeline that holds a failed element cannot be saved.")
     return item
@@ -203,7 +203,7 @@ def start_thread(target: Any, *args: Any) -> threading.Thread:
 
 
 def _on_one_core(target: Any, *args: Any) -> None:
-    """Runs beside the step that takes the elements: kernels on all cores would make both wait for each other."""
+    """Limits kernels to one thread: with kernels on all cores, this thread and the consuming step would compete."""
     use_one_core()
     target(*args)
 
@@ -256,7 +256,7 @@ class ParallelMap(Stage):
 
 
 class _Job:
-    """One element on its way through a function."""
+    """One pending call of a function."""
 
     __slots__ = ("element", "result", "done")
 
@@ -266,7 +266,7 @@ class _Job:
 
 
 class _Workers:
-    """Threads that run a function on jobs: what the cursor of a parallel map shares with them."""
+    """Threads that run a function on jobs, and the state that they share with the cursor of a parallel map."""
 
     def __init__(self, source: Cursor, run: Any, most: int, ordered: bool, ctx: Any):
         self.source, self.run, self.most, self.ordered, self.ctx = source, run, most, ordered, ctx
@@ -278,7 +278,7 @@ class _Workers:
         self.threads: list[threading.Thread] = []
 
     def work(self) -> None:
-        """The life of a thread: read an element, call the function, again."""
+        """The loop of a thread: read an element, call the function."""
         while True:
             job = self._take()
             if job is None:
@@ -346,8 +346,8 @@ class _ParallelCursor(Cursor):
         self._tried: list[float] = []                # seconds of these calls
 
     def _call_here(self, ctx: Any) -> tuple | None:
-        """The next element, computed by the thread that needs it. Threads that call a function of short kernels wait for the
-        interpreter at each of them, which takes longer than the calls. The first calls tell whether it is one."""
+        """The next element, computed by the thread that needs it. In threads, a function of short kernels waits for the
+        interpreter lock at each of them, which takes longer than the calls. The first calls show whether it is one."""
         element = self._source.next(ctx)
         if element is None:
             self._done = True
@@ -441,7 +441,7 @@ class _ParallelCursor(Cursor):
 class ParallelInterleave(Stage):
     """The elements of `cycle_length` datasets at a time, each read on its own thread.
 
-    In order, they come as from `Interleave`; sloppily, whatever is there first.
+    If deterministic, in the order of `Interleave`; otherwise in the order of completion.
     """
 
     def __init__(self, source: Stage, body: Any, cycle_length: int, block_length: int, sloppy: bool | None, ahead: int):
@@ -597,8 +597,8 @@ def _stop_all(buffers: list, ctx: Any) -> None:
 
 
 def adjusted(stage: Stage, ordered: bool | None, threads: int | None) -> Stage:
-    """A copy of a pipeline in which parallel stages that left it open keep the order of elements, or do not, and in which
-    they have at most so many threads."""
+    """A copy of a pipeline whose parallel stages without an explicit choice are deterministic or not, and have at most so many
+    threads."""
     stage = copy.copy(stage)
     stage.inputs = tuple(adjusted(s, ordered, threads) for s in stage.inputs)
     if isinstance(stage, ParallelMap):

@@ -1,11 +1,12 @@
-"""The nouns of input pipelines. A *stage* is a dataset as a value; a *cursor* is a position in it, which returns elements.
+"""The base classes of input pipelines. A *stage* is a dataset as a value; a *cursor* is a position in it, which returns
+elements.
 
-An element is a tuple of run-time values. `Cursor.next` returns one, or None at the end. Where elements are small and nothing
-can tell when they were computed, they travel many at a time: `Cursor.block` returns a *block*, a tuple of columns (see
-`values`) with between 1 and `limit` rows, or None at the end. Both may be called in turns. `Cursor.blocks` says whether
-blocks are cheaper than elements; it may turn False on the way, and `block` works all the same.
+An element is a tuple of run-time values. `Cursor.next` returns one, or None at the end. Small elements are passed in blocks if
+it cannot be observed when they are computed: `Cursor.block` returns a *block*, a tuple of columns (see
+`values`) with between 1 and `limit` rows, or None at the end. Calls of both may alternate. `Cursor.blocks`
+tells whether blocks are cheaper than elements; it may become False later, but `block` still works.
 
-Errors count as elements: after an exception, the next call continues behind it.
+Errors count as elements: after an exception, the next call continues with the following element.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _MOST_BYTES = 1 << 20
 
 
 def most_rows(columns: tuple) -> int:
-    """How many rows like these are computed at once, ahead of their use."""
+    """The number of such rows to compute at once, ahead of their use."""
     return min(MOST_ROWS, max(1, _MOST_BYTES // max(1, sum(map(values.row_bytes, columns)))))
 
 
@@ -76,7 +77,7 @@ class Cursor:
         return None if element is None else tuple(map(values.single, element))
 
     def close(self) -> None:
-        """Ends threads and frees what is held. Nothing is read afterwards."""
+        """Ends threads and frees resources. Nothing is read afterwards."""
         for c in self.inputs:
             c.close()
 
@@ -85,12 +86,12 @@ class Cursor:
         raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
 
     def restore(self, state: Any, ctx: Any) -> None:
-        """Goes to a position that `save` gave."""
+        """Restores a position returned by `save`."""
         raise NotImplementedError(f"The position of {type(self).__name__} cannot be restored.")
 
 
 class BlockCursor(Cursor):
-    """A cursor that produces blocks. Single elements come out of blocks that grow as long as they are read."""
+    """A cursor that produces blocks. Single elements are taken from blocks, whose size grows while they are consumed."""
 
     blocks = True
 
@@ -101,7 +102,7 @@ class BlockCursor(Cursor):
         self._size, self._most = 1, MOST_ROWS
 
     def produce(self, ctx: Any, limit: int) -> tuple | None:
-        """The next block; None at the end. It may have more than `limit` rows where reading ahead cannot be seen."""
+        """The next block; None at the end. It may have more than `limit` rows if reading ahead cannot be observed."""
         raise NotImplementedError
 
     def next(self, ctx: Any) -> tuple | None:
@@ -122,7 +123,7 @@ class BlockCursor(Cursor):
         return tuple(values.row(c, 0) for c in columns)
 
     def _take(self, columns: tuple | None) -> tuple | None:
-        """Makes a block the one that is given out."""
+        """Sets the current block."""
         self._columns, self._rows, self._at = columns or (), None, 0
         self._count = 0 if columns is None else len(columns[0])
         return columns
@@ -140,17 +141,17 @@ class BlockCursor(Cursor):
         return tuple(c[i:self._at] for c in self._columns)
 
     def save(self) -> Any:
-        """The position behind the current block, and what is left of it."""
+        """The position after the current block, and its remaining rows."""
         left = tuple(c[self._at:] for c in self._columns) if self._at < self._count else None
         return {"pending": left, "position": self.position()}
 
     def restore(self, state: Any, ctx: Any) -> None:
-        """Goes to a position that `save` gave."""
+        """Restores a position returned by `save`."""
         self._take(None if state["pending"] is None else tuple(state["pending"]))
         self.go_to(state["position"], ctx)
 
     def position(self) -> Any:
-        """The position of what `produce` returns next."""
+        """The position of the next block of `produce`."""
         raise NotImplementedError(f"The position of {type(self).__name__} cannot be saved.")
 
     def go_to(self, position: Any, ctx: Any) -> None:

@@ -1,4 +1,4 @@
-"""Stages that put elements together and take them apart: batch, padded_batch, window, unbatch, sparse batches."""
+"""Stages that combine and split elements: batch, padded_batch, window, unbatch, sparse batches."""
 from __future__ import annotations
 
 import collections
@@ -28,7 +28,7 @@ class Batch(Stage):
 
     def __init__(self, source: Stage, size: int, drop: bool, whole: bool = False):
         self.inputs, self.size, self.drop = (source,), positive(size, "batch_size"), drop
-        self.whole = whole                           # whether the rest of a batch goes with an element that fails
+        self.whole = whole                           # whether a failing element discards the rest of its batch
 
     def iterate(self, ctx: Any) -> Cursor:
         return _BatchCursor(self.inputs[0].iterate(ctx), self.size, self.drop, self.whole)
@@ -93,7 +93,7 @@ class _BatchCursor(_Grouping):
 
 
 def _check_sizes(found: list[tuple]) -> None:
-    """All elements have as many numbers as the first: the words of a batch that is filled as elements come."""
+    """Checks that all elements have the size of the first one; the message is that of a batch which is filled incrementally."""
     for element in found:
         for x, first in zip(element, found[0], strict=True):
             a, b = values.shape_of(x), values.shape_of(first)
@@ -381,7 +381,7 @@ class _SlidingCursor(Cursor):
 
 
 class Rebatch(Stage):
-    """The rows of batches in batches of other sizes, which repeat."""
+    """Rebatches rows into batches of other sizes, which repeat."""
 
     def __init__(self, source: Stage, sizes: list[int], drop: bool):
         if not sizes or any(size < 0 for size in sizes) or not sizes[0]:
@@ -396,7 +396,7 @@ class _RebatchCursor(Cursor):
     def __init__(self, stage: Rebatch, source: Cursor):
         self._rows = _UnbatchCursor(source)
         self.inputs, self._stage, self._turn, self._ended = (self._rows,), stage, 0, False
-        self._empty: tuple | None = None             # a batch of no rows, once one batch was there
+        self._empty: tuple | None = None             # an empty batch, after at least one batch
 
     def next(self, ctx: Any) -> tuple | None:
         size, parts, have = self._stage.sizes[self._turn % len(self._stage.sizes)], [], 0
@@ -426,7 +426,8 @@ class _RebatchCursor(Cursor):
 
 
 class SplitBatches(Stage):
-    """Every batch in `count` parts of one size; the last ones have fewer rows, or none, where it does not come out even."""
+    """Splits every batch into `count` parts of equal size; the last parts have fewer rows, or none, if it cannot be divided
+    evenly."""
 
     def __init__(self, source: Stage, count: int):
         self.inputs, self.count = (source,), positive(count, "num_replicas")

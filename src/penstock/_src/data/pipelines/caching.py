@@ -1,4 +1,4 @@
-"""Stages that keep elements: in memory, or in a file of records."""
+"""Stages that cache elements: in memory, or in a record file."""
 from __future__ import annotations
 
 import itertools
@@ -26,18 +26,18 @@ class Store:
 
 
 class MemoryCache(Stage):
-    """The elements of a dataset, kept once an iteration has seen all of them."""
+    """The elements of a dataset, cached after a complete iteration."""
 
     def __init__(self, source: Stage, store: Store | None = None):
         self.inputs, self.store = (source,), store or Store()
 
     @property
     def kept(self) -> Any:
-        """What the store has; None before the end of an iteration."""
+        """The cached elements; None before the end of an iteration."""
         return self.store.kept
 
     def keep(self, parts: list, as_blocks: bool) -> None:
-        """Keeps what the first complete iteration gave."""
+        """Stores the elements of the first complete iteration."""
         with self.store.lock:
             if self.store.kept is None:
                 self.store.kept = values.join(parts) if as_blocks and parts else list(parts)
@@ -46,7 +46,7 @@ class MemoryCache(Stage):
         return _KeepingCursor(self, ctx)
 
     def replay(self) -> Cursor:
-        """A cursor over what is kept."""
+        """A cursor over the cached elements."""
         kept = self.kept
         return _SliceCursor(kept, len(kept[0])) if isinstance(kept, tuple) else _ElementsCursor(kept)
 
@@ -55,7 +55,7 @@ class MemoryCache(Stage):
 
 
 class _KeepingCursor(Cursor):
-    """Passes elements on and remembers them: as blocks while all of them come in blocks of one shape."""
+    """Returns elements and records them: as blocks while all of them come in blocks of one shape."""
 
     def __init__(self, stage: MemoryCache, ctx: Any):
         self._stage, self._ended = stage, False
@@ -126,7 +126,7 @@ class _KeepingCursor(Cursor):
 
 
 class FileCache(Stage):
-    """The elements of a dataset, kept in a file that a complete iteration writes and later ones read."""
+    """The elements of a dataset, cached in a file that a complete iteration writes and later ones read."""
 
     def __init__(self, source: Stage, prefix: str):
         self.inputs, self.prefix = (source,), prefix
@@ -203,7 +203,7 @@ class _FileCursor(Cursor):
 
 
 class _Writer:
-    """A cache file being written: it has one writer, and appears when it is complete."""
+    """A cache file being written: it has one writer, and becomes visible when it is complete."""
 
     def __init__(self, prefix: str, path: str, taking_over: bool = False):
         self._lock, self._path = prefix + ".lockfile", path
@@ -225,7 +225,7 @@ class _Writer:
             self._writer.write(codec.encode(list(element)))
 
     def finish(self) -> None:
-        """Makes the file appear."""
+        """Publishes the file."""
         if self._open:
             self._open = False
             self._writer.close()
@@ -234,7 +234,7 @@ class _Writer:
                 paths.remove(self._lock)
 
     def abandon(self) -> None:
-        """Removes what was written, if it is not complete."""
+        """Removes an incomplete file."""
         if self._open:
             self._open = False
             self._writer.close()

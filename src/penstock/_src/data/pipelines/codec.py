@@ -1,7 +1,7 @@
 """Plain data as bytes and back: positions of iterators, and elements in cache files.
 
 Plain data is None, booleans, numbers, text, bytes, run-time values (tensors, arrays of strings or of plain data), and
-lists, tuples and dicts of it. Other classes are known by name once `register` was called. Decoding checks every length
+lists, tuples and dicts of it. Other classes are encoded by name after `register`. Decoding checks every length
 before it allocates anything, and creates only plain data.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TORCH = {str(t.torch): t.torch for t in vars(dtypes).values() if isinstance(t, 
 
 
 def register(name: str, cls: type, to_plain: Callable, from_plain: Callable) -> None:
-    """Makes a class known: how its objects become plain data, and come back."""
+    """Registers a class with its conversions to and from plain data."""
     _CLASSES[name] = (cls, to_plain, from_plain)
 
 
@@ -102,7 +102,7 @@ class _Reading:
         return self.data[self.at - n:self.at]
 
     def count(self) -> int:
-        """A number of things of which each takes at least one byte."""
+        """The number of items, each of which takes at least one byte."""
         n = _U32.unpack(self.take(4))[0]
         if n > len(self.data) - self.at:
             raise _lost()
@@ -114,7 +114,7 @@ def _lost() -> errors.OpError:
 
 
 def decode(data: bytes) -> Any:
-    """What `encode` made bytes of; DataLossError for other bytes."""
+    """The inverse of `encode`; DataLossError for invalid bytes."""
     r = _Reading(data)
     if bytes(r.take(len(_MAGIC))) != _MAGIC:
         raise _lost()

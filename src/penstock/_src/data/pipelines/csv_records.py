@@ -36,7 +36,7 @@ class Csv(Files):
         self.parsers = [_parser(t) for t in types]
 
     def exclude(self, columns: list[int]) -> None:
-        """Selects all columns but these."""
+        """Selects all columns except these."""
         _check_increasing(columns, "exclude_cols")
         self.left_out = frozenset(columns)
 
@@ -109,7 +109,7 @@ def _number(field: bytes) -> bytes:
 
 
 class _Records:
-    """The records of one file. A record that is not valid raises, and the next one starts behind its line."""
+    """The records of one file. An invalid record raises an error, and reading continues after its line."""
 
     def __init__(self, stage: Csv, file: Any, path: bytes):
         self._stage, self._file, self._path = stage, file, path
@@ -135,7 +135,7 @@ class _Records:
             found.append(stage.values(fields))
 
     def seek(self, offset: int) -> None:
-        """Goes to a record that starts at `offset`."""
+        """Seeks to a record that starts at `offset`."""
         self._begun = True
         while self.offset < offset:
             step = min(len(self._buffer) - self._at, offset - self.offset)
@@ -175,7 +175,7 @@ class _Records:
             return line.split(self._stage.delimiter)
 
     def _quoted(self) -> list[bytes] | None:
-        """The fields of a record with quotes; None if more must be read first, which then was."""
+        """The fields of a record with quotes; None if the record was incomplete, after reading more data."""
         buffer, at, fields = self._buffer, self._at, []
         while True:
             if buffer[at:at + 1] == b'"':

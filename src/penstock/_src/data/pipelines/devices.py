@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 
 class MultiDeviceIterator:
-    """Element number i belongs to shard i modulo the number of devices. A reader that finds none reads on."""
+    """Element number i belongs to shard i modulo the number of devices. A reader that finds none reads further elements."""
 
     def __init__(self, devices: list[str], types: tuple, shapes: tuple, name: str = ""):
         self.devices, self.types, self.shapes = devices, types, shapes
@@ -26,7 +26,7 @@ class MultiDeviceIterator:
         self._reading = False
 
     def start(self, stage: Stage, most: int, ctx: Any) -> int:
-        """Goes to the start of a dataset; the number of this pass, which readers must name."""
+        """Starts at the beginning of a dataset; returns the incarnation, which readers must pass."""
         check_types(self.types, self.shapes, stage.types, stage.shapes)
         streams: dict = {}
         cursor = stage.iterate(ctx.within(streams))
@@ -74,7 +74,7 @@ class MultiDeviceIterator:
         return item
 
     def _read(self, ctx: Any) -> None:
-        """Reads one element into the buffer whose turn it is. Other readers wait meanwhile."""
+        """Reads one element into the buffer of its shard. Other readers wait meanwhile."""
         self._reading = True
         self._changed.release()
         item: Any = None

@@ -22,7 +22,7 @@ def _scalar(result: tuple, what: str) -> int:
 
 
 class GroupByWindow(Stage):
-    """What a function makes of windows of elements that have the same key."""
+    """The elements that a function returns for windows of elements with the same key."""
 
     def __init__(self, source: Stage, key: Any, reduce: Any, size: Any):
         self.inputs, self.key, self.reduce, self.size = (source,), key, reduce, size
@@ -109,7 +109,7 @@ class _WindowsCursor(Cursor):
 
 
 class GroupByReducer(Stage):
-    """One element per key: a state that a function brought up to date with every element of that key."""
+    """One element per key: a state that a function updates with every element of that key."""
 
     def __init__(self, source: Stage, key: Any, first: Any, reduce: Any, last: Any):
         self.inputs, self.key, self.first, self.reduce, self.last = (source,), key, first, reduce, last
@@ -151,7 +151,7 @@ class _ReducersCursor(Cursor):
 
 
 class DirectedInterleave(Stage):
-    """Elements of several datasets; which one comes next is what another dataset says."""
+    """Elements of several datasets; another dataset selects which one is next."""
 
     def __init__(self, selector: Stage, sources: list[Stage], stop_on_empty: bool):
         self.inputs, self.stop = (selector, *sources), stop_on_empty
@@ -198,7 +198,7 @@ class _DirectedCursor(Cursor):
 
 
 class Unique(Stage):
-    """Elements that were not there before."""
+    """Elements without duplicates."""
 
     def __init__(self, source: Stage):
         self.inputs = (source,)
@@ -231,7 +231,7 @@ class _UniqueCursor(Cursor):
 
 
 def _identity(value: Any) -> Any:
-    """Something that is equal for equal values."""
+    """A hashable key, equal for equal values."""
     if isinstance(value, torch.Tensor):
         return value.item() if value.ndim == 0 else (str(value.dtype), tuple(value.shape), value.numpy().tobytes())
     if isinstance(value, np.ndarray):
@@ -240,7 +240,7 @@ def _identity(value: Any) -> Any:
 
 
 class IgnoreErrors(Stage):
-    """The elements that could be made."""
+    """The elements that do not fail."""
 
     def __init__(self, source: Stage, log: bool):
         self.inputs, self.log = (source,), log
@@ -272,7 +272,7 @@ class _IgnoringCursor(Cursor):
 
 
 class AssertCardinality(Stage):
-    """The same elements, which must be of a given number."""
+    """The same elements; fails unless there are as many as given."""
 
     def __init__(self, source: Stage, count: int):
         self.inputs, self.count = (source,), count
@@ -385,7 +385,7 @@ class _SlowCursor(Cursor):
 
 
 class Fastest(Stage):
-    """The elements of whichever of several equal datasets is the fastest, found out in the first elements."""
+    """The elements of the fastest of several equal datasets, measured on the first elements."""
 
     def __init__(self, sources: list[Stage], trials: int):
         self.inputs, self.trials = tuple(sources), trials

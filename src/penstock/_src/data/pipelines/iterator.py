@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 class IteratorResource:
-    """An iterator: nothing until `start` assigns it a dataset, which may happen again."""
+    """An iterator. `start` assigns it a dataset, and may be called again."""
 
     def __init__(self, types: tuple, shapes: tuple, name: str = ""):
         self.types, self.shapes, self.name = types, shapes, name
@@ -27,10 +27,10 @@ class IteratorResource:
         self._streams: dict = {}
         self._failed: Exception | None = None
 
-    stage = property(lambda self: self._stage, doc="The dataset that it goes through; None before it is started.")
+    stage = property(lambda self: self._stage, doc="Its dataset; None before it is started.")
 
     def start(self, stage: Stage, ctx: Any) -> None:
-        """Goes to the start of a dataset of the right types."""
+        """Starts at the beginning of a dataset of the right types."""
         check_types(self.types, self.shapes, stage.types, stage.shapes)
         streams: dict = {}
         cursor = stage.iterate(ctx.within(streams))
@@ -96,7 +96,7 @@ class IteratorResource:
             self._leave()
 
     def restore(self, state: Any, ctx: Any) -> None:
-        """Goes to a position of the same dataset, which must have been started."""
+        """Restores a position in the same dataset, which must have been started."""
         self._enter(ctx)
         try:
             if self._stage is None:

@@ -1,7 +1,7 @@
 """Stages that call functions: map, filter, flat_map, interleave, scan, take_while.
 
 A function is a *body* (see `ops.data.dataset_base`): `body.runner(ctx)` returns a callable of one element, and
-`body.vectorized(ctx)` one of a whole block, or None for functions that have to see elements one by one.
+`body.vectorized(ctx)` one of a whole block, or None for functions that must be called on single elements.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stage_of(value: Any) -> Stage:
 
 
 class Calling(BlockCursor):
-    """A cursor that calls a function on blocks of its input while that works, and on single elements from then on."""
+    """A cursor that calls a function on blocks of its input, and after a failure on single elements."""
 
     def __init__(self, source: Cursor, body: Any, ctx: Any):
         super().__init__()
@@ -63,7 +63,7 @@ class Calling(BlockCursor):
                 return None
             try:
                 out = self.several(ctx, columns, self._many(ctx, columns))
-            except Exception:                                      # some ops inspect values: then each element separately
+            except Exception:                                      # some ops depend on values on the host: call it per element
                 self._body.give_up()
                 self._many, self.blocks = None, False
                 self._stash.extend(values.elements(columns))
@@ -76,7 +76,7 @@ class Calling(BlockCursor):
         return None if element is None else tuple(map(values.single, element))
 
     def several(self, ctx: Any, columns: tuple, results: tuple) -> tuple | None:
-        """The block to return, from one of the input and what the function gave for it; None if it has no rows."""
+        """The block to return, from an input block and the function's results for it; None if it has no rows."""
         raise NotImplementedError
 
     def _measure(self, columns: tuple, out: tuple | None) -> None:
@@ -129,7 +129,7 @@ class _MapCursor(Calling):
 
 
 def ended(error: errors.OpError) -> errors.OpError:
-    """What is raised where a function ran out of range that must return as many elements as it gets."""
+    """The error for an OutOfRangeError in a function of a stage that keeps the number of elements."""
     return errors.invalid(f"Function invocation produced OutOfRangeError: {error.message}")
 
 
@@ -147,7 +147,7 @@ class Filter(Stage):
 
 
 def truth(result: tuple) -> bool:
-    """What a predicate said."""
+    """The result of a predicate."""
     value = result[0]
     if len(result) != 1 or value.dtype is not torch.bool or value.numel() != 1:
         raise errors.invalid("Filter predicate `f` must return a scalar bool.")
@@ -188,7 +188,7 @@ class _CountingFilter(_FilterCursor):
 
 
 class FlatMap(Stage):
-    """The elements of the datasets that a function makes of every element, in sequence."""
+    """The elements of the datasets that a function returns for every element, in sequence."""
 
     def __init__(self, source: Stage, body: Any):
         self.inputs, self.body = (source,), body
@@ -207,7 +207,7 @@ class _FlatMapCursor(Cursor):
 
     @property
     def blocks(self) -> bool:                        # type: ignore[override]
-        """As those of the current dataset; before the first, they may be."""
+        """Whether the current dataset produces blocks; True before the first one."""
         return self._current is None or self._current.blocks
 
     def _open(self, ctx: Any) -> bool:
@@ -260,7 +260,7 @@ class _FlatMapCursor(Cursor):
 
 
 class Interleave(Stage):
-    """The elements of `cycle_length` datasets at a time that a function makes, `block_length` of each in turn."""
+    """The elements of `cycle_length` datasets at a time, returned by a function, `block_length` of each in turn."""
 
     def __init__(self, source: Stage, body: Any, cycle_length: int, block_length: int):
         if cycle_length <= 0:

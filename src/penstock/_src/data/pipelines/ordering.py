@@ -93,7 +93,7 @@ class _SkipCursor(Cursor):
         return self._source.blocks
 
     def _skipped(self, ctx: Any) -> bool:
-        """Reads past what is skipped; whether there is anything behind it."""
+        """Skips the first elements; returns whether there are more."""
         if self._left < 0:
             return False
         while self._left:
@@ -123,7 +123,7 @@ class _SkipCursor(Cursor):
 
 
 class Shard(Stage):
-    """Every n-th element, from the index on."""
+    """Every n-th element, starting at the index."""
 
     def __init__(self, source: Stage, shards: int, index: int, require_non_empty: bool):
         self.inputs, self.shards, self.index, self.require = (source,), shards, index, require_non_empty
@@ -191,7 +191,7 @@ class _ShardCursor(Cursor):
 
 
 class Repeat(Stage):
-    """The elements over and over: `count` times, or without end if it is negative."""
+    """The elements `count` times, or infinitely often if it is negative."""
 
     def __init__(self, source: Stage, count: int):
         self.inputs, self.count = (source,), count
@@ -220,7 +220,7 @@ class _RepeatCursor(Cursor):
         return self._source is not None and self._source.blocks
 
     def _again(self, ctx: Any) -> bool:
-        """Starts the next round; False when there is none."""
+        """Starts the next repetition; False if there is none."""
         if self._count < 0 and self._empty:          # nothing to repeat
             return False
         self._round, self._empty = self._round + 1, True
@@ -344,7 +344,7 @@ class _ZipCursor(Cursor):
             return None
         parts: list = []
         error = None
-        for s in self.inputs:                        # all move on, also where one of them fails
+        for s in self.inputs:                        # all inputs advance, also if one of them fails
             try:
                 element = s.next(ctx)
             except Exception as e:
@@ -384,7 +384,7 @@ class _ZipCursor(Cursor):
 
 
 def _exactly(source: Cursor, ctx: Any, rows: int) -> tuple | None:
-    """That many rows; fewer only at the end."""
+    """Returns `count` rows; fewer only at the end."""
     parts: list = []
     have = 0
     while have < rows:
@@ -416,7 +416,7 @@ class SeedGenerator:
 class Shuffle(Stage):
     """Elements in random order: each is drawn from a buffer, and the next of the input takes its place.
 
-    Iterations of one stage are shuffled differently if its generator says so, by seeds that follow from the first ones.
+    If its generator reshuffles, each iteration of a stage has another order, from seeds that follow from the first ones.
     """
 
     def __init__(self, source: Stage, buffer_size: int, generator: SeedGenerator, count: int = 1):

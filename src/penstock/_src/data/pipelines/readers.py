@@ -1,6 +1,6 @@
 """Stages that read files: lines of text, records, records of a fixed length, and databases.
 
-All of them read large pieces and return blocks. After an error in a file, reading continues with the next file.
+They read large chunks and return blocks. After an error in a file, reading continues with the next file.
 """
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Files(Stage):
         """A reader of the file with that number."""
         return self.open(self.files[number])
 
-    goes_on = False                 # whether a file is read on behind an error
+    goes_on = False                 # whether reading a file continues after an error
 
     def columns(self, found: list) -> tuple:
-        """What was read, as a block."""
+        """The read records as a block."""
         out = np.empty(len(found), dtype=object)
         out[:] = found
         return (out,)
@@ -88,7 +88,7 @@ class _FilesCursor(BlockCursor):
             raise
 
     def _read(self, found: list, limit: int) -> None:
-        """Adds what the current file has; goes to the next at its end, and after an error."""
+        """Adds records of the current file; continues with the next file at its end, and after an error."""
         try:
             self._reader.read_into(found, limit)
             ended = len(found) < limit
@@ -179,7 +179,7 @@ class _Lines:
         return False
 
     def seek(self, offset: int) -> None:
-        """Goes to a line that starts at `offset`."""
+        """Seeks to a line that starts at `offset`."""
         while offset > 0:
             piece = self._file.read(min(offset, self._piece))
             if not piece:
@@ -208,7 +208,7 @@ class FixedLength(Files):
         return _Fixed(self, open_stream(path, self.compression, self.piece), path)
 
     def check(self, path: Any, size: int) -> None:
-        """The body of a file holds whole records."""
+        """Checks that the body of a file holds complete records."""
         body = size - self.header - self.footer
         if body < 0 or body % self.record:
             raise errors.invalid(f"Excluding the header ({self.header} bytes) and footer ({self.footer} bytes), input file "
@@ -255,7 +255,7 @@ class _Fixed:
             self.offset += s.record
 
     def seek(self, offset: int) -> None:
-        """Goes to a record that starts at `offset` behind the header."""
+        """Seeks to a record that starts `offset` bytes after the header."""
         skipped: list = []
         self.read_into(skipped, offset // self._stage.record)
 
@@ -285,7 +285,7 @@ class _Pairs:
             self.offset += 1
 
     def seek(self, offset: int) -> None:
-        """Goes behind some pairs."""
+        """Skips some pairs."""
         self.read_into([], offset)
 
     def close(self) -> None:
@@ -352,7 +352,7 @@ class _SqlCursor(Cursor):
 
 
 def _sql_value(value: Any, dtype: Any) -> Any:
-    """A value of a column as one of a type; the zero of the type where there is none."""
+    """A column's value converted to a type; zero for NULL."""
     if dtype.torch is None:
         data = b"" if value is None else value if isinstance(value, bytes) else str(value).encode()
         return np.array(data, dtype=object)

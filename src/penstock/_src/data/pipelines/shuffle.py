@@ -3,7 +3,7 @@
 The order is TensorFlow's for the same seeds. Its buffer is a ring: every draw swaps the first slot with one that a random
 number chooses, and the slot that was drawn takes the next element of the input. Here rows stay where they are, and numbers of
 rows are swapped instead (`philox.draw_slots`). So one round of `k` draws from a full buffer with `k` new elements is two
-gathers and a scatter: a draw returns what the last draw of the same row left there, or what the buffer had.
+gathers and a scatter: a draw returns the element that the last draw of the same row put there, or the buffer's.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ShuffleCursor(BlockCursor):
         self._full = self._permuted = self._gave = False
         self._ended = self._source is None
         self.blocks = self._source is not None and self._source.blocks
-        self._ahead = 0                              # how many to draw at once where that cannot be seen
+        self._ahead = 0                              # number to draw at once if that cannot be observed
 
     # -- filling -------------------------------------------------------------------------------------------------------
     def _fill(self, ctx: Any) -> None:
@@ -83,7 +83,7 @@ class ShuffleCursor(BlockCursor):
         return out
 
     def _settle(self, size: int) -> None:
-        """Makes the slots what the draws so far have made of them."""
+        """Applies the draws so far to the slots."""
         if not self._before:
             self._slots = np.arange(size)
         if self._drawn:
@@ -91,7 +91,7 @@ class ShuffleCursor(BlockCursor):
         self._before, self._drawn, self._draws = self._before + self._drawn, 0, self._draws[:0]
 
     def _order(self, size: int) -> np.ndarray:
-        """The rows of a buffer of `size` in the order in which they are drawn when no more come."""
+        """The rows of a buffer of `size` in the order of drawing when the input has ended."""
         if not size:
             return self._draws[:0]
         self._settle(size)

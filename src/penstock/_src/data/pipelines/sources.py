@@ -169,7 +169,7 @@ class _SparseCursor(Cursor):
 
 
 class Random(Stage):
-    """Pseudo-random 32-bit numbers, without end. `next_seeds` returns the two seeds of an iteration."""
+    """An infinite stream of pseudo-random 32-bit numbers. `next_seeds` returns the two seeds of an iteration."""
 
     def __init__(self, next_seeds: Callable[[], tuple[int, int]]):
         self.next_seeds = next_seeds
@@ -217,7 +217,7 @@ def generator_seeds(seed: int, seed2: int) -> tuple[int, int]:
 
 
 class Generator(Stage):
-    """Elements from functions: `first` makes a state, `next_one` an element of it, `last` ends it."""
+    """Elements from functions: `first` creates a state, `next_one` returns an element, `last` finalizes the state."""
 
     def __init__(self, first: Function, next_one: Function, last: Function):
         self.first, self.next_one, self.last = first, next_one, last

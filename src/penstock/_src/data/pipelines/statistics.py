@@ -1,7 +1,7 @@
 """Statistics of a pipeline while it runs: how long elements take, how large they are, how full buffers are, what threads do.
 
-`measured` returns a copy of a pipeline whose stages know where their statistics go (`Stage.stats`): elements then travel one
-by one, so that every number belongs to one of them. A pipeline without statistics has no overhead.
+`measured` returns a copy of a pipeline whose stages know where their statistics go (`Stage.stats`): elements are then passed
+one by one, so that every measurement belongs to one of them. A pipeline without statistics has no overhead.
 """
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class _TimedBody:
         """Never on blocks."""
 
     def give_up(self) -> None:
-        """It never tried."""
+        """Never vectorized."""
 
 
 def measured(stage: Stage, recorder: Any) -> Stage:
-    """A copy of a pipeline that tells a recorder (`histogram(tag, value)`, `scalar(tag, value)`) what it does."""
+    """A copy of a pipeline that reports statistics to a recorder (`histogram(tag, value)`, `scalar(tag, value)`)."""
     return _measured(stage, recorder, "")[0]
 
 
@@ -91,7 +91,7 @@ def _stage_in(value: Any) -> Any:
 
 
 class Measured(Stage):
-    """The same elements; statistics of how they are made go to a recorder."""
+    """The same elements; statistics of their computation go to a recorder."""
 
     def __init__(self, source: Stage, recorder: Any):
         self.inputs, self.recorder = (source,), recorder

@@ -61,7 +61,7 @@ def single(value: Any) -> Any:
 
 
 def objects(items: list) -> np.ndarray:
-    """A vector of objects, whatever they are."""
+    """An object array with one dimension."""
     out = np.empty(len(items), dtype=object)
     for i, item in enumerate(items):
         out[i] = item
@@ -79,7 +79,7 @@ def stack(items: list) -> Any:
 
 
 def concat(columns: list) -> Any:
-    """Columns after one another."""
+    """Concatenates columns."""
     if len(columns) == 1:
         return columns[0]
     return torch.cat(columns) if isinstance(columns[0], torch.Tensor) else np.concatenate(columns)
@@ -99,7 +99,7 @@ def _unlike(component: int, first: tuple, number: int, other: tuple) -> errors.O
 
 
 def batch(elements: list[tuple]) -> tuple:
-    """Elements as one: every component stacked. The shapes must be the same."""
+    """Stacks elements: every component must have the same shape in all of them."""
     out = []
     for c in range(len(elements[0])):
         items = [e[c] for e in elements]
@@ -112,7 +112,7 @@ def batch(elements: list[tuple]) -> tuple:
 
 
 def join(parts: list[tuple]) -> tuple:
-    """Blocks as one. The shapes of their rows must be the same."""
+    """Concatenates blocks, whose rows must have the same shapes."""
     if len(parts) == 1:
         return parts[0]
     out = []
@@ -138,7 +138,7 @@ def show_dims(dims: Any) -> str:
 
 
 def check_types(types: tuple, shapes: tuple, found_types: tuple, found_shapes: tuple) -> None:
-    """The types and shapes that were promised cover those that were found; InvalidArgumentError if not."""
+    """Raises InvalidArgumentError unless the declared types and shapes cover the actual ones."""
     if len(types) != len(found_types):
         raise errors.invalid(f"Number of components does not match: expected {len(types)} types but got {len(found_types)}.")
     for i, (want, have) in enumerate(zip(types, found_types, strict=True)):

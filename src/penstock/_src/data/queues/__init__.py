@@ -1,5 +1,5 @@
-"""The state behind queues, barriers, accumulators and staging areas, free of ops.
+"""The state of queues, barriers, accumulators and staging areas, independent of ops.
 
-`attempts` has the one way in which all of them wait; every other module is one kind of state. The ops over them are in
+`attempts` implements waiting for all of them; every other module is one kind of state. The ops over them are in
 `ops.state.queue`, `barrier`, `accumulator` and `staging`.
 """

@@ -1,7 +1,7 @@
-"""Conditional accumulators: gradients are added up as they come, and taken as a mean when there are enough of them.
+"""Conditional accumulators: gradients are summed as they arrive, and their mean is taken when there are enough of them.
 
-A gradient is stale, and dropped, if it was computed at a step before the accumulator's own. Taking the mean moves the
-accumulator's step on by one.
+A gradient is stale, and dropped, if it was computed at an earlier step than the accumulator's. Taking the mean increments the
+accumulator's step.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock._src.kernels import arrays, unsigned
 
 
 class Accumulator(Shared):
-    """What dense and sparse accumulators share: steps, counting, waiting."""
+    """The base of dense and sparse accumulators: steps, counting, waiting."""
 
     kind = "ConditionalAccumulator"
 
@@ -34,8 +34,8 @@ class Accumulator(Shared):
         self.waiting.about = lambda: f"accumulator {self.name!r} with {self.count} gradients at step {self.step}"
 
     def apply(self, local_step: int, gradient: Any, worker: str | None = None, once: bool = False) -> None:
-        """Adds a gradient that was computed at `local_step`; drops it if it is stale. Both is counted for a worker. If `once`,
-        a second gradient of a worker for the same mean is dropped too: the worker was started again after the first."""
+        """Adds a gradient that was computed at `local_step`; drops it if it is stale. Both are counted per worker. If `once`, a
+        second gradient of a worker for the same mean is dropped too: the worker was restarted after the first."""
         with self.waiting.lock:
             stale = local_step < self.step or once and worker in self.given
             if worker is not None:
@@ -62,11 +62,11 @@ class Accumulator(Shared):
             self.waiting.cancel(self.waiting.lines[0])
 
     def enough(self, required: int) -> int:
-        """How many gradients `required` of them are, when some workers have ended."""
+        """The number of gradients to wait for, when some workers have ended."""
         return min(required, max(1, self.workers - len(self.gone))) if self.gone else required
 
     def take(self, required: int, ctx: Any) -> Any:
-        """The mean (or sum) of the gradients, when at least `required` of them have come."""
+        """The mean (or sum) of the gradients, when at least `required` of them have arrived."""
         if required <= 0:
             raise errors.invalid(f"Argument num_required must be positive, but was {required}")
         return self.waiting.run(_Take(self, required), self.waiting.lines[0], ctx)
@@ -85,7 +85,7 @@ class Accumulator(Shared):
         raise NotImplementedError
 
     def _result(self) -> Any:
-        """What was accumulated; the accumulator keeps no reference to it."""
+        """Returns the accumulated value, and drops the reference to it."""
         raise NotImplementedError
 
 

@@ -1,11 +1,11 @@
 """Operations that wait for their turn.
 
-An operation on a queue (or barrier, accumulator, staging area) is an *attempt*. Attempts of one kind queue and
-are carried out first come, first served; a thread that changes the state also executes the attempts that the change made
-possible, and wakes only the finished ones. So no thread polls, and a waiting thread wakes up once.
+An operation on a queue (or barrier, accumulator, staging area) is an *attempt*. Attempts of one kind are executed first come,
+first served. A thread that changes the state also executes the attempts that the change enables, and wakes only the finished
+ones. So no thread polls, and a waiting thread wakes up once.
 
-An attempt ends with its own result or error, or with the step: its cancellation or deadline. Then it leaves the line
-and returns what it had taken.
+An attempt ends with its own result or error, or with the step: its cancellation or deadline. Then it leaves the line and
+returns the elements it had taken.
 """
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Attempt:
         self.gate: queue.SimpleQueue | None = None     # created by attempts that have to wait
 
     def advance(self) -> bool:
-        """Goes as far as it can; whether the state changed. Sets `over` at the end."""
+        """Advances as far as possible; returns whether the state changed. Sets `over` at the end."""
         raise NotImplementedError
 
     def undo(self) -> None:
-        """Gives back what was taken; with the lock held."""
+        """Returns taken elements; the lock is held."""
 
     def finish(self, result: Any = None) -> bool:
         """Ends the attempt with a result."""
@@ -104,7 +104,7 @@ class Lines:
                 self._added = [ln for ln in self._added if ln is not line]
 
     def flush(self) -> None:
-        """Carries on with the first attempt of every line until none of them gets further. The lock is held."""
+        """Advances the first attempt of every line until none of them can proceed. The lock is held."""
         changed = True
         while changed:
             changed = False
@@ -127,7 +127,7 @@ class Lines:
                 continue
 
     def leave(self, attempt: Attempt, line: collections.deque, error: BaseException | None) -> None:
-        """The step has ended, maybe before the attempt: it leaves the line, and what it took goes back."""
+        """The step has ended, maybe before the attempt: it leaves the line, and its elements are returned."""
         with self.lock:
             if attempt.over and isinstance(error, errors.OpError):
                 return                                    # it came first

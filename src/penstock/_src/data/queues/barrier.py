@@ -1,4 +1,4 @@
-"""A barrier: values of several components, put together by key, ready when all of their components have come."""
+"""A barrier: elements of several components, assembled by key, ready when all of their components have arrived."""
 from __future__ import annotations
 
 import threading
@@ -41,7 +41,7 @@ class Barrier(Shared):
         self._ready = PriorityQueue(f"{name}_queue", [dtypes.string, *types], [(), *self.shapes], -1)
 
     def insert_many(self, component: int, keys: np.ndarray, values: Any) -> None:
-        """Gives each key one component. Nothing is inserted if one of the keys may not be."""
+        """Inserts one component for each key. Nothing is inserted if one of the keys is not allowed."""
         if not 0 <= component < len(self.types):
             raise errors.invalid(f"The component ID is out of range {component} > num_components (= {len(self.types)})")
         dims, names = arrays.dims_of(values), keys.ravel().tolist()
@@ -125,7 +125,7 @@ class Barrier(Shared):
         return indices, keys, values
 
     def end_inserts(self, cancel_pending_enqueues: bool) -> None:
-        """No new keys from now on; if cancelled, nothing is completed either."""
+        """Closes the barrier for new keys; if cancelled, also for components of existing ones."""
         with self._lock:
             if self.closed and (self.cancelled or not cancel_pending_enqueues):
                 raise errors.CancelledError(None, None, f"Barrier '{self.name}' is already closed.")
@@ -152,5 +152,5 @@ def _listed(items: list) -> str:
 
 
 def _identity(value: Any) -> Any:
-    """Tensors compare element by element; being missing is a matter of identity."""
+    """Checks for a missing component by identity: tensors compare element by element."""
     return value if value is _MISSING else None

@@ -1,11 +1,11 @@
-"""What queues share: rows of components, a capacity, enqueues and dequeues in line, closing.
+"""The base of queues: rows of components, a capacity, enqueues and dequeues in line, closing.
 
-A kind of queue says in which order rows come out (`_push`, `_pop`, `_give_back`) and how many may be taken (`_ready`).
-A row is kept as a pair: the values it came with, and its place in them if they were a batch (-1 if they were not), so that
-a batch is not taken apart that is only going to be put together again.
+A subclass defines the order of rows (`_push`, `_pop`, `_give_back`) and how many may be taken (`_ready`). A row is stored as a
+pair: the values it was enqueued with, and its index in them if they were a batch (-1 otherwise), so that a batch that is
+dequeued whole is never split.
 
-A dequeue of many rows takes them as they come, so that it can request more than fit the queue; they stay its own until
-it has all of them, and go back if the queue closes or the step ends before.
+A dequeue of many rows takes them as they arrive, so that it can request more than the capacity of the queue. If the queue
+closes or the step ends before it has all of them, they are put back.
 """
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Queue(Shared):
         return [self._pop() for _ in range(count)]
 
     def _give_back(self, rows: list[Row]) -> None:
-        """Takes back rows that were popped last, in that order."""
+        """Puts back rows that were popped last, in that order."""
         raise NotImplementedError
 
     def _ready(self, wanted: int) -> int:
@@ -240,7 +240,7 @@ class _Dequeue(Attempt):
 
 # -- values -----------------------------------------------------------------------------------------------------------
 def kept(value: Any) -> Any:
-    """A value that may be held on to. Values never change once they exist, except for fed arrays, which are the user's."""
+    """A value that may be kept. Values are immutable, except for fed arrays, which belong to the user."""
     if isinstance(value, torch.Tensor) and not (value.is_contiguous() and value.untyped_storage().resizable()):
         return value.clone(memory_format=torch.contiguous_format)
     return value
@@ -276,7 +276,7 @@ class Batch(list):
 
 
 def _picked(component: int, rows: list[Row]) -> Any:
-    """A component of rows that came in several batches: each is copied from its batch to its place."""
+    """A component of rows from several batches: each is copied from its batch to its place."""
     first = rows[0][0][component]
     if not isinstance(first, torch.Tensor) or first.device.type != "cpu" or not first[0].numel():
         return arrays.stack([values_of(row)[component] for row in rows], 0)

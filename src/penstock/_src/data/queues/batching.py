@@ -1,9 +1,8 @@
-"""Batching across steps: calls that come at the same time are worked on together.
+"""Batching across steps: concurrent calls are processed together.
 
 A Batcher collects the calls of one op. It has no thread: the first call of a batch waits until the batch is
-full or its time is up, and then does the work for all of it. A call that is cancelled leaves its batch; the next one
-leads it.
-An Unbatcher hands the rows of a batch back to the calls that they came from.
+full or its time is up, and then runs the whole batch. A cancelled call leaves its batch, and the next one takes over. An
+Unbatcher returns the rows of a batch to the calls that they came from.
 """
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class Call:
 
 
 class _Batch:
-    """Calls that are worked on together."""
+    """Calls that are processed together."""
 
     def __init__(self, deadline: float):
         self.calls: list[Call] = []
@@ -104,7 +103,7 @@ class Batcher(Shared):
         return last
 
     def _lead_or_wait(self, call: Call, batch: _Batch, ctx: Any) -> bool:
-        """True when the call has its answer; False when its thread has to work on the batch."""
+        """True when the call has its answer; False if its thread must run the batch."""
         release = ctx.cancellation.on_cancel(self._wake)
         try:
             with self._changed:
@@ -183,7 +182,7 @@ class Unbatcher(Shared):
         self._changed = threading.Condition()
 
     def exchange(self, batch: Any, index: list[list[int]], own: int, ctx: Any) -> Any:
-        """Gives out the rows of a batch, if it is here, and takes those of a call."""
+        """Stores the rows of a batch, if this call has it, and returns those of the call."""
         count = arrays.dims_of(batch)[0]
         if any(not 0 <= start <= end <= count for _, start, end in index):
             raise errors.invalid(f"Rows of a batch of {count} were expected, got {index}")

@@ -30,7 +30,7 @@ class FIFOQueue(Queue):
 
     # -- tokens of synchronous training: a row is the number of a step ------------------------------------------------------
     def put_tokens(self, tokens: torch.Tensor) -> None:
-        """Adds tokens in place of what is left of those that were put here before. It opens a queue that was closed."""
+        """Adds tokens, replacing the remaining ones of the previous call. It reopens a closed queue."""
         with self.waiting.lock:
             left = [row for row in self.rows if row[0] is not self._tokens]
             self._tokens, self.closed = [tokens], False

@@ -12,7 +12,7 @@ from penstock._src.kernels import arrays
 
 
 class PriorityQueue(Queue):
-    """The row of least priority (an int64 scalar, the first component) comes out first; equal ones in turn.
+    """The row of least priority (an int64 scalar, the first component) comes out first; equal ones in the order of insertion.
 
     A batch is sorted, so that it is taken at once when there are enough rows, and not as they come.
     """

@@ -1,4 +1,4 @@
-"""What queues, barriers and accumulators have as resources: a container, a name, and a value for references to them."""
+"""The resource side of queues, barriers and accumulators: a container, a name, and a value for references to them."""
 from __future__ import annotations
 
 import numpy as np

@@ -13,7 +13,8 @@ _BLOCKS = 256           # counters drawn at a time
 
 
 class RandomShuffleQueue(Queue):
-    """Any of its rows may come out next. As long as it is open, `min_after_dequeue` rows stay, to mix the others with."""
+    """Rows are dequeued at random. While it is open, at least `min_after_dequeue` rows stay, so that the order is random
+    enough."""
 
     kind = "RandomShuffleQueue"
 

@@ -1,6 +1,6 @@
 """Staging areas: a first-in-first-out buffer, and a map of elements that may come and go in parts.
 
-Here a waiter waits for a specific element (a position, a key), so that all of them look again after each change.
+A waiter waits for a specific element (a position, a key), so all of them check again after each change.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def size_in_bytes(values: Sequence[Any]) -> int:
 
 
 class _Area(Shared):
-    """What both kinds share: the limits, and waiting for a change."""
+    """The base of both kinds: the limits, and waiting for a change."""
 
     kind = "StagingArea"
 
@@ -126,7 +126,7 @@ class MapStage(_Area):
                 if i in parts:
                     raise errors.invalid(f"The tensor for index '{i}' for key '{key}' was already initialized '{self.count}'.")
             if complete and key in self.whole:
-                return                             # what is there stays
+                return                             # existing components stay
             parts.update(zip(indices, values, strict=True))
             self.bytes += added
             if len(parts) == self.count:
