@@ -1,1 +1,1 @@
-"""What outlives a step: variables, checkpoints, saved models, modules."""
+"""State that outlives a step: variables, checkpoints, saved models, modules."""

@@ -1,7 +1,7 @@
-"""Lists, dictionaries and tuples of trackable objects: what becomes of them when they are set as attributes.
+"""Tracking wrappers of lists, dictionaries and tuples that are set as attributes.
 
 An attribute `model.layers = [a, b]` becomes a `ListWrapper`: still a list, and a Trackable with dependencies "0" and "1".
-A checkpoint needs names that do not move, so a list that was changed other than by appending refuses to be saved.
+A checkpoint needs stable names, so a list that was changed other than by appending cannot be saved.
 """
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class NoDependency:
 
 @export("__internal__.tracking.wrap")
 def wrap(value: Any) -> Any:
-    """Lists, dictionaries and tuples in their tracking form; NoDependency unwrapped; other things as they are."""
+    """Wraps lists, dictionaries and tuples for tracking, and unwraps NoDependency; returns other values unchanged."""
     if isinstance(value, NoDependency):
         return value.value
     if isinstance(value, Trackable):
         return value
-    if type(value) in (dict, collections.OrderedDict):      # no subclass: what it does with its items is not known
+    if type(value) in (dict, collections.OrderedDict):      # exact type only: a subclass may treat its items differently
         return DictWrapper(value)
     if type(value) is list:
         return ListWrapper(value)
@@ -54,7 +54,7 @@ def _worth_tracking(value: tuple) -> bool:
 
 @export("__internal__.tracking.sticky_attribute_assignment")
 def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
-    """The value to set as an attribute; a dependency is added, or that of a former value forgotten."""
+    """The value to set as an attribute; adds a dependency, or removes that of the former value."""
     untracked = isinstance(value, NoDependency)
     value = wrap(value)
     if not untracked and isinstance(value, Trackable):
@@ -70,7 +70,7 @@ def _is_function(value: Any) -> bool:
 
 @export("__internal__.tracking.TrackableDataStructure")
 class TrackableDataStructure(Trackable):
-    """What the containers share: the variables and layers in them."""
+    """The base of the containers: their variables and layers."""
 
     _self_trainable = True
 
@@ -219,11 +219,11 @@ class List(TrackableDataStructure, Sequence):
 
 
 class _MutableList(List, MutableSequence):
-    """A tracked list with the methods of sequences that change, which precede those of Python's lists."""
+    """A tracked list with the methods of MutableSequence, which precede those of list."""
 
 
 class ListWrapper(_MutableList, list):                # type: ignore[misc]
-    """A list that was set as an attribute. It can be changed in every way, and saved if it was only appended to."""
+    """A list that was set as an attribute. It supports all changes, but can be saved only if it was only appended to."""
 
     _storage: Any
     _track_trackable: Any
@@ -243,7 +243,7 @@ class ListWrapper(_MutableList, list):                # type: ignore[misc]
             return wrap(value)
 
     def _look(self) -> None:
-        """Notices changes of the list that was wrapped."""
+        """Detects changes of the wrapped list."""
         if not self._external_modification and not self._non_append_mutation and not _same(self._storage, self._snapshot):
             self._external_modification = True
 
@@ -426,10 +426,10 @@ class Mapping(TrackableDataStructure, AbstractMapping):
 
 
 class DictWrapper(TrackableDataStructure):
-    """A dictionary that was set as an attribute, seen through this object: it counts as an instance of its class.
+    """A proxy of a dictionary that was set as an attribute: an instance of its class.
 
-    The dictionary itself is kept, so that changes of it are seen here. What changes it other than by setting and deleting
-    items here cannot be followed by restores: then it refuses to be saved.
+    The dictionary itself is kept, so that its changes are visible. Changes other than setting and deleting items through the
+    proxy cannot be tracked, and then it cannot be saved.
     """
 
     _self_non_string_key = False
@@ -455,7 +455,7 @@ class DictWrapper(TrackableDataStructure):
         return value
 
     def _look(self) -> None:
-        """Notices changes of the dictionary from outside."""
+        """Detects changes of the dictionary outside of the proxy."""
         now, then = self._self_wrapped, self._self_snapshot
         if len(now) != len(then) or any(k not in now or now[k] is not v for k, v in then.items()):
             self._self_changed = True
@@ -558,7 +558,7 @@ _DictWrapper = DictWrapper                                # its name in TensorFl
 
 # -- tuples ----------------------------------------------------------------------------------------------------------
 class _Tuple(TrackableDataStructure):
-    """What makes a tuple trackable; its elements are the tuple's own."""
+    """A trackable proxy of a tuple."""
 
     _values = property(lambda self: list(self))
     __iter__: Callable[[], Iterator[Any]]                 # the tuple's

@@ -54,14 +54,14 @@ def _add_initializer(op: Any) -> None:
 
 
 def _lifted() -> Any:
-    """A scope that leaves control flow under construction: tables are made and filled outside of it."""
+    """A scope outside of control flow under construction, in which tables are created and filled."""
     inside = not context.executing_eagerly() and context.current_graph()._stacks.control_flow is not None
     return init_scope() if inside else contextlib.nullcontext()
 
 
 # -- initializers -----------------------------------------------------------------------------------------------------
 class TableInitializerBase(Trackable):
-    """What fills a static table."""
+    """The base of initializers of static tables."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
@@ -131,7 +131,7 @@ class DatasetInitializer(TableInitializerBase):
 
 @export("lookup.TextFileIndex", v1=["contrib.lookup.TextFileIndex"])
 class TextFileIndex:
-    """Columns of a text file that are none: the whole line, and its number."""
+    """Pseudo-columns of a text file: the whole line, and its number."""
 
     WHOLE_LINE = ops.WHOLE_LINE
     LINE_NUMBER = ops.LINE_NUMBER
@@ -162,7 +162,7 @@ class TextFileInitializer(TableInitializerBase):
         super().__init__(key_dtype, value_dtype)
 
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        """The file goes with a SavedModel, and is found there."""
+        """Makes the file an asset of SavedModels."""
         if not isinstance(self._filename, Asset):
             self._filename = Asset(self._filename)
         return {"_filename": self._filename}
@@ -224,7 +224,7 @@ class TextFileIdTableInitializer(TextFileInitializer):
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 class LookupInterface(TrackableResource):
-    """What all tables have: types, a name, size and lookup."""
+    """The base of all tables: types, a name, size and lookup."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
         super().__init__()
@@ -251,7 +251,7 @@ class LookupInterface(TrackableResource):
             return ops.size_v2(self.resource_handle)
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        """The values of `keys`, in the form (dense, sparse or ragged) in which these come."""
+        """The values of `keys`, dense, sparse or ragged like the keys."""
         flat = _flat_keys(keys, self._key_dtype)
         if flat.dtype.base_dtype != self._key_dtype:
             raise TypeError(f"Signature mismatch. Keys must be dtype {self._key_dtype}, got {flat.dtype}.")
@@ -297,7 +297,7 @@ class InitializableLookupTableBase(LookupInterface):
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
         return {"_initializer": self._initializer}
 
-    default_value = property(lambda self: self._default_value, doc="What keys that are not in the table give.")
+    default_value = property(lambda self: self._default_value, doc="The value of keys that are not in the table.")
 
     def _find(self, keys: Tensor, name: str | None) -> Tensor:
         with name_scope(name, f"{self.name}_Lookup", (self.resource_handle, keys, self._default_value)):
@@ -323,7 +323,7 @@ class StaticHashTable(InitializableLookupTableBase):
         super().__init__(default_value, initializer)
 
     def _create_resource(self) -> Tensor:
-        # In a function that makes the table wherever it is called, it must be the same one every time.
+        # A function that creates the table on every call must always get the same one.
         shared = self._shared_name or ("" if context.executing_eagerly() else f"hash_table_{uuid.uuid4()}")
         return ops.hash_table_v2(shared_name=shared, key_dtype=self._key_dtype, value_dtype=self._value_dtype, name=self._name)
 
@@ -370,7 +370,7 @@ def _saveable(table: Any, name: str) -> Any:
 
 
 class _MutableTable(LookupInterface):
-    """What the two mutable tables share."""
+    """The base of the two mutable tables."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str, checkpoint: bool):
         super().__init__(key_dtype, value_dtype)
@@ -391,7 +391,7 @@ class _MutableTable(LookupInterface):
     def lookup(self, keys: Any, dynamic_default_values: Any = None,       # type: ignore[override]
                name: str | None = None) -> Any:
         """The values of `keys`; the default, or a default per key, for those that are not in the table."""
-        if isinstance(dynamic_default_values, str):          # the name, where older callers pass it
+        if isinstance(dynamic_default_values, str):          # older callers pass the name here
             dynamic_default_values, name = None, dynamic_default_values
         flat = convert(_flat_keys(keys, self._key_dtype), self._key_dtype, "keys")
         return _like_keys(keys, self._find(flat, name, dynamic_default_values))
@@ -418,7 +418,7 @@ class _MutableTable(LookupInterface):
 
 @export("lookup.experimental.MutableHashTable", v1=["contrib.lookup.MutableHashTable"])
 class MutableHashTable(_MutableTable):
-    """A hash table that can be changed.
+    """A mutable hash table.
 
     >>> table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, default_value=-1)
     >>> table.insert(["a"], [1])
@@ -438,7 +438,7 @@ class MutableHashTable(_MutableTable):
 
 @export("lookup.experimental.DenseHashTable", v1=["contrib.lookup.MutableDenseHashTable"])
 class DenseHashTable(_MutableTable):
-    """A hash table that can be changed, of keys and values of fixed shapes.
+    """A mutable hash table with keys and values of fixed shapes.
 
     Two keys are reserved: one marks an empty bucket, one a deleted entry.
     """

@@ -45,7 +45,7 @@ class Module(AutoTrackable):
         with name_scope(name) as scope:
             self._scope_name = scope
 
-    name = property(lambda self: self._name, doc="The name, as given or made from the class.")
+    name = property(lambda self: self._name, doc="The name: as given, or derived from the class.")
 
     @property
     def name_scope(self) -> Any:
@@ -54,7 +54,7 @@ class Module(AutoTrackable):
 
     @property
     def variables(self) -> tuple:
-        """The variables of this module and of those inside, in the order of attribute names."""
+        """The variables of this module and its submodules, in the order of attribute names."""
         return tuple(self._flatten(predicate=_is_variable))
 
     @property
@@ -74,7 +74,7 @@ class Module(AutoTrackable):
 
     def _flatten(self, recursive: bool = True, predicate: Callable | None = None, attribute_traversal_key: Any = None,
                  with_path: bool = False, expand_composites: bool = False) -> Iterator:
-        """The attributes of this module and of those inside for which `predicate` holds; with the way to each if requested."""
+        """The attributes of this module and its submodules for which `predicate` holds; with their paths if requested."""
         return _walk(self, recursive, predicate or (lambda _: True), attribute_traversal_key, with_path, expand_composites)
 
     @classmethod
@@ -94,7 +94,7 @@ def _is_variable(value: Any) -> bool:
 
 
 class _Reentered:
-    """A name scope that can be entered again and again."""
+    """A name scope that can be entered repeatedly."""
 
     def __init__(self, name: str):
         self.name = name

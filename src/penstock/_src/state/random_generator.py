@@ -29,7 +29,7 @@ from penstock._src.state.auto_trackable import AutoTrackable
 
 @export("random.Algorithm", "random.experimental.Algorithm")
 class Algorithm(enum.Enum):
-    """The algorithms that generators of TensorFlow know; here there is Philox."""
+    """The algorithms of TensorFlow's generators; only Philox is implemented."""
     PHILOX = PHILOX
     THREEFRY = 2
     AUTO_SELECT = AUTO_SELECT
@@ -67,7 +67,7 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
 
 @export("random.Generator", "random.experimental.Generator")
 class Generator(AutoTrackable):
-    """Random numbers with their own state, kept in a variable.
+    """A random number generator whose state is a variable.
 
     >>> g = tf.random.Generator.from_seed(1234)
     >>> g.normal([2, 3])
@@ -96,12 +96,12 @@ class Generator(AutoTrackable):
 
     @classmethod
     def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
-        """A generator whose numbers a seed fixes."""
+        """A generator with a deterministic state from a seed."""
         return cls(state=create_rng_state(seed, alg or PHILOX), alg=alg or PHILOX)
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
-        """A generator whose numbers cannot be foreseen."""
+        """A generator with a nondeterministic state."""
         return cls(state=non_deterministic_ints([3], dtype=dtypes.int64), alg=alg or PHILOX)
 
     @classmethod
@@ -111,7 +111,7 @@ class Generator(AutoTrackable):
 
     state = property(lambda self: self._state, doc="The variable that holds the state.")
     algorithm = property(lambda self: self._alg, doc="The number of the algorithm: 1, for Philox.")
-    key = property(lambda self: self._state[-1], doc="The key: what tells this generator from its siblings.")
+    key = property(lambda self: self._state[-1], doc="The key, which differs between generators that were split from one.")
 
     def reset(self, state: Any) -> None:
         """Sets the state."""
@@ -150,7 +150,7 @@ class Generator(AutoTrackable):
 
     def uniform(self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
                 name: str | None = None) -> Tensor:
-        """Uniform random numbers in [minval, maxval); integers over their whole range where both are None."""
+        """Uniform random numbers in [minval, maxval); integers over their whole range if both are None."""
         dtype = dtypes.as_dtype(dtype)
         if dtype.is_integer and (minval is None) != (maxval is None):
             raise ValueError(f"For integer dtype {dtype}, minval and maxval must be both `None` or both non-`None`; got "
@@ -201,7 +201,7 @@ class _Global:
 @export("random.get_global_generator", "random.experimental.get_global_generator")
 @dispatched
 def get_global_generator() -> Generator:
-    """The generator of the process; it begins unpredictably unless another one was set."""
+    """The generator of the process; nondeterministic unless another one was set."""
     if _Global.generator is None:
         with init_scope():
             _Global.generator = Generator.from_non_deterministic_state()

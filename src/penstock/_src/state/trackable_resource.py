@@ -1,4 +1,4 @@
-"""tf.saved_model.experimental.TrackableResource: the base of objects that hold a resource which SavedModels make again."""
+"""tf.saved_model.experimental.TrackableResource: the base of objects with a resource that SavedModels recreate."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +14,8 @@ from penstock._src.graph.trackable import Trackable
 class TrackableResource(Trackable):
     """An object with a resource, such as a table, that SavedModels keep.
 
-    A subclass defines `_create_resource`, which returns the handle, and perhaps `_initialize`, which fills it: both are saved
-    as functions. The resource is made when `resource_handle` is first used.
+    A subclass defines `_create_resource`, which returns the handle, and optionally `_initialize`, which fills it: both are
+    saved as functions. The resource is created when `resource_handle` is first used.
     """
 
     _handle: Any = None
@@ -38,7 +38,7 @@ class TrackableResource(Trackable):
         """Fills the resource; nothing by default."""
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        """A SavedModel keeps how the resource is made and filled, as functions without arguments, which loaders call."""
+        """A SavedModel has functions without arguments that create and fill the resource, which loaders call."""
         def fill() -> Any:
             self._initialize()
             return convert(1)

@@ -1,2 +1,2 @@
-"""Checkpoints: savers by name, objects by their place in a graph of objects, and the state file of a directory."""
+"""Checkpoints: name-based savers, object-based checkpoints, and the state file of a directory."""
 from penstock._src.state.checkpoint import checkpoint, initialize, options, reader, saver, state, warming  # noqa: F401

@@ -27,7 +27,7 @@ from penstock._src.state.variables.partitioned import PartitionedVariable
 
 
 class BaseSaverBuilder:
-    """Makes the ops of a saver, one restore op per tensor; subclasses may make others."""
+    """Builds the ops of a saver, one restore op per tensor; subclasses may build others."""
 
     SaveSpec = SaveSpec
     SaveableObject = SaveableObject
@@ -169,7 +169,7 @@ class BaseSaverBuilder:
 
 
 class BulkSaverBuilder(BaseSaverBuilder):
-    """Makes one restore op for all tensors, which is quicker."""
+    """Builds one restore op for all tensors, which is faster."""
 
     def bulk_restore(self, filename_tensor: Any, saveables: list, preferred_shard: int, restore_sequentially: bool) -> list:
         """The tensors restored for all saveables, by one op."""
@@ -189,7 +189,7 @@ def _shape_of(tensor: Any) -> Any:
 
 
 def _make_concatenations() -> None:
-    """Partitioned variables in collections are exported as tensors: they must be there."""
+    """Creates the tensors of partitioned variables in collections, because they are exported."""
     graph = context.current_graph()
     for key in graph.get_all_collection_keys():
         for item in graph.get_collection(key):

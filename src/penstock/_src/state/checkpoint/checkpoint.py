@@ -1,4 +1,5 @@
-"""tf.train.Checkpoint: saves and restores objects by their places; CheckpointManager keeps the newest checkpoints."""
+"""tf.train.Checkpoint: saves and restores objects by their paths in the object graph; CheckpointManager keeps the newest
+checkpoints."""
 from __future__ import annotations
 
 import os
@@ -67,7 +68,7 @@ def add_variable(trackable: Any, name: str, shape: Any = None, dtype: Any = dtyp
 
 
 class TrackableSaver:
-    """Saves and restores what is reached from a root. In graphs, the ops are created once and used again."""
+    """Saves and restores the objects reachable from a root. In graphs, the ops are created once and reused."""
 
     def __init__(self, graph_view: ObjectGraphView):
         self._graph_view = graph_view
@@ -99,12 +100,12 @@ class TrackableSaver:
                                                          **(feeds or {})})
 
     def save_to(self, prefix: Tensor) -> Any:
-        """The op that writes a checkpoint, in a function whose argument the prefix is; the folder has to exist."""
+        """The op that writes a checkpoint, for functions with the prefix as an argument; the folder must exist."""
         saveables, graph, _ = self._graph_view.serialize_object_graph()
         return self._save_op(saveables, constant(graph.SerializeToString()), prefix)
 
     def frozen_saveables(self) -> list:
-        """What a Saver writes to make a checkpoint of the objects as they are now."""
+        """The saveables of the current objects, for a Saver."""
         saveables, graph, _ = self._graph_view.serialize_object_graph()
         return [*saveables, NoRestoreSaveable(constant(graph.SerializeToString()), OBJECT_GRAPH_PROTO_KEY)]
 
@@ -163,7 +164,7 @@ def _in_folder(folder: str) -> str | None:
 
 
 class _Checkpoint(AutoTrackable):
-    """What both forms of tf.train.Checkpoint do."""
+    """The base of tf.train.Checkpoint in both APIs."""
 
     def __init__(self, **kwargs: Any):
         for name, value in sorted(kwargs.items()):
@@ -203,7 +204,7 @@ class _Checkpoint(AutoTrackable):
         return path
 
     def sync(self) -> None:
-        """Waits for writes that have begun; every write has ended when it returns."""
+        """Waits for pending writes. Writes are synchronous, so there are none."""
 
     def _save(self, file_prefix: Any, session: Any, options: Any = None) -> str:
         file_prefix = _as_text(file_prefix)
@@ -229,7 +230,7 @@ class _Checkpoint(AutoTrackable):
         return path
 
     def restore(self, save_path: Any, options: Any = None) -> Any:
-        """Restores from a checkpoint; objects that are made later get their values when they are made.
+        """Restores from a checkpoint; objects that are created later get their values on creation.
 
         >>> tf.train.Checkpoint(model=model).restore(path).assert_consumed()
         """
@@ -240,7 +241,7 @@ class _Checkpoint(AutoTrackable):
         return status
 
     def read(self, save_path: Any, options: Any = None) -> Any:
-        """Like restore, of what `write` has written: without the counter of saves."""
+        """Restores a checkpoint of `write`, which has no save counter."""
         if save_path is None:
             return self._saver.restore(None)
         save_path = paths.as_text(save_path)
@@ -254,7 +255,7 @@ class _Checkpoint(AutoTrackable):
 
 @export(v1=["train.Checkpoint"])
 class CheckpointV1(_Checkpoint):
-    """Saves and restores objects by their places.
+    """Saves and restores objects by their paths in the object graph.
 
     Args:
         **kwargs: Objects to save, by the names of their places in the file.
@@ -275,13 +276,14 @@ class CheckpointV1(_Checkpoint):
 
 @export(v2=["train.Checkpoint"])
 class Checkpoint(_Checkpoint):
-    """Saves and restores objects by their places.
+    """Saves and restores objects by their paths in the object graph.
 
     >>> checkpoint = tf.train.Checkpoint(optimizer=optimizer, model=model)
     >>> path = checkpoint.save("/tmp/model/ckpt")
     >>> checkpoint.restore(path).assert_consumed()
 
-    With `root`, perhaps a weak reference, the checkpoint is of that object itself, with the other objects as further parts.
+    With `root`, which may be a weak reference, that object is the root of the checkpoint, and the other objects are its
+    children.
     """
 
     def __init__(self, root: Any = None, **kwargs: Any):
@@ -385,7 +387,8 @@ class CheckpointManager:
                           timestamps=list(self._maybe_delete.values()), last_preserved=self._last_preserved_timestamp)
 
     def save(self, checkpoint_number: Any = None, check_interval: bool = True, options: Any = None) -> str | None:
-        """Saves, names the checkpoint in the state file, and removes what is too old; None if it is not time yet."""
+        """Saves, records the checkpoint in the state file, and removes old ones; returns None if the interval has not
+        passed."""
         session = None
         if self._checkpoint_interval is not None and check_interval:
             step = _number(self._step_counter, None)
@@ -412,7 +415,7 @@ class CheckpointManager:
         return path
 
     def sync(self) -> None:
-        """Waits for writes that have begun; every write has ended when `save` returns."""
+        """Waits for pending writes. `save` is synchronous, so there are none."""
         self._checkpoint.sync()
 
     def restore_or_initialize(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Starting from another run's checkpoint: variables that are initialized from it, and waiting for new ones."""
+"""Initializing variables from the checkpoint of another run, and waiting for new checkpoints."""
 from __future__ import annotations
 
 import time
@@ -103,7 +103,8 @@ def _set_initializer(variable: Any, path: Any, tensor_name: str, slice_spec: str
 # -- waiting for new ones --------------------------------------------------------------------------------------------
 def wait_for_new_checkpoint(checkpoint_dir: Any, last_checkpoint: str | None = None, seconds_to_sleep: float = 1,
                             timeout: float | None = None) -> str | None:
-    """The newest checkpoint of a directory as soon as it is another than `last_checkpoint`; None after `timeout` seconds."""
+    """Waits until the newest checkpoint of a directory differs from `last_checkpoint`, and returns it; None after `timeout`
+    seconds."""
     stop = None if timeout is None else time.monotonic() + timeout
     while True:
         found = state.latest_checkpoint(checkpoint_dir)

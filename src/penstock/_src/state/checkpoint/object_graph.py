@@ -1,6 +1,6 @@
-"""From a root object to what a checkpoint of objects stores: the TrackableObjectGraph, and what is saved for each object.
+"""The contents of an object-based checkpoint: the TrackableObjectGraph, and the saveables of each object.
 
-The key of a value is the way to its object, `model/layer/kernel/.ATTRIBUTES/VARIABLE_VALUE`. Slots of optimizers are stored
+The key of a value is the path to its object, `model/layer/kernel/.ATTRIBUTES/VARIABLE_VALUE`. Slots of optimizers are stored
 beside the variable that they belong to, `model/layer/kernel/.OPTIMIZER_SLOT/optimizer/m/…`.
 """
 from __future__ import annotations
@@ -48,14 +48,14 @@ class NoRestoreSaveable(SaveableObject):
 
 
 class PythonStateSaveable(SaveableObject):
-    """State of Python that is saved as a string: requested when a save begins, given back when a restore does."""
+    """Python state that is saved as a string: read when a save begins, written when a restore does."""
 
     def feed_dict_additions(self) -> dict[Any, Any]:
         """Feeds for the ops that save it."""
         raise NotImplementedError
 
     def freeze(self) -> SaveableObject:
-        """A saveable with the state of now."""
+        """A saveable with the current state."""
         raise NotImplementedError
 
 
@@ -70,7 +70,7 @@ class PythonStringStateSaveable(PythonStateSaveable):
 
     @property
     def optional_restore(self) -> bool:
-        """State that no object restores may be missing."""
+        """Optional: state that no object restores may be missing."""
         return self._restore_callback is None
 
     def _state(self) -> Any:
@@ -82,7 +82,7 @@ class PythonStringStateSaveable(PythonStateSaveable):
         return {self._save_string: self._state()}
 
     def freeze(self) -> SaveableObject:
-        """A saveable with the state of now."""
+        """A saveable with the current state."""
         return NoRestoreSaveable(lambda: constant(self._state(), dtype=dtypes.string), self.name, dtypes.string, "cpu:0")
 
     def python_restore(self, restored_strings: list) -> None:
@@ -96,12 +96,12 @@ class PythonStringStateSaveable(PythonStateSaveable):
 
 
 def children(obj: Any, save_type: str, **kwargs: Any) -> dict[str, Any]:
-    """What a class of a library gives as the children of an object, lists and dictionaries in their tracking form."""
+    """The children of an object of a library's class, with lists and dictionaries in their tracking form."""
     return {n: wrap(c) for n, c in obj._trackable_children(save_type, **kwargs).items()}
 
 
 class ObjectGraphView:
-    """The objects that are reached from a root."""
+    """The objects reachable from a root."""
 
     skip_slots = False          # whether the slots of optimizers are left out
 
@@ -130,7 +130,7 @@ class ObjectGraphView:
         return [TrackableReference(n, c) for n, c in children(obj, "checkpoint").items()]
 
     def walk(self) -> tuple[list, dict[int, str]]:
-        """The objects breadth first, and by id the way to each."""
+        """The objects breadth first, and the path to each by id."""
         found, ways, queue = [], {id(self.root): ""}, deque([self.root])
         while queue:
             obj = queue.popleft()
@@ -146,7 +146,7 @@ class ObjectGraphView:
         return found, ways
 
     def ways(self) -> dict[int, str]:
-        """By id, the way to each object, also to the slots of optimizers."""
+        """The path to each object by id, including the slots of optimizers."""
         return self._described()[1]
 
     def list_objects(self) -> list:
@@ -154,7 +154,7 @@ class ObjectGraphView:
         return self._described()[0]
 
     def _described(self) -> tuple[list, dict[int, str], Any]:
-        """The objects, the way to each, and their graph as a message."""
+        """The objects, the path to each, and their graph as a message."""
         objects, ways = self.walk()
         numbers = {id(o): i for i, o in enumerate(objects)}
         slots = {} if self.skip_slots else _slots(objects, numbers, ways)
@@ -167,7 +167,7 @@ class ObjectGraphView:
         return objects, ways, graph
 
     def serialize_object_graph(self) -> tuple[list, Any, dict | None]:
-        """What is saved for the objects, their graph as a message, and feeds for saving (if ops are kept)."""
+        """The saveables of the objects, their graph as a message, and feeds for saving (if ops are cached)."""
         objects, ways, graph = self._described()
         saveables: list = []
         feeds: dict | None = None if self.saveables_cache is None else {}
@@ -191,7 +191,7 @@ class ObjectGraphView:
         return saveable
 
     def _made(self, obj: Any, name: str, factory: Any, key: str) -> tuple:
-        """The saveables of an attribute; kept from save to save while graphs are built."""
+        """The saveables of an attribute; cached between saves in graph mode."""
         kept = None if self.saveables_cache is None else self.saveables_cache.setdefault(id(obj), (obj, {}))[1]
         if kept is not None and name in kept and all(key in s.name for s in kept[name]):
             return kept[name]
@@ -241,14 +241,14 @@ def _slots(objects: list, numbers: dict[int, int], ways: dict[int, str]) -> dict
 
 
 class PythonState(Trackable):
-    """State of Python that checkpoints keep: subclasses define `serialize` and `deserialize`, to and from a string."""
+    """Python state in checkpoints: subclasses define `serialize` and `deserialize`, to and from a string."""
 
     def serialize(self) -> str:
         """The state as a string."""
         raise NotImplementedError
 
     def deserialize(self, string_value: Any) -> None:
-        """Takes the state back."""
+        """Restores the state."""
         raise NotImplementedError
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:

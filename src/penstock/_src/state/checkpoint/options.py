@@ -1,4 +1,4 @@
-"""tf.train.CheckpointOptions, and views of what a checkpoint or an object graph holds."""
+"""tf.train.CheckpointOptions, and views of checkpoints and object graphs."""
 from __future__ import annotations
 
 import inspect
@@ -15,10 +15,10 @@ from penstock._src.state.checkpoint.reader import object_graph_of
 class CheckpointOptions:
     """How tf.train.Checkpoint writes and reads.
 
-    `experimental_write_callbacks` are called after a write, without arguments or with the path. A write with `enable_async`
-    has ended when it returns, which keeps what asynchronous writes promise. `experimental_skip_slot_variables` leaves the slots
+    `experimental_write_callbacks` are called after a write, without arguments or with the path. `enable_async` is accepted, but
+    writes are synchronous. `experimental_skip_slot_variables` leaves the slots
     of optimizers out. `experimental_sharding_callback`, such as `tf.train.experimental.MaxShardSizePolicy`, divides the tensors
-    over data files. `experimental_io_device` names the device that would touch the file system; here it is the host.
+    over data files. `experimental_io_device` is accepted; the host accesses the file system.
     """
 
     __slots__ = ("experimental_io_device", "experimental_enable_async_checkpoint", "experimental_write_callbacks",
@@ -56,7 +56,7 @@ def called_back(options: Any, path: Any) -> None:
 
 @export("train.TrackableView")
 class TrackableView:
-    """The objects that are reached from a root, and how they depend on each other.
+    """The objects reachable from a root, and how they depend on each other.
 
     >>> tf.train.TrackableView(root).descendants()
     """
@@ -112,7 +112,7 @@ class CheckpointView:
         return found
 
     def _descendants_with_paths(self) -> dict[int, str]:
-        """By number, the way to each object from the root."""
+        """The path from the root to each object, by number."""
         ways = {0: "root"}
         for number in self.descendants():
             for name, child in self.children(number).items():
@@ -120,9 +120,9 @@ class CheckpointView:
         return ways
 
     def match(self, obj: Any) -> dict:
-        """The object of a program for each object of the checkpoint that has one in the same place.
+        """Matches objects of the checkpoint with objects of the user program at the same path.
 
-        Where one object of the checkpoint is several of the program, the first is taken, with a warning.
+        If several objects of the user program match one of the checkpoint, the first is used, with a warning.
         """
         matched = {0: obj}
         todo = [(0, obj)]
@@ -142,7 +142,7 @@ class CheckpointView:
         return matched
 
     def diff(self, obj: Any) -> tuple[dict, list, list]:
-        """What both have, what only the checkpoint has, and what only the program has."""
+        """The matched objects, those only in the checkpoint, and those only in the user program."""
         matched = self.match(obj)
         only_there = [n for n in self.descendants() if n not in matched]
         mine = {id(v) for v in matched.values()}

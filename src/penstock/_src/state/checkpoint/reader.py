@@ -1,4 +1,4 @@
-"""Looking into checkpoints without a graph: readers, lists of variables, single values."""
+"""Reading checkpoints without a graph: readers, lists of variables, single values."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +13,7 @@ from penstock._src.state.checkpoint.state import latest_checkpoint
 
 
 class CheckpointReader:
-    """What is in a checkpoint: names, shapes, types and values."""
+    """The contents of a checkpoint: names, shapes, types and values."""
 
     def __init__(self, filename: str):
         self._reader = open_reader(filename)
@@ -28,7 +28,7 @@ class CheckpointReader:
         return {name: dtype for name, (dtype, _) in self._tensors.items()}
 
     def has_tensor(self, tensor_str: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Whether a tensor of that name exists."""
         return tensor_str in self._tensors
 
     def get_tensor(self, tensor_str: str) -> Any:

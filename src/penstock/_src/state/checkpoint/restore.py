@@ -1,7 +1,7 @@
-"""From a checkpoint of objects back to objects, those that exist and those that will be made later.
+"""Restoring object-based checkpoints to objects, including objects that are created later.
 
-A restore walks the stored graph and the objects side by side. `CheckpointPosition` is a place in the stored graph;
-`_Restore` is one restore, with what was matched so far. The statuses report the result, and run the ops in graphs.
+A restore traverses the stored graph and the objects in parallel. `CheckpointPosition` is a node of the stored graph; `_Restore`
+is one restore, with the matches so far. The statuses report the result, and run the ops in graphs.
 """
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Slot(NamedTuple):
 
 
 def _has_slots(optimizer: Any) -> bool:
-    """Whether an object that had slots when it was saved can have them again: not every loaded one can."""
+    """Whether an object with saved slots can create slots; not every loaded optimizer can."""
     return hasattr(optimizer, "_create_or_restore_slot_variable")
 
 
@@ -65,7 +65,7 @@ class CheckpointPosition:
         return CheckpointPosition(self.checkpoint, proto_id)
 
     def restore(self, trackable: Any) -> None:
-        """Restores an object, and what it depends on, from here."""
+        """Restores an object and its dependencies from this node."""
         with init_scope():
             if self.bind_object(trackable):
                 ops = trackable._restore_from_checkpoint_position(self)
@@ -73,7 +73,7 @@ class CheckpointPosition:
                     self.checkpoint.new_restore_ops(ops)
 
     def bind_object(self, trackable: Any) -> bool:
-        """Makes an object the one of this node; whether that is new."""
+        """Binds an object to this node; returns whether the binding is new."""
         checkpoint, number = self.checkpoint, self._proto_id
         checkpoint.all_python_objects[id(trackable)] = trackable
         current = checkpoint.object_by_proto_id.get(number)
@@ -99,12 +99,12 @@ class CheckpointPosition:
         return True
 
     def is_simple_variable(self) -> bool:
-        """Whether there is nothing here but the value of a variable."""
+        """Whether this node has only the value of a variable."""
         attributes = self.object_proto.attributes
         return len(attributes) == 1 and attributes[0].name == VARIABLE_VALUE_KEY and not self.object_proto.children
 
     def value_tensors(self) -> dict[str, Any]:
-        """The values here, as tensors, by attribute."""
+        """The values of this node, as tensors, by attribute."""
         found = {}
         for a in self.object_proto.attributes:
             dtype = self.checkpoint.dtype_map[a.checkpoint_key].base_dtype
@@ -115,7 +115,7 @@ class CheckpointPosition:
         return found
 
     def gather_ops_or_named_saveables(self) -> tuple[list, dict[str, Any], list]:
-        """For the values here: ops that restore them already, saveables by key, and saveables of Python state."""
+        """For the values of this node: existing restore ops, saveables by key, and saveables of Python state."""
         factories = saved_values(self.trackable, self.checkpoint.saveables_cache)
         existing, named, python = [], {}, []
         for a in self.object_proto.attributes:
@@ -148,7 +148,7 @@ class CheckpointPosition:
         return made
 
     def restore_ops(self) -> list:
-        """Restores the values here; the ops that do it, in graphs."""
+        """Restores the values of this node; in graphs, returns the ops that do it."""
         ops, named, python = self.gather_ops_or_named_saveables()
         return [*ops, *self.checkpoint.restore_saveables(named, python)]
 
@@ -178,7 +178,7 @@ class _Unmatched:
 
 
 def node_names(graph: Any) -> dict[int, str]:
-    """For each node of an object graph, a name for messages: the way to it from the root."""
+    """For each node of an object graph, a name for messages: the path from the root."""
     names, queue = {0: "(root)"}, [0]
     for number in queue:
         for child in graph.nodes[number].children:
@@ -193,7 +193,7 @@ def node_names(graph: Any) -> dict[int, str]:
 
 
 class _Objects:
-    """Objects by key, that this does not keep alive; those that cannot be referred to weakly (tuples) it does."""
+    """Objects by key, with weak references where possible (not for tuples)."""
 
     def __init__(self) -> None:
         self._held: dict[Any, Any] = {}
@@ -216,11 +216,11 @@ class _Objects:
         return found
 
     def items(self) -> list:
-        """Keys and the objects that are still there."""
+        """Keys and the objects that still exist."""
         return [(k, v) for k, ref in list(self._held.items()) if (v := ref()) is not None]
 
     def values(self) -> list:
-        """The objects that are still there."""
+        """The objects that still exist."""
         return [v for _, v in self.items()]
 
     def __len__(self) -> int:
@@ -253,7 +253,7 @@ class Restore:
 
     @property
     def expect_partial(self) -> bool:
-        """Whether it is all right that part of the checkpoint is not used."""
+        """Whether the checkpoint may be used partially."""
         return self._unmatched.expect_partial
 
     @expect_partial.setter
@@ -261,7 +261,7 @@ class Restore:
         self._unmatched.expect_partial = value
 
     def new_restore_ops(self, ops: list) -> None:
-        """Takes note of ops that were created by a restore on creation."""
+        """Registers ops of a restore on creation."""
         self.restore_ops.extend(ops)
         if self.new_restore_ops_callback is not None:
             self.new_restore_ops_callback(ops)
@@ -296,7 +296,7 @@ class Restore:
 
 
 class NameBasedRestore:
-    """A restore from a checkpoint without objects: variables are found by their names."""
+    """A restore from a name-based checkpoint: variables are found by their names."""
 
     def __init__(self, save_path: str, dtype_map: Any = None):
         self.save_path, self.dtype_map, self.restore_uid = save_path, dtype_map, next_restore()
@@ -336,7 +336,7 @@ _own_sessions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @export("__internal__.tracking.register_session_provider")
 def register_session_provider(session_provider: Callable[[], Any]) -> None:
-    """Registers where the session comes from in programs that make none: Keras trains in one that it makes itself."""
+    """Registers the source of the session for user programs that create none: Keras trains in its own."""
     global _provider
     _provider = session_provider
 
@@ -355,14 +355,14 @@ def _session(session: Any) -> Any:
 
 
 class CheckpointLoadStatus:
-    """What became of a restore from a checkpoint of objects."""
+    """The status of a restore from an object-based checkpoint."""
 
     def __init__(self, checkpoint: Restore, feed_dict: Any, graph_view: Any):
         self._checkpoint, self._feed_dict, self._graph_view = checkpoint, feed_dict, graph_view
         self._root = graph_view.root             # the status keeps the root alive
 
     def assert_consumed(self) -> CheckpointLoadStatus:
-        """AssertionError unless everything in the checkpoint was used, and every object got its value."""
+        """Raises AssertionError unless everything in the checkpoint was used, and every object got its value."""
         names = node_names(self._checkpoint.object_graph_proto)
         self.assert_existing_objects_matched()
         for i, node in enumerate(self._checkpoint.object_graph_proto.nodes):
@@ -383,7 +383,7 @@ class CheckpointLoadStatus:
                 if id(o) not in bound and saved_values(o)]
 
     def assert_existing_objects_matched(self) -> CheckpointLoadStatus:
-        """AssertionError unless every object that exists now got its value."""
+        """Raises AssertionError unless every existing object got its value."""
         for i, node in enumerate(self._checkpoint.object_graph_proto.nodes):
             obj = self._checkpoint.object_by_proto_id.get(i)
             if obj is not None and obj._update_uid < self._checkpoint.restore_uid:
@@ -398,7 +398,7 @@ class CheckpointLoadStatus:
         return self
 
     def assert_nontrivial_match(self) -> CheckpointLoadStatus:
-        """AssertionError if only the root was found in the checkpoint."""
+        """Raises AssertionError if only the root matched."""
         for obj in self._graph_view.list_objects():
             self._checkpoint.all_python_objects[id(obj)] = obj
         if len(self._checkpoint.object_by_proto_id) <= 1:
@@ -415,7 +415,7 @@ class CheckpointLoadStatus:
             _session(session).run(self._checkpoint.restore_ops, feed_dict=self._feed_dict)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Runs the restore, and initializes what the checkpoint does not have."""
+        """Runs the restore, and initializes variables that are not in the checkpoint."""
         if context.executing_eagerly():
             return
         bound = {id(o) for o in self._checkpoint.object_by_proto_id.values()}
@@ -426,13 +426,13 @@ class CheckpointLoadStatus:
         _session(session).run(initializers)
 
     def expect_partial(self) -> CheckpointLoadStatus:
-        """Declares that it is all right if part of the checkpoint is not used."""
+        """Silences warnings about unused parts of the checkpoint."""
         self._checkpoint.expect_partial = True
         return self
 
 
 class InitializationOnlyStatus:
-    """What `restore(None)` returns: there was no checkpoint."""
+    """The status of `restore(None)`: there is no checkpoint."""
 
     def __init__(self, graph_view: Any, restore_uid: int):
         self._graph_view, self._restore_uid, self._root = graph_view, restore_uid, graph_view.root
@@ -443,7 +443,7 @@ class InitializationOnlyStatus:
     assert_consumed = assert_existing_objects_matched = assert_nontrivial_match = _nothing
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """AssertionError: there is nothing to restore."""
+        """Raises AssertionError: there is nothing to restore."""
         raise AssertionError("No checkpoint specified, so no restore ops are available (save_path=None to Saver.restore).")
 
     def initialize_or_restore(self, session: Any = None) -> None:
@@ -459,7 +459,7 @@ class InitializationOnlyStatus:
 
 
 class NameBasedSaverStatus:
-    """What became of a restore from a checkpoint without objects."""
+    """The status of a restore from a name-based checkpoint."""
 
     def __init__(self, checkpoint: NameBasedRestore, graph_view: Any):
         self._checkpoint, self._graph_view, self._root = checkpoint, graph_view, graph_view.root
@@ -468,7 +468,7 @@ class NameBasedSaverStatus:
                         "in the object-based format: run save() on the object-based saver.")
 
     def assert_consumed(self) -> NameBasedSaverStatus:
-        """AssertionError unless every object got its values."""
+        """Raises AssertionError unless every object got its values."""
         unused = self._checkpoint.unused_attributes
         if unused:
             raise AssertionError("Some objects had attributes which were not restored:"
@@ -482,7 +482,7 @@ class NameBasedSaverStatus:
     assert_existing_objects_matched = assert_nontrivial_match = assert_consumed
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Runs the restore, in graphs; in eager mode variables are restored when they are made."""
+        """Runs the restore, in graphs; in eager mode variables are restored on creation."""
         if context.executing_eagerly():
             return
         from penstock._src.state.checkpoint.saver import Saver

@@ -1,7 +1,6 @@
-"""What a saver saves: SaveableObjects, made from variables, parts of partitioned variables, tables and other objects.
+"""SaveableObjects: created from variables, parts of partitioned variables, tables and other objects.
 
-A SaveableObject has specs, each a tensor and the name that it gets in the checkpoint, and a method that puts restored
-tensors back.
+A SaveableObject has specs, each a tensor and its name in the checkpoint, and a method that assigns restored tensors.
 """
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def set_cpu0(device_string: str) -> str:
 
 
 class SaveSpec:
-    """A tensor to save: itself or a function that makes it, the part of a larger one that it is, and its name."""
+    """A tensor to save: a tensor or a function that returns it, the slice of a larger tensor, and its name."""
 
     def __init__(self, tensor: Any, slice_spec: str, name: str, dtype: Any = None, device: str | None = None):
         self._tensor, self.slice_spec, self.name = tensor, slice_spec, name
@@ -47,12 +46,12 @@ class SaveSpec:
 
     @property
     def tensor(self) -> Any:
-        """The tensor; made now if it is to be made."""
+        """The tensor; created now if it was given as a function."""
         return self._tensor() if callable(self._tensor) else self._tensor
 
 
 class SaveableObject:
-    """Something that is saved as one or several tensors. Subclasses define `restore`.
+    """An object that is saved as one or more tensors. Subclasses define `restore`.
 
     One that reads the checkpoint itself defines `restore_from(prefix)` instead of it: it returns the op that does.
     """
@@ -71,12 +70,12 @@ class SaveableObject:
         return self.specs[0].device
 
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
-        """Ops that put the tensors back; `restored_shapes` to reshape them to, or None."""
+        """Ops that assign the restored tensors; `restored_shapes` to reshape them to, or None."""
         raise ValueError("Calling an abstract method.")
 
 
 class _OwnTensors:
-    """What an object's `_serialize_to_tensors` gives; it takes everything back at once, when the last part is restored."""
+    """The result of an object's `_serialize_to_tensors`; all parts are restored together, with the last one."""
 
     def __init__(self, obj: Any):
         self._object = obj
@@ -91,7 +90,7 @@ class _OwnTensors:
         return made
 
     def collect(self, attribute: str, value: Any) -> Any:
-        """Keeps a restored value; passes all to the object when the last one is there."""
+        """Stores a restored value; after the last one, restores the object."""
         self._restored[attribute] = value
         if len(self._restored) < len(self._parts):
             return None if context.executing_eagerly() else get("NoOp")()
@@ -100,7 +99,7 @@ class _OwnTensors:
 
 
 class _OwnTensor(SaveableObject):
-    """One of the tensors that an object gives: whole, or as a dictionary of its slices."""
+    """One tensor of an object: whole, or as a dictionary of its slices."""
 
     full_name = ""
 
@@ -112,16 +111,16 @@ class _OwnTensor(SaveableObject):
         super().__init__(self, specs, name)
 
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
-        """Hands the tensors over to the others of the object."""
+        """Adds the tensors to those of the object."""
         value = restored_tensors[0] if self._slices is None else dict(zip(self._slices, restored_tensors, strict=True))
         return self._group.collect(self._attribute, value)
 
 
 def saved_values(obj: Any, cache: dict | None = None) -> dict[str, Any]:
-    """What is saved for an object itself: by attribute, a saveable, a variable, or a function of a name that makes one.
+    """The saveables of an object: by attribute, a saveable, a variable, or a function from a name to one.
 
-    The newer of the class's two ways counts, `_serialize_to_tensors` or `_gather_saveables_for_checkpoint`. `cache` has, by the
-    id of an object, what was made for it before.
+    If the class defines both `_serialize_to_tensors` and `_gather_saveables_for_checkpoint`, the newer one is used. `cache` has
+    earlier results by the id of an object.
     """
     for cls in type(obj).__mro__:
         if "_gather_saveables_for_checkpoint" in vars(cls):
@@ -165,7 +164,7 @@ class ResourceVariableSaveable(SaveableObject):
         super().__init__(var, [SaveSpec(tensor, slice_spec, name, dtype=var.dtype, device=var.device)], name)
 
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
-        """Assigns the restored tensor; ValueError if its static shape cannot be right."""
+        """Assigns the restored tensor; ValueError if its static shape is incompatible."""
         value = restored_tensors[0]
         if restored_shapes is not None:
             value = get("Reshape")(value, _shape_input(restored_shapes[0]))
@@ -201,7 +200,7 @@ def _of_variable(variable: Any, slice_spec: str, name: str) -> SaveableObject:
 
 
 def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
-    """The SaveableObjects that save something under a name."""
+    """The SaveableObjects of a value under a name."""
     if not isinstance(name, str):
         raise TypeError("names_to_saveables must be a dict mapping string names to trackable operations. Name is not a "
                         f"string: {name}")
@@ -227,7 +226,7 @@ def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
 
 
 def _is_plain_variable(x: Any) -> bool:
-    """Whether something is a variable that is saved as its value is; copies on several devices say themselves how."""
+    """Whether an object is a variable that is saved as its value; distributed variables define their own saveables."""
     return isinstance(x, Variable) and not x._own_saveable and not getattr(x, "_keyed", False)
 
 

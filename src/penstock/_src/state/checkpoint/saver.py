@@ -1,8 +1,8 @@
 """tf.train.Saver: saves and restores variables by name, keeps the newest checkpoints, and exports the graph with them.
 
 A save runs the save op, then writes the state file, then removes old checkpoints: a crash at any moment leaves the newest
-complete one named. `asynchronous=True` writes beside training (values that were read never change, so they are only kept);
-`consistent=True` takes the values of all variables at one point in time.
+complete one named. `asynchronous=True` writes in the background (values are immutable, so references suffice);
+`consistent=True` saves a snapshot of all variables at one point in time.
 """
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Saver:
         self._last_checkpoints = last_checkpoints_with_time
 
     def recover_last_checkpoints(self, checkpoint_paths: list[str]) -> None:
-        """Takes over checkpoints of an earlier run; those that are gone are left out."""
+        """Takes over checkpoints of an earlier run that still exist."""
         found = [(path, state.get_checkpoint_mtimes([path])) for path in checkpoint_paths]
         self.set_last_checkpoints_with_time([(path, times[0]) for path, times in found if times])
 
@@ -220,7 +220,7 @@ class Saver:
              consistent: bool = False) -> str | None:
         """Saves the variables, and returns the prefix of the checkpoint.
 
-        With `asynchronous`, the files are written by a thread after the return; `wait()` waits for it, and the next save
+        With `asynchronous`, a thread writes the files after the return; `wait()` waits for it, and the next save
         does. With `consistent`, all variables are saved as they were at one point in time, also while other threads train.
         """
         with self._saving:
@@ -266,7 +266,7 @@ class Saver:
         return save_path
 
     def _saved(self, sess: Any, prefix: str, save_path: str, asynchronous: bool, consistent: bool, recorded: Any) -> str:
-        """Runs the save op; what comes after is done now, or by the thread that writes."""
+        """Runs the save op; the rest is done now, or by the writing thread."""
         try:
             parts = _new_parts()
             if not asynchronous:
@@ -300,7 +300,7 @@ class Saver:
         return sess.run(self.saver_def.save_tensor_name, feeds).decode()
 
     def wait(self) -> None:
-        """Waits until an asynchronous save is on disk; raises what went wrong with it."""
+        """Waits until an asynchronous save is on disk; raises its error, if any."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.wait()
@@ -358,7 +358,7 @@ def _explained(e: errors.OpError, why: str) -> errors.OpError:
 
 
 def _new_parts() -> str:
-    """Where the parts of one save are put, behind its prefix."""
+    """The folder of the parts of a save, relative to its prefix."""
     return f"_temp_{uuid.uuid4().hex}/part"
 
 
@@ -406,7 +406,7 @@ class _Writing:
 
 
 def _snapshot(sess: Any, save_tensor_name: str) -> dict[Any, Any]:
-    """Feeds for what the save ops read: the values of all variables, taken while every one of them is held."""
+    """Feeds for the reads of the save ops: the values of all variables, read while all of them are locked."""
     graph = sess.graph
     todo, seen, read = [graph.get_tensor_by_name(save_tensor_name).op], set(), {}
     while todo:

@@ -110,7 +110,7 @@ class _Filling:
     def __init__(self, limit: int):
         self.limit = self.room = limit
         self.filled: list[Shard] = [{}]
-        self.alone: list[Shard] = []               # what no shard can hold
+        self.alone: list[Shard] = []               # tensors that do not fit into a shard
 
     def shards(self, tensors: Sequence[ShardableTensor]) -> list[Shard]:
         for t in tensors:
@@ -126,7 +126,7 @@ class _Filling:
         self.room = self.limit
 
     def _put_alone(self, t: ShardableTensor, part: str, value: Any, size: int) -> None:
-        logging.warning("%s %s has %d bytes, which cannot be divided into shards of %d bytes: it gets a larger one of its own.",
+        logging.warning("%s %s has %d bytes, which cannot be divided into shards of %d bytes: it gets a separate shard.",
                         t.checkpoint_key, part, size, self.limit)
         self.alone.append({t.checkpoint_key: {part: value}})
 
@@ -216,7 +216,7 @@ def shardable(specs: list, owners: list) -> dict[str, list[ShardableTensor]]:
 
 
 def save_sharded(prefix: Any, specs: list, owners: list, policy: Any) -> Any:
-    """Writes a checkpoint with the data files that a policy asks for; returns the prefix."""
+    """Writes a checkpoint with the data files of a policy; returns the prefix."""
     shards = [(task, shard) for task, tensors in shardable(specs, owners).items() for shard in _checked(policy, tensors)]
     temporary = get("StringJoin")([prefix, f"_temp/part-{uuid.uuid4().hex}"])
     count, prefixes, saves = constant(len(shards), name="num_shards"), [], []

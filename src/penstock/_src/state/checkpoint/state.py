@@ -1,6 +1,6 @@
 """The checkpoints of a directory: the state file that names them, finding the newest, removing old ones.
 
-The state file ("checkpoint") is written last and atomically, so that it never names a checkpoint that is not whole.
+The state file ("checkpoint") is written last and atomically, so that it never names an incomplete checkpoint.
 """
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
 
 @export(v1=["train.checkpoint_exists"])
 def checkpoint_exists(checkpoint_prefix: Any) -> bool:
-    """Whether there is a checkpoint, of either version, with that prefix.
+    """Whether a checkpoint, of either version, with that prefix exists.
 
     Args:
         checkpoint_prefix: Path without the suffix of a file.

@@ -1,4 +1,4 @@
-"""tf.train.warm_start: variables that begin with the values of an older run, also when the vocabulary has changed."""
+"""tf.train.warm_start: initializes variables from an older run, also when the vocabulary has changed."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class _VocabInfo(NamedTuple):
 
 @export("train.VocabInfo", "estimator.VocabInfo")
 class VocabInfo(_VocabInfo):
-    """How the vocabulary of a variable has changed: its files then and now, and the axis that it numbers."""
+    """How the vocabulary of a variable has changed: the old and new files, and the axis that it indexes."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ def _grouped(wanted: Any) -> dict[str, list]:
 
 
 def _renames(ckpt: Any, groups: dict[str, list]) -> dict[str, str]:
-    """The keys of variables in a checkpoint of objects; nothing for one of names."""
+    """The keys of variables in an object-based checkpoint; empty for a name-based one."""
     path = checkpoint_filename(ckpt)
     try:
         keys = names_to_keys(path)      # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def _renames(ckpt: Any, groups: dict[str, list]) -> dict[str, str]:
 
 
 def _remap(variables: list, info: VocabInfo, ckpt: Any, tensor_name: str) -> None:
-    """Sets initializers that take the rows (or columns) of the words that were there before from the checkpoint."""
+    """Sets initializers that read the rows (or columns) of the old words from the checkpoint."""
     path = checkpoint_filename(ckpt)
     for v in variables:
         rows, columns = v.get_shape().as_list()

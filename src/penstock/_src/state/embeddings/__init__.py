@@ -1,2 +1,2 @@
-"""Embedding variables: tables of rows that are found by key, and made when a key is first seen."""
+"""Embedding variables: tables of rows by key, created when a key is first looked up."""
 from penstock._src.state.embeddings import create, incremental, options, variable  # noqa: F401

@@ -14,7 +14,7 @@ from penstock._src.state.variables.initializers import TruncatedNormal
 from penstock._src.state.variables.scope import get_variable_scope
 from penstock._src.state.variables.store import current_store
 
-_MANY = 1 << 20          # rows that a partitioner is told of: a table has no size
+_MANY = 1 << 20          # number of rows passed to partitioners: a table has no fixed size
 
 
 @export(v1=["get_embedding_variable"])
@@ -58,7 +58,7 @@ def _get(name: str, dim: int, key_dtype: Any, value_dtype: Any, initializer: Any
 
 
 def _count(partitioner: Any, dim: int) -> int:
-    """Into how many parts a partitioner cuts a table: only keys can be cut."""
+    """The number of parts that a partitioner returns; only keys can be partitioned."""
     if partitioner is None:
         return 1
     parts = partitioner(shape=TensorShape([_MANY, dim]), dtype=dtypes.float32)

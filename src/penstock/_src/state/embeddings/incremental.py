@@ -1,8 +1,8 @@
 """Incremental checkpoints: after a full checkpoint, the rows that changed since the last save, and all other variables.
 
 Increments are beside the full checkpoint, `model-7.increment-00001` and so on. Each is a separate checkpoint, published by
-renaming its index: one that a crash interrupted does not exist. The rows count as saved only when the file is complete, so
-that an increment that failed is contained in the next one. A restore reads the full checkpoint and its increments in order.
+renaming its index: after a crash, an incomplete one does not exist. Rows are marked as saved only when the file is complete, so
+that the rows of a failed increment are in the next one. A restore reads the full checkpoint and its increments in order.
 """
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class IncrementalSaver:
         self._full, self._count = "", 0
 
     def __getattr__(self, name: str) -> Any:
-        """Anything else is asked of the saver of full checkpoints, so that this one can replace it."""
+        """Delegates other attributes to the saver of full checkpoints, so that this one can replace it."""
         if name.startswith("__") or name == "_saver":
             raise AttributeError(name)
         return getattr(self._saver, name)
@@ -75,7 +75,7 @@ class IncrementalSaver:
         return path
 
     def incremental_save(self, sess: Any) -> str:
-        """Saves what changed since the last save; returns the path of the increment."""
+        """Saves the changes since the last save; returns the path of the increment."""
         if not self._full:
             raise RuntimeError("The first checkpoint of an IncrementalSaver must be a full one: call save(), or restore()")
         path = f"{self._full}.increment-{self._count + 1:05d}"

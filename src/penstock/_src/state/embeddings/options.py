@@ -103,7 +103,8 @@ class StorageOption:
 @export(v1=["InitializerOption"])
 @dataclasses.dataclass
 class InitializerOption:
-    """How rows begin. An initializer that is no simple distribution makes `default_value_dim` rows, which keys share."""
+    """Initial values of rows. An initializer that is not a simple distribution creates `default_value_dim` rows, which keys
+    share."""
 
     initializer: Any = None
     default_value_dim: int = 4096
@@ -117,7 +118,7 @@ class InitializerOption:
 @export(v1=["CheckpointOption"])
 @dataclasses.dataclass
 class CheckpointOption:
-    """A checkpoint that the variable is first read from."""
+    """A checkpoint from which the variable is initialized."""
 
     ckpt_to_load_from: str | None = None
     tensor_name_in_ckpt: str | None = None
@@ -188,7 +189,7 @@ _TRUNCATED = (initializers.TruncatedNormal, initializers.TruncatedNormalV2)
 
 
 def _beginning(initializer: Any) -> dict[str, Any]:
-    """How rows begin, where it can be computed from the key; else from a matrix that the initializer makes (POOL)."""
+    """The initial values of rows: computed from the key if possible, else from a matrix of the initializer (POOL)."""
     number = constant_of(initializer)
     if number is not None:
         return {"start": keyed.CONSTANT, "start_a": number}
@@ -203,7 +204,7 @@ def _beginning(initializer: Any) -> dict[str, Any]:
 
 
 def constant_of(initializer: Any) -> float | None:
-    """The number that an initializer fills tensors with; None if it does not."""
+    """The constant of an initializer; None if it is not constant."""
     if isinstance(initializer, (int, float)):
         return float(initializer)
     if isinstance(initializer, (initializers.Zeros, initializers.ZerosV2)):

@@ -1,7 +1,7 @@
-"""EmbeddingVariable: a variable whose rows are found by key, and made when a key is first looked up.
+"""EmbeddingVariable: a variable with rows by key, which are created when a key is first looked up.
 
 It is a resource variable without a value as a tensor: `sparse_read` looks keys up, and optimizers get gradients whose indices
-are keys. `KeyedRows` is what they see of it: the rows of one gradient, which look like a variable.
+are keys. `KeyedRows` presents the rows of one gradient to them as a variable.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PARTS = ("keys", "values", "versions", "freqs", "slots", "slot_names", "gone")
 
 
 class EmbeddingVariable(BaseResourceVariable):
-    """A table of embeddings by key. `tf.get_embedding_variable` and `dynamic_embedding.get_variable` make them."""
+    """A table of embeddings by key, created by `tf.get_embedding_variable` and `dynamic_embedding.get_variable`."""
 
     _keyed = True
 
@@ -44,7 +44,7 @@ class EmbeddingVariable(BaseResourceVariable):
             raise ValueError(f"Keys must be int32, int64 or string, got {self._key_dtype.name}")
         self._config, self._trainable = config, trainable
         self.static_dims: tuple | None = (None, config.dim)
-        self.slots: dict[str, float] = {}          # the slots that optimizers requested, and what they begin with
+        self.slots: dict[str, float] = {}          # the slots that optimizers requested, and their initial values
         with init_scope():
             self._in_graph_mode = not context.executing_eagerly()
             self._graph_key = context.current_graph()
@@ -88,7 +88,7 @@ class EmbeddingVariable(BaseResourceVariable):
     embedding_dim = dim
 
     def add_slot(self, slot: str, initial: float) -> str:
-        """Has rows carry a slot of an optimizer."""
+        """Adds a slot of an optimizer to all rows."""
         self.slots.setdefault(slot, float(initial))
         return slot
 
@@ -166,12 +166,12 @@ class EmbeddingVariable(BaseResourceVariable):
             return tuple(ops.kv_export(self._handle, dtype=self._dtype, Tkeys=self._key_dtype, incremental=incremental))
 
     def evict(self, global_step: Any = -1) -> Any:
-        """Evicts what the options say; returns how many keys went."""
+        """Evicts keys according to the options; returns how many."""
         with self._beside():
             return ops.kv_evict(self._handle, get("Cast")(convert(global_step), DstT=dtypes.int64))
 
     def clear(self, name: str | None = None) -> Any:
-        """Forgets all keys."""
+        """Removes all keys."""
         with self._beside():
             return ops.kv_clear(self._handle, name=name)
 
@@ -185,7 +185,7 @@ class EmbeddingVariable(BaseResourceVariable):
         raise TypeError(f"Embedding variable {self.name} has no value as a tensor: look keys up, or call export()")
 
     def value(self) -> Any:
-        """TypeError: rows are found by key."""
+        """Raises TypeError: rows are looked up by key."""
         return self._read_variable_op()
 
     read_value = value
@@ -282,8 +282,8 @@ class PartitionedEmbeddingVariable(Trackable):
 class KeyedRows(BaseResourceVariable):
     """The rows of a gradient, as an optimizer sees them: a variable with a row per distinct key.
 
-    A rule that the table runs itself gets the gradient as it came. Anything else opens the rows: a copy of them and of their
-    slots, which `close` writes back.
+    Update rules that the table implements get the gradient directly. Everything else opens the rows: a copy of them and of
+    their slots, which `close` writes back.
     """
 
     _keyed = False
@@ -335,7 +335,7 @@ class KeyedRows(BaseResourceVariable):
         return _SlotRows(self, name) if name in self._slot_names else None
 
     def apply(self, rule: str, slots: list[str], numbers: list, option: bool) -> Any:
-        """Has the table run the rule of a training op; NotImplemented if the rows are open: then it has to run on them."""
+        """Runs the rule of a training op in the table; NotImplemented if the rows are open, on which it must run then."""
         if self._opened is not None:
             return NotImplemented
         names = [f"{self.prefix}/{s}" for s in slots]
@@ -370,5 +370,5 @@ class _SlotRows(BaseResourceVariable):
 
 
 def is_keyed(variable: Any) -> bool:
-    """Whether a variable's rows are found by key."""
+    """Whether a variable's rows are looked up by key."""
     return getattr(variable, "_keyed", False)

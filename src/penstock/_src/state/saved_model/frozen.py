@@ -1,4 +1,4 @@
-"""Frozen functions: the variables that a function reads have become constants, and the functions that it calls are inlined.
+"""Frozen functions: variables are replaced by constants, and called functions are inlined.
 
 Ops are copied into one new graph. A handle is replaced by the value of its variable, so the ops that take handles are replaced
 by those that take values. Branches and loops stay functional; their functions are copied in the same way.
@@ -34,9 +34,9 @@ _CARRIERS = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")   
 
 def convert_variables_to_constants_v2(func: Any, lower_control_flow: bool = True,
                                       aggressive_inlining: bool = False) -> ConcreteFunction:
-    """A function that computes what `func`, a ConcreteFunction, computes with the values that its variables have now.
+    """Returns a copy of `func`, a ConcreteFunction, with the current values of its variables as constants.
 
-    Calls are always inlined, and branches and loops always stay functional: the two options are accepted and change nothing.
+    Calls are always inlined, and branches and loops always stay functional: the two options are accepted and unused.
 
     >>> frozen = convert_variables_to_constants_v2(tf.function(model).get_concrete_function(spec))
     >>> tf.io.write_graph(frozen.graph, folder, "frozen.pb", as_text=False)

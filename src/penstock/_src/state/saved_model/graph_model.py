@@ -1,4 +1,4 @@
-"""SavedModels of the 1.x kind loaded as objects: the graph becomes one function, and each signature a part of it."""
+"""SavedModels of 1.x loaded as objects: the graph becomes one function, and each signature a part of it."""
 from __future__ import annotations
 
 from typing import Any
@@ -69,14 +69,15 @@ def load_v1_in_v2(loader: Any, tags: Any) -> Any:
 
 
 def _run(wrapped: Any, name: str, feed: Any = None, value: str = "") -> Any:
-    """Runs an op of the wrapped graph (in a graph: adds what runs it); returns a tensor that is there when it is done."""
+    """Runs an op of the wrapped graph (in a graph: adds an op that runs it); returns a tensor that is available when it is
+    done."""
     with wrapped.graph.as_default(), wrapped.graph.control_dependencies([wrapped.graph.get_operation_by_name(name)]):
         done = get("Identity")(constant(True))
     return wrapped.prune([], done)() if feed is None else wrapped.prune([feed], done)(constant(value))
 
 
 def _initialize_by(restored: Any, lifted: list[tuple[Any, Any]], wrapped: Any, path: str) -> None:
-    """In graphs: what is in the checkpoint is initialized by restoring it, other variables as they were in their graph."""
+    """In graphs: variables in the checkpoint are initialized by restoring it, others by their initializers."""
     with BundleReader(path) as reader:
         for new, old in lifted:
             kept = reader.has(old._shared_name)
@@ -85,7 +86,7 @@ def _initialize_by(restored: Any, lifted: list[tuple[Any, Any]], wrapped: Any, p
 
 
 def _lifted(graph: Any) -> list[tuple[Any, Any]]:
-    """their own Variables for the resource variables of an imported graph: what used the old handles captures the new ones.
+    """New Variables for the resource variables of an imported graph: ops on the old handles capture the new ones.
 
     Reference variables stay in the graph, and are found by their names while the process runs.
     """

@@ -113,7 +113,7 @@ class SavedModelBuilder:
         self._saved_model.meta_graphs.add().CopyFrom(meta_graph)
 
     def _save_assets(self, assets: Any) -> None:
-        """Copies the files that constant tensors name, and keeps which tensor is which file in a collection."""
+        """Copies the files that constant tensors name, and records the tensor of each file in a collection."""
         if assets is None:
             return
         copied: dict[str, str] = {}

@@ -117,7 +117,7 @@ class SavedModelLoader:
                                  "Since there are variables in the graph, a saver is required.")
 
     def run_init_ops(self, sess: Any, tags: Any, import_scope: str | None = None) -> None:
-        """Runs the main op, with the assets where they are now."""
+        """Runs the main op, with the current paths of the assets."""
         meta_graph = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
             feeds = {prepend_name_scope(a.tensor_info.name, import_scope): paths.join(assets_dir(self.export_dir), a.filename)
@@ -127,7 +127,7 @@ class SavedModelLoader:
                 sess.run([op], feed_dict=feeds)
 
     def load(self, sess: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-        """All of it; returns the MetaGraphDef."""
+        """Loads graph and variables, and runs the initialization; returns the MetaGraphDef."""
         with sess.graph.as_default():
             saver, _ = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
             self.restore_variables(sess, saver, import_scope)

@@ -1,7 +1,7 @@
-"""tf.saved_model.load of the 2.x kind: objects with variables and functions from a SavedModel.
+"""tf.saved_model.load of 2.x: objects with variables and functions from a SavedModel.
 
-The nodes of the stored object graph become objects, in an order in which what a function captures exists; then they are made
-attributes of each other, the variables are restored, and tables and other resources initialized.
+The nodes of the stored object graph become objects, captures before the functions that use them; then they become attributes of
+each other, the variables are restored, and tables and other resources are initialized.
 """
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from penstock._src.state.variables.variable import Variable
 
 
 class RestoredResource(Trackable):
-    """A table or another resource of a SavedModel: functions make and initialize it."""
+    """A table or another resource of a SavedModel: functions create and initialize it."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     @property
     def resource_handle(self) -> Any:
-        """The handle; made when it is first requested."""
+        """The handle; created on first access."""
         if self._handle is None:
             self._handle = self._create_resource()         # type: ignore[attr-defined]
         return self._handle
@@ -67,7 +67,7 @@ class RestoredResource(Trackable):
 
 
 class RestoredOptimizer(AutoTrackable):
-    """An optimizer of a SavedModel: it has slots that functions use, and no code."""
+    """An optimizer of a SavedModel: it has slots that functions use, but no methods."""
 
     _slots: dict[tuple[int, str], Any]
 
@@ -117,7 +117,7 @@ class SignatureMap(Trackable, Mapping):
 
 @contextlib.contextmanager
 def _whole(export_dir: str) -> Iterator[None]:
-    """DataLossError for a model whose parts do not fit each other: it names functions, nodes or fields that do not exist."""
+    """Raises DataLossError for an inconsistent model: one that refers to missing functions, nodes or fields."""
     try:
         yield
     except (KeyError, IndexError, AttributeError) as e:
@@ -219,7 +219,7 @@ class _Loader:
 
     # -- functions ---------------------------------------------------------------------------------------------------
     def _name_resources(self) -> None:
-        """Gives every table its own name, so that loaded models do not share them."""
+        """Gives every table a unique name, so that loaded models do not share them."""
         creators = {c for node in self._proto.nodes for child in node.children if child.local_name == "_create_resource"
                     for c in self._proto.nodes[child.node_id].function.concrete_functions}
         for f in self._meta_graph.graph_def.library.function:
@@ -429,7 +429,7 @@ def _set_child(parent: Any, name: str, child: Any) -> None:
 
 
 def _make_callable(parent: Any, function: Any) -> None:
-    """Gives one object its own class, because Python looks `__call__` up in the class."""
+    """Gives an object a separate class, because Python looks up `__call__` in the class."""
     parent.__class__ = type(type(parent).__name__, (type(parent),), {"__call__": lambda self, *a, **k: function(*a, **k)})
 
 

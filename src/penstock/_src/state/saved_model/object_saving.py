@@ -1,7 +1,7 @@
 """tf.saved_model.save: objects with variables and functions to a SavedModel.
 
-The objects that are reached from the root, and the functions that they have, become nodes of an object graph; what functions
-capture must be among them. Beside it goes a graph for servers and 1.x loaders: variables, constants, the signatures as calls
+The objects that are reached from the root, and the functions that they have, become nodes of an object graph; captured objects
+must be among them. A graph for servers and 1.x loaders is written with it: variables, constants, the signatures as calls
 of their functions, and ops that restore the variables.
 """
 from __future__ import annotations
@@ -68,14 +68,14 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     if not isinstance(obj, Trackable):
         raise ValueError(f"Expected a Trackable object for export, got {obj}.")
     with init_scope(), context.exporting():
-        functions = obj._list_functions_for_serialization(None)        # once: inspecting attributes may make functions
+        functions = obj._list_functions_for_serialization(None)        # once: reading attributes may create functions
         given = _by_key(signatures if signatures is not None else _found_signature(obj, functions))
         _Saving(obj, paths.as_text(export_dir), given, functions, options or SaveOptions()).run()
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
 def _found_signature(obj: Any, functions: dict[str, Any]) -> Any:
-    """The function to serve when none was named: the only one that says what it takes."""
+    """The default function to serve: the only one with an input signature."""
     kept = vars(obj).get("signatures") if hasattr(obj, "__dict__") else None
     if kept is not None and not isinstance(kept, SignatureMap):
         raise ValueError(f"Exporting an object {obj} which has an attribute named 'signatures'. This is a reserved attribute "
@@ -187,7 +187,7 @@ def _handles(variable: Any) -> list:
 
 
 class _Saving:
-    """One save: the nodes, and what is written about each."""
+    """One save: the nodes and their messages."""
 
     def __init__(self, root: Any, export_dir: str, signatures: Mapping[str, Any], functions: dict[str, Any],
                  options: SaveOptions):
@@ -250,7 +250,7 @@ class _Saving:
             at += 1
 
     def _children_of(self, obj: Trackable) -> list[tuple[str, Any]]:
-        """The dependencies of an object; of a library's class, those that it gives for SavedModels."""
+        """The dependencies of an object; a library's class may define them for SavedModels."""
         if type(obj)._trackable_children is Trackable._trackable_children:
             return [(d.name, d.ref) for d in ObjectGraphView(obj).list_dependencies(obj)]
         given = children_of(obj, "savedmodel")
@@ -259,7 +259,7 @@ class _Saving:
         return [(n, c) for n, c in given.items() if n not in functions]
 
     def _concrete_functions(self) -> list[ConcreteFunction]:
-        """All concrete functions, each once; what they capture becomes nodes."""
+        """All concrete functions, each once; their captures become nodes."""
         found: dict[str, ConcreteFunction] = {}
         for obj in list(self._nodes):
             if isinstance(obj, ConcreteFunction):
@@ -272,7 +272,7 @@ class _Saving:
         known.update({id(r.resource_handle): r for r in self._nodes if isinstance(r, RestoredResource)})
         holders: list[Any] = [r for r in self._nodes
                               if hasattr(r, "resource_handle") and isinstance(r, Trackable) and not isinstance(r, Variable)]
-        holders.sort(key=lambda r: "_create_resource" in self._functions.get(id(r), ()))     # what makes a resource owns it
+        holders.sort(key=lambda r: "_create_resource" in self._functions.get(id(r), ()))     # the creator of a resource owns it
         known.update({id(r.resource_handle): r for r in holders})
         self._owner = known
         unknown = [(t, c) for c in found.values() for t in c.captured_inputs if id(t) not in known]
@@ -369,7 +369,7 @@ class _Saving:
 
     @staticmethod
     def _called(function: Any, there: dict[int, Any]) -> list:
-        """What a function without arguments returns in the graph; nothing as long as something that it captured is missing.
+        """The result of a function without arguments in the graph; None while one of its captures is missing.
 
         It is called as a stateful function, so that handles are not folded as constants.
         """
@@ -492,7 +492,7 @@ def _file_of(asset: Asset) -> str:
 
 
 def _aliases(given: dict[str, Any]) -> dict[str, str]:
-    """By the name of a function in the graph, the alias that a program gave: to all traces of one, or to concrete ones."""
+    """The user's aliases by the name of a function in the graph: for all traces of a function, or for concrete ones."""
     found = {}
     for alias, functions in given.items():
         for f in functions if isinstance(functions, (list, tuple)) else [functions]:
@@ -556,7 +556,7 @@ def _encoded(value: Any) -> Any:
 
 
 def _function_spec(function: Function) -> Any:
-    """The Python signature of a function, and its input signature."""
+    """The FunctionSpec message of a function: its Python signature and its input signature."""
     out = SavedObject().function.function_spec
     parameters = list(function.function_spec.signature.parameters.values())
     kinds = inspect.Parameter
@@ -577,7 +577,7 @@ def _function_spec(function: Function) -> Any:
 
 @export("saved_model.experimental.VariablePolicy")
 class VariablePolicy(enum.Enum):
-    """What is saved of variables beside their values: by default neither devices nor the copies of distributed ones."""
+    """What is saved of variables besides their values: by default neither devices nor the copies of distributed ones."""
     NONE = None
     SAVE_VARIABLE_DEVICES = "save_variable_devices"
     EXPAND_DISTRIBUTED_VARIABLES = "expand_distributed_variables"

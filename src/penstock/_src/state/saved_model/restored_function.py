@@ -1,4 +1,4 @@
-"""Functions that come from a SavedModel: the concrete ones, and the callable that chooses among them by its arguments."""
+"""Functions of a SavedModel: concrete ones, and the callable that selects one by its arguments."""
 from __future__ import annotations
 
 import inspect
@@ -63,7 +63,7 @@ def _with_tensors(structure: Any, tensors: list) -> Any:
 
 
 class RestoredFunction(Function):
-    """Calls the concrete function of a SavedModel that fits the arguments."""
+    """Calls the concrete function of a SavedModel that matches the arguments."""
 
     def __init__(self, concrete: list, fullargspec: Any, name: str, input_signature: Any = None):
         self._concrete = concrete
@@ -99,7 +99,7 @@ class RestoredFunction(Function):
                           f"Expected these arguments to match one of the following {len(self._concrete)} option(s):\n\n{known}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the concrete function that fits."""
+        """Runs the matching concrete function."""
         return self._fitting(args, kwargs)()
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +114,7 @@ class RestoredFunction(Function):
 
 
 def _matched(given: tuple, expected: Any, conversion: bool) -> list | None:
-    """The tensors for a function's placeholders, if the arguments fit what it was traced with; else None."""
+    """The tensors for a function's placeholders, if the arguments match those of its trace; else None."""
     args, kwargs = expected
     try:
         nest.assert_same_structure((tuple(given[0]), dict(given[1])), (tuple(args), dict(kwargs)), check_types=False,

@@ -1,8 +1,8 @@
-"""Loading an untrusted SavedModel: `restricted=True` refuses models whose functions leave the process.
+"""Loading an untrusted SavedModel: `restricted=True` refuses models whose functions access the outside of the process.
 
 A SavedModel is a program. Loading runs its `main_op` and its initializers, and calling a signature runs the rest. In restricted
-mode, whatever of it can run must not read or write files, call Python functions, print to files, end the process, or talk to
-other tasks. The loader itself reads the variables from the model's folder: the op that restores them may read only the file
+mode, no op that can run may read or write files, call Python functions, print to files, end the process, or connect to other
+tasks. The loader itself reads the variables from the model's folder: the op that restores them may read only the file
 that the loader names.
 """
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RESTORES = {"RestoreV2", "Restore", "RestoreSlice"}
 
 
 def check(meta_graph: Any) -> None:
-    """PermissionDeniedError if something that loading or a signature can run leaves the process."""
+    """Raises PermissionDeniedError if an op that loading or a signature can run accesses the outside of the process."""
     library = {f.signature.name: f for f in meta_graph.graph_def.library.function}
     nodes = {n.name: n for n in meta_graph.graph_def.node}
     if meta_graph.HasField("object_graph_def"):
@@ -103,7 +103,7 @@ def _check_node(node: Any) -> None:
     elif opdef is not None and opdef.client_code:
         what = "calls a Python function"
     elif node.op in OUTSIDE or node.op.startswith("Collective"):
-        what = "talks to other tasks, or ends the process"
+        what = "connects to other tasks, or ends the process"
     elif node.op == "PrintV2" and node.attr["output_stream"].s.startswith(b"file://"):
         what = "writes a file"
     else:

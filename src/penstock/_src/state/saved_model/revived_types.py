@@ -1,4 +1,4 @@
-"""Types of libraries that a SavedModel names by an identifier, and makes again when it is loaded.
+"""Types of libraries that a SavedModel refers to by an identifier, and recreates on loading.
 
 A library registers an identifier with a predicate (which objects are saved under it) and versions, each with a factory.
 """
@@ -14,7 +14,7 @@ from penstock._src.base.api import export
 
 @export("__internal__.saved_model.load.VersionedTypeRegistration")
 class VersionedTypeRegistration:
-    """How to make objects of one version of a type."""
+    """How to create objects of one version of a type."""
 
     def __init__(self, object_factory: Callable, version: int, min_producer_version: int, min_consumer_version: int,
                  bad_consumers: Iterable[int] = (), setter: Callable = setattr):
@@ -45,7 +45,7 @@ _TYPES: dict[str, tuple[Callable, list[VersionedTypeRegistration]]] = {}      # 
 
 @export("__internal__.saved_model.load.register_revived_type")
 def register_revived_type(identifier: str, predicate: Callable, versions: Iterable[VersionedTypeRegistration]) -> None:
-    """Saves objects that `predicate` accepts under an identifier, and makes them again by the newest version that fits."""
+    """Registers an identifier for objects that `predicate` accepts; they are recreated by the newest compatible version."""
     newest = sorted(versions, key=lambda v: v.version, reverse=True)
     if not newest:
         raise AssertionError("Need at least one version of a revived type.")

@@ -1,4 +1,4 @@
-"""SignatureDefs: what a SavedModel takes and returns, by name, and the method of serving that it is for."""
+"""SignatureDefs: the named inputs and outputs of a SavedModel, and its serving method."""
 from __future__ import annotations
 
 from typing import Any
@@ -91,7 +91,7 @@ def predict_signature_def(inputs: dict, outputs: dict) -> Any:
 
 @export(v1=_named("is_valid_signature"))
 def is_valid_signature(signature_def: Any) -> bool:
-    """Whether a SignatureDef is what one of the serving methods expects."""
+    """Whether a SignatureDef is valid for its serving method."""
     if signature_def is None:
         return False
     inputs, outputs = signature_def.inputs, signature_def.outputs

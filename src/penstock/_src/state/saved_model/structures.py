@@ -19,7 +19,7 @@ from penstock._src.library.ragged.spec import RaggedTensorSpec
 
 
 class NotEncodableError(Exception):
-    """A structure has something that cannot be written."""
+    """A structure contains a value that cannot be encoded."""
 
 
 def _classes() -> dict[type[TypeSpec], int]:

@@ -1,4 +1,4 @@
-"""Variables: the objects that programs hold, scopes that name and share them, initializers, and collections of them.
+"""Variables: the public classes, scopes that name and share them, initializers, and collections.
 
 The run-time side, where values live, is `ops.state.state`.
 """

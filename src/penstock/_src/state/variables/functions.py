@@ -67,7 +67,7 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 @export(v1=["count_up_to"])
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
-    """Increments a variable until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
+    """Increments a variable until `limit` is reached, and returns the previous value; then raises OutOfRangeError."""
     if _is_ref(ref):
         return get("CountUpTo")(ref, limit=limit, name=name)
     return get("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)

@@ -1,7 +1,7 @@
 """Initial values that depend on other reference variables.
 
 `tf.Variable(2 * w)` must be initialized from w's initial value when w has no value yet. The part of the graph between
-such a w and the initial value is built again, with `w.initialized_value()` in place of w.
+such a w and the initial value is copied, with `w.initialized_value()` in place of w.
 """
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _kind(op: Operation, inputs: list[Tensor]) -> str:
 
 
 def _initialized_value(op: Operation) -> Any:
-    """initialized_value() of the variable whose op this is, if a collection knows it."""
+    """initialized_value() of the variable of this op, if it is in a collection."""
     graph = context.current_graph()
     for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES):
         for v in graph._collections.get(key, ()):

@@ -1,7 +1,7 @@
-"""Initializers: callables that make the first value of a variable from its shape.
+"""Initializers: callables that return the initial value of a variable from its shape.
 
-Each is written once (`_make`); the v1 classes take a dtype when they are made and a `partition_info` when they are
-called, the v2 classes do neither. Convolutional orthogonal ones are in `orthogonal.py`.
+Each is written once (`_make`); the v1 classes take a dtype in the constructor and a `partition_info` in calls, the v2 classes
+neither. Convolutional orthogonal ones are in `orthogonal.py`.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _config_names(cls: type) -> list[str]:
 
 
 class Initializer:
-    """What all initializers share: their configuration, out and in again."""
+    """The base of all initializers: conversion to and from configurations."""
 
     dtype: Any = None
     seed: int | None = None
@@ -42,7 +42,7 @@ class Initializer:
         return self._make(shape, dtype, shape if partition_info is None else partition_info.full_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same initializer again."""
+        """The arguments that recreate the initializer."""
         config = {n: getattr(self, n) for n in _config_names(type(self))}
         return {**config, "dtype": self.dtype.name} if self.dtype is not None else config
 
@@ -292,7 +292,7 @@ class TruncatedNormalV2(InitializerV2):
 
 @export(v1=["initializers.uniform_unit_scaling", "uniform_unit_scaling_initializer"])
 class UniformUnitScaling(Initializer):
-    """Uniform values that keep the scale of what they are multiplied with."""
+    """Uniform values that preserve the scale of the inputs."""
 
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
         self.factor, self.seed, self.dtype = factor, seed, floating(dtype)
@@ -393,7 +393,7 @@ _scaling(1., "fan_avg", "uniform", "GlorotUniform", "Uniform values of variance 
 
 # -- matrices ---------------------------------------------------------------------------------------------------------
 def random_orthogonal(rows: int, columns: int, dtype: Any, seed: int | None) -> Any:
-    """A matrix with orthonormal columns (rows >= columns), evenly distributed among all of them."""
+    """A random matrix with orthonormal columns (rows >= columns), uniformly distributed."""
     return orthogonal_from(random.random_normal([rows, columns], dtype=dtype, seed=seed))
 
 

@@ -1,6 +1,6 @@
-"""The interface of every kind of variable: the arguments of its methods, and what they are for, in one place.
+"""The interface of all kinds of variables: the methods, their arguments and meaning.
 
-`Variable` inherits from here; reference variables, resource variables and those of other parts say how.
+`Variable` inherits from it; reference variables, resource variables and others implement it.
 """
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 
 class VariableInterface:
-    """The methods and properties of a variable. A kind that has no such thing leaves it out: NotImplementedError."""
+    """The methods and properties of a variable. A method that a kind of variable does not implement raises
+    NotImplementedError."""
 
     # -- parts --------------------------------------------------------------------------------------------------------
     @property
@@ -33,7 +34,7 @@ class VariableInterface:
 
     @property
     def op(self) -> Any:
-        """The operation that makes the variable."""
+        """The operation that creates the variable."""
         raise NotImplementedError
 
     @property
@@ -52,11 +53,11 @@ class VariableInterface:
 
     # -- reading ------------------------------------------------------------------------------------------------------
     def value(self) -> Any:
-        """The value, perhaps one that was read before."""
+        """The value, which may have been read earlier."""
         raise NotImplementedError
 
     def read_value(self) -> Any:
-        """The value, read where this is called: after open control dependencies."""
+        """The value, read at this point: after the open control dependencies."""
         raise NotImplementedError
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
@@ -125,5 +126,5 @@ class VariableInterface:
         raise NotImplementedError
 
     def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
+        """Increments until `limit` is reached, and returns the previous value; then raises OutOfRangeError."""
         raise NotImplementedError

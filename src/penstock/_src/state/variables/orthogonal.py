@@ -1,4 +1,4 @@
-"""Convolution kernels that keep the norm of what they are applied to (exactly, with circular padding).
+"""Convolution kernels that preserve the norm of their input (exactly, with circular padding).
 
 After Xiao et al., 2018: a delta kernel is an orthogonal matrix at the centre and zero elsewhere; a full kernel is put
 together from 2-wide blocks of projections, one block after another by convolution of matrices.
@@ -19,7 +19,7 @@ Blocks = dict[tuple[int, ...], Any]
 
 
 class _Convolutional(Initializer):
-    """What both kinds share."""
+    """The base of both kinds."""
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
         self.gain, self.seed, self.dtype = gain, seed, floating(dtype)

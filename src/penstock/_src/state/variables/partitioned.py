@@ -1,4 +1,4 @@
-"""Variables in parts: PartitionedVariable, how a shape is cut, and the functions that decide into how many parts."""
+"""Partitioned variables: PartitionedVariable, how shapes are split, and partitioners."""
 from __future__ import annotations
 
 import math
@@ -63,7 +63,7 @@ class PartitionInfo:
 
 
 def call_partitioner(partitioner: Callable, shape: TensorShape, dtype: Any) -> Any:
-    """What the partitioner says for a shape: counts of at least 1, at most one of them above 1."""
+    """The checked result of a partitioner: counts of at least 1, at most one of them above 1."""
     if not shape.is_fully_defined():
         raise ValueError(f"Shape of a new partitioned variable must be fully defined, but instead was {shape}.")
     if not shape.rank:
@@ -82,7 +82,7 @@ def call_partitioner(partitioner: Callable, shape: TensorShape, dtype: Any) -> A
 
 
 def slices_of(full_shape: list[int], count: int, axis: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Offset and shape of each part; the first ones take one more where it does not divide evenly."""
+    """Offset and shape of each part; the first ones are larger by one if the size is not divisible."""
     least, extra = divmod(full_shape[axis], count)
     start = 0
     for i in range(count):

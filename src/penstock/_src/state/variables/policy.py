@@ -1,4 +1,4 @@
-"""How copies of one variable on several devices are kept in step, and other words about variables."""
+"""How copies of one variable on several devices are synchronized and aggregated."""
 from __future__ import annotations
 
 import enum
@@ -9,7 +9,7 @@ from penstock._src.base.api import export
 
 @export("VariableSynchronization")
 class VariableSynchronization(enum.Enum):
-    """When the copies of a distributed variable are brought together."""
+    """When the copies of a distributed variable are synchronized."""
 
     AUTO = 0
     NONE = 1
@@ -19,7 +19,7 @@ class VariableSynchronization(enum.Enum):
 
 @export(v2=["VariableAggregation"])
 class VariableAggregationV2(enum.Enum):
-    """How updates of the copies of a distributed variable are put together."""
+    """How updates of the copies of a distributed variable are aggregated."""
 
     NONE = 0
     SUM = 1
@@ -35,7 +35,7 @@ class VariableAggregationV2(enum.Enum):
 
 @export(v1=["VariableAggregation"])
 class VariableAggregation(enum.Enum):
-    """How updates of the copies of a distributed variable are put together."""
+    """How updates of the copies of a distributed variable are aggregated."""
 
     NONE = 0
     SUM = 1
@@ -51,7 +51,7 @@ class VariableAggregation(enum.Enum):
 
 
 def validated(synchronization: Any, aggregation: Any, trainable: bool | None, name: str) -> tuple[Any, Any, bool]:
-    """The three settings with defaults filled in; ValueError where they are wrong."""
+    """The three settings with defaults filled in; ValueError if they are invalid."""
     aggregation = VariableAggregation.NONE if aggregation is None else aggregation
     if not isinstance(aggregation, (VariableAggregation, VariableAggregationV2)):
         try:

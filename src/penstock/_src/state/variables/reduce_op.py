@@ -10,7 +10,7 @@ from penstock._src.state.variables.policy import VariableAggregation
 
 @export("distribute.ReduceOp")
 class ReduceOp(enum.Enum):
-    """How the values of replicas are put together.
+    """How the values of replicas are combined.
 
     >>> strategy.reduce(tf.distribute.ReduceOp.SUM, per_replica, axis=None)
     """

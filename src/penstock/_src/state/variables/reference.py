@@ -32,7 +32,7 @@ def checked_collections(collections: Any, trainable: bool) -> list:
 
 
 def check_outside_control_flow(initial_value: Any, name: str) -> None:
-    """ValueError for an initial value that only exists inside a loop or conditional."""
+    """Raises ValueError for an initial value that exists only inside a loop or conditional."""
     if not hasattr(initial_value, "_value") and initial_value.op._get_control_flow_context() is not None:
         raise ValueError(f"Initializer for variable {name} is from inside a control-flow construct, such as a loop or "
                          "conditional. When creating a variable inside a loop or conditional, use a lambda as the "
@@ -40,7 +40,7 @@ def check_outside_control_flow(initial_value: Any, name: str) -> None:
 
 
 class RefVariable(VariableV1):
-    """A variable that is a reference; made by tf.Variable unless resource variables are requested."""
+    """A reference variable; created by tf.Variable unless resource variables are requested."""
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None, collections: Any = None,
                  validate_shape: bool = True, caching_device: Any = None, name: str | None = None,
@@ -116,7 +116,7 @@ class RefVariable(VariableV1):
     # -- parts --------------------------------------------------------------------------------------------------------
     dtype = property(lambda self: self._variable.dtype, doc="The DType, of reference kind.")
     shape = property(lambda self: self._variable.shape, doc="The static shape.")
-    op = property(lambda self: self._variable.op, doc="The operation that makes the reference.")
+    op = property(lambda self: self._variable.op, doc="The operation that creates the reference.")
     graph = property(lambda self: self._variable.graph, doc="The graph of the variable.")
     device = property(lambda self: self._variable.device, doc="The device of the variable.")
     initializer = property(lambda self: self._initializer_op, doc="The operation that initializes it.")
@@ -140,7 +140,7 @@ class RefVariable(VariableV1):
         return self._snapshot
 
     def read_value(self) -> Tensor:
-        """The value, read where this is called: after open control dependencies."""
+        """The value, read at this point: after the open control dependencies."""
         return identity(self._variable, name="read")
 
     def _cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
@@ -172,7 +172,7 @@ class RefVariable(VariableV1):
         return done if read_value else done.op
 
     def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
+        """Increments until `limit` is reached, and returns the previous value; then raises OutOfRangeError."""
         return get("CountUpTo")(self._variable, limit=limit)
 
     def _scatter(self, op_name: str, delta: Any, use_locking: bool, name: str | None) -> Any:

@@ -1,7 +1,7 @@
 """ResourceVariable: a variable behind a handle. Every read is an op, so its place among updates is well defined.
 
-In graph mode the handle is the output of a VarHandleOp and finds its value in the session. In eager mode the variable
-owns its value, which goes when the Python object goes.
+In graph mode the handle is the output of a VarHandleOp and finds its value in the session. In eager mode the variable owns its
+value, which is freed with the Python object.
 """
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def eager_handle(name: str, dtype: Any, dims: tuple | None) -> Any:
 
 
 def _describe(handle: Any, dtype: Any, dims: tuple | None) -> None:
-    """Keeps on a handle what shape rules and gradients ask about its variable."""
+    """Stores on a handle the properties of its variable that shape rules and gradients need."""
     handle._handle_dtype, handle._handle_dims = dtype, dims
 
 
 class BaseResourceVariable(VariableV1):
-    """What a variable does once it has a handle."""
+    """The methods of a variable with a handle."""
 
     _handle: Any
     _dtype: Any
@@ -80,7 +80,7 @@ class BaseResourceVariable(VariableV1):
     handle = property(lambda self: self._handle, doc="The handle that ops take.")
     dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
     shape = property(lambda self: TensorShape.of(self.static_dims), doc="The static shape.")
-    op = property(lambda self: self._handle.op, doc="The operation that makes the handle.")
+    op = property(lambda self: self._handle.op, doc="The operation that creates the handle.")
     graph = property(lambda self: self._handle.graph, doc="The graph of the variable.")
     device = property(lambda self: self._handle.device, doc="The device of the variable.")
     create = property(lambda self: self.initializer, doc="The operation that initializes it.")
@@ -125,7 +125,7 @@ class BaseResourceVariable(VariableV1):
 
     # -- reading ------------------------------------------------------------------------------------------------------
     def _note_write(self) -> None:
-        """Tells functions that are traced of an update."""
+        """Notifies functions that are being traced of an update."""
         if context.state.tapes:
             variable_written(self)
 
@@ -135,7 +135,7 @@ class BaseResourceVariable(VariableV1):
         return get("ReadVariableOp")(self._handle, dtype=self._dtype)
 
     def value(self) -> Any:
-        """The value, read where this is called."""
+        """The value, read at this point."""
         if self._cached_value is not None:
             return self._cached_value
         if context.executing_eagerly():
@@ -147,7 +147,7 @@ class BaseResourceVariable(VariableV1):
         return None if hasattr(self._handle, "_value") else self._handle.device
 
     def read_value(self) -> Any:
-        """The value, read where this is called: after open control dependencies."""
+        """The value, read at this point: after the open control dependencies."""
         with name_scope("Read"):
             if context.executing_eagerly():
                 return self._read_variable_op()
@@ -230,7 +230,7 @@ class BaseResourceVariable(VariableV1):
         return self._update("AssignSubVariableOp", delta, name, read_value)
 
     def count_up_to(self, limit: int) -> Any:
-        """Increments until `limit` is reached, and returns the value before; OutOfRangeError from then on."""
+        """Increments until `limit` is reached, and returns the previous value; then raises OutOfRangeError."""
         return get("ResourceCountUpTo")(self.handle, limit=limit, T=self._dtype)
 
     def _scatter(self, op_name: str, delta: Any, use_locking: bool, name: str | None) -> Any:
@@ -319,7 +319,7 @@ def _rebuild(value: Any, trainable: bool, name: str, dtype: Any) -> Any:
 
 
 class ResourceVariable(BaseResourceVariable):
-    """A variable behind a handle; made by tf.Variable in eager mode, or when resource variables are requested."""
+    """A variable behind a handle; created by tf.Variable in eager mode, or when resource variables are requested."""
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None, collections: Any = None,
                  validate_shape: bool = True, caching_device: Any = None, name: str | None = None, dtype: Any = None,
@@ -388,7 +388,7 @@ class ResourceVariable(BaseResourceVariable):
         return value
 
     def _build_ops(self, value: Any, caching_device: Any) -> None:
-        """The ops that a graph keeps for a variable: is it initialized, initialize it, read it."""
+        """The ops of a variable in a graph: check, initialize, read."""
         with name_scope("IsInitialized"):
             self._is_initialized_op = get("VarIsInitializedOp")(self._handle)
         with name_scope("Assign") as scope, colocate_with(None, ignore_existing=True), device(self._handle_device()):
@@ -443,7 +443,7 @@ class _UnreadVariable(BaseResourceVariable):
     op = property(lambda self: self._parent_op, doc="The update.")
 
     def _note_write(self) -> None:
-        """The variable is known already."""
+        """Does nothing: the variable is already tracked."""
 
     def value(self) -> Any:
         """The value after the update."""

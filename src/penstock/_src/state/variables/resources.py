@@ -13,14 +13,14 @@ from penstock._src.ops.registry import get
 
 
 class Resource(NamedTuple):
-    """A handle, the op that creates what it names, and a tensor that says whether that has run."""
+    """A handle, the op that creates its resource, and a tensor that tells whether it was created."""
     handle: Any
     create: Any
     is_initialized: Any
 
 
 def register_resource(handle: Any, create_op: Any, is_initialized_op: Any, is_shared: bool = True) -> None:
-    """Puts a resource into the graph's collection of shared or local ones."""
+    """Adds a resource to the graph's collection of shared or local ones."""
     key = GraphKeys.RESOURCES if is_shared else GraphKeys.LOCAL_RESOURCES
     context.current_graph().add_to_collection(key, Resource(handle, create_op, is_initialized_op))
 

@@ -47,18 +47,18 @@ class VariableScope:
 
     name = property(lambda self: self._name, doc="The prefix of variable names.")
     original_name_scope = property(lambda self: self._name_scope, doc="The name scope opened with it.")
-    reuse = property(lambda self: self._reuse, doc="Whether existing variables are given, or new ones made.")
+    reuse = property(lambda self: self._reuse, doc="Whether existing variables are returned instead of new ones.")
     initializer = property(lambda self: self._initializer, doc="The default initializer.")
     regularizer = property(lambda self: self._regularizer, doc="The default regularizer.")
     caching_device = property(lambda self: self._caching_device, doc="The default caching device.")
     partitioner = property(lambda self: self._partitioner, doc="The default partitioner.")
     custom_getter = property(lambda self: self._custom_getter, doc="The default custom getter.")
     dtype = property(lambda self: self._dtype, doc="The default dtype.")
-    use_resource = property(lambda self: self._use_resource, doc="Whether to make resource variables.")
+    use_resource = property(lambda self: self._use_resource, doc="Whether to create resource variables.")
     constraint = property(lambda self: self._constraint, doc="The default constraint.")
 
     def reuse_variables(self) -> None:
-        """Gives existing variables from now on."""
+        """Returns existing variables from now on."""
         self._reuse = True
 
     def set_initializer(self, initializer: Any) -> None:
@@ -70,7 +70,7 @@ class VariableScope:
         self._dtype = dtype
 
     def set_use_resource(self, use_resource: bool) -> None:
-        """Sets whether to make resource variables."""
+        """Sets whether to create resource variables."""
         if context.executing_eagerly() and not use_resource:
             raise ValueError("When eager execution is enabled, use_resource cannot be set to false.")
         self._use_resource = use_resource
@@ -233,7 +233,7 @@ class pure_variable_scope:
 
 
 def close_subscopes(name: str, state: _Open | None = None) -> None:
-    """Forgets how often the scopes below `name` were opened: their names may be used again."""
+    """Resets the counts of scopes below `name`, so that their names can be reused."""
     counts = (state or _open()).counts
     for k in counts:
         if k.startswith(name + "/"):
@@ -312,7 +312,7 @@ class variable_scope:
         return scope
 
     def _first(self, stack: contextlib.ExitStack) -> VariableScope:
-        """Enters for the first time: computes the names, and keeps them for the next time."""
+        """Enters for the first time: computes the names, and stores them for later."""
         wanted = self._name_or_scope
         if wanted is not None and not isinstance(wanted, (VariableScope, str)):
             raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")

@@ -1,7 +1,7 @@
-"""The variables that get_variable knows by name: one store per graph.
+"""The variables of get_variable by name: one store per graph.
 
-`VariableStore.get` returns the variable of a name or makes it, whole or in parts, as `reuse` allows. What a scope adds
-(names, defaults, getters) is in `scope.py`.
+`VariableStore.get` returns the variable of a name or creates it, whole or in parts, depending on `reuse`. Scopes (names,
+defaults, getters) are in `scope.py`.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock._src.state.variables.variable import SaveSliceInfo, VariableV1
 
 
 class ReuseMode(enum.Enum):
-    """Ways to treat a name that is already there."""
+    """What to do if a variable of that name exists."""
 
     AUTO_REUSE = 1
 
@@ -41,7 +41,7 @@ _ADVICE = "Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
 
 
 def owner_graph() -> Any:
-    """The graph whose store counts: functions that are being built use the one around them, unless they have one."""
+    """The graph whose store is used: functions under construction use that of the outer graph, unless they have one."""
     graph = context.current_graph()
     while graph.building_function and not getattr(graph, "own_collections", False):
         outer = getattr(graph, "around", None)
@@ -88,7 +88,7 @@ class VariableStore:
                      use_resource: Any = None, constraint: Any = None,
                      synchronization: Any = VariableSynchronization.AUTO,
                      aggregation: Any = VariableAggregation.NONE) -> Any:
-        """What a custom getter gets as `getter`: returns or makes the variable."""
+        """The `getter` argument of custom getters: returns or creates the variable."""
         settings = dict(locals())
         del settings["self"], settings["partitioner"]
         scalar = isinstance(shape, Sequence) and not shape
@@ -240,7 +240,7 @@ def _accepts(function: Any, name: str) -> bool:
 
 
 def _initial_value(initializer: Any, shape: TensorShape, dtype: Any, partition_info: Any) -> tuple[Any, Any]:
-    """What to return to tf.Variable: a value or a function without arguments, and the dtype to request."""
+    """The arguments of tf.Variable: a value or a function without arguments, and the dtype."""
     if not callable(initializer):
         return initializer, None
     if inspect.isclass(initializer):
@@ -284,7 +284,7 @@ def with_store(store: VariableStore) -> Iterator[None]:
 
 
 class EagerVariableStore:
-    """Keeps the variables that get_variable makes in eager mode, so that they are found again by name."""
+    """Stores the variables that get_variable creates in eager mode, so that they are found by name."""
 
     def __init__(self, store: VariableStore | None = None):
         if store is not None and not store._store_eager_variables:

@@ -1,4 +1,4 @@
-"""Templates: functions that make their variables on the first call and share them on every later one."""
+"""Templates: functions that create their variables on the first call and reuse them on every later one."""
 from __future__ import annotations
 
 import functools
@@ -77,7 +77,7 @@ class Template(Trackable):
             return self._guarded(args, kwargs)
 
     def _guarded(self, args: tuple, kwargs: dict) -> Any:
-        """Calls the function; an error also says where the template was created."""
+        """Calls the function; adds the place where the template was created to errors."""
         try:
             return self._call_func(args, kwargs)
         except Exception as e:
@@ -107,7 +107,7 @@ class Template(Trackable):
 
     def _track(self, next_creator: Callable, name: str | None = None, initial_value: Any = None, trackable_parent: Any = None,
                **kwargs: Any) -> Any:
-        """Makes a variable of this template its dependency; one of a template inside makes that template one."""
+        """Adds a variable of this template as a dependency; for a variable of a nested template, adds that template."""
         prefix = self._variable_scope.name
         if name is None or not name.startswith(prefix):
             return next_creator(name=name, initial_value=initial_value, trackable_parent=trackable_parent, **kwargs)
@@ -214,7 +214,7 @@ class EagerTemplate(Template):
 
     @property
     def local_variables(self) -> list:
-        """None: eager variables are in no collection."""
+        """Always empty: eager variables are in no collection."""
         return []
 
     @property

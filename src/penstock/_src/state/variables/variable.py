@@ -1,7 +1,7 @@
-"""Variable: what programs call, and what reference and resource variables have in common.
+"""Variable: the public class, and the base of reference and resource variables.
 
-`tf.Variable(...)` goes through the creators that are open (`variable_creator_scope`), the last of which makes a
-`RefVariable` or a `ResourceVariable`.
+`tf.Variable(...)` calls the open creators (`variable_creator_scope`), the last of which creates a `RefVariable` or a
+`ResourceVariable`.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _chain(creator: Callable, following: Callable) -> Callable:
 
 
 def create(kwargs: dict[str, Any], default: Callable) -> Any:
-    """A variable made by the open creators, innermost first, and at last by `default`."""
+    """A variable created by the open creators, innermost first, and finally by `default`."""
     make = default
     if context.state.strategies or context.process.strategy:
         make = with_creators(default)
@@ -106,12 +106,12 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
     _constraint: Any = None
     _distribute_strategy: Any = None
     _distributed_container: Any               # only a copy has it: a reference to the variable that it belongs to
-    _own_saveable = False                      # copies on several devices say themselves how they are saved and written
+    _own_saveable = False                      # distributed variables define how they are saved and written
 
-    # what both kinds answer in the same way
+    # attributes of both kinds
     trainable = property(lambda self: self._trainable, doc="Whether optimizers change it by default.")
-    synchronization = property(lambda self: self._synchronization, doc="When copies are brought together.")
-    aggregation = property(lambda self: self._aggregation, doc="How updates of copies are put together.")
+    synchronization = property(lambda self: self._synchronization, doc="When copies are synchronized.")
+    aggregation = property(lambda self: self._aggregation, doc="How updates of copies are aggregated.")
     constraint = property(lambda self: self._constraint, doc="The function that projects the value after an update.")
     name = property(lambda self: self._name, doc="The name, with output index.")
     _shared_name = property(lambda self: self.name[:self.name.index(":")], doc="The name of the resource.")
@@ -177,7 +177,7 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
         return VariableV1(variable_def=variable_def, import_scope=import_scope, use_resource=variable_def.is_resource)
 
     def _from_proto(self, variable_def: Any, import_scope: str | None) -> Callable[[str], Any]:
-        """Takes over what both kinds keep in the message; returns a function from names to graph elements."""
+        """Restores the attributes of both kinds from the message; returns a function from names to graph elements."""
         graph = context.current_graph()
 
         def element(name: str) -> Any:
@@ -347,7 +347,7 @@ Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
 def _variable_to_tensor(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """The value of a variable; subclasses of libraries that have none of ours register a conversion."""
+    """The value of a variable, for conversions; subclasses of libraries register their own."""
     read = getattr(value, "_dense_var_to_tensor", None)
     return NotImplemented if read is None else read(dtype=dtype, name=name, as_ref=as_ref)
 
