@@ -1,8 +1,8 @@
-"""tf.load_op_library and related functions: libraries compiled against TensorFlow cannot be loaded, and the error says what to
-do.
+"""tf.load_op_library and related functions: libraries compiled against TensorFlow cannot be loaded, and the error names the
+alternatives.
 
-A few libraries that tutorials compile have ops that are here: these are given in the library's place, whether it was compiled
-or not.
+A few libraries that tutorials compile have ops that penstock implements: these are returned in place of the library, whether it
+was compiled or not.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _refuse(what: str, path: Any) -> NoReturn:
 
 @export(v1=["load_op_library"], v2=["load_op_library"])
 def load_op_library(library_filename: str) -> types.ModuleType:
-    """The ops of a library that is known here; for others raises UnimplementedError, or NotFoundError if there is none.
+    """The ops of a known library; raises UnimplementedError for others, or NotFoundError if the file does not exist.
 
     Args:
         library_filename: File name of the library.
@@ -35,7 +35,7 @@ def load_op_library(library_filename: str) -> types.ModuleType:
 
     Raises:
         NotFoundError: if there is no such file.
-        UnimplementedError: if its ops are not known here.
+        UnimplementedError: if its ops are not implemented.
 
     >>> word2vec = tf.load_op_library("word2vec_ops.so"); word2vec.skipgram_word2vec(filename="text8", batch_size=16)
     """
@@ -57,10 +57,10 @@ def load_library(library_location: str) -> NoReturn:
 
 @export(v1=["load_file_system_library"])
 def load_file_system_library(library_filename: str) -> NoReturn:
-    """Raises UnimplementedError: file systems are fsspec's."""
+    """Raises UnimplementedError: penstock uses the file systems of fsspec."""
     _check(library_filename)
-    raise errors.UnimplementedError(None, None, f"{library_filename} cannot be loaded: file systems are fsspec's; install "
-                                    f"the package that has yours (s3fs, gcsfs, ...)")
+    raise errors.UnimplementedError(None, None, f"{library_filename} cannot be loaded: penstock uses the file systems of "
+                                    f"fsspec; install the package for yours (s3fs, gcsfs, ...)")
 
 
 def _check(path: Any) -> None:

@@ -1,7 +1,7 @@
-"""tf.lite as a namespace. There is no converter to, or interpreter of, TensorFlow Lite's models here.
+"""tf.lite as a namespace. There is no converter to, or interpreter of, TensorFlow Lite models.
 
-Libraries name `tf.lite` when they are imported, to compare types or to offer a conversion: the options are the real ones,
-converters and interpreters raise UnimplementedError when one is made.
+Libraries refer to `tf.lite` when they are imported, to compare types or to offer a conversion: the options are complete; the
+constructors of converters and interpreters raise UnimplementedError.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 
-_ELSEWHERE = ("{} is not here: penstock neither reads nor writes TensorFlow Lite's models. Save the model with "
+_ELSEWHERE = ("{} is not implemented: penstock neither reads nor writes TensorFlow Lite's models. Save the model with "
               "tf.saved_model.save, which TensorFlow's own tf.lite.TFLiteConverter.from_saved_model reads; run SavedModels "
               "with tf.saved_model.load or `penstock serve`.")
 
@@ -82,7 +82,7 @@ class TargetSpec:
 
 @export(v2=["lite.TFLiteConverter"])
 class TFLiteConverter:
-    """Would convert models for TensorFlow Lite: making one raises UnimplementedError, which names the alternative."""
+    """Would convert models for TensorFlow Lite: the constructor raises UnimplementedError, which names the alternative."""
 
     def __init__(self, funcs: Any, trackable_obj: Any = None):
         _refuse("tf.lite.TFLiteConverter")
@@ -105,7 +105,7 @@ class TFLiteConverter:
 
 @export(v1=["lite.TFLiteConverter"])
 class TFLiteConverterV1(TFLiteConverter):
-    """Would convert models for TensorFlow Lite: making one raises UnimplementedError, which names the alternative."""
+    """Would convert models for TensorFlow Lite: the constructor raises UnimplementedError, which names the alternative."""
 
     @classmethod
     def from_session(cls, sess: Any, input_tensors: Any, output_tensors: Any) -> NoReturn:
@@ -126,7 +126,7 @@ class TFLiteConverterV1(TFLiteConverter):
 
 @export("lite.Interpreter")
 class Interpreter:
-    """Would run models of TensorFlow Lite: making one raises UnimplementedError, which names the alternative."""
+    """Would run models of TensorFlow Lite: the constructor raises UnimplementedError, which names the alternative."""
 
     def __init__(self, model_path: Any = None, model_content: Any = None, *args: Any, **kwargs: Any):
         _refuse("tf.lite.Interpreter")

@@ -1,7 +1,7 @@
 """tf.losses: weighted losses that register themselves in the graph's LOSSES collection.
 
 Each loss is an elementwise function of labels and predictions; `compute_weighted_loss` multiplies by the weights, reduces,
-and adds the result to the collection. What the 2.x API has under the same name, from Keras, ends in V1 or _v1 here.
+and adds the result to the collection. Names that Keras has in the 2.x API too end in V1 or _v1 here.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReductionV1:
 
     @classmethod
     def validate(cls, key: str) -> None:
-        """ValueError if `key` is not one of them."""
+        """Raises ValueError if `key` is not one of them."""
         if key not in cls.all():
             raise ValueError(f"Invalid Reduction Key {key}.")
 
@@ -165,7 +165,7 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope
 def cosine_distance(labels: Any, predictions: Any, axis: int | None = None, weights: Any = 1.0, scope: str | None = None,
                     loss_collection: str | None = GraphKeys.LOSSES, reduction: str = DEFAULT,
                     dim: int | None = None) -> Any:
-    """1 - labels · predictions along `axis`; both are taken to be of unit length."""
+    """1 - labels · predictions along `axis`; both are assumed to have unit length."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")

@@ -42,7 +42,7 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
 
 
 def _composite(e: Any) -> bool:
-    """Whether rows of it, or it as the type of a result, are more than plain tensors."""
+    """Whether a value, or a type of results, is composite."""
     return isinstance(e, CompositeTensor) or hasattr(e, "ragged_rank") or \
         isinstance(e, TypeSpec) and not isinstance(e, TensorSpec)
 

@@ -13,7 +13,7 @@ PREFIX = "weights can not be broadcast to values."
 
 @export("__internal__.ops.assert_broadcastable", v1=["assert_broadcastable"])
 def assert_broadcastable(weights: Any, values: Any) -> Any:
-    """An op that fails when `weights` does not fit `values`; ValueError at once where the shapes are known."""
+    """An op that fails if `weights` cannot be broadcast to `values`; raises ValueError if the static shapes are known."""
     with tf.name_scope(None, "assert_broadcastable", (weights, values)) as scope:
         weights, values = convert(weights, name="weights"), convert(values, name="values")
         w, v = weights.static_dims, values.static_dims

@@ -1,4 +1,4 @@
-"""tf.xla, tf.config.optimizer.set_jit. There is no XLA here: they make steps wait for their best version (step/tiers)."""
+"""tf.xla, tf.config.optimizer.set_jit. XLA is not used: they make steps wait for their best version (step/tiers)."""
 from __future__ import annotations
 
 import contextlib
@@ -19,13 +19,13 @@ def set_jit(enabled: bool) -> None:
 
 @export("config.optimizer.get_jit")
 def get_jit() -> bool:
-    """What was set."""
+    """The current setting."""
     return jit_everywhere[0]
 
 
 @export("xla.experimental.compile")
 def compile(computation: Callable, inputs: Any = None) -> Any:
-    """Builds `computation(*inputs)`; its tensors are given as a list, and its ops run before they are.
+    """Builds `computation(*inputs)`; returns its tensors as a list, with control dependencies on its ops.
 
     >>> [y] = tf.xla.experimental.compile(lambda x: x * 2, [x])
     """
@@ -47,5 +47,5 @@ def compile(computation: Callable, inputs: Any = None) -> Any:
 @export("xla.experimental.jit_scope")
 @contextlib.contextmanager
 def jit_scope(compile_ops: bool = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
-    """A scope that changes nothing."""
+    """A scope without effect."""
     yield

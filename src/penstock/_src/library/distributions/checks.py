@@ -10,7 +10,7 @@ from penstock.compat import v1 as tf
 
 
 def checked(x: Tensor, *assertions: Any) -> Tensor:
-    """`x`, once the assertions have held."""
+    """`x`, with control dependencies on the assertions."""
     made = [a for a in assertions if a is not None]
     if not made:
         return x
@@ -31,7 +31,7 @@ def assert_integer_form(x: Any, data: Any = None, summarize: int | None = None, 
 
 
 def nonnegative_integers(x: Any) -> Tensor:
-    """`x`, once its elements have been found whole and not negative."""
+    """`x`, after checks that its elements are non-negative integers."""
     x = tf.convert_to_tensor(x, name="x")
     checks = [tf.assert_non_negative(x, message=f"'{x}' must be non-negative.")]
     if not x.dtype.is_integer:
@@ -41,7 +41,7 @@ def nonnegative_integers(x: Any) -> Tensor:
 
 def logits_and_probs(logits: Any = None, probs: Any = None, multidimensional: bool = False, validate_args: bool = False,
                      name: str = "get_logits_and_probs") -> tuple[Tensor, Tensor]:
-    """Both, from the one that was given; of one event (sigmoid), or of the last dimension (softmax)."""
+    """Logits and probabilities, from the one that was given; of one event (sigmoid), or of the last dimension (softmax)."""
     with tf.name_scope(name, values=[probs, logits]):
         if (probs is None) == (logits is None):
             raise ValueError("Must pass probs or logits, but not both.")
@@ -86,7 +86,7 @@ def largest_integer(dtype: Any) -> int:
 
 
 def categorical_event_shape(param: Any, name: str = "embed_check_categorical_event_shape") -> Tensor:
-    """`param`, once its last dimension has been found to hold at least two classes, and not too many for its type."""
+    """`param`, after checks that its last dimension has at least two classes, and not too many for its type."""
     with tf.name_scope(name, values=[param]):
         x = tf.convert_to_tensor(param, name="param")
         most = min(largest_integer(x.dtype) + 1, 2**31 - 1)
@@ -112,7 +112,7 @@ def categorical_event_shape(param: Any, name: str = "embed_check_categorical_eve
 
 def integers_that_fit(x: Any, target_dtype: Any, assert_nonnegative: bool = True,
                       name: str = "embed_check_casting_closed") -> Tensor:
-    """`x`, once its elements have been found to be integers that `target_dtype` can hold."""
+    """`x`, after checks that its elements are integers that `target_dtype` can represent."""
     with tf.name_scope(name, values=[x]):
         x = tf.convert_to_tensor(x, name="x")
         target = tf.as_dtype(target_dtype)
@@ -152,7 +152,7 @@ def softplus_inverse(x: Any, name: str | None = None) -> Tensor:
 
 
 def rotate_transpose(x: Any, shift: Any, name: str = "rotate_transpose") -> Tensor:
-    """Turns the dimensions of `x` to the right by `shift`, as `np.transpose` with a rolled permutation does."""
+    """Rotates the dimensions of `x` to the right by `shift`, like `np.transpose` with a rolled permutation."""
     with tf.name_scope(name, values=[x, shift]):
         x = tf.convert_to_tensor(x, name="x")
         rank = x.shape.ndims if x.shape.ndims is not None else tf.rank(x)
@@ -166,7 +166,7 @@ def rotate_transpose(x: Any, shift: Any, name: str = "rotate_transpose") -> Tens
 
 
 def new_seed(seed: int | None, salt: str) -> int | None:
-    """Another seed, made from `seed` and a word; None stays None."""
+    """A seed derived from `seed` and a salt; None stays None."""
     import hashlib
     if seed is None:
         return None
@@ -174,7 +174,7 @@ def new_seed(seed: int | None, salt: str) -> int | None:
 
 
 def fill_triangular(x: Any, upper: bool = False, name: str | None = None) -> Tensor:
-    """Makes triangular matrices of n(n+1)/2 numbers each, in the clockwise order that TensorFlow fixed."""
+    """Packs n(n+1)/2 numbers into a triangular matrix each, in TensorFlow's clockwise order."""
     with tf.name_scope(name, "fill_triangular", [x]):
         x = tf.convert_to_tensor(x, name="x")
         m = x.shape.with_rank_at_least(1).dims[-1].value

@@ -20,7 +20,7 @@ from penstock.compat import v1 as tf
 
 
 class _Vectors(Distribution):
-    """What distributions of vectors share: the last dimension of one parameter is the event."""
+    """The base of distributions of vectors: the last dimension of one parameter is the event."""
 
     _values: Any
 
@@ -52,7 +52,7 @@ class Dirichlet(_Vectors):
 
     _values: Any
 
-    concentration = Parameter("How strongly each component is drawn to the corner of its class; positive.", event_rank=1)
+    concentration = Parameter("The concentration parameters; positive.", event_rank=1)
     _vector = "concentration"
 
     def __init__(self, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Dirichlet"):
@@ -86,7 +86,7 @@ class Dirichlet(_Vectors):
         return self.concentration / self._total[..., tf.newaxis]
 
     def _scale(self) -> Tensor:
-        """The covariance of one draw, over that of the mean's own Bernoulli variables: 1 / (total + 1)."""
+        """The ratio of the covariance of a draw to that of Bernoulli variables with the same mean: 1 / (total + 1)."""
         return 1.0 / (1.0 + self._total[..., tf.newaxis])
 
     def _covariance(self) -> Tensor:
@@ -117,7 +117,7 @@ def _kl_dirichlet_dirichlet(a: Dirichlet, b: Dirichlet, name: str | None = None)
 
 
 class _Counts(_Vectors):
-    """What the two distributions of counts share."""
+    """The base of the two distributions of counts."""
 
     total_count = Parameter("The number of trials.")
 
@@ -135,7 +135,7 @@ def _count(total_count: Any, validate_args: bool) -> Tensor:
 
 @export(v1=["distributions.Multinomial"])
 class Multinomial(_Counts):
-    """How often each class came up in `total_count` independent draws.
+    """The counts of each class in `total_count` independent draws.
 
     >>> tf.distributions.Multinomial(total_count=4., probs=[0.2, 0.8]).mean()
     """
@@ -179,7 +179,7 @@ class Multinomial(_Counts):
 def draw_counts(n: Any, total_count: Tensor, logits: Tensor, batch_shape: Tensor, dtype: Any, seed: Any) -> Tensor:
     """`n` vectors of counts for each member of the batch: one histogram per row over all of its draws.
 
-    Members may have different totals: all draw as many as the largest, and count only their own.
+    If members have different totals, all draw as many as the largest, and count only their own.
     """
     classes = tf.shape(logits)[-1]
     shape = tf.concat([batch_shape, [classes]], 0)

@@ -12,7 +12,7 @@ from penstock.compat import v1 as tf
 
 
 def together(*tensors: Tensor) -> list[Tensor]:
-    """The tensors, broadcast to one shape; nothing is added to the graph where they already have it."""
+    """The tensors, broadcast to one shape; no ops are added if the shapes are already equal."""
     static = tensors[0].shape
     if all(t.shape.is_fully_defined() and t.shape == static for t in tensors):
         return list(tensors)

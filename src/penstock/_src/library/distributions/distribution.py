@@ -1,8 +1,8 @@
 """The base class of distributions.
 
 A distribution has parameters, which broadcast against each other to its batch shape, and events of an event shape. A derived
-class lists its parameters with `Parameter`, and defines the formulas as `_log_prob`, `_sample_n` and so on; what has a partner
-(`prob` and `log_prob`, `variance` and `stddev`, ...) needs only one of the two. The public methods convert their arguments,
+class lists its parameters with `Parameter`, and defines the formulas as `_log_prob`, `_sample_n` and so on; of pairs (`prob`
+and `log_prob`, `variance` and `stddev`, ...) only one is needed. The public methods convert their arguments,
 open name scopes, and put the sample shape in front.
 """
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Parameter:
 
 
 def _signature(cls: type) -> inspect.Signature:
-    """What a call of the class takes: the arguments of `__init__`, which `__new__` only remembers."""
+    """The signature of the class is that of `__init__`; `__new__` only records the arguments."""
     signature = inspect.signature(cls.__init__)          # type: ignore[misc]
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
@@ -101,7 +101,7 @@ class Distribution:
 
     def _set(self, name: str, validate_args: bool, allow_nan_stats: bool, reparameterized: Any = NOT_REPARAMETERIZED,
              dtype: Any = None, positive: tuple[str, ...] = (), checks: Any = (), **values: Any) -> None:
-        """What most constructors do: converts the parameters to one floating type, with their checks."""
+        """The common part of constructors: converts the parameters to one floating type, with their checks."""
         typed = any(tf.is_tensor(v) or isinstance(v, (np.ndarray, np.generic)) for v in values.values())
         known = next((tf.as_dtype(v.dtype).base_dtype for v in values.values() if tf.is_tensor(v)),
                      None if typed else tf.float32)
@@ -118,7 +118,7 @@ class Distribution:
 
     # What it is.
 
-    name = property(lambda self: self._name, doc="The name that is put in front of its operations, with a slash.")
+    name = property(lambda self: self._name, doc="The name scope of its operations, with a slash.")
     dtype = property(lambda self: self._dtype, doc="The type of its samples.")
     allow_nan_stats = property(lambda self: self._allow_nan_stats, doc="Whether an undefined statistic is NaN, not an error.")
     validate_args = property(lambda self: self._validate_args, doc="Whether parameters and arguments are checked.")
@@ -146,7 +146,7 @@ class Distribution:
         self._given = value
 
     def copy(self, **override_parameters_kwargs: Any) -> Distribution:
-        """Another of the same kind, with some arguments replaced."""
+        """A copy with some arguments replaced."""
         return type(self)(**dict(self.parameters, **override_parameters_kwargs))
 
     @classmethod
@@ -196,7 +196,7 @@ class Distribution:
         return shape
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
-        """The shape of a batch: how many distributions this is."""
+        """The batch shape: the number of distributions."""
         with self._name_scope(name):
             if self.batch_shape.is_fully_defined():
                 return tf.convert_to_tensor(self.batch_shape.as_list(), dtype=tf.int32, name="batch_shape")
@@ -286,7 +286,7 @@ class Distribution:
         x.set_shape(front.concatenate(self.batch_shape).concatenate(self.event_shape))
         return x
 
-    # Functions of a value. Each has a partner from which it can be computed.
+    # Functions of a value. Each can be computed from its counterpart.
 
     def _either(self, name: str, value: Any, first: str, second: str, through: Any, kwargs: dict) -> Tensor:
         with self._name_scope(name, [value]):

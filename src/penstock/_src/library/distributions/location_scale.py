@@ -16,7 +16,7 @@ from penstock.compat import v1 as tf
 
 
 class LocationScale(Distribution):
-    """What distributions with `loc` and `scale` share."""
+    """The base of distributions with `loc` and `scale`."""
 
     loc = Parameter("The location.")
     scale = Parameter("The scale, positive.")
@@ -228,7 +228,7 @@ class Uniform(Distribution):
         return self.low + self.range() * tf.random_uniform(shape, dtype=self.dtype, seed=seed)
 
     def _prob(self, x: Tensor) -> Tensor:
-        # A comparison alone would lose a NaN.
+        # A comparison alone would not propagate NaN.
         width = tf.ones_like(x) * self.range()
         inside = tf.where_v2((x < self.low) | (x >= self.high), tf.zeros_like(width), tf.ones_like(width) / width)
         return tf.where_v2(tf.is_nan(x), x * tf.ones_like(width), inside)

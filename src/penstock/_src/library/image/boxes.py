@@ -22,7 +22,7 @@ def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any, iou_thres
 def non_max_suppression_with_scores(boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
                                     score_threshold: float = float("-inf"), soft_nms_sigma: float = 0.0,
                                     name: str | None = None) -> tuple:
-    """(indices, scores); with soft_nms_sigma > 0 overlapping boxes lose score instead of vanishing."""
+    """(indices, scores); with soft_nms_sigma > 0 the scores of overlapping boxes are reduced instead of removing the boxes."""
     with tf.name_scope(name, "non_max_suppression_with_scores"):
         dtype = tf.convert_to_tensor(boxes).dtype
         as_t = [tf.cast(v, dtype) for v in (iou_threshold, score_threshold, soft_nms_sigma)]

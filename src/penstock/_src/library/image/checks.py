@@ -1,4 +1,4 @@
-"""What image functions ask of their arguments."""
+"""Checks of the arguments of image functions."""
 from __future__ import annotations
 
 from typing import Any

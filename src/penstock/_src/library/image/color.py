@@ -93,7 +93,7 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
 
 
 def _in_floats(image: Any, f: Callable, saturate: bool, name: Any = None) -> Any:
-    """f of the image as floats in [0, 1), back in the image's own dtype."""
+    """Applies f to the image as floats in [0, 1), and converts the result back to the image's dtype."""
     image = convert(image, name="image")
     dtype = image.dtype
     wide = image if dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
@@ -149,7 +149,7 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
 @export("image.stateless_random_brightness")
 @dispatched
 def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Any:
-    """adjust_brightness by an amount in [-max_delta, max_delta) that a seed fixes.
+    """adjust_brightness by an amount in [-max_delta, max_delta) determined by `seed`.
 
     >>> tf.image.stateless_random_brightness(image, 0.2, seed=(1, 2))
     """
@@ -190,7 +190,7 @@ def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) ->
 
 @export("image.stateless_random_contrast")
 def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Any:
-    """adjust_contrast by a factor in [lower, upper) that a seed fixes."""
+    """adjust_contrast by a factor in [lower, upper) determined by `seed`."""
     return adjust_contrast(image, _random_factor(lower, upper, stateless(seed)))
 
 
@@ -241,7 +241,7 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
 
 @export("image.stateless_random_hue")
 def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Any:
-    """adjust_hue by an amount in [-max_delta, max_delta) that a seed fixes."""
+    """adjust_hue by an amount in [-max_delta, max_delta) determined by `seed`."""
     return _random_hue(image, max_delta, stateless(seed))
 
 
@@ -285,13 +285,13 @@ def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) 
 
 @export("image.stateless_random_saturation")
 def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Any:
-    """adjust_saturation by a factor in [lower, upper) that a seed fixes."""
+    """adjust_saturation by a factor in [lower, upper) determined by `seed`."""
     return adjust_saturation(image, _random_factor(lower, upper, stateless(seed)))
 
 
 @export("image.adjust_jpeg_quality")
 def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) -> Any:
-    """What the image looks like after JPEG coding at a quality."""
+    """The image after encoding and decoding as JPEG with a quality."""
     with tf.name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert(image, name="image")
         dtype, channels = image.dtype, image.shape.as_list()[-1]
@@ -308,7 +308,7 @@ def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int
 
 @export("image.stateless_random_jpeg_quality")
 def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any) -> Any:
-    """adjust_jpeg_quality at a quality that a seed fixes."""
+    """adjust_jpeg_quality at a quality determined by `seed`."""
     return _random_quality(image, min_jpeg_quality, max_jpeg_quality, stateless(seed))
 
 

@@ -1,4 +1,4 @@
-"""Where random changes of images take their numbers from: an op's own stream, or a seed that fixes them."""
+"""Sources of random numbers for image functions: the stream of an op, or a stateless seed."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ Draw = Callable[..., Any]               # (shape, low, high, dtype) -> uniform n
 
 
 def seeded(seed: Any) -> Draw:
-    """Numbers of a stream, others in every step."""
+    """Numbers of a stream, which differ in every step."""
     return lambda shape, low=0., high=1., dtype=tf.float32: tf.random_uniform(shape, low, high, dtype, seed=seed)
 
 
 def stateless(seed: Any) -> Draw:
-    """The numbers that a seed [2] represents, always the same."""
+    """The numbers of a stateless seed [2], always the same."""
     return lambda shape, low=0., high=1., dtype=tf.float32: tf.random.stateless_uniform(shape, seed, low, high, dtype)

@@ -87,7 +87,7 @@ def random_flip_up_down(image: Any, seed: Any = None) -> Any:
 
 @export("image.stateless_random_flip_left_right")
 def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
-    """Mirrors each image left to right with probability 1/2, as a seed says.
+    """Mirrors each image left to right with probability 1/2, determined by `seed`.
 
     >>> tf.image.stateless_random_flip_left_right(image, seed=(1, 2))
     """
@@ -96,7 +96,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Any:
 
 @export("image.stateless_random_flip_up_down")
 def stateless_random_flip_up_down(image: Any, seed: Any) -> Any:
-    """Mirrors each image top to bottom with probability 1/2, as a seed says."""
+    """Mirrors each image top to bottom with probability 1/2, determined by `seed`."""
     return _random_flip(image, 0, stateless(seed), "stateless_random_flip_up_down")
 
 
@@ -185,7 +185,7 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
 
 
 def _batched(image: Any) -> tuple[Any, bool]:
-    """The image as a batch, and whether it was one image."""
+    """The image as a batch, and whether it was a single image."""
     rank = image.shape.ndims
     if rank is None:
         image = tf.expand_dims(image, 0)
@@ -323,7 +323,7 @@ class ResizeMethod:
 
 
 def _resize(images: Any, resizer: Callable, size: Any, keep_aspect: bool, name: str | None, keep_same: bool) -> Any:
-    """The frame of resizing: batch of one, sizes, aspect ratio, static shapes."""
+    """The common part of resizing: batch of one, sizes, aspect ratio, static shapes."""
     with tf.name_scope(name, "resize", [images, size]):
         images = convert(images, name="images")
         if images.shape.ndims is None:
@@ -486,7 +486,7 @@ def crop_and_resize(image: Any, boxes: Any, box_indices: Any, crop_size: Any, me
 @export(v1=["image.extract_glimpse"])
 def extract_glimpse(input: Any, size: Any, offsets: Any, centered: bool = True, normalized: bool = True,
                     uniform_noise: bool = True, name: str | None = None) -> Any:
-    """Windows of images around offsets; what is outside of the image is noise."""
+    """Windows of images around offsets, filled with noise outside of the image."""
     return tf.raw_ops.ExtractGlimpse(input=input, size=size, offsets=offsets, centered=centered, normalized=normalized,
                                      uniform_noise=uniform_noise, name=name)
 
@@ -494,14 +494,14 @@ def extract_glimpse(input: Any, size: Any, offsets: Any, centered: bool = True, 
 @export(v2=["image.extract_glimpse"])
 def extract_glimpse_v2(input: Any, size: Any, offsets: Any, centered: bool = True, normalized: bool = True,
                        noise: str = "uniform", name: str | None = None) -> Any:
-    """Windows of images around offsets; what is outside of the image is noise."""
+    """Windows of images around offsets, filled with noise outside of the image."""
     return tf.raw_ops.ExtractGlimpseV2(input=input, size=size, offsets=offsets, centered=centered, normalized=normalized,
                                        noise=noise, uniform_noise=False, name=name)
 
 
 @export("image.stateless_random_crop")
 def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Any:
-    """A part of `value` of the given size, at a place that a seed fixes.
+    """A crop of `value` of the given size, at a position determined by `seed`.
 
     >>> patch = tf.image.stateless_random_crop(image, [24, 24, 3], seed=(1, 2))
     """

@@ -1,4 +1,4 @@
-"""How alike images are, and their gradients: total variation, PSNR, SSIM, Sobel edges."""
+"""Image similarity and gradients: total variation, PSNR, SSIM, Sobel edges."""
 from __future__ import annotations
 
 from typing import Any
@@ -29,7 +29,7 @@ def total_variation(images: Any, name: str | None = None) -> Any:
 
 
 def _same_shapes(a: Any, b: Any) -> list:
-    """Assertions that two batches of images fit; ValueError where it is known that they do not."""
+    """Assertions that two batches of images have compatible shapes; ValueError if it is known statically that they do not."""
     a.shape.with_rank_at_least(3)
     b.shape.with_rank_at_least(3)
     a.shape[-3:].assert_is_compatible_with(b.shape[-3:])

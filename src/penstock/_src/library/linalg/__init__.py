@@ -1,7 +1,6 @@
-"""Linear operators: matrices with structure, which multiply, solve and factor without being written out.
+"""Linear operators: structured matrices that multiply, solve and factor without a dense matrix.
 
-Each file has one class, with the rules by which it combines with others (see `algebra`). `linear_operator` has
-what all of them share.
+Each file has one class, with the rules by which it combines with others (see `algebra`). `linear_operator` has the base class.
 """
 from penstock._src.library.linalg import (  # noqa: F401
     conjugate_gradient,

@@ -3,7 +3,7 @@
     @matmul_rule(LinearOperatorDiag, LinearOperatorDiag)
     def _product_of_diagonals(a, b): ...
 
-The rule of the nearest base classes applies. Also here: what is known of a product from what is known of its factors.
+The rule of the nearest base classes applies. Also here: the hints of a product, from the hints of its factors.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table:
         return register
 
     def apply(self, *operators: Any) -> Any:
-        """The result of the rule that fits these operators best."""
+        """The result of the most specific rule for these operators."""
         types = tuple(type(o) for o in operators)
         rule = self._found.get(types)
         if rule is None:
@@ -100,7 +100,7 @@ def product_hints(a: Any, b: Any) -> dict[str, Any]:
 
 
 def agreeing_hint(operator: Any, hint: str, given: bool | None, message: str) -> bool | None:
-    """A hint that must be what `operator` says of itself; ValueError(message) if `given` contradicts it."""
+    """The hint of `operator`; ValueError(message) if `given` contradicts it."""
     own = getattr(operator, hint)
     if own is not None and given is not None and bool(own) != bool(given):
         raise ValueError(message)

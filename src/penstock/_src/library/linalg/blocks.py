@@ -1,7 +1,7 @@
-"""What operators that are made of blocks share: arguments that are given, and returned, block by block.
+"""The base of block operators, whose arguments and results may be lists of blocks.
 
 The argument of a product or a solution is one tensor, or a list with one tensor per block on the diagonal. A list is read as
-blocks if its sizes fit them.
+blocks if its sizes match them.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Linear operators as composite tensors: their type specs, their components, and slices of their batches.
 
-An operator is made again from the arguments of its constructor, which are noted when it is made. Arguments that are tensors,
+An operator is recreated from the arguments of its constructor, which are recorded. Arguments that are tensors,
 variables or operators are components; the others (hints, names, dtypes) are a part of the type.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIZES = {"num_rows", "num_columns", "batch_shape"}      # a part of the type wh
 
 
 def noting_arguments(init: Callable) -> Callable:
-    """A constructor that notes the arguments of the outermost call in `_given`."""
+    """A constructor that records the arguments of the outermost call in `_given`."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)
@@ -38,7 +38,7 @@ def noting_arguments(init: Callable) -> Callable:
 
 
 def arguments_of(operator: Any) -> dict[str, Any]:
-    """What the operator is made of again: the noted arguments, as the tensors that they have become."""
+    """The recorded arguments, converted to tensors, from which the operator is recreated."""
     given = {name: getattr(operator, name) if _made_of_tensors(getattr(operator, name, None)) else value
              for name, value in operator.__dict__["_given"].items()}
     for name in _SIZES & given.keys():
@@ -53,7 +53,7 @@ def _made_of_tensors(value: Any) -> bool:
 
 
 class LinearOperatorSpec(BatchableTypeSpec):
-    """The type of an operator: the specs of its components, and the arguments that are none. Each class has its own."""
+    """The type of an operator: the specs of its components, and the other arguments. Each class has a separate one."""
 
     __slots__ = ("_specs", "_static")
     value_type: Any = None
@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
 
 # -- slices of the batch ----------------------------------------------------------------------------------------------
 def sliced(operator: Any, slices: Any, batch: Any = None) -> Any:
-    """The operator of a part of the batch: each component, broadcast to the whole batch, is sliced alike."""
+    """The operator of a part of the batch: each component is broadcast to the whole batch, then sliced."""
     slices = tuple(slices) if isinstance(slices, (list, tuple)) else (slices,)
     batch = operator._batch_sizes() if batch is None else batch
     given = arguments_of(operator)

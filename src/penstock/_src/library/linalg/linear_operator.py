@@ -1,8 +1,8 @@
 """The base class of linear operators.
 
-A derived class says its `_shape`, `_shape_tensor` and `_matmul`; everything else follows, by way of the dense matrix
-where nothing better is known. Hints (`is_non_singular`, `is_self_adjoint`, `is_positive_definite`, `is_square`: True,
-False or None for unknown) are promises of the caller that choose faster methods; they are not checked, except by the
+A derived class defines `_shape`, `_shape_tensor` and `_matmul`; the defaults of all other methods use these or the dense
+matrix. Hints (`is_non_singular`, `is_self_adjoint`, `is_positive_definite`, `is_square`: True,
+False or None for unknown) are assertions of the caller that select faster methods; they are not checked, except by the
 `assert_` methods.
 """
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock._src.state.module import Module
 
 @export("linalg.LinearOperator")
 class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
-    """A (batch of) linear operators: acts like a matrix [B1, ..., Bb, M, N] that may never be written out.
+    """A (batch of) linear operators: acts like a matrix [B1, ..., Bb, M, N] that is not stored densely.
 
     >>> op = tf.linalg.LinearOperatorDiag([1., 2.])
     >>> op.matmul(tf.ones([2, 3]))
@@ -101,12 +101,12 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
     # -- properties ---------------------------------------------------------------------------------------------------
     @property
     def parameters(self) -> dict:
-        """The arguments it was created with, where the constructor gave them."""
+        """The arguments it was created with, if the constructor recorded them."""
         return dict(self._parameters or self.__dict__.get("_given", {}))
 
     dtype = property(lambda self: self._dtype, doc="The element type of the matrix and of its arguments.")
-    name = property(lambda self: self._name, doc="The name put before those of all ops made here.")
-    graph_parents = property(lambda self: self._graph_parents, doc="The tensors the operator was made from.")
+    name = property(lambda self: self._name, doc="The name scope of its ops.")
+    graph_parents = property(lambda self: self._graph_parents, doc="The tensors that the operator was created from.")
     is_non_singular = property(lambda self: self._is_non_singular, doc="Hint: the inverse exists.")
     is_self_adjoint = property(lambda self: self._is_self_adjoint, doc="Hint: equal to its adjoint.")
     is_positive_definite = property(lambda self: self._is_positive_definite, doc="Hint: Re(x^H A x) > 0 for x != 0.")
@@ -367,7 +367,7 @@ class LinearOperator(CompositeTensor, Module, metaclass=abc.ABCMeta):
 
     # -- matrices -----------------------------------------------------------------------------------------------------
     def to_dense(self, name: str = "to_dense") -> Tensor:
-        """The matrix written out."""
+        """The dense matrix."""
         with self._name_scope(name):
             return self._to_dense()
 

@@ -15,7 +15,7 @@ from penstock._src.library.linalg.linear_operator import LinearOperator
 
 @export("linalg.LinearOperatorAdjoint")
 class LinearOperatorAdjoint(LinearOperator):
-    """A^H of an operator A: every method calls A's with `adjoint` turned round."""
+    """A^H of an operator A: every method calls that of A with `adjoint` inverted."""
 
     _parameter_ndims = {"operator": 0}
 

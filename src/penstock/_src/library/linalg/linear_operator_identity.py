@@ -1,4 +1,4 @@
-"""The identity, and what operators of the form c I share."""
+"""The identity, and the base of operators of the form c I."""
 from __future__ import annotations
 
 from typing import Any

@@ -14,7 +14,7 @@ from penstock._src.library.linalg.linear_operator_composition import LinearOpera
 
 @export("linalg.LinearOperatorInversion")
 class LinearOperatorInversion(LinearOperator):
-    """A^-1 of an operator A: its products are A's solutions, and the other way round."""
+    """A^-1 of an operator A: products solve with A, and solutions multiply by A."""
 
     _parameter_ndims = {"operator": 0}
 

@@ -82,7 +82,7 @@ class LinearOperatorKronecker(LinearOperator):
         return self._by_factor(rhs, adjoint, adjoint_arg, lambda o, part: o.solve(part, adjoint=adjoint), True)
 
     def _powers(self) -> list[Tensor]:
-        """N over n_i for every factor: how often its determinant counts."""
+        """N / n_i for every factor: the exponent of its determinant."""
         sizes = [o.domain_dimension_tensor() for o in self.operators]
         return [tf.cast(util.product([tf.constant(1), *sizes[:i], *sizes[i + 1:]]), self.dtype)
                 for i in range(len(sizes))]

@@ -43,7 +43,7 @@ class LinearOperatorTridiag(LinearOperator):
             super().__init__(parents[0].dtype, parents, is_non_singular, is_self_adjoint, is_positive_definite, True,
                              name)
 
-    diagonals = property(lambda self: self._diagonals, doc="What the operator was made from.")
+    diagonals = property(lambda self: self._diagonals, doc="The diagonals that the operator was created from.")
     diagonals_format = property(lambda self: self._format, doc='"matrix", "sequence" or "compact".')
 
     def _rows(self) -> list[Tensor]:

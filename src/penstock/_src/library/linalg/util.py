@@ -12,7 +12,7 @@ FLOATING = (dtypes.float16, dtypes.float32, dtypes.float64, dtypes.complex64, dt
 
 
 def is_variable(x: Any) -> bool:
-    """Whether `x` can change its value: then it is kept as it is, and read when it is used."""
+    """Whether `x` is a variable, which is kept and read on use."""
     return isinstance(x, tf.Variable) or isinstance(x, tf.compat.v1.Variable)
 
 
@@ -45,7 +45,7 @@ def conj_if(x: Any, adjoint: bool) -> Any:
 
 
 def adjoint_if(x: Any, adjoint: bool) -> Any:
-    """The conjugate transpose of a matrix argument that is to be read so."""
+    """The conjugate transpose of a matrix argument, if requested."""
     return tf.linalg.adjoint(x) if adjoint else x
 
 
@@ -149,7 +149,7 @@ def checked_operators(operators: Any) -> list:
 
 
 def all_hint(operators: list, hint: str, given: bool | None, message: str) -> bool | None:
-    """A hint that holds if it does for all operators; ValueError(message) if it was given as False then."""
+    """True if a hint holds for all operators; ValueError(message) if it was given as False then."""
     if all(getattr(o, hint) for o in operators):
         if given is False:
             raise ValueError(message)

@@ -1,4 +1,4 @@
-"""tf.metrics of TensorFlow 1: values that are gathered over many steps.
+"""tf.metrics of TensorFlow 1: values that are accumulated over many steps.
 
 Each function makes local variables (in the collections LOCAL_VARIABLES and METRIC_VARIABLES) and returns two tensors: the
 value so far, and an op that takes in the current batch and returns the value after it.

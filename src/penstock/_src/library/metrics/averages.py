@@ -1,4 +1,4 @@
-"""Means over all batches: of values, of errors, of how often predictions are right."""
+"""Means over all batches: of values, errors and accuracies."""
 from __future__ import annotations
 
 from collections.abc import Callable

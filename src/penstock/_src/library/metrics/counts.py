@@ -1,4 +1,4 @@
-"""How many predictions were right and wrong, of either sign; precision and recall."""
+"""True and false positives and negatives; precision and recall."""
 from __future__ import annotations
 
 from typing import Any

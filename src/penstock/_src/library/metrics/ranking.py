@@ -76,7 +76,7 @@ def _total(kind: tuple, labels: Any, predictions: Any, k: int | None, class_id: 
 
 def _share_at_top_k(metric: str, missed: tuple, labels: Any, predictions_idx: Any, k: int | None, class_id: int | None,
                     weights: Any, metrics_collections: Any, updates_collections: Any, name: str | None) -> tuple[Any, Any]:
-    """Ids that were right over those and the ones that `missed` counts."""
+    """The ratio of correct ids to correct ids plus those that `missed` counts."""
     predictions_idx = convert(predictions_idx)
     with tf.name_scope(name, _at_k_name(metric, k, class_id), (predictions_idx, weights)) as scope:
         labels = _expanded(labels, predictions_idx)

@@ -1,4 +1,4 @@
-"""What the metrics share: variables, collections, and bringing labels, predictions and weights to one shape."""
+"""Shared by all metrics: variables, collections, and matching the shapes of labels, predictions and weights."""
 from __future__ import annotations
 
 import functools
@@ -13,7 +13,7 @@ from penstock.compat import v1 as tf
 
 
 def graph_only(metric: Callable) -> Callable:
-    """Makes a metric refuse to be called when executing eagerly."""
+    """Makes a metric raise RuntimeError in eager execution."""
     @functools.wraps(metric)
     def call(*args: Any, **kwargs: Any) -> Any:
         if context.executing_eagerly():

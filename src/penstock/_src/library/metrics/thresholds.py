@@ -11,7 +11,7 @@ from penstock._src.library.metrics.state import aligned, graph_only, metric_vari
 from penstock._src.library.weights import broadcast_weights
 from penstock.compat import v1 as tf
 
-_BEYOND = 1e-7          # how far the outermost thresholds are outside of [0, 1]
+_BEYOND = 1e-7          # distance of the outermost thresholds from [0, 1]
 _TINY = 1e-6            # keeps rates of an empty class finite
 
 # what is counted: its variable's name, the label, and whether the score is above the threshold

@@ -30,7 +30,7 @@ def _operator(title: str, swapped: bool) -> Callable:
 
 
 def _method(function: Callable) -> Callable:
-    """A function as a method; NumPy's own functions, which call it for a tensor, pass `out=None`."""
+    """A function as a method; NumPy's functions call it with `out=None`."""
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("out", self) is None:
             del kwargs["out"]

@@ -144,7 +144,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
 
 
 def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
-    """Values in [0, 1] that `start` and `stop` are mixed by, and these two with a new dimension."""
+    """The interpolation weights in [0, 1], and `start` and `stop` with a new dimension."""
     start, stop = (tf.cast(tensor(v), default_float()) for v in (start, stop))
     parts = max(num - 1 if endpoint else num, 1)
     steps = tf.cast(tf.range(num), start.dtype) / parts
@@ -154,7 +154,7 @@ def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
     steps = tf.reshape(steps, [-1] + [1] * (rank - axis))
     start, stop = tf.expand_dims(start, axis), tf.expand_dims(stop, axis)
     out = start + (stop - start) * steps
-    if endpoint and num > 1:                      # the end itself, not what rounding gives
+    if endpoint and num > 1:                      # exactly `stop`, without rounding errors
         out = tf.where(tf.equal(steps, 1), stop + tf.zeros_like(out), out)
     return out, (stop - start) / parts
 

@@ -1,4 +1,4 @@
-"""Arrays put together and cut apart."""
+"""Joining and splitting arrays."""
 from __future__ import annotations
 
 from collections.abc import Callable

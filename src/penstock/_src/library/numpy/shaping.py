@@ -37,7 +37,7 @@ def ndim(a: Any) -> Any:
 
 @name("reshape")
 def reshape(a: Any, newshape: Any, order: str = "C") -> Any:
-    """The elements in another shape; order F counts the first axis fastest."""
+    """The elements in another shape; with order F, the first axis varies fastest."""
     a = tensor(a)
     if order == "C":
         return tf.reshape(a, [newshape] if isinstance(newshape, int) else newshape)
@@ -110,7 +110,7 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
 
 @name("flip")
 def flip(m: Any, axis: Any = None) -> Any:
-    """The order of elements turned around."""
+    """Reverses the order of elements."""
     m = tensor(m)
     return tf.reverse(m, list(range(m.shape.rank)) if axis is None else _axes(axis, m.shape.rank))
 
@@ -129,7 +129,7 @@ def fliplr(m: Any) -> Any:
 
 @name("rot90")
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    """Turns by 90 degrees, `k` times."""
+    """Rotates by 90 degrees, `k` times."""
     m = tensor(m)
     i, j = _axes(list(axes), m.shape.rank)
     if k % 4 == 0:
@@ -141,7 +141,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 @name("roll")
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Elements moved along an axis; those beyond the end come in at the beginning."""
+    """Rolls elements along an axis; those beyond the end reappear at the beginning."""
     a = tensor(a)
     if axis is not None:
         return tf.roll(a, shift, axis)

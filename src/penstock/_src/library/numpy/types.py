@@ -22,7 +22,7 @@ def name(*names: str) -> Any:
 
 
 def value(obj: Any, *names: str) -> None:
-    """Exports something that is not decorated."""
+    """Exports a value that cannot be decorated."""
     export.value(obj, *(f"experimental.numpy.{n}" for n in names))
 
 
@@ -36,12 +36,12 @@ for _names, _type in (("bool_", np.bool_), ("complex_", np.complex128), ("float_
 
 
 def prefer_float32(wanted: bool) -> None:
-    """Chooses what Python numbers become on their own."""
+    """Sets the types of Python numbers without arrays."""
     _state["prefer_float32"] = wanted
 
 
 def canonical(dtype: Any) -> np.dtype:
-    """A NumPy dtype as it is used here: the 32-bit one where these are preferred."""
+    """A NumPy dtype, or its 32-bit counterpart if these are preferred."""
     dtype = np.dtype(dtype.as_numpy_dtype if isinstance(dtype, tf.DType) else dtype)
     if _state["prefer_float32"]:
         return {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.complex64)}.get(dtype, dtype)
@@ -49,7 +49,7 @@ def canonical(dtype: Any) -> np.dtype:
 
 
 def default_float() -> np.dtype:
-    """The type of numbers with a fraction that nothing else decides."""
+    """The default floating-point type."""
     return np.dtype(np.float32 if _state["prefer_float32"] else np.float64)
 
 
@@ -63,7 +63,7 @@ def as_dtype(dtype: Any) -> Any:
 
 
 def _kind(x: Any) -> Any:
-    """What np.result_type is asked about: a dtype, or a weak Python number."""
+    """The argument for np.result_type: a dtype, or a weak Python number."""
     if isinstance(x, (tf.Tensor, tf.Variable, tf.IndexedSlices)):
         return x.dtype.as_numpy_dtype
     if isinstance(x, tf.DType):
@@ -101,7 +101,7 @@ def promote_types(type1: Any, type2: Any) -> np.dtype:
 
 @name("finfo")
 def finfo(dtype: Any) -> Any:
-    """The limits of a type of numbers with a fraction."""
+    """The limits of a floating-point type."""
     return np.finfo(canonical(dtype))
 
 
@@ -129,7 +129,7 @@ def promoted(*values: Any) -> list:
 
 
 def floating(x: Any) -> Any:
-    """The value as a tensor of numbers with a fraction."""
+    """The value as a floating-point tensor."""
     x = tensor(x)
     return x if x.dtype.is_floating or x.dtype.is_complex else tf.cast(x, default_float())
 

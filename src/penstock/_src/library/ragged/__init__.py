@@ -1,4 +1,4 @@
-"""Ragged tensors: rows of different lengths. See tensor.py for the class; the functions are beside it."""
+"""Ragged tensors: rows of different lengths. `tensor.py` has the class; the other modules have the functions."""
 from penstock._src.library.ragged import (  # noqa: F401
     array,
     conversion,

@@ -58,7 +58,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Any:
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
-    """The order of the given dimensions turned around."""
+    """Reverses the given dimensions."""
     message = "`axis` must be a list of int or a constant tensor when reversing axes in a ragged tensor"
     with tf.name_scope(name, "Reverse", [tensor]):
         if isinstance(axis, Tensor):

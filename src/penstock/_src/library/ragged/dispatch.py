@@ -1,6 +1,6 @@
-"""Which public functions take ragged tensors, and how.
+"""Dispatch of public functions to ragged tensors.
 
-Functions of one or two operands act on the innermost values; the others have their own ragged versions. The table is
+Functions of one or two operands act on the innermost values; the others have specific ragged versions. The table is
 keyed by public name; functions are found through the export tables (see ops/composite.py for the calling side).
 """
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _handler(fn: Callable) -> Callable | None:
 
 
 def _none() -> None:
-    """Stands for: no ragged version."""
+    """Marks a function without a ragged version."""
 
 
 def _find(fn: Callable) -> Callable | None:
@@ -87,7 +87,7 @@ def _find(fn: Callable) -> Callable | None:
     for table in TABLES.values():
         for n in [n for n, obj in list(table.items()) if is_it(obj)]:
             last = _last(n)
-            (names if is_it(table.get(last, fn)) else others).add(last)       # strings.split is not split
+            (names if is_it(table.get(last, fn)) else others).add(last)       # strings.split differs from split
     for n in names:
         base = n.removesuffix("_v1").removesuffix("_v2")
         if base in others:

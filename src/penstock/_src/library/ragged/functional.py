@@ -48,7 +48,7 @@ def map_flat_values(op: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def _merged_partitions(ragged: Any) -> list:
-    """The partitions that ragged tensors share, outermost first, with what any of them knows."""
+    """The common partitions of ragged tensors, outermost first, with the static information of all of them."""
     partitions = [r._row_partition for r in ragged]
     merged = partitions[0]
     for other in partitions[1:]:
@@ -69,7 +69,7 @@ def with_partitions(partitions: list, flat_values: Any) -> Any:
 
 
 def assert_splits_match(nested: list) -> list:
-    """Assertions that ragged tensors have the same rows; ValueError where it is known that they have not."""
+    """Assertions that ragged tensors have the same rows; ValueError if it is known statically that they do not."""
     message = "Inputs must have identical ragged splits"
     checks = []
     for other in nested[1:]:
@@ -85,7 +85,7 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: A
              swap_memory: bool = False, infer_shape: bool = True, name: str | None = None) -> Any:
     """tf.map_fn where some elems, or the result, are composite.
 
-    A composite value travels through the loop as the variants its TypeSpec makes of it: one per row for elems
+    In the loop, a composite value is represented by the variants of its TypeSpec: one per row for elems
     (`_to_batched_tensor_list`), one for each result, from which the batch is created at the end.
     """
     elems = nest.map_structure(convert_to_tensor_or_composite, elems)
@@ -125,7 +125,7 @@ def convert_to_tensor_or_composite(value: Any) -> Any:
 
 
 def _check_same_rows(flat: list) -> None:
-    shapes = [e.shape for e in flat if hasattr(e, "shape")]          # a type of a program need not have one
+    shapes = [e.shape for e in flat if hasattr(e, "shape")]          # user types may have none
     for shape in shapes:
         if shape.rank == 0:
             raise ValueError("elements in elems must be 1+ dimensional Tensors, not scalars")

@@ -12,7 +12,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
            name: str | None = None) -> Any:
     """Products of matrices some of whose dimensions are ragged.
 
-    Each pair of matrices is multiplied as if padded; rows and columns that are there only as padding do not come back.
+    Each pair of matrices is multiplied as if padded; rows and columns of padding are removed from the result.
     """
     if transpose_a and adjoint_a:
         raise ValueError("Only one of transpose_a and adjoint_a can be True.")

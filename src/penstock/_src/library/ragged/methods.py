@@ -1,4 +1,4 @@
-"""What the methods of RaggedTensor call: functions that are written in terms of the class.
+"""The functions behind methods of RaggedTensor, which are written in terms of the class.
 
 They import the class, so `tensor.py` looks them up here when a method is called.
 """

@@ -1,4 +1,4 @@
-"""tf.ragged.stack_dynamic_partitions: slices put into rows by number, where dynamic_partition returns a list of tensors."""
+"""tf.ragged.stack_dynamic_partitions: slices grouped into rows; dynamic_partition returns a list of tensors instead."""
 from __future__ import annotations
 
 from typing import Any
@@ -42,7 +42,7 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
 
 
 def _without_outer(data: Any, partitions: Any, checks: list) -> tuple[Any, Any]:
-    """Both with their two outer dimensions as one; that these are alike is added to `checks`."""
+    """Both with their two outer dimensions merged; adds an assertion that these match to `checks`."""
     if not isinstance(partitions, RaggedTensor) and not isinstance(data, RaggedTensor):
         return tuple(tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0)) for x in (data, partitions))
     splits_dtype = (data if isinstance(data, RaggedTensor) else partitions).row_splits.dtype

@@ -1,7 +1,7 @@
-"""RowPartition: how a list of values is cut into rows.
+"""RowPartition: how a list of values is divided into rows.
 
-The encoding that is always there is `row_splits`; row lengths, row numbers, counts and a uniform length are kept where they
-were given. A RaggedTensor is a RowPartition with values.
+The canonical encoding is `row_splits`; row lengths, row numbers, counts and a uniform length are cached if they were
+given. A RaggedTensor is a RowPartition with values.
 """
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _index(values: Any, name: str, dtype: Any, hint: Any, rank: int = 1) -> Any:
 
 @export("experimental.RowPartition")
 class RowPartition(CompositeTensor):
-    """A partition of values into rows. Made by the `from_...` methods.
+    """A partition of values into rows. Created by the `from_...` methods.
 
     >>> p = tf.experimental.RowPartition.from_row_lengths([4, 0, 3])
     >>> p.row_splits()          # [0, 4, 4, 7]
@@ -390,7 +390,7 @@ def _row_count(value_rowids: Any, nrows: Any) -> tuple[Any, int | None]:
 
 
 def _uniform_counts(length: Any, nvals: Any, nrows: Any, validate: bool) -> tuple[Any, Any, Any]:
-    """Row length, number of values and number of rows that agree."""
+    """Consistent row length, number of values and number of rows."""
     m = "Arguments to from_uniform_row_length do not form a valid RowPartition"
     size, values, rows = static_int(length), static_int(nvals), static_int(nrows)
     if size is not None and size < 0:

@@ -16,7 +16,7 @@ from penstock.compat import v1 as tf
 
 
 def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None) -> list:
-    """Ragged tensors that together are `value`, cut along a dimension with rows of one length.
+    """Splits `value` along a dimension with rows of one length.
 
     `num_or_size_splits` is the number of equal parts, or the size of each.
     """

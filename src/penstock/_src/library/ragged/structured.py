@@ -156,7 +156,7 @@ class StructuredTensor(CompositeTensor):
     def with_updates(self, updates: Mapping, validate: bool = False) -> StructuredTensor:
         """With other values for some fields: a tensor, a function of the present value, or None to drop it.
 
-        A name is a string, or a tuple that leads into structured fields.
+        A name is a string, or a path (tuple) into structured fields.
         """
         by_name: dict[str, Any] = {}
         for name, update in updates.items():
@@ -195,7 +195,7 @@ class StructuredTensor(CompositeTensor):
         return update(self._fields[name]) if callable(update) else update
 
     def promote(self, source_path: Sequence[str], new_name: str) -> StructuredTensor:
-        """With a field from inside of a structured field as a field of the one around it."""
+        """Promotes a field of a structured field to its parent."""
         if not isinstance(new_name, str):
             raise ValueError("new_name is not a string")
         if not isinstance(source_path, (list, tuple)):
@@ -214,7 +214,7 @@ class StructuredTensor(CompositeTensor):
         return self.with_updates({(*outer, new_name): value})
 
     def partition_outer_dimension(self, row_partition: RowPartition) -> StructuredTensor:
-        """With the records of the outermost dimension as rows of records."""
+        """Partitions the records of the outermost dimension into rows."""
         if not isinstance(row_partition, RowPartition):
             raise TypeError("row_partition must be a RowPartition.")
         if self.rank == 0:
@@ -304,7 +304,7 @@ class StructuredTensorSpec(BatchableTypeSpec):
             return StructuredTensor.from_shape(components[""])
         return StructuredTensor.from_fields(components, self.shape)
 
-    # What datasets make batches of: the encodings of all fields, in sequence.
+    # The elements that datasets batch: the encodings of all fields, in sequence.
     @property
     def _flat_tensor_specs(self) -> list:
         return [t for spec in self._component_specs.values() for t in spec._flat_tensor_specs]

@@ -72,14 +72,14 @@ def _nvals(values: Any, out_type: Any) -> Any:
 
 
 def methods() -> Any:
-    """The functions that methods call; their modules import this one."""
+    """The functions that methods call, imported late because their modules import this one."""
     from penstock._src.library.ragged import methods as functions
     return functions
 
 
 @export("RaggedTensor")
 class RaggedTensor(CompositeTensor):
-    """A tensor with ragged dimensions. Made by the `from_...` methods, tf.ragged.constant, and ragged ops.
+    """A tensor with ragged dimensions. Created by the `from_...` methods, tf.ragged.constant, and ragged ops.
 
     >>> tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5], [0, 2, 2, 5])
     <tf.RaggedTensor [[3, 1], [], [4, 1, 5]]>
@@ -104,7 +104,7 @@ class RaggedTensor(CompositeTensor):
     # -- factories ------------------------------------------------------------------------------------------------
     @classmethod
     def _from_row_partition(cls, values: Any, row_partition: RowPartition, validate: bool = True) -> RaggedTensor:
-        """From values and how they are cut into rows."""
+        """From values and their row partition."""
         if not isinstance(row_partition, RowPartition):
             raise TypeError(f"Argument `row_partition` must be a RowPartition. Received {row_partition!r}.")
         if not isinstance(validate, bool):
@@ -254,7 +254,7 @@ class RaggedTensor(CompositeTensor):
         self._set_shape(shape)
 
     def _set_shape(self, shape: Any) -> None:
-        """Adds what `shape` says of numbers of rows and of rows of one length."""
+        """Merges `shape` into the static shape."""
         shape = TensorShape(shape)
         if shape.ndims is None:
             return

@@ -1,4 +1,4 @@
-"""tf.test: what programs test themselves with. Imported when one of its names is first requested.
+"""tf.test: utilities for the tests of user programs. Imported on first use.
 
     >>> class SquareTest(tf.test.TestCase):
     ...     def testSquare(self):

@@ -172,7 +172,7 @@ class ArrayAssertions:
 
     def assertAllInRange(self, target: Any, lower_bound: Any, upper_bound: Any, open_lower_bound: bool = False,
                          open_upper_bound: bool = False) -> None:
-        """Fails unless every element is in an interval, closed unless told otherwise; NaN never is."""
+        """Fails unless every element is in an interval, which is closed by default; NaN is in no interval."""
         values = self._GetNdArray(target)
         if not (_is_floating(values.dtype) or np.issubdtype(values.dtype, np.integer)):
             raise AssertionError(f"The value of {values} does not have an ordered numeric type, instead it has type: "
@@ -225,7 +225,7 @@ class ArrayAssertions:
 
     def assertRaisesIncompatibleShapesError(self, exception_type: Any = InvalidArgumentError, a: Any = None, b: Any = None,
                                             ) -> Any:
-        """A block that has to raise an error about shapes that do not fit."""
+        """A context that must raise an error about incompatible shapes."""
         return self.assertRaisesRegex((exception_type, ValueError), "[Ii]ncompatible shapes|must be equal")
 
 

@@ -15,7 +15,7 @@ _registry: list[type[Benchmark]] = []
 
 @export("test.benchmark_config")
 def benchmark_config() -> Any:
-    """A ConfigProto for benchmarks: without the optimizations that would remove what is measured."""
+    """A ConfigProto for benchmarks: without the optimizations that would remove the measured ops."""
     from tensorboard.compat.proto.config_pb2 import ConfigProto
     config = ConfigProto()
     rewrite = config.graph_options.rewrite_options
@@ -70,7 +70,7 @@ class Benchmark:
     def run_op_benchmark(self, sess: Any, op_or_tensor: Any, feed_dict: Any = None, burn_iters: int = 2,
                          min_iters: int = 10, store_trace: bool = False, store_memory_usage: bool = True,
                          name: str | None = None, extras: dict | None = None, mbs: float = 0) -> dict[str, Any]:
-        """Runs a step `min_iters` times, after `burn_iters` untimed ones, and reports the median; returns what it reported."""
+        """Runs a step `min_iters` times, after `burn_iters` untimed ones, and reports the median; returns the report."""
         for _ in range(burn_iters):
             sess.run(op_or_tensor, feed_dict=feed_dict)
         times = []

@@ -48,7 +48,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self._cached_arguments: tuple = ()
 
     def setUp(self) -> None:
-        """Starts afresh: no session, an empty default graph, known seeds."""
+        """Resets the state: no session, an empty default graph, fixed seeds."""
         super().setUp()
         self._ClearCachedSession()
         random.seed(DEFAULT_GRAPH_SEED)
@@ -84,7 +84,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
     @contextlib.contextmanager
     def cached_session(self, graph: Any = None, config: Any = None, use_gpu: bool = False,
                        force_gpu: bool = False) -> Iterator[Any]:
-        """As `session`, but every block of one test has the same session. Other arguments than before are an error."""
+        """As `session`, but every block of one test has the same session. Different arguments are an error."""
         if context.executing_eagerly():
             yield EagerSession(self)
         else:
@@ -202,7 +202,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
     @contextlib.contextmanager
     def assertRaisesWithPredicateMatch(                          # type: ignore[override]
             self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:
-        """A block that has to raise an error that a function accepts, or whose message a regular expression finds."""
+        """A context that must raise an error that a function accepts, or whose message matches a regular expression."""
         wanted = expected_err_re_or_predicate
         accepts = wanted if callable(wanted) else lambda e: re.search(wanted, _message(e))
         try:
@@ -214,7 +214,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
             self.fail(f"{getattr(exception_type, '__name__', exception_type)} not raised")
 
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
-        """A block in which an op has to fail with a given message.
+        """A context in which an op must fail with a given message.
 
         >>> with self.assertRaisesOpError("negative"): sess.run(y)
         """
@@ -239,7 +239,7 @@ class CapturedWrites:
 
 
 class EagerSession:
-    """Stands where a test requests a session but executes eagerly: `run` returns the values."""
+    """Takes the place of a session in eager tests: `run` returns the values."""
 
     def __init__(self, case: TestCase):
         self._case = case
@@ -247,12 +247,12 @@ class EagerSession:
     def run(self, fetches: Any, *args: Any, **kwargs: Any) -> Any:
         """The values of existing tensors; what is fed cannot change them."""
         if kwargs.pop("feed_dict", None) or args or kwargs:
-            raise RuntimeError("Nothing can be fed when executing eagerly: call the function with its inputs instead.")
+            raise RuntimeError("Feeds are not supported in eager execution: call the function with its inputs instead.")
         return self._case.evaluate(fetches)
 
 
 class CheckedThread:
-    """A thread of a test. Made by TestCase.checkedThread."""
+    """A thread of a test. Created by TestCase.checkedThread."""
 
     def __init__(self, case: TestCase, target: Callable, args: Any = None, kwargs: Any = None):
         self._case = case
@@ -271,7 +271,7 @@ class CheckedThread:
         self._thread.start()
 
     def join(self) -> None:
-        """Waits for its end; fails the test if it raised something."""
+        """Waits for its end; fails the test if the thread raised an exception."""
         self._joined = True
         self._thread.join()
         if self._exception is not None:
@@ -336,7 +336,7 @@ def _eager_value(tensor: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    """What assertRaisesOpError searches: the message, and the names of the ops that the failing one represents."""
+    """The text that assertRaisesOpError searches: the message, and the names of the failed ops."""
     if not isinstance(error, errors.OpError):
         return str(error)
     text, op = error.message, error.op

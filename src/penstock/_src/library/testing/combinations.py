@@ -1,10 +1,10 @@
-"""Tests over combinations of parameters, as TensorFlow's and Keras' own tests are written.
+"""Tests over combinations of parameters, as in the tests of TensorFlow and Keras.
 
     @tf.__internal__.test.combinations.generate(combine(mode=["graph", "eager"], units=[1, 2]))
     def test_dense(self, units): ...
 
-A combination is a dictionary of arguments. A TestCombination decides whether one runs, inside of which contexts, and which
-arguments the test does not see.
+A combination is a dictionary of arguments. A TestCombination decides whether one runs, in which contexts, and which arguments
+are not passed to the test.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OptionalParameter(ParameterModifier):
     """An argument that tests may leave out."""
 
     def modified_arguments(self, kwargs: dict[str, Any], requested_parameters: Sequence[str]) -> dict[str, Any]:
-        """Withholds the argument from a test that does not request it."""
+        """Removes the argument for a test that does not take it."""
         if self._parameter_name in requested_parameters:
             return {}
         return {self._parameter_name: self.DO_NOT_PASS_TO_THE_TEST}  # type: ignore[dict-item]
@@ -57,7 +57,7 @@ class OptionalParameter(ParameterModifier):
 
 @export(f"{_NAMES}.TestCombination")
 class TestCombination:
-    """What is done with the combinations of a test."""
+    """Defines how the combinations of a test run."""
 
     __test__ = False
 

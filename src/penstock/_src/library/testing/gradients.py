@@ -1,7 +1,7 @@
 """The gradient checker: Jacobians by the gradients of the ops, and by differences.
 
-A Jacobian has a row per element of the input and a column per element of the output in the v1 functions, and the other way
-round in the v2 one. A complex element counts twice: its real and its imaginary part.
+A Jacobian has a row per element of the input and a column per element of the output in the v1 functions, and is transposed in
+the v2 one. A complex element counts twice: its real and its imaginary part.
 """
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _parts(a: np.ndarray) -> np.ndarray:
 
 
 def _exact(a: np.ndarray) -> np.ndarray:
-    """Floats of 16 bits as 32 bits: their differences would have no digits left."""
+    """Converts 16-bit floats to 32 bits: differences would have no significant digits."""
     return a.astype(np.float32) if a.dtype.itemsize == 2 else a
 
 
@@ -196,7 +196,7 @@ def _value(tensor: Any) -> np.ndarray:
 
 
 def _dense(dx: Any, shape: tuple, dtype: Any = None) -> np.ndarray:
-    """A gradient as an array: nothing is zeros, and slices that name a row twice are added up."""
+    """A gradient as an array: zeros for None, and slices of the same row are summed."""
     if dx is None:
         return np.zeros(shape, dtype)
     if isinstance(dx, (IndexedSlices, IndexedSlicesValue)):

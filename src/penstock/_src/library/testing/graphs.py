@@ -9,7 +9,7 @@ from penstock._src.base.api import export
 @export(v1=["test.assert_equal_graph_def"])
 def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False,
                            hash_table_shared_name: bool = False) -> None:
-    """AssertionError unless two GraphDefs have the same nodes, in whatever order.
+    """Raises AssertionError unless two GraphDefs have the same nodes, in any order.
 
     `checkpoint_v2` leaves out the random part of temporary checkpoint names, `hash_table_shared_name` the shared names of
     tables.
@@ -26,7 +26,7 @@ def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = Fal
 
 @export(v2=["test.assert_equal_graph_def"])
 def assert_equal_graph_def_v2(expected: Any, actual: Any) -> None:
-    """AssertionError unless two GraphDefs have the same nodes, in whatever order."""
+    """Raises AssertionError unless two GraphDefs have the same nodes, in any order."""
     assert_equal_graph_def(actual, expected, checkpoint_v2=True, hash_table_shared_name=True)
 
 

@@ -1,4 +1,4 @@
-"""What a test may ask about the machine, its files and its command line."""
+"""Information for tests about the machine, files and the command line."""
 from __future__ import annotations
 
 import atexit
@@ -93,7 +93,7 @@ def is_built_with_gpu_support() -> bool:
 
 @export("test.is_built_with_xla")
 def is_built_with_xla() -> bool:
-    """Whether XLA compiles graphs: it does not."""
+    """Whether XLA is available: always False."""
     return False
 
 

@@ -9,7 +9,7 @@ from penstock._src.base.api import export
 
 @export(v1=["test.StubOutForTesting"])
 class StubOutForTesting:
-    """Replaces attributes, and puts back what was there.
+    """Replaces attributes temporarily.
 
     >>> stubs = tf.test.StubOutForTesting()
     >>> stubs.Set(time, "time", lambda: 0.0)
@@ -30,7 +30,7 @@ class StubOutForTesting:
         self.CleanUp()
 
     def CleanUp(self) -> None:
-        """Undoes every replacement."""
+        """Restores all replaced attributes."""
         self.SmartUnsetAll()
         self.UnsetAll()
 
