@@ -1,4 +1,4 @@
-"""Arguments of public functions that TensorFlow renamed and that both names still reach."""
+"""Arguments of public functions that TensorFlow renamed; both names are accepted."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""tf.experimental.dispatch_for_api and related functions: programs say what public functions do with their own types.
+"""tf.experimental.dispatch_for_api and related functions: user programs define what public functions do with their types.
 
-Composite classes of the library take part by `_dispatch` instead (see base/dispatch.py).
+Composite classes of the library use `_dispatch` instead (see base/dispatch.py).
 """
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _annotated(target: Callable) -> dict:
 
 
 def _check_parameters(api: Callable, target: Callable) -> None:
-    """The target's parameters must be called as the API's are."""
+    """Checks that the target has the same parameter names as the API."""
     mine = list(inspect.signature(target).parameters.values())
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in mine):
         return

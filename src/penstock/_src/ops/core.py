@@ -32,7 +32,7 @@ def _const_shape(*, value):
     return tuple(value.shape)
 
 
-# In a step that is compiled: what replaces a placeholder whose value is known by then (step/ir.py).
+# In a compiled step: replaces a placeholder whose value is known (step/ir.py).
 held_op = op("_Held", "-> output: dtype", "dtype: type, value: tensor", stateful=True, per_session=True).no_gradient()
 held_op.kernel(lambda *, value: value)
 rules.devices.anywhere.add(held_op)
@@ -45,7 +45,7 @@ placeholder_op = op("Placeholder", "-> output: dtype", "dtype: type, shape: shap
 
 @placeholder_op.shape
 def _placeholder_shape(*, shape, c):
-    if shape.static_dims == () and c.op.graph._producer <= 21:        # graphs of then had no other way to say "unknown"
+    if shape.static_dims == () and c.op.graph._producer <= 21:        # old graphs had no other notation for "unknown"
         return None
     return shape.static_dims
 
@@ -128,7 +128,7 @@ identity_op.value(lambda op, values: values(0) if op.inputs[0].dtype.is_integer 
 
 @export("identity")
 def identity(input: Any, name: str | None = None) -> Any:
-    """A tensor with the same value; in graphs, a place to hang control dependencies on.
+    """A tensor with the same value; in graphs, a node that can carry control dependencies.
 
     Args:
         input: Tensor or composite tensor.

@@ -1,7 +1,7 @@
-"""Ops that TensorFlow 2.21 declares without a kernel for CPUs: for TPUs, XLA, cuDNN, and boosted trees that it has given up.
+"""Ops that TensorFlow 2.21 declares without a kernel for CPUs: for TPUs, XLA, cuDNN, and boosted trees, which it has removed.
 
-They have their public name under tf.raw_ops, and graphs can be built, read and written with them. Running one ends as it does
-in TensorFlow on a machine without such a device: no kernel is registered for it.
+They have their public name under tf.raw_ops, and graphs can be built, read and written with them. Running one fails as in
+TensorFlow on a machine without such a device: no kernel is registered for it.
 """
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _SCALARS = (float, int, bool)
 
 
 def _override_operator(operator: str, func: Callable) -> None:
-    """Sets an operator of Tensor; ValueError if it is not one that may be set, or is set already."""
+    """Sets an operator of Tensor; ValueError if it is not overridable, or already set."""
     if operator not in Tensor.OVERLOADABLE_OPERATORS:
         raise ValueError(f"Overriding {operator} is disallowed")
     existing = Tensor.__dict__.get(operator)
@@ -50,12 +50,12 @@ _PUBLIC = {"add": "__operators__.add", "sub": "math.subtract", "mul": "math.mult
 
 
 def _of_library(public: str, *args: Any) -> Any:
-    """An operator of a symbolic tensor of a library, which has taken it over from Tensor."""
+    """An operator that a library overrides for its symbolic tensors."""
     return by_dispatchers(resolve("v2", public), args, {})
 
 
 def _for_libraries(public: str, method: Callable) -> Callable:
-    """The operator; symbolic tensors of libraries may take it over."""
+    """The operator; libraries may override it for their symbolic tensors."""
     def call(*args: Any) -> Any:
         return method(*args) if isinstance(args[0], Tensor) else _of_library(public, *args)
     return call
@@ -67,7 +67,7 @@ def _binary(name: str, call: Callable) -> None:
     reflected = f"__r{name}__"
 
     def forward(x: Any, y: Any) -> Any:
-        if not isinstance(x, Tensor):                   # a symbolic tensor of a library that has taken this operator over
+        if not isinstance(x, Tensor):                   # a library overrides this operator for its symbolic tensor
             return _of_library(_PUBLIC[name], x, y)
         if isinstance(y, Tensor) or type(y) in _SCALARS and not (type(y) is float and x.dtype.is_integer):
             return call(x, y, name)
@@ -131,7 +131,7 @@ def _matmul(x: Any, y: Any, name: str) -> Tensor:
 @export("__operators__.add")
 @dispatched
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x + y, as the operator computes it: of text too."""
+    """x + y, like the operator, including strings."""
     x = x if isinstance(x, Tensor) else convert(x, name="x")
     return _add(x, convert(y, x.dtype.base_dtype, "y"), name or "add")
 
@@ -193,14 +193,14 @@ def _equality(definition: Any, unequal: bool) -> Callable:
 @export("__operators__.eq")
 @dispatched
 def equals(self: Any, other: Any) -> Any:
-    """self == other, as the operator computes it; of tensors of different shapes False."""
+    """self == other, like the operator; False for tensors of different shapes."""
     return self == other if isinstance(self, Tensor) else compare.equal(self, other)
 
 
 @export("__operators__.ne")
 @dispatched
 def differs(self: Any, other: Any) -> Any:
-    """self != other, as the operator computes it; of tensors of different shapes True."""
+    """self != other, like the operator; True for tensors of different shapes."""
     return self != other if isinstance(self, Tensor) else compare.not_equal(self, other)
 
 

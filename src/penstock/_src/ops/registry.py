@@ -26,9 +26,9 @@ the input.
 in the same way; a parameter `c` requests the ShapeContext, through which constant inputs are seen. They return
 the output's shape, or a list with one shape per output.
 
-*Devices*: a kernel runs on all types of devices, unless it is registered for one of them. `gpu=False` says that there
-is none on GPUs, `gpu="float int64"` that there is one for these values of the first type attribute. Strings, and what
-blocks, are for CPUs. `host="limit"` names inputs that kernels read on the host (`shape`, `axis` and the like are known).
+*Devices*: a kernel runs on all types of devices, unless it is registered for one of them. `gpu=False` means none on GPUs,
+`gpu="float int64"` one for these values of the first type attribute. Ops on strings, and ops that block, run on CPUs
+only. `host="limit"` names inputs that kernels read on the host (`shape`, `axis` and the like are known).
 
 *Gradients* get the op and one gradient per output, and return one gradient (or None) per input.
 """
@@ -87,7 +87,7 @@ class Known:
         return None if dims is None or None in dims else dims
 
     def const(self, i: int) -> Any:
-        """The value of input i as a numpy array if it is a constant, else None. The kernel is given None in its place."""
+        """The value of input i as a numpy array if it is a constant, else None. The kernel then gets None for this input."""
         t = self.op.inputs[i]
         if not t.op.opdef.constant or id(t) in self._fed:
             return None
@@ -104,7 +104,7 @@ class Known:
         return self.op.inputs[i].dtype.base_dtype.is_floating
 
     def plain(self, i: int = 0) -> bool:
-        """Whether input i is of a real floating type, or of the integers that torch knows as such."""
+        """Whether input i is of a real floating type, or of an integer type of torch."""
         return self.floating(i) or self.op.inputs[i].dtype.base_dtype.name in ("int32", "int64")
 
 
@@ -164,8 +164,8 @@ _DESCRIBED = frozenset(("attrs", "inputs", "outputs", "input_names", "list_outpu
 class OpDef:
     """The declaration of one op. Calling it adds the op to the graph, or executes it.
 
-    It has what every part of the system needs: signature, shapes, kernels, gradient (in GRADIENTS), effects. Rules of single
-    passes are in their tables (`rules.py`). Slots make an entry in the wrong place an error.
+    It has the properties that every part of the system needs: signature, shapes, kernels, gradient (in GRADIENTS), effects.
+    Rules of single passes are in their tables (`rules.py`). Slots make an entry in the wrong place an error.
     """
 
     __slots__ = ("name", "doc", "__name__", "_declaration", "_signature",
@@ -201,7 +201,7 @@ class OpDef:
         self.foldable = foldable and not stateful and not control_flow and not blocking
         self.transfer = transfer                   # "send" or "recv": one end of an edge between partitions; "arg": a feed
         self.constant, self.inert = constant, inert     # its value is its attribute; it only waits
-        self.client_code = client_code             # calls Python functions of the program that made the graph
+        self.client_code = client_code             # calls Python functions of the user program that built the graph
         self.reads = False                         # reads the variable that is its first input, and has no other effect
         self.random = False                        # draws from a random stream, and keeps no other state
 
@@ -260,7 +260,7 @@ class OpDef:
         return rule
 
     def shapes_of(self, shapes: Sequence, known: Mapping[str, Any]) -> Any:
-        """What the shape rule returns for inputs of these shapes; `known` has at least the attributes that it wants."""
+        """The result of the shape rule for inputs of these shapes; `known` has at least the attributes that it needs."""
         assert self.shape_rule is not None
         return self.shape_rule(*shapes, **{n: known[n] for n in self.shape_wants})
 
@@ -286,7 +286,7 @@ class OpDef:
         return fn
 
     def no_gradient(self) -> OpDef:
-        """Declares that the op has no gradient: it stops there."""
+        """Declares that the op is not differentiable."""
         GRADIENTS[self.name] = None
         return self
 

@@ -1,7 +1,7 @@
 """The rules of ops, one group of tables per pass.
 
-`OpDef` has what every part of the system needs: signature, shapes, kernels, gradient, effects. What one pass needs to know
-of an op is an entry in a table of that pass, written beside the op:
+`OpDef` has the properties that every part of the system needs: signature, shapes, kernels, gradient, effects. Properties for a
+single pass are entries in a table of that pass, written beside the op:
 
     rules.arithmetic.neutral[mul] = {0: 1, 1: 1}
 
@@ -42,7 +42,7 @@ def forwards(op: Any) -> bool:
 
 
 def is_pointwise(op: Any) -> bool:
-    """Whether an op of a graph works on float32 element by element, and repeats its inputs as numpy does."""
+    """Whether an op of a graph is elementwise on float32, with broadcasting."""
     return (op.opdef in pointwise.instruction or op.opdef in pointwise.formula) and \
         (op.opdef not in pointwise.by_rows or op.inputs[0].static_dims in ((), op.outputs[0].static_dims))
 
@@ -220,18 +220,18 @@ class raw_ops:
 
 
 class devices:
-    """step/compile/adapt.py and filters.py: where values are, and how they are laid out."""
+    """step/compile/adapt.py and filters.py: the device and the layout of values."""
 
     anywhere: set[OpDef] = set()               # its result may be in the memory of any device
     filter_input: RuleTable[int] = RuleTable()      # which input is a filter that GPUs need laid out outputs first
 
 
 class costs:
-    """step/place/costs.py, optimize/early.py and cluster/task_session.py: what an op takes, and when to run it."""
+    """step/place/costs.py, optimize/early.py and cluster/task_session.py: the cost of an op, and when to run it."""
 
     # (shapes of inputs, of outputs) -> arithmetic operations; without one, the number of elements of the outputs
     flops: RuleTable[Callable] = RuleTable()
-    light: set[OpDef] = set()                  # takes no time to speak of, whatever its inputs are
+    light: set[OpDef] = set()                  # takes negligible time for any inputs
     early: set[OpDef] = set()                  # scheduled right after its inputs
 
 

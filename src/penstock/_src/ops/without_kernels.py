@@ -1,8 +1,8 @@
-"""Ops that have a signature and nothing else.
+"""Ops that have only a signature.
 
-TensorFlow registers them to test graph construction: GraphDefs can name them, nothing can run them, and they have no
-public name. They represent every kind of signature (no input, several outputs, lists, references, defaults), which
-makes them the plainest nodes to try an importer, a rewriter or a placer on.
+TensorFlow registers them to test graph construction: GraphDefs can contain them, but they cannot run, and have no public name.
+They cover every kind of signature (no input, several outputs, lists, references, defaults), and serve as simple nodes in tests
+of importers, rewriters and placers.
 """
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Shapes, slices, and moving elements around."""
+"""Shapes, slices, and rearranging elements."""

@@ -39,7 +39,7 @@ def _kernel(input, *, k, reduction_dimension, is_max_k):
 
 
 class ApproxTopK(NamedTuple):
-    """What approx_max_k and approx_min_k return."""
+    """The result of approx_max_k and approx_min_k."""
 
     values: Tensor
     indices: Tensor
@@ -50,7 +50,7 @@ class ApproxTopK(NamedTuple):
 def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
                  reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
                  name: str | None = None) -> ApproxTopK:
-    """The `k` largest elements along an axis, and where they are.
+    """The `k` largest elements along an axis, and their indices.
 
     >>> tf.math.approx_max_k([3., 1., 2.], 2).indices       # [0, 2]
     """
@@ -64,7 +64,7 @@ def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
 def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
                  reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
                  name: str | None = None) -> ApproxTopK:
-    """The `k` smallest elements along an axis, and where they are."""
+    """The `k` smallest elements along an axis, and their indices."""
     return ApproxTopK(*approx_top_k(operand, k=k, reduction_dimension=reduction_dimension, recall_target=recall_target,
                                     is_max_k=False, reduction_input_size_override=reduction_input_size_override,
                                     aggregate_to_topk=aggregate_to_topk, name=name))

@@ -1,7 +1,6 @@
-"""Shapes of tensors, and changes of shape that move nothing: reshape, expand, squeeze, transpose.
+"""Shapes of tensors, and changes of shape: reshape, expand, squeeze, transpose.
 
-The other array families build on this one: `shape_of` is how gradients ask for a shape (a list where it is known, a
-Shape op otherwise).
+The other array families build on this one: gradients get shapes from `shape_of` (a list if it is static, else a Shape op).
 """
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ export.value(None, "newaxis")
 
 
 def known(dims: Dims) -> bool:
-    """Whether a static shape is known in full."""
+    """Whether a static shape is fully known."""
     return dims is not None and None not in dims
 
 
@@ -371,7 +370,7 @@ def _expand_dims_gradient(op, grad):
 @export(v1=["expand_dims"])
 @dispatched
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
-    """`input` with an axis of size 1 put in at `axis`.
+    """`input` with an axis of size 1 inserted at `axis`.
 
     Args:
         input: Tensor.
@@ -399,7 +398,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
 @export(v2=["expand_dims"])
 @dispatched
 def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
-    """`input` with an axis of size 1 put in at `axis`.
+    """`input` with an axis of size 1 inserted at `axis`.
 
     >>> tf.expand_dims([1, 2], 0)    # [[1, 2]]
     """
@@ -494,7 +493,7 @@ def _transposed_shape(x: Dims, perm: Dims, *, c: Any) -> Dims:
         return None if x is None else (None,) * len(x)
     order = value.reshape(-1).tolist()
     if x is None and len(order) < 2:
-        return None                       # one axis or none: perm does not tell, and changes neither
+        return None                       # one axis or none: there is nothing to permute
     x = rank_is(x, len(order))
     return tuple(x[canonical(p, len(order))] for p in order)
 
@@ -637,7 +636,7 @@ ensure_shape_op.gradient(lambda op, grad: grad)
 @export("ensure_shape")
 @dispatched
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """`x`, known to have `shape` from here on; checked when it runs.
+    """`x` with the static shape `shape`, which is checked at run time.
 
     >>> x = tf.ensure_shape(x, [None, 3])
     """

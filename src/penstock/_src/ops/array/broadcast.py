@@ -1,4 +1,4 @@
-"""Broadcasting as an operation, and what is created from it: meshgrid, sequence masks, repeats."""
+"""Broadcasting as an operation, and functions that use it: meshgrid, sequence masks, repeats."""
 from __future__ import annotations
 
 from typing import Any
@@ -130,7 +130,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list:
 @export("sequence_mask")
 @dispatched
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
-    """For each length, a row that holds in its first `length` places.
+    """For each length, a row that is True in its first `length` positions.
 
     Args:
         lengths: Tensor of integers.
@@ -195,7 +195,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
 
 
 def _repeated_evenly(data: Tensor, count: int, axis: int) -> Tensor:
-    """Every slice `count` times: a broadcast, whose gradient is a sum and no scatter."""
+    """Every slice `count` times, as a broadcast: its gradient is a sum, not a scatter."""
     dims = [-1 if d is None else d for d in data.static_dims]
     wide = get("ExpandDims")(data, axis + 1)
     if -1 in dims:

@@ -23,7 +23,7 @@ def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, sy
                 summarize: int | None, message: Any, name: str | None, show: Callable) -> Any:
     """An assertion about the rank of `x`.
 
-    `holds(rank, ranks)` decides on ints and `symbolic` on tensors; `words` and `show` say in messages what is wanted.
+    `holds(rank, ranks)` decides on ints and `symbolic` on tensors; `words` and `show` describe the requirement in messages.
     """
     with name_scope(name, opname, [x, *ranks, *(data or ())]):
         x = convert(x, name="x")
@@ -134,7 +134,7 @@ def assert_scalar_v2(tensor: Any, message: Any = None, name: str | None = None) 
 # -- shapes -----------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass
 class _Constraint:
-    """What one tensor of assert_shapes must look like: a symbol per dimension, perhaps only for the innermost ones."""
+    """The required shape of a tensor in assert_shapes: a symbol per dimension, or only for the innermost ones."""
     x: Tensor
     open: bool                # whether further outer dimensions are allowed
     symbols: tuple
@@ -215,7 +215,7 @@ def _number(symbol: Any) -> int | None:
 
 
 def _size_checks(constraints: list[_Constraint], data: Any, summarize: int | None, message: str) -> list:
-    """Asserts for the sizes that only a run can tell; ValueError for those that are known to be wrong."""
+    """Assert ops for sizes that are unknown statically; ValueError for those that are known to be wrong."""
     seen: dict = {}
     checks: list = []
     for c in constraints:

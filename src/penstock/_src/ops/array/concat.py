@@ -347,7 +347,7 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
         try:
             return convert(values, name=name)       # a constant, when the values are
         except (TypeError, ValueError):
-            pass                                    # the op says what is wrong
+            pass                                    # the op raises the error
     dims = convert(values[0]).static_dims
     if dims is not None and not -len(dims) - 1 <= axis <= len(dims):
         raise ValueError(f"Argument `axis` = {axis} not in range [{-len(dims) - 1}, {len(dims) + 1})")
@@ -534,7 +534,7 @@ def _rejoined(grads: tuple, axis: Tensor) -> Tensor:
 @dispatched
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None,
           name: str | None = "split") -> list:
-    """Cuts a tensor along an axis, into so many equal parts or into parts of the given sizes (one may be -1).
+    """Splits a tensor along an axis, into so many equal parts or into parts of the given sizes (one may be -1).
 
     Args:
         value: Tensor to divide.
@@ -648,7 +648,7 @@ def _tile_grad_kernel(input, multiples):
 @export("tile", v1=["manip.tile"])
 @dispatched
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """A tensor laid side by side, `multiples[i]` times along axis i.
+    """A tensor repeated `multiples[i]` times along axis i.
 
     Args:
         input: Tensor.

@@ -1,6 +1,6 @@
-"""Ops that debuggers put into graphs: copies, and summaries of the values that pass.
+"""Ops that debuggers insert into graphs: copies, and summaries of values.
 
-The debugger of TensorFlow that reads them from URLs is not here: values pass, and nothing is sent anywhere.
+TensorFlow's debugger, which reads them from URLs, is not implemented: values pass through, and nothing is sent.
 """
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ to_bool.shape(lambda input: ())
 
 @to_bool.kernel
 def _to_bool_kernel(input):
-    """A scalar counts by its value (a string by its length), any other tensor by whether it has elements."""
+    """The truth value of a tensor: a scalar by its value (a string by its length), others by whether they have elements."""
     if len(input.shape):
         return torch.tensor(math.prod(input.shape) > 0)
     return torch.tensor(bool(input) if arrays.is_torch(input) else bool(np.asarray(input).item()))

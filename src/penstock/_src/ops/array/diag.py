@@ -1,8 +1,8 @@
 """Diagonals and bands of matrices.
 
-A band is kept as one row per diagonal, the uppermost first, each padded to the longest; `align` says on which side.
-The ops without a version number know the main diagonal only, those of version 2 pad on the right, those of version 3
-say it in an attribute. The v1 functions lay bands out as TensorFlow 1.15 does, the v2 functions as TensorFlow 2.
+A band is stored as one row per diagonal, the uppermost first, each padded to the longest; `align` is the side. The ops without
+a version number support the main diagonal only, those of version 2 pad on the right, those of version 3 have an
+attribute. The v1 functions lay bands out as TensorFlow 1.15 does, the v2 functions as TensorFlow 2.
 """
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Band:
 
     @property
     def count(self) -> int:
-        """How many diagonals."""
+        """The number of diagonals."""
         return self.upper - self.lower + 1
 
     @property
@@ -107,14 +107,14 @@ class Band:
         return torch.where(right, self.longest - length, 0)
 
     def of_matrix(self, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each element of the matrix: is it in the band, and where does the band keep it."""
+        """For each element of the matrix: whether it is in the band, and its position there."""
         d = torch.arange(self.cols, device=device) - torch.arange(self.rows, device=device).unsqueeze(1)
         inside = (d >= self.lower) & (d <= self.upper)
         along = torch.arange(self.cols, device=device) - d.clamp(min=0) + self.offsets(d)
         return inside, torch.where(inside, (self.upper - d) * self.longest + along, 0)
 
     def of_rows(self, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each place of the band's rows: does it hold an element, and which one of the matrix."""
+        """For each position of the band's rows: whether it holds an element, and which one of the matrix."""
         d = torch.arange(self.upper, self.lower - 1, -1, device=device).unsqueeze(1)
         along = torch.arange(self.longest, device=device) - self.offsets(d)
         row, col = along + (-d).clamp(min=0), along + d.clamp(min=0)

@@ -92,7 +92,7 @@ def _sequences(indices: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, to
 
 
 def _padded(sequence: torch.Tensor, codes: torch.Tensor, chosen: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
-    """The chosen sequences (sorted) as rows of a matrix, filled up with -1."""
+    """The chosen sequences (sorted) as rows of a matrix, padded with -1."""
     inside = torch.isin(sequence, chosen)
     row = torch.searchsorted(chosen, sequence[inside])
     order = torch.argsort(row, stable=True)
@@ -120,7 +120,7 @@ def levenshtein(a: torch.Tensor, a_len: torch.Tensor, b: torch.Tensor, b_len: to
 @export("edit_distance")
 @dispatched
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str | None = "edit_distance") -> Tensor:
-    """How many insertions, deletions and changes make `hypothesis` into `truth`, per sequence (last axis).
+    """The number of insertions, deletions and substitutions from `hypothesis` to `truth`, per sequence (last axis).
 
     With `normalize`, divided by the length of the truth.
 

@@ -1,4 +1,4 @@
-"""Tensors made of one value: fill, zeros, ones, and those shaped like another tensor."""
+"""Tensors of one value: fill, zeros, ones, and those with the shape of another tensor."""
 from __future__ import annotations
 
 import math
@@ -57,7 +57,7 @@ fill_op.gradient(lambda op, grad: (None, get("Sum")(grad, get("Range")(0, get("R
 @export("fill")
 @dispatched
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape `dims` full of `value`.
+    """A tensor of shape `dims` filled with `value`.
 
     Args:
         dims: Sizes: an integer vector.

@@ -1,4 +1,4 @@
-"""Gathers and scatters: slices by index, slices by rows of coordinates, and tensors changed at such places.
+"""Gathers and scatters: slices by index, slices by rows of coordinates, and updates at such positions.
 
 The gradient of a gather of rows is IndexedSlices: it stays sparse up to the optimizer.
 """
@@ -87,7 +87,7 @@ rules.regions.tables |= {gather_v2_op, gather_op}
 
 
 def _gather_in_batches(dims: tuple, places: tuple, batch: int) -> Callable | None:
-    """A kernel for slices along the axis behind those that go together, all of known size: as rows of one matrix."""
+    """A kernel for slices along the axis after the batch axes, all of known size: as rows of one matrix."""
     count, size = math.prod(dims[:batch]), dims[batch]
     if dims[:batch] != places[:batch] or not math.prod(dims) or not math.prod(places):
         return None
@@ -100,7 +100,7 @@ def _gather_in_batches(dims: tuple, places: tuple, batch: int) -> Callable | Non
         flat = indices.reshape(count, -1)
         least, greatest = flat.aminmax()
         if int(least) < 0 or int(greatest) >= size:
-            return indexing.gather(params, indices, batch, batch)        # says what is wrong
+            return indexing.gather(params, indices, batch, batch)        # raises the error
         return params.reshape(count * size, *dims[batch + 1:]).index_select(0, (flat + begins).view(-1)).view(shape)
     return run
 
@@ -257,7 +257,7 @@ def _gather_nd_kernel(params, indices, *, bad_indices_policy):
 
 
 def _ignores(policy: str | bytes) -> bool:
-    """Whether coordinates out of range are left out; otherwise they are errors."""
+    """Whether coordinates out of range are ignored; otherwise they are errors."""
     policy = shown_text(policy)
     if policy not in _POLICIES:
         raise errors.invalid(f"Bad indices policy {policy!r} is none of {_POLICIES[1:]}")
@@ -313,7 +313,7 @@ def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | Non
 
 
 def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None = None) -> Tensor:
-    """gather_nd within each batch: the batch's own coordinates are put before the given ones."""
+    """gather_nd within each batch: the batch coordinates are prepended to the given ones."""
     with name_scope(name, "BatchGatherND", [params, indices]):
         indices, params = convert(indices, name="indices"), convert(params, name="params")
         if not isinstance(batch_dims, int):
@@ -346,7 +346,7 @@ scatter_nd_op = op("ScatterNd", "indices: Tindices, updates: T, shape: Tindices 
 
 
 def _check_scatter_shapes(indices: Dims, updates: Dims, dims: Dims) -> None:
-    """ValueError if updates cannot be one slice of `dims` per row of `indices`."""
+    """Raises ValueError unless updates have one slice of `dims` per row of `indices`."""
     rank_at_least(indices, 1)
     if indices is None or updates is None or dims is None or indices[-1] is None:
         return
@@ -439,7 +439,7 @@ tensor_scatter_sub.gradient(lambda op, grad: (grad, None, get("Neg")(gather_nd_o
 
 
 def _extreme_gradient(op: Any, grad: Any) -> tuple:
-    """The gradient of min and max goes to what was chosen, shared between equals."""
+    """The gradient of min and max goes to the chosen elements, divided between equal ones."""
     tensor, indices, updates = op.inputs
     out = op.outputs[0]
     cast, equal = get("Cast"), get("Equal")

@@ -1,7 +1,7 @@
 """Rows of a tensor changed by index.
 
-TensorFlow's kernels write into the memory of `x`, and rely on the caller that it has no other reader. Here a value
-never changes once it exists, so the result is a new tensor; what a correct program computes is the same.
+TensorFlow's kernels write into the memory of `x`, and rely on the caller that it has no other reader. Here values are
+immutable, so the result is a new tensor; correct user programs compute the same.
 """
 from __future__ import annotations
 

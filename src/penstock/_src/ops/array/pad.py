@@ -1,4 +1,4 @@
-"""Padding: with a constant, or with the tensor's own elements in a mirror."""
+"""Padding: with a constant, or with mirrored elements."""
 from __future__ import annotations
 
 from typing import Any
@@ -103,7 +103,7 @@ pad_v2_op.gradient(lambda op, grad: (_unpad(op, grad), None, None))
 
 # -- mirrors --------------------------------------------------------------
 def _mirror_index(size: int, before: int, after: int, mode: str, device: Any) -> torch.Tensor:
-    """For each position of a padded axis, where its element comes from."""
+    """For each position of a padded axis, the index of its element."""
     edge = 1 if mode == "REFLECT" else 0
     if max(before, after) > size - edge:
         word = "less than" if edge else "no greater than"
@@ -155,7 +155,7 @@ def _given(paddings: Any) -> Any:
 
 
 def _known_result(dims: Dims, paddings: Any) -> Dims:
-    """What partly known paddings say about the result."""
+    """The static shape of the result from partly known paddings."""
     given = _given(paddings)
     if not isinstance(given, list) or dims is None or len(given) != len(dims):
         return None
@@ -167,7 +167,7 @@ def _known_result(dims: Dims, paddings: Any) -> Dims:
 @dispatched
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None,
         constant_values: Any = 0) -> Tensor:
-    """`tensor` with paddings[i] = (before, after) elements put around axis i.
+    """`tensor` with paddings[i] = (before, after) elements added around axis i.
 
     Args:
         tensor: Tensor.
@@ -201,7 +201,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
 @dispatched
 def pad_v2(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0,
            name: str | None = None) -> Tensor:
-    """`tensor` with paddings[i] = (before, after) elements put around axis i.
+    """`tensor` with paddings[i] = (before, after) elements added around axis i.
 
     >>> tf.pad([[1, 2]], [[0, 1], [1, 0]])    # [[0, 1, 2], [0, 0, 0]]
     """

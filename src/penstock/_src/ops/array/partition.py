@@ -1,4 +1,4 @@
-"""Taking a tensor apart by a tensor of labels, and putting one together from indexed parts."""
+"""Partitioning a tensor by a tensor of labels, and stitching one from indexed parts."""
 from __future__ import annotations
 
 import math

@@ -1,4 +1,4 @@
-"""Elements of an axis in another order: reversed, reversed in part, rolled round."""
+"""Elements of an axis in another order: reversed, partly reversed, rolled."""
 from __future__ import annotations
 
 from typing import Any
@@ -102,7 +102,7 @@ def _reverse_sequence_kernel(input, seq_lengths, *, seq_dim, batch_dim):
     if tuple(seq_lengths.shape) != (dims[batch_dim],):
         raise errors.invalid(f"Length of seq_lengths != input.dims({batch_dim}), ({arrays.show(seq_lengths.shape)} vs. "
                              f"{dims[batch_dim]})")
-    for i, n in enumerate(seq_lengths.tolist() if seq_lengths.is_cpu else ()):       # inspecting others would stop the host
+    for i, n in enumerate(seq_lengths.tolist() if seq_lengths.is_cpu else ()):       # inspecting others would block the host
         if not 0 <= n <= dims[seq_dim]:
             raise errors.invalid(f"seq_lens({i}) = {n} is not in [0, {dims[seq_dim]}], the size of dimension {seq_dim}")
     shape = [1] * rank
@@ -189,7 +189,7 @@ roll_op.gradient(lambda op, grad: (roll_op(grad, get("Neg")(op.inputs[1]), op.in
 @export("roll", v1=["manip.roll"])
 @dispatched
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """A tensor whose elements are moved along axes; what is pushed out at one end comes in at the other.
+    """A tensor whose elements are moved along axes; elements moved past one end reappear at the other.
 
     >>> tf.roll([1, 2, 3, 4], 1, 0)    # [4, 1, 2, 3]
     """

@@ -154,7 +154,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     >>> tf.linspace(10.0, 12.0, 3)
     [10., 11., 12.]
     """
-    if not isinstance(num, Tensor) and num == 0:                     # the op makes one at least
+    if not isinstance(num, Tensor) and num == 0:                     # the op returns at least one
         one = linspace(start, stop, 1, name, axis)
         return one[(*[slice(None)] * (axis % one.shape.rank), slice(0, 0))]
     with name_scope(name, "LinSpace", [start, stop]) as scope:

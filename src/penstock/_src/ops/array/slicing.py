@@ -1,4 +1,4 @@
-"""Slices: `tensor[...]`, tf.slice and tf.strided_slice. What a specification means is in `kernels.strided`."""
+"""Slices: `tensor[...]`, tf.slice and tf.strided_slice. The meaning of a specification is in `kernels.strided`."""
 from __future__ import annotations
 
 import builtins
@@ -446,7 +446,7 @@ def _tensor_update_gradient(op, grad):
 def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_mask: int = 0, end_mask: int = 0,
                   ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0, var: Any = None,
                   name: str | None = None) -> Tensor:
-    """The elements from `begin` to `end` in steps of `strides`; the masks say which bounds to ignore.
+    """The elements from `begin` to `end` in steps of `strides`; the masks select which bounds to ignore.
 
     `tensor[...]` is the readable way to write it.
 
@@ -565,7 +565,7 @@ def _typed(x: Any, dtype: Any) -> Any:
 @export("__operators__.getitem")
 def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
     """tensor[slice_spec]; for a variable, the result also has `assign`."""
-    if not isinstance(tensor, Tensor) and var is None:        # perhaps a symbolic tensor of a library
+    if not isinstance(tensor, Tensor) and var is None:        # may be a symbolic tensor of a library
         out = by_dispatchers(slice_helper, (tensor, slice_spec), {})
         if out is not NotImplemented:
             return out

@@ -62,7 +62,7 @@ def _top(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         return unsigned.flip(values), indices
     if k * 4 < x.shape[-1] and (x.is_cpu or x.numel() > _SORTED):
         values, indices = torch.topk(x, k + 1)
-        if not bool(torch.any(values[..., 1:] == values[..., :-1])):      # ATen leaves the order of equal ones open
+        if not bool(torch.any(values[..., 1:] == values[..., :-1])):      # ATen does not define the order of equal elements
             return values[..., :k], indices[..., :k]
     values, indices = torch.sort(x, dim=-1, descending=True, stable=True)
     return values[..., :k], indices[..., :k]
@@ -88,7 +88,7 @@ def _top_k_in_region(op, r):
 
 
 def _top_gradient(op: Any, grad: Tensor) -> Tensor:
-    """The gradient of the values, put where they came from."""
+    """The gradient of the values, scattered to their positions."""
     x, indices = op.inputs[0], op.outputs[1]
     if indices.dtype != dtypes.int32:
         indices = get("Cast")(indices, DstT=dtypes.int32)
@@ -258,7 +258,7 @@ def _in_top_k_shape(predictions, targets, k):
 
 
 def _among(predictions: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:
-    """Whether fewer than k classes have a higher score than the target; never where scores are not finite."""
+    """Whether fewer than k classes have a higher score than the target; False if scores are not finite."""
     if predictions.ndim != 2:
         raise errors.invalid("predictions must be 2-dimensional")
     if targets.ndim != 1:

@@ -1,4 +1,4 @@
-"""Blocks of space moved into the batch or into the depth, and back: all of them a reshape and a transpose."""
+"""Space to batch and to depth, and back: each is a reshape and a transpose."""
 from __future__ import annotations
 
 import math
@@ -24,7 +24,7 @@ from penstock._src.ops.registry import op
 space_to_batch_nd = op("SpaceToBatchND", "input: T, block_shape: Tblock_shape, paddings: Tpaddings -> output: T",
                        "T: type, Tblock_shape: type in {index} = int32, Tpaddings: type in {index} = int32",
                        export_as="space_to_batch_nd", v1_as="manip.space_to_batch_nd",
-                       doc="The padded spatial axes cut into blocks; the place in the block becomes part of the batch.")
+                       doc="Divides the padded spatial axes into blocks; the position in the block becomes part of the batch.")
 batch_to_space_nd = op("BatchToSpaceND", "input: T, block_shape: Tblock_shape, crops: Tcrops -> output: T",
                        "T: type, Tblock_shape: type in {index} = int32, Tcrops: type in {index} = int32",
                        v1_as="batch_to_space_nd manip.batch_to_space_nd",
@@ -186,7 +186,7 @@ def space_to_batch(input: Any, paddings: Any, block_size: int | None = None, nam
 @export(v2=["space_to_batch", "nn.space_to_batch"])
 @dispatched
 def space_to_batch_v2(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
-    """The padded spatial axes cut into blocks; the place in the block becomes part of the batch."""
+    """Divides the padded spatial axes into blocks; the position in the block becomes part of the batch."""
     return space_to_batch_nd(input, block_shape, paddings, name=name)
 
 

@@ -1,4 +1,4 @@
-"""Stacks: what loops save for their gradients. A stack lives as long as the step."""
+"""Stacks, in which loops save values for their gradients. A stack lives as long as the step."""
 from __future__ import annotations
 
 import itertools
@@ -48,7 +48,7 @@ class Stack:
         self.number = next(Stack._numbers)
 
     def read(self) -> Any:
-        """What a fetch of a reference to the stack returns: a container and a name that no other stack has."""
+        """The fetched value of a reference to the stack: a container and a unique name."""
         return strings.pack([b"_stacks", f"{self.name}_{self.number}".encode()], (2,))
 
     def open_items(self) -> list:

@@ -126,7 +126,7 @@ def _in_place_kernel(x, *, rows, out_idx):
 
 
 def _first_by_table(x: torch.Tensor, place: torch.Tensor, rows: int) -> torch.Tensor:
-    """Where each number is first; one that is no row is first everywhere."""
+    """The first position of each number; a number that is not a row is first everywhere."""
     good = (x >= 0) & (x < rows)
     at = torch.where(good, x, 0).long()
     table = x.new_full((rows,), x.numel(), dtype=torch.int32).scatter_reduce(0, at, torch.where(good, place, x.numel()), "amin")

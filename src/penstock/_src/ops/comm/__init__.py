@@ -1,1 +1,1 @@
-"""Between devices and tasks."""
+"""Communication between devices and tasks."""

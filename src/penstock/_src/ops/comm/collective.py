@@ -1,4 +1,4 @@
-"""Collective ops: one op on every device of a group, which wait for each other and combine what each of them has.
+"""Collective ops: one op on every device of a group, which wait for each other and combine their inputs.
 
 The members of a group (`group_key`, `group_size`) may be devices of one task or of several; `instance_key` tells which ops
 belong together. `communication_hint` is `auto`, `ring`, `nccl`, `gloo`, or one of the algorithms of
@@ -81,7 +81,7 @@ def _recv_v2_shape(group_size, group_key, instance_key, shape, *, c):
 
 # -- kernels ------------------------------------------------------------------------------------------------------------
 def _collective() -> Any:
-    """Groups and how they meet, loaded by the first op of a group."""
+    """The module of groups and rendezvous, loaded by the first collective op."""
     from penstock._src.collective import front
     return front
 
@@ -273,7 +273,7 @@ for _op in (workers_reduce, workers_gather, workers_exchange, workers_broadcast)
 
 
 def packed(sizes: list[int], most: int) -> list[list[int]]:
-    """Which arrays travel together: neighbours, up to `most` bytes (0: all of them).
+    """Packs arrays into messages: neighbours, up to `most` bytes (0: all of them).
 
     >>> packed([4, 4, 10, 4], 8)
     [[0, 1], [2], [3]]

@@ -1,4 +1,5 @@
-"""Reductions among the GPUs of one task, by the names of NCCL's ops. They are our own collectives, on any device.
+"""Reductions among the GPUs of one task, by the names of NCCL's ops. They are implemented by penstock's collectives, on any
+device.
 
 `NcclAllReduce` is one op on each device, which wait for each other (ops with the same `shared_name` form a group). `NcclReduce`
 and `NcclBroadcast` are single ops: what they need from other devices is sent to them as any tensor is.
@@ -127,17 +128,17 @@ def all_sum(tensors: Any) -> list[Tensor]:
 
 
 def all_prod(tensors: Any) -> list[Tensor]:
-    """The product, as `all_sum`."""
+    """The product, like `all_sum`."""
     return _all("prod", tensors)
 
 
 def all_min(tensors: Any) -> list[Tensor]:
-    """The least, as `all_sum`."""
+    """The minimum, like `all_sum`."""
     return _all("min", tensors)
 
 
 def all_max(tensors: Any) -> list[Tensor]:
-    """The greatest, as `all_sum`."""
+    """The maximum, like `all_sum`."""
     return _all("max", tensors)
 
 

@@ -1,4 +1,4 @@
-"""Ops where the partitioner cut an edge: a send on one side, a receive on the other, and the arguments of a step.
+"""Ops at edges between partitions: a send on one side, a receive on the other; and the arguments of a step.
 
 A value goes through the step's rendezvous under a key that both sides know (execute/rendezvous.py). Between devices with
 their own memory, the sender's device begins the copy and the receiver's ends it. The Host- forms are for tensors that
@@ -45,7 +45,7 @@ def _meeting(ctx: Any) -> Any:
     return ctx.rendezvous
 
 
-# The dataflow executor returns kernels the frame they are in, and to a receive whom to tell: then it does not wait.
+# The dataflow executor passes kernels their frame, and receives a callback, so that they do not wait.
 @send_op.kernel
 def _send_kernel(tensor, *, tensor_name, send_device, send_device_incarnation, recv_device, ctx, frame="0:0"):
     devices = ctx.devices.by_name

@@ -1,7 +1,7 @@
 """Checks of values and types: Assert and the comparing assertions.
 
-A comparing assertion is decided as early as it can be: at once when executing eagerly, at graph construction when both
-sides are constants, and otherwise by an `Assert` op that the caller makes others depend on. Checks of ranks and shapes
+A comparing assertion is evaluated as early as possible: at once in eager execution, at graph construction for constants, and
+otherwise by an `Assert` op on which the caller makes other ops depend. Checks of ranks and shapes
 are in `check_shapes`, those for NaN and infinity in `check_numerics`.
 """
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _compare(symbol: str, opname: str, op_type: str, static: Callable, x: Any, y
 
 
 def _difference(symbol: str, x: Tensor, y: Tensor, entries: int, holds: Tensor) -> list:
-    """The lines that say where two eager tensors differ."""
+    """The lines of a message that show where two eager tensors differ."""
     lines: list = [f"Condition x {symbol} y did not hold."]
     if entries <= 0:
         return lines
@@ -151,7 +151,7 @@ def _shown_in_lines(item: Any, entries: int) -> str:
 
 def _binary(opname: str, symbol: str, op_type: str, static: Callable, v2: tuple = (),
             same_is_true: bool = False) -> Any:
-    """Makes and exports the two forms of an assertion about pairs of elements."""
+    """Creates and exports the two forms of an assertion about pairs of elements."""
 
     def check(x: Any, y: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> Any:
         if same_is_true and x is y:
@@ -190,7 +190,7 @@ assert_greater_equal = _binary("assert_greater_equal", ">=", "GreaterEqual", np.
 
 
 def _unary(opname: str, symbol: str, compare: Callable) -> Any:
-    """Makes and exports the two forms of an assertion about single elements against zero."""
+    """Creates and exports the two forms of an assertion about single elements against zero."""
 
     def check(x: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> Any:
         with name_scope(name, opname, [x, data]):

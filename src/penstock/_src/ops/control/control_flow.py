@@ -1,8 +1,9 @@
-"""Control flow: tf.cond, tf.case, tf.switch_case, tf.while_loop, and the ops that v1 control flow is made of.
+"""Control flow: tf.cond, tf.case, tf.switch_case, tf.while_loop, and the ops of v1 control flow.
 
 In v1 graphs conditionals are Switch and Merge, loops are Enter, Merge, Switch, NextIteration and Exit: the contexts in
 graph/control_flow_context.py build them, execute/dataflow.py runs them, graph/control_flow_grad.py differentiates them.
-In functions, and with v2 control flow, they are functional ops (ops/control/functional_control.py). Eagerly, Python decides.
+In functions, and with v2 control flow, they are functional ops (ops/control/functional_control.py). In eager execution, they
+are Python control flow.
 """
 from __future__ import annotations
 
@@ -180,7 +181,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, strict: bool) -> Any
 
 
 def switched(pred: Tensor, true_fn: Callable, false_fn: Callable) -> Any:
-    """A conditional of Switch and Merge, whatever kind programs get: one that can be cut between tasks."""
+    """A conditional of Switch and Merge, independent of the mode: it can be partitioned between tasks."""
     with name_scope(None, "cond", [pred]):
         return _cond(pred, true_fn, false_fn, True)
 
@@ -294,7 +295,7 @@ def _case_arguments(pairs: Any, exclusive: bool) -> tuple:
 
 
 def _default_action(predicates: tuple, actions: tuple) -> tuple:
-    """Without a default, the last action is it, and has to have been requested."""
+    """Without a default, the last action is the default, and its predicate must be true."""
     *others, last = predicates
     action = actions[-1]
 
@@ -427,14 +428,14 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
 
 
 def cut_loop(cond: Callable, body: Callable, loop_vars: list, shapes: list) -> list:
-    """A loop of Enter, Exit and NextIteration, whatever kind programs get: one that can be cut between tasks."""
+    """A loop of Enter, Exit and NextIteration, independent of the mode: it can be partitioned between tasks."""
     with name_scope(None, "while", None):
         return list(_graph_loop(cond, body, loop_vars, shapes, 1, False, False, None, True))
 
 
 def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any, parallel_iterations: int,
                 back_prop: bool, swap_memory: bool, maximum_iterations: Any, return_same_structure: bool) -> Any:
-    """A loop of Enter, Merge, Switch, NextIteration and Exit. With a limit, it counts in its own variable."""
+    """A loop of Enter, Merge, Switch, NextIteration and Exit. With a limit, it counts iterations in an extra variable."""
     limited = maximum_iterations is not None
     if limited:
         maximum_iterations = convert(maximum_iterations, name="maximum_iterations")

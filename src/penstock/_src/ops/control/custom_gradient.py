@@ -48,7 +48,7 @@ def _takes_variables(grad_fn: Callable) -> bool:
 
 
 def _run(f: Callable, args: Any, kwargs: dict[str, Any]) -> tuple:
-    """Calls f and notes which variables it reads: (result, gradient function, variables)."""
+    """Calls f and records which variables it reads: (result, gradient function, variables)."""
     with Tape() as tape:
         result, grad_fn = f(*args, **kwargs)
     given = [*args, *kwargs.values()]
@@ -124,7 +124,7 @@ def _variables_of(graph: Any) -> list:
 
 @export("recompute_grad")
 def recompute_grad(f: Callable) -> Callable:
-    """A function that is computed again for its gradient, instead of keeping what the gradient needs.
+    """A function that is recomputed for its gradient, instead of saving intermediate values.
 
     >>> block = tf.recompute_grad(block)
     """

@@ -1,8 +1,8 @@
 """Gradients of ops that call functions: PartitionedCall, If, Case, While.
 
 The gradient of a function is another function, its *backward* one: from gradients of the outputs, and whatever values
-of the forward body they need, to gradients of the inputs. Those values are made outputs of the forward op after the
-fact (`append_outputs`), so that nothing is computed twice. A loop saves them in lists, one element per iteration.
+of the forward body they need, to gradients of the inputs. Those values become additional outputs of the forward op
+(`append_outputs`), so that nothing is computed twice. A loop saves them in lists, one element per iteration.
 """
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _extend_call(op: Operation, forward: GraphFunction, missing: list[Tensor]) -
 
 
 def _recomputed(op: Any, forward: GraphFunction, back: Backward) -> Any:
-    """An executed call whose outputs lack something that the gradient needs is run again with it."""
+    """Runs an executed call again if its outputs lack a value that the gradient needs."""
     missing = back.intermediates()
     if not missing:
         return op
@@ -118,7 +118,7 @@ def branch_gradient(op: Operation, branches: list, set_branches: Any, grads: tup
 
 def _extend_branches(op: Operation, functions: list[GraphFunction], missing: list[list[Tensor]],
                      set_branches: Any) -> list[GraphFunction]:
-    """Every branch returns what any of them has to save; the others return an unused placeholder."""
+    """Every branch returns the saved values of all branches; values of the others are unused placeholders."""
     new = []
     for i, f in enumerate(functions):
         more: list[Tensor] = []
@@ -228,7 +228,7 @@ def while_gradient(op: Operation, *grads: Any) -> list:
     out: list = [None] * len(op.inputs)
     for i, g in zip(carried, result, strict=False):
         out[i] = g
-    for i, t in enumerate(op.inputs):                    # what the loop takes and does not use has a gradient, too: zero
+    for i, t in enumerate(op.inputs):                    # unused inputs of the loop have a gradient of zero
         if out[i] is None and i < len(body.inputs) and is_trainable(t) and t.dtype != dtypes.variant:
             out[i] = zeros_like(t)
     return out
@@ -242,7 +242,7 @@ def _invariant(body: GraphFunction, t: Tensor) -> bool:
 
 
 def _carried(body: GraphFunction, given: tuple[int, ...]) -> tuple[int, ...]:
-    """The loop variables whose gradient is not zero: those that the ones with a gradient come from."""
+    """The loop variables whose gradient is not zero: those on which the ones with a gradient depend."""
     position = {id(t): i for i, t in enumerate(body.inputs)}
     found, todo = set(given), list(given)
     while todo:
@@ -321,7 +321,7 @@ def _add_variables(op: Operation, tensors: list[Tensor]) -> None:
 
 
 def _extend(op: Operation, start: list[Tensor], inside: list[Tensor], following: list[Tensor]) -> None:
-    """Gives a loop more variables: what they begin as, what they are in the body, and what follows."""
+    """Adds variables to a loop: their initial values, their placeholders in the body, and their next values."""
     graph = op.graph
     cond, body = as_function(op.attrs["cond"], graph), as_function(op.attrs["body"], graph)
     unused = [cond.graph.placeholder(t.dtype, t.static_dims, "unused") for t in inside]

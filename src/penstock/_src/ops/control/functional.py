@@ -1,7 +1,8 @@
-"""Ops that call functions: PartitionedCall, If, Case, While and their kin.
+"""Ops that call functions: PartitionedCall, If, Case, While and the like.
 
-Their kernels run the compiled program of the function (graph/functions.py), with a real Python `if` or `while` around
-it. Gradients are in ops/control/function_grad.py; `cond` and `while_loop` build these ops in ops/control/functional_control.py.
+Their kernels run the compiled program of the function (graph/functions.py), in a Python `if` or
+`while`. Gradients are in ops/control/function_grad.py; `cond` and `while_loop` build these ops in
+ops/control/functional_control.py.
 """
 from __future__ import annotations
 
@@ -121,7 +122,7 @@ _UNROLLED = 32                   # iterations of a loop that become part of a gr
 
 
 def _run_loop(condition: Any, step: Any, ctx: Any, input: Any) -> Any:
-    """A loop whose test and body are their own programs."""
+    """A loop whose test and body are separate programs."""
     test, run = condition.run, step.run
     values: Any = input
     left = _UNROLLED if tracing.lowering() else math.inf
@@ -173,7 +174,7 @@ def _symbolic_gradient_kernel(input, *, f, ctx, node):
 
 # -- static shapes --------------------------------------------------------------------------------------------------
 def _call_shapes(op: Any, args: list) -> list:
-    """What the function says of its results; where it leaves shapes open, what follows from those of the arguments."""
+    """The static shapes of the function's results; unknown ones are inferred from the shapes of the arguments."""
     f = op.attrs["f"]
     if not (isinstance(f, GraphFunction) or hasattr(f, "graph_function")):
         return [None] * len(op.outputs)
@@ -223,7 +224,7 @@ for _op in (partitioned_call, stateful_partitioned_call):
 
 # -- building calls -----------------------------------------------------------------------------------------------------
 def call(function: GraphFunction, args: list, name: str | None = None, executor: str = "") -> list:
-    """Calls a function on tensors: an op in the current graph, or run at once. Gives the list of outputs."""
+    """Calls a function on tensors: an op in the current graph, or run at once. Returns the list of outputs."""
     if context.executing_eagerly():
         return call_eagerly(function, args)
     definition = stateful_partitioned_call if function.stateful else partitioned_call
@@ -253,7 +254,7 @@ def with_handles(outputs: Any, inner: Any) -> None:
 
 
 def call_eagerly(function: GraphFunction, args: list) -> list:
-    """Runs a function at once. On a tape, what its gradient needs comes out with the result."""
+    """Runs a function eagerly. On a tape, values for the gradient are returned with the result."""
     waiting.look()
     args = [a if isinstance(a, EagerTensor) else convert(a, p.dtype)
             for a, p in zip(args, function.inputs, strict=True)]
@@ -273,7 +274,7 @@ def call_eagerly(function: GraphFunction, args: list) -> list:
 
 
 def _elsewhere(function: GraphFunction, args: list) -> list | None:
-    """What a function returns on another task; None if it is to run here."""
+    """The results of a function on another task; None if it runs here."""
     attrs = {"f": function, "Tin": [a.dtype for a in args], "Tout": [t.dtype.base_dtype for t in function.outputs]}
     definition = stateful_partitioned_call if function.stateful else partitioned_call
     return engine.elsewhere(definition, args, attrs, (len(args),))      # type: ignore[misc]

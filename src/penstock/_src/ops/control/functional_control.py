@@ -21,7 +21,7 @@ from penstock._src.ops.registry import get
 
 
 def share_captures(graphs: list[FuncGraph]) -> list:
-    """Gives all graphs the same captures in the same order, after their own inputs; the outer tensors."""
+    """Gives all graphs the same captures in the same order, after their inputs; returns the outer tensors."""
     union: dict[int, Any] = {}
     for g in graphs:
         union.update((id(t), t) for t in g.external_captures)
@@ -40,7 +40,7 @@ def share_captures(graphs: list[FuncGraph]) -> list:
 
 
 def rebuild(like: Any, tensors: list) -> Any:
-    """Puts tensors into the structure of a function's results, TensorArrays from their flows."""
+    """Packs tensors into the structure of a function's results, with TensorArrays from their flows."""
     flat: list[Any]
     flat, it = [], iter(tensors)
     for x in nest.flatten(like, expand_composites=True):
@@ -84,7 +84,7 @@ def _ordered() -> bool:
 
 
 def _check_branches(graphs: list[FuncGraph], names: list[str]) -> None:
-    """The branches return the same types in the same structure, and none of them uses a tensor of another."""
+    """Checks that the branches return the same types in the same structure, and use no tensors of each other."""
     for g, name in zip(graphs, names, strict=True):
         for t in g.external_captures:
             for other, label in zip(graphs, names, strict=True):
@@ -131,7 +131,7 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
              return_same_structure: bool = True) -> Any:
     """tf.while_loop as a While op. Without `cond`, it runs maximum_iterations times.
 
-    The loop counts its iterations in its own variable, the first: its gradient runs as often.
+    The first loop variable counts the iterations, for the gradient loop.
     """
     flat = [_loop_tensor(v) for v in nest.flatten(loop_vars, expand_composites=True)]
     shapes = [t.static_dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)

@@ -1,4 +1,4 @@
-"""Functions over the rows of tensors: tf.foldl, tf.foldr, tf.scan, and what tf.map_fn does with dense tensors. Loops over
+"""Functions over the rows of tensors: tf.foldl, tf.foldr, tf.scan, and tf.map_fn of dense tensors. They are loops over
 TensorArrays."""
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _parallel(n: Any) -> int:
 
 
 def checked(fn: Any) -> Callable:
-    """The function as it is traced."""
+    """The traced form of the function."""
     if not callable(fn):
         raise TypeError("fn must be callable.")
     return context.traced_as(fn)

@@ -55,7 +55,7 @@ class _Calls:
 
 
 def _among_first(ctx: Any, node: Any, limit: int) -> bool:
-    if getattr(node, "graph", None) is None:           # executed eagerly: each call is its own op
+    if getattr(node, "graph", None) is None:           # eager execution: each call is a separate op
         return limit > 0
     return ctx.resources.get_or_create("", node.name, _Calls, _Calls).take(limit)
 
@@ -114,7 +114,7 @@ def _write(stream: str, text: str) -> None:
         except OSError as e:
             raise errors.NotFoundError(None, None, f"Cannot print to {stream}: {e}") from None
     elif stream in _LEVELS:
-        logger = tf_logging.get_logger()               # what was asked to be printed is, whatever the logger's level
+        logger = tf_logging.get_logger()               # printed regardless of the logger's level
         logger.handle(logger.makeRecord(logger.name, _LEVELS[stream], __file__, 0, text.rstrip("\n"), (), None))
     else:
         target = sys.stdout if stream == "stdout" else sys.stderr
@@ -140,7 +140,7 @@ def _stream_name(stream: Any) -> str:
 
 
 class _Placeholder:
-    """Stands for a tensor in a structure that is being shown; its repr is replaced by the value at run time."""
+    """A placeholder for a tensor in a printed structure; its repr is replaced by the value at run time."""
 
     def __init__(self, text: str):
         self._text = text
@@ -193,7 +193,7 @@ def _formatted(inputs: tuple, summarize: int | None, sep: str, name: str | None)
 
 
 def _tensors_of(x: Any, summarize: int | None = 3) -> list:
-    """The tensors that show `x`: itself, or its parts; none if it is no tensor."""
+    """The tensors to print for `x`: itself, or its parts; empty if it is not a tensor."""
     if isinstance(x, SparseTensor):
         return [x.indices, x.values, x.dense_shape]
     if hasattr(x, "ragged_rank"):

@@ -50,7 +50,7 @@ class _Function:
 
     def __init__(self, function: Callable, types: list, for_gradient: bool = False):
         self.function, self.types, self.for_gradient = function, types, for_gradient
-        self.name = f"pyfunc_{secrets.token_hex(16)}"        # an untrusted graph cannot name a function of this program
+        self.name = f"pyfunc_{secrets.token_hex(16)}"        # an untrusted graph cannot refer to a function of this process
         _registered[self.name] = self
 
     @property
@@ -69,7 +69,7 @@ def _lookup(token: str) -> _Function:
 
 
 def _raised(e: Exception) -> errors.OpError:
-    """The typed error for what a user's function raised."""
+    """The typed error for an exception of a user's function."""
     if isinstance(e, errors.OpError):
         return e
     kind = next((k for t, k in _KINDS if isinstance(e, t)), errors.UnknownError)
@@ -103,7 +103,7 @@ _TF_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
 def _result(value: Any, dtype: Any, i: int, token: str) -> Any:
     array = np.asarray(value, order="C")
-    if dtype == dtypes.variant and array.dtype.kind == "O":         # optionals, datasets: what they are inside kernels
+    if dtype == dtypes.variant and array.dtype.kind == "O":         # optionals, datasets: their run-time values
         return array if array.ndim else array[()]
     if array.dtype.kind in "SUO":
         if array.dtype.kind == "O" and any(not isinstance(x, (str, bytes)) for x in array.ravel()):
@@ -131,7 +131,7 @@ def _texts(value: Any, array: np.ndarray) -> np.ndarray:
 
 # -- eager tensors ------------------------------------------------------------------------------------------------------
 class _Tapes:
-    """The tape of each call of a py_function, found again by the tensors that the call gave."""
+    """The tape of each call of a py_function, looked up by the tensors that the call returned."""
 
     def __init__(self) -> None:
         self._by_output: dict[int, tuple] = {}
@@ -146,7 +146,7 @@ class _Tapes:
         self._by_output.pop(key, None)
 
     def find(self, values: list) -> tuple | None:
-        """The entry of the call that gave these results."""
+        """The entry of the call that returned these results."""
         for v in values:
             found = self._by_output.get(id(v))
             if found is not None and found[0]() is v:

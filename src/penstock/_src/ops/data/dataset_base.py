@@ -1,4 +1,4 @@
-"""What the files of dataset ops share: declaring them, and functions as the bodies that stages call."""
+"""Shared by the modules of dataset ops: their declaration, and functions as the bodies that stages call."""
 from __future__ import annotations
 
 import functools
@@ -51,7 +51,7 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
             made = op(name, f"{inputs} -> handle: variant", ", ".join(filter(None, (attrs, outputs))), stateful=stateful,
                       foldable=False).no_gradient()
             made.shape(functools.partial(_scalar_inputs, scalar))
-            made.kernel(make, device="cpu")            # pipelines are the host's
+            made.kernel(make, device="cpu")            # pipelines run on the host
         return kernel
     return decorate
 
@@ -120,7 +120,7 @@ class Body:
 
     @property
     def outer_state(self) -> str | None:
-        """The type of an op whose calls depend on state that is not the pipeline's own, like a variable; None without one."""
+        """The type of an op that depends on state outside of the pipeline, like a variable; None without one."""
         return _outer_state(self.function)
 
     def _ops(self) -> list:
@@ -173,7 +173,7 @@ def _computes(function: GraphFunction) -> bool:
 
 
 def _outer_state(function: GraphFunction) -> str | None:
-    """Of ops that call functions, the functions tell; datasets carry their state, and ops without a result only speak."""
+    """For ops that call functions, checks the functions; datasets carry their state, and ops without results only print."""
     for o in _ops_of(function):
         calls = any(isinstance(a, GraphFunction) for a in o.attrs.values())
         if o.opdef.stateful and o.outputs and not calls and o.outputs[0].dtype not in (dtypes.variant, dtypes.resource):

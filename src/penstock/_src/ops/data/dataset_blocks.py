@@ -1,7 +1,7 @@
 """Functions of elements, called on blocks of them: columns in, columns out.
 
-Numbers go through `torch.func.vmap`, which knows no strings. Ops over strings whose declaration has a kernel for columns
-(`rules.columns`: parsing, decoding) come first, each on the whole column; what follows from their numbers runs under vmap.
+Numbers are computed by `torch.func.vmap`, which does not support strings. Ops over strings whose declaration has a kernel for
+columns (`rules.columns`: parsing, decoding) come first, each on the whole column; the ops on their numbers run under vmap.
 """
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BlockPlan:
 
 
 def _flat(opdef: Any, out: Any) -> list:
-    """What a kernel gave, with its lists spread out."""
+    """The results of a kernel, with its lists flattened."""
     if len(opdef.outputs) == 1:
         return list(out) if opdef.list_output else [out]
     flat: list = []

@@ -2,8 +2,8 @@
 
 Augmentation draws a few numbers for each element and computes positions and factors from them: many short kernels that do not
 depend on the element. `DrawPlan` finds them in a function. They run for up to `_MOST_CALLS` calls at a time, under
-`torch.func.vmap`; a call of the rest takes the next row. Each op draws the numbers that it would draw call by call, because a
-stream gives every execution its own stretch (`kernels/philox.py`).
+`torch.func.vmap`; a call of the rest takes the next row. Each op draws the numbers that it would draw call by call, because
+every execution has a separate section of a stream (`kernels/philox.py`).
 """
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _MOST_LATER = 8                        # ops that cannot run ahead
 
 
 class DrawPlan:
-    """What of a function is computed ahead, if `fits`: the random ops `drawn`, and the values `cut` that the rest reads."""
+    """The part of a function that is computed ahead, if `fits`: the random ops `drawn`, and the values `cut` that the rest
+    reads."""
 
     def __init__(self, function: GraphFunction, ops: list, captured: int):
         self.function = function
@@ -53,7 +54,7 @@ class DrawPlan:
         graph, effects = self.function.graph, [op for op in self.function.effects if op not in set(self.drawn)]
         self._fixed = GraphFunction(graph, None, self.held, [t for op in self.drawn for t in op.inputs], effects=[])
         self._computed = GraphFunction(graph, None, [*made, *self.held], self.cut, effects=[])
-        others = [t for t in made if id(t) not in read]          # fed all the same, so that the rest draws nothing
+        others = [t for t in made if id(t) not in read]          # fed too, so that the rest draws nothing
         self.unread = (torch.zeros(()),) * len(others)
         self.rest = GraphFunction(graph, None, [*self.elements, *self.cut, *others, *self.held], self.function.outputs,
                                   effects=effects)
@@ -101,8 +102,8 @@ class DrawPlan:
         return [column.contiguous() for column in made]
 
     def works(self, ctx: Any, captured: tuple) -> bool:
-        """Whether the ops run for many calls at once; those that inspect values are left to the calls. A trial with its own
-        streams tells."""
+        """Whether the ops run for many calls at once; those that inspect values are left to the calls. Determined by a trial
+        run with separate streams."""
         while self.fits and not self.tried:
             try:
                 self.draw(ctx.within({}), captured, 2)
@@ -152,7 +153,7 @@ class _Runner:
             raise
 
     def _next(self, ctx: Any) -> tuple[list[torch.Tensor], int]:
-        """Where to find what was drawn for the next call; no columns if that draws itself."""
+        """The columns and the row for the next call; no columns if the call draws its numbers itself."""
         with self._lock:
             if self._at == self._drawn:
                 self._columns, self._at, self._drawn = [], 0, 0

@@ -52,7 +52,7 @@ def _anonymous_random_kernel(seed, seed2):
 for _name in ("DeleteSeedGenerator", "DeleteRandomSeedGenerator"):
     _delete = op(_name, "handle: resource, deleter: variant ->", stateful=True).no_gradient()
     _delete.shape(lambda handle, deleter: [])
-    _delete.kernel(lambda handle, deleter: None, device="cpu")      # its memory ends with the last reference to it
+    _delete.kernel(lambda handle, deleter: None, device="cpu")      # its memory is freed with the last reference to it
 
 
 # -- shuffles ---------------------------------------------------------------------------------------------------------------

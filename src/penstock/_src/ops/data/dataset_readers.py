@@ -102,7 +102,7 @@ def _cache_dataset_v2_dataset(input_dataset, filename, cache):
     return _cache(input_dataset, filename, cache if isinstance(cache, caching.Store) else None)
 
 
-# The memory of caches. That of the dummy is not shared: each dataset that gets it has its own.
+# The memory of caches. That of the dummy is not shared: each dataset with it has a separate one.
 anonymous_memory_cache = op("AnonymousMemoryCache", "-> handle: resource, deleter: variant", stateful=True).no_gradient()
 anonymous_memory_cache.shape(lambda: [(), ()])
 anonymous_memory_cache.kernel(lambda: (caching.Store(),) * 2, device="cpu")

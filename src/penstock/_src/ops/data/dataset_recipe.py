@@ -1,7 +1,7 @@
-"""Datasets as graphs: the ops that made a stage, to be built again somewhere else.
+"""Datasets as graphs: the ops that created a stage, for rebuilding it elsewhere.
 
 Every stage keeps its recipe: the op, its attributes and the values of its inputs. `rebuilt` adds the ops of a recipe, and of
-the recipes that it is made of, to the current graph. SavedModels keep datasets in this way, and DatasetToGraph writes them.
+the recipes that it is made of, to the current graph. SavedModels store datasets in this way, and DatasetToGraph returns them.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.compat import v1 as tf
 
 
 class Recipe(NamedTuple):
-    """The op that made a stage. An input is a tensor of eager execution, or a run-time value."""
+    """The op that created a stage. An input is an eager tensor, or a run-time value."""
     opdef: Any
     attrs: dict[str, Any]
     inputs: tuple
@@ -47,7 +47,7 @@ def rebuilt(stage: Stage, stateful: bool = True, source: Any = None) -> Any:
     """The variant of a dataset like this one, made by ops of the current graph. `source`, a function of the variant and the
     attributes of a dataset that is made of no other, returns what is put in its place.
 
-    FailedPreconditionError if it depends on what no graph can hold, or on state if that is not allowed.
+    FailedPreconditionError if it depends on values that graphs cannot hold, or on state if that is not allowed.
     """
     recipe = getattr(stage, "recipe", None)
     if recipe is None:
@@ -86,7 +86,7 @@ def _input(given: Any, stateful: bool, source: Any) -> Any:
     raise errors.FailedPreconditionError(None, None, f"A dataset that depends on {value!r} cannot be written as a graph")
 
 
-_FAIL = 2                               # of external_state_policy; others write the graph all the same
+_FAIL = 2                               # of external_state_policy; with others, the graph is still written
 dataset_to_graph = op("DatasetToGraph", "input_dataset: variant -> graph: string", "stateful_whitelist: list(string) = []",
                       foldable=False).no_gradient()
 dataset_to_graph_v2 = op("DatasetToGraphV2", "input_dataset: variant -> graph: string",

@@ -41,7 +41,7 @@ def _experimental_auto_shard_dataset(input_dataset, num_workers, index, *, auto_
 
 
 def _filled(stage: Any, count: int, index: int) -> Any:
-    """A copy of a pipeline in which the shards that are left open are those of a worker."""
+    """A copy of a pipeline in which open shard hints are replaced by a worker's shard."""
     out = copy.copy(stage)
     out.inputs = tuple(_filled(s, count, index) for s in stage.inputs)
     if isinstance(out, ordering.Shard) and out.shards == ordering.SHARD_HINT:

@@ -1,4 +1,5 @@
-"""Positions of iterators as values: for checkpoints, and as variants under TensorFlow's names. Datasets into record files."""
+"""Positions of iterators as values: for checkpoints, and as variants under TensorFlow's names; writing datasets to record
+files."""
 from __future__ import annotations
 
 from typing import Any
@@ -48,7 +49,7 @@ serialize.shape(lambda resource_handle: (1,))
 position.shape(lambda resource_handle: ())
 
 
-FAIL = 2                                        # of external_state_policy; others save the position all the same
+FAIL = 2                                        # of external_state_policy; with others, the position is still saved
 
 
 def _outer_state(stage: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Ops that return facts about datasets, single elements of them, and elements as compressed values."""
+"""Ops that return properties of datasets, single elements, and compressed elements."""
 from __future__ import annotations
 
 import zlib

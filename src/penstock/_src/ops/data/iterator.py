@@ -1,4 +1,4 @@
-"""The ops of iterators: making them, giving them datasets, taking elements. The classes over them are in `penstock.data`."""
+"""The ops of iterators: create, initialize, get elements. The classes over them are in `data.datasets`."""
 from __future__ import annotations
 
 from typing import Any
@@ -68,7 +68,7 @@ one_shot.shape(lambda: ())
 
 
 class _OneShot(IteratorResource):
-    """An iterator that makes its dataset when it is first used."""
+    """An iterator that creates its dataset on first use."""
 
     def __init__(self, types: tuple, shapes: tuple, name: str, factory: Any):
         super().__init__(types, shapes, name)

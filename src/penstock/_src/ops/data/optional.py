@@ -21,7 +21,7 @@ class OptionalValue:
         self.element = element
 
     def add(self, other: OptionalValue) -> OptionalValue:
-        """The sums of the components; of nothing with nothing, nothing."""
+        """The sums of the components; empty for two empty optionals."""
         if (self.element is None) != (other.element is None) or self.element is not None and \
                 len(self.element) != len(other.element or ()):
             raise errors.invalid("Cannot add optionals because one has a value and the other doesn't, or other components.")

@@ -90,7 +90,7 @@ def _check(boxes: torch.Tensor, scores: torch.Tensor, limit: torch.Tensor, thres
 
 def select(overlap: torch.Tensor, scores: torch.Tensor, limit: int, threshold: float, least: float,
            sigma: float = 0.0) -> tuple[list[int], list[float]]:
-    """Greedy choice by score; with sigma > 0 overlapping scores decay instead of vanishing.
+    """Greedy selection by score; with sigma > 0 the scores of overlapping boxes decay instead of being removed.
 
     One pass over the candidates per choice, each a vector operation.
     """

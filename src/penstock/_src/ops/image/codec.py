@@ -1,5 +1,5 @@
-"""Image files: PNG, JPEG and GIF in and out, by Pillow; plain JPEGs by simplejpeg, which decodes them faster. BMP files are
-uncompressed and read here.
+"""Reading and writing image files: PNG, JPEG and GIF by Pillow; plain JPEGs by simplejpeg, which is faster. BMP files are
+uncompressed and parsed here.
 
 Sizes are read from the header and checked before anything is allocated.
 """
@@ -40,7 +40,7 @@ def _simplejpeg() -> Any:
 
 
 def _plain_jpeg(data: bytes, channels: int) -> np.ndarray | None:
-    """The pixels of a complete JPEG in grey or YCbCr, or None: Pillow decodes what is unusual, and reports what is broken."""
+    """The pixels of a complete JPEG in grey or YCbCr, or None: Pillow decodes unusual files, and reports damage."""
     turbo = _simplejpeg()
     if turbo is None or not data.startswith(_JPEG):
         return None
@@ -61,7 +61,7 @@ def _bytes(contents: Any) -> bytes:
 
 @contextlib.contextmanager
 def _decoding(what: str) -> Iterator[None]:
-    """Whatever Pillow raises for damaged data (SyntaxError and struct.error among it), as InvalidArgumentError."""
+    """Converts Pillow's exceptions for damaged data (including SyntaxError and struct.error) to InvalidArgumentError."""
     try:
         yield
     except errors.OpError:
@@ -414,7 +414,7 @@ def is_jpeg(contents: Any, name: str | None = None) -> Any:
 @dispatched
 def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uint8, name: str | None = None,
                  expand_animations: bool = True) -> Any:
-    """Decodes BMP, GIF, JPEG or PNG by what the data begin with; a GIF returns [frames, height, width, 3].
+    """Decodes BMP, GIF, JPEG or PNG, detected by the first bytes; a GIF returns [frames, height, width, 3].
 
     Args:
         contents: Bytes of the file: a scalar string.

@@ -93,7 +93,7 @@ def _points(maps: torch.Tensor, height: int, width: int) -> tuple[torch.Tensor, 
 
 
 def _folded(at: torch.Tensor, size: int, mode: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Coordinates moved into the image by the mode, and which of them represent a pixel at all."""
+    """Coordinates mapped into the image by the mode, and which of them are valid."""
     known = torch.isfinite(at)
     at = torch.where(known, at, 0.0)
     if mode == "REFLECT":
@@ -142,7 +142,7 @@ def _matrices(maps: Any) -> Any:
 
 
 def _inverted(maps: Any) -> Any:
-    """The maps the other way round, scaled so that their last number is one."""
+    """The inverse maps, scaled so that their last number is one."""
     inverse = get("Reshape")(get("MatrixInverse")(_matrices(maps)), [-1, 9])
     scaled = inverse / get("StridedSlice")(inverse, [0, 8], [0, 9], [1, 1], begin_mask=1, end_mask=1)
     return get("StridedSlice")(scaled, [0, 0], [0, 8], [1, 1], begin_mask=3, end_mask=1)

@@ -94,7 +94,7 @@ def bicubic_taps(n_in: int, n_out: int, align: bool, half: bool) -> Taps:
     near2, far2 = _cubic(1 - t, a)
     weights = torch.stack([far, near, near2, far2], 1)
     index = low.to(torch.int64)[:, None] + torch.arange(-1, 3)
-    if half:                                     # neighbours outside of the image do not count
+    if half:                                     # neighbours outside of the image are ignored
         weights = weights * ((index >= 0) & (index < n_in))
         total = weights.sum(1, keepdim=True)
         weights = torch.where(total.abs() >= 1000 * torch.finfo(torch.float32).tiny, weights / total, weights)
@@ -161,7 +161,8 @@ def _interpolated_back(g: torch.Tensor, h: int, w: int, align: bool) -> torch.Te
 def _declare(name: str, taps: Callable, trained: str, whole: tuple[Callable, Callable] | None = None) -> None:
     """A resize op by taps, and its gradient for images of the types `trained`.
 
-    `whole` has faster kernels for both, which know aligned corners and half-pixel centers, but not TensorFlow 1's third way.
+    `whole` has faster kernels for both, which support aligned corners and half-pixel centers, but not TensorFlow 1's default
+    coordinates.
     """
     corners = "align_corners: bool = False, half_pixel_centers: bool = False"
     forward = op(name, "images: T, size: int32 -> resized_images: float32", f"{_IMAGE}, {corners}")

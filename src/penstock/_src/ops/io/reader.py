@@ -1,4 +1,4 @@
-"""Readers: records out of the files that a queue names. The state is in `io.readers`."""
+"""Readers: records of the files in a queue. The state is in `io.readers`."""
 from __future__ import annotations
 
 import functools
@@ -27,7 +27,7 @@ _SHARED = "container: string = '', shared_name: string = ''"
 # -- making readers ---------------------------------------------------------------------------------------------------
 def _maker(name: str, source: Callable, attrs: str = "", single: bool = False, check: Callable | None = None,
            kinds: int = 2) -> OpDef:
-    """Declares the ops that make a kind of reader (references, handles); its source gets the attributes in `attrs`."""
+    """Declares the ops that create a kind of reader (references, handles); its source gets the attributes in `attrs`."""
     names = [a.split(":")[0].strip() for a in attrs.split(",") if a]
     for n, handle in ((name, "Ref(string)"), (name + "V2", "resource"))[:kinds]:
         declared = attrs if n != name else attrs.replace(", encoding: string = ''", "")
@@ -136,7 +136,7 @@ for _ops, _kernel, _shape in (
 # -- the classes ------------------------------------------------------------------------------------------------------
 @export(v1=["ReaderBase"])
 class ReaderBase:
-    """What readers share: records of the files whose names come from a queue of strings."""
+    """The base of readers: records of the files whose names come from a queue of strings."""
 
     def __init__(self, reader_ref: Any, supports_serialize: bool = False):
         if context.executing_eagerly():
@@ -171,15 +171,15 @@ class ReaderBase:
         return self._op(units_completed)(self._reader_ref, name=name)
 
     def serialize_state(self, name: str | None = None) -> Any:
-        """Where the reader is, as a string; not all readers can."""
+        """The position of the reader, as a string; not all readers support it."""
         return self._op(serialize_state)(self._reader_ref, name=name)
 
     def restore_state(self, state: Any, name: str | None = None) -> Any:
-        """An op that puts the reader where it was when `state` was taken."""
+        """An op that restores the position `state`."""
         return self._op(restore_state)(self._reader_ref, state, name=name)
 
     def reset(self, name: str | None = None) -> Any:
-        """An op that makes the reader as new."""
+        """An op that resets the reader."""
         return self._op(reset)(self._reader_ref, name=name)
 
 
@@ -272,7 +272,7 @@ def _record_input_kernel(*, file_pattern, file_random_seed, file_shuffle_shift_r
 
 
 class RecordInput:
-    """Batches of records of all files that match a pattern, in random order, again and again.
+    """Batches of records of all files that match a pattern, in random order, infinitely.
 
     >>> batch = RecordInput("/data/train-*", batch_size=32, buffer_size=10000, parallelism=4).get_yield_op()
     """

@@ -1,8 +1,8 @@
 """Saving and restoring tensors: SaveV2, RestoreV2, MergeV2Checkpoints, and the ops of V1 checkpoints.
 
 The formats are in `io/bundle.py` and `io/bundle_v1.py`. A restore reads everything before it returns anything, so that a
-damaged file restores nothing. Inside a `background` block, SaveV2 and MergeV2Checkpoints are put off: they keep the
-values (a value once read never changes) and write them when the block's jobs are run.
+damaged file restores nothing. Inside a `background` block, SaveV2 and MergeV2Checkpoints are deferred: they keep the values
+(which are immutable) and write them when the block's jobs are run.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _later = threading.local()
 
 @contextlib.contextmanager
 def background() -> Iterator[list[Callable[[], None]]]:
-    """Collects the writing that save ops on this thread would do, as functions to call later, in order."""
+    """Collects the writes of save ops on this thread, as functions to call later, in order."""
     jobs: list[Callable[[], None]] = []
     _later.jobs = jobs
     try:
@@ -43,7 +43,7 @@ def _do(job: Callable[[], None]) -> None:
 
 
 class Reader(Protocol):
-    """What the readers of both versions of checkpoints have in common."""
+    """The interface of the readers of both checkpoint versions."""
 
     def __enter__(self) -> Self: ...
 

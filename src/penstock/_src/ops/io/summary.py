@@ -1,6 +1,6 @@
 """Summaries as serialized messages: scalars, histograms, images, audio and tensors, and their merging.
 
-The functions of tf.summary (`summary/`) add these to graphs; what they make is written to event files (`io/events.py`).
+The functions of tf.summary (`summary/`) add these to graphs; the results are written to event files (`io/events.py`).
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers of summaries as resources, and the ops that write through them: what tf.summary of the 2.x kind runs."""
+"""Writers of summaries as resources, and the ops that write through them: the ops of tf.summary in 2.x."""
 from __future__ import annotations
 
 import time
@@ -15,7 +15,7 @@ from penstock._src.ops.registry import op
 
 
 class SummaryWriterResource:
-    """A summary writer while it runs: nothing until it is given a directory."""
+    """A summary writer at run time; it has no file until it is initialized with a directory."""
 
     def __init__(self, name: str):
         self.name = name
@@ -29,7 +29,7 @@ class SummaryWriterResource:
         return self.events
 
     def close(self) -> None:
-        """Ends the file."""
+        """Closes the file."""
         events, self.events = self.events, None
         if events is not None:
             events.close()

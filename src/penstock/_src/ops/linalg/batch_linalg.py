@@ -1,4 +1,4 @@
-"""The names of batch ops, from before ops on matrices took any rank."""
+"""Old names of batch ops, from before ops on matrices supported any rank."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +17,7 @@ from penstock._src.ops.registry import GRADIENTS, op
 
 
 def _batch_op(old: str, current: Any, args: str, attrs: str) -> None:
-    """An op under the name it had when it took batches only: rules and kernels are the current op's."""
+    """Declares an old name of an op, with the rules and kernels of the current one."""
     made = op(old, args, attrs)
     made.shape(current.shape_rule)
     made.kernel(current.kernels["any"].fn)

@@ -272,7 +272,7 @@ eig_op.shape(_eig_shape)
 @eig_op.kernel
 def _eig_kernel(input, *, compute_v, Tout):
     check_matrix(input)
-    if not bool(torch.isfinite(input).all()):           # LAPACK would not come back
+    if not bool(torch.isfinite(input).all()):           # LAPACK would not terminate
         raise errors.invalid("Eigen decomposition was not successful. The input contains infinities or NaNs.")
     if not compute_v:
         return torch.linalg.eigvals(input).to(Tout.torch), input.new_empty(0, dtype=Tout.torch)

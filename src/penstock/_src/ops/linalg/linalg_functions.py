@@ -20,7 +20,7 @@ _MATRIX_NORMS = ["euclidean", "fro", 1, 2, np.inf]
 
 
 def _checked_axis(ord: Any, axis: Any) -> tuple[int, ...] | None:
-    """The axes of a norm, once `ord` is known to be defined on them; None for all of them as a vector."""
+    """The axes of a norm, after checking that `ord` is defined on them; None for all of them as a vector."""
     if isinstance(axis, (tuple, list)) and len(axis) == 2:
         axis = tuple(axis)
         if not all(isinstance(a, (int, np.integer)) for a in axis) or axis[0] == axis[1]:
@@ -92,7 +92,7 @@ def norm_v2(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: boo
 @dispatched
 def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None,
          keep_dims: bool | None = None) -> Tensor:
-    """As v2's `norm`; `keep_dims` is an older name of `keepdims`.
+    """Like v2's `norm`; `keep_dims` is an older name of `keepdims`.
 
     Args:
         tensor: Tensor.

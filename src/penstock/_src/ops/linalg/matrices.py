@@ -1,4 +1,4 @@
-"""What ops on matrices share: the innermost two dimensions in shape rules, checks in kernels, products in gradients."""
+"""Shared by ops on matrices: the innermost two dimensions in shape rules, checks in kernels, products in gradients."""
 from __future__ import annotations
 
 import functools
@@ -49,7 +49,7 @@ def square_shape(input: Any) -> Any:
 
 
 def smaller(m: int | None, n: int | None) -> int | None:
-    """The smaller of two sizes, as far as it is known."""
+    """The smaller of two sizes; None if it is unknown."""
     if m == 0 or n == 0:
         return 0
     return None if m is None or n is None else min(m, n)

@@ -49,7 +49,7 @@ def principal_root(a: torch.Tensor) -> torch.Tensor:
 
 
 def _denman_beavers(a: torch.Tensor) -> torch.Tensor:
-    """Square roots by Newton's method (Denman and Beavers), for matrices whose eigenvectors are no basis."""
+    """Square roots by Newton's method (Denman and Beavers), for matrices that are not diagonalizable."""
     root, inverse_root = a, torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
     for _ in range(40):
         x, y = torch.linalg.inv_ex(root)[0], torch.linalg.inv_ex(inverse_root)[0]

@@ -83,7 +83,7 @@ add_product.kernel(torch.addcmul)
 rules.program.overwrites(add_product, 0, torch.Tensor.addcmul_)
 rules.algebra.elementwise.add(add_product)
 rules.pointwise.instruction[add_product] = "ADD_PRODUCT"
-_FEW = 1024                     # elements below which others do better (step/optimize/small.py)
+_FEW = 1024                     # elements below which step/optimize/small.py is faster
 
 
 def fuse_product(op, f):
@@ -106,7 +106,7 @@ def _add_n_fuse(op, f):
 
 
 def _fuse_rows(op, f):
-    """The sum of tensors that are zero but for their own rows, which are adjacent, is the concatenation of these rows."""
+    """A sum of tensors that are each nonzero only in adjacent, disjoint rows is the concatenation of these rows."""
     pieces = []
     for t in op.inputs:
         made = f.only(t, op)
@@ -133,7 +133,7 @@ def _add_n_kernel_variant(inputs):
 
 
 def _add_variants(a: Any, b: Any) -> Any:
-    """Variants add as they know how to: lists of tensors element by element, numbers in messages as numbers."""
+    """Adds variants by type: lists of tensors element by element, numbers in messages as numbers."""
     if isinstance(a, np.ndarray):
         out = np.empty(a.shape, object)
         out[...] = np.frompyfunc(_add_variants, 2, 1)(a, b)

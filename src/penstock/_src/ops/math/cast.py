@@ -36,7 +36,7 @@ def _cast_kernel(x, *, DstT, Truncate):
     if x.is_complex() and not wanted.is_complex:
         x = x.real
     if x.dtype in _FLOATS and wanted in _SMALL:
-        # the way C++ compilers do it: through a wide integer, of which the low bits stay
+        # as C++ compilers do: convert to a wide integer and keep the low bits
         return x.to(torch.int64).to(wanted)
     if Truncate and x.dtype in _FLOATS and wanted in (torch.bfloat16, torch.float16):
         return _truncated(x, wanted)
@@ -77,7 +77,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         name: Name of the operation.
 
     Returns:
-        A tensor of the shape of `x`. Floats are cut to integers towards zero; complex numbers lose their imaginary part.
+        A tensor of the shape of `x`. Floats are truncated to integers; complex numbers lose their imaginary part.
 
     >>> tf.cast([1.8, 2.2], tf.int32)
     [1, 2]
@@ -95,7 +95,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 @export("saturate_cast", "dtypes.saturate_cast")
 @dispatched
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """`value` cast to `dtype`; what the type cannot hold becomes its nearest limit.
+    """`value` cast to `dtype`; values out of range are clamped to the limits of the type.
 
     >>> tf.saturate_cast([-5., 300.], tf.uint8)
     [0, 255]

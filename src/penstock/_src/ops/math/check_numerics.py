@@ -119,12 +119,12 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 @export("debugging.disable_check_numerics")
 @dispatched
 def disable_check_numerics() -> None:
-    """Ends what enable_check_numerics began."""
+    """Disables the checks of enable_check_numerics."""
     context.process.watch = None
 
 
 def _checked(op_type: str, out: Any) -> Any:
-    """What an op gave, with its floating tensors checked."""
+    """The results of an op, with its floating tensors checked."""
     if op_type in _UNCHECKED or out is None or isinstance(out, Operation):
         return out
     if isinstance(out, Tensor):

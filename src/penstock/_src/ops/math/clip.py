@@ -115,7 +115,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 @export("linalg.global_norm", v1=["global_norm"])
 @dispatched
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """The L2 norm of all elements of several tensors (None among them is passed over).
+    """The L2 norm of all elements of several tensors (None is ignored).
 
     Args:
         t_list: List of tensors, IndexedSlices and None.
@@ -144,7 +144,7 @@ def _check_list(t_list: Any) -> None:
 @export("clip_by_global_norm")
 @dispatched
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> tuple[list, Tensor]:
-    """The tensors scaled down so that their norm together is at most `clip_norm`; and the norm they had.
+    """The tensors scaled down so that their norm together is at most `clip_norm`; and the original norm.
 
     Args:
         t_list: List of tensors, IndexedSlices and None.

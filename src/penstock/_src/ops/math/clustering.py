@@ -59,7 +59,7 @@ def _matrix(x: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def _words(seed: int) -> Iterator[int]:
-    """The words of a stream, without end."""
+    """An infinite iterator over the words of a stream."""
     here = philox.Philox.seeded(seed, 0)
     while True:
         yield from here.words(256).reshape(-1).tolist()
@@ -71,7 +71,7 @@ def _unit(word: int) -> float:
 
 
 def _below(words: Iterator[int], size: int) -> int:
-    """A number in [0, size), every one as likely as the others."""
+    """A uniform random number in [0, size)."""
     rejected = 0 if size & (size - 1) == 0 else ((1 << 64) - 1) % size + 1
     while True:
         drawn = next(words) | next(words) << 32

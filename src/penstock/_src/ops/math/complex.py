@@ -1,4 +1,4 @@
-"""Complex numbers: making them, and taking them apart."""
+"""Complex numbers: construction, and their parts."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""Division, in all its kinds: of real numbers, rounded down or towards zero, with remainders, without infinities.
+"""Division: of real numbers, rounded down or towards zero, with remainders, without infinities.
 
-Integers are checked for zeros before they are divided: processors trap on those, and so would the whole program.
+Integers are checked for zeros before they are divided, because processors trap on those.
 """
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def true_divide(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python 3 divides: integers produce floats."""
+    """x / y as in Python 3: integers produce floats."""
     with name_scope(name, "truediv", [x, y]) as scope:
         x, y = pair(x, y)
         if x.dtype.base_dtype not in TRUEDIV:
@@ -166,7 +166,7 @@ def true_divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.truediv", "truediv")
 @dispatched
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python 3 divides: integers produce floats.
+    """x / y as in Python 3: integers produce floats.
 
     Args:
         x: Tensor of numbers.
@@ -185,7 +185,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.divide", "divide")
 @dispatched
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """x / y as Python divides them.
+    """x / y as in Python.
 
     Args:
         x: Tensor of numbers.
@@ -203,7 +203,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 @export(v1=["div"])
 @dispatched
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y as Python 2 divided them: integers are rounded down.
+    """x / y as in Python 2: integers are rounded down.
 
     Args:
         x: Tensor of numbers.

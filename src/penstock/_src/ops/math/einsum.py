@@ -102,7 +102,7 @@ def _einsum_kernel(inputs, *, equation):
             sizes, under = _sizes(text, tuple(x.shape))
         except ValueError as e:
             raise errors.invalid(str(e)) from None
-        for name, size in sizes.items():                                # torch would spread a dimension of 1
+        for name, size in sizes.items():                                # torch would broadcast a dimension of 1
             if named.setdefault(name, size) != size:
                 raise errors.invalid(f"Expected dimension {named[name]} for label '{name}', got {size}")
         if under and "..." not in out:
@@ -117,7 +117,7 @@ def _einsum_kernel(inputs, *, equation):
 
 def _contraction(equation: str, dims_of: Callable) -> tuple[list[str], str, str, str, str, str, dict[str, int]] | None:
     """The labels of two arrays of known shapes and of their result; of these, those that stay and are of both, those that are
-    summed, and those of the first and of the second alone; with sizes. None if it is no product of matrices."""
+    summed, and those of the first and of the second alone; with sizes. None if it is not a product of matrices."""
     labels, out = _parts(equation, errors.invalid)
     dims = [dims_of(i) for i in range(len(labels))]
     if len(labels) != 2 or "..." in equation or \
@@ -150,7 +150,7 @@ def _einsum_in_region(op, r):
 @rules.program.prepare(einsum_op)
 def _einsum_prepare(known):
     """A contraction of two arrays of known shapes is a product of matrices, or of batches of them. They are views of the arrays
-    where the axes are in order; copies keep the order of the last axes, because turning them in memory takes long."""
+    where the axes are in order; copies keep the order of the last axes, because transposing them in memory is slow."""
     found = _contraction(known.attrs["equation"], known.dims) if known.floating() else None
     if found is None or not all(found[3:6]):
         return None
@@ -185,7 +185,7 @@ def _as_matrices(text: str, batch: str, rows: str, columns: str, sizes: dict[str
 
 
 def _on_diagonals(x: torch.Tensor, single: str, out: str) -> torch.Tensor:
-    """Spreads each axis whose label is repeated in the output over a diagonal of zeros."""
+    """Expands each axis whose label is repeated in the output to a diagonal."""
     rank = x.ndim - len(single.replace("...", ""))
     hidden = "".join(map(chr, range(rank)))                   # labels for what is under the ellipsis
     given, wanted = single.replace("...", hidden), out.replace("...", hidden)
@@ -351,7 +351,7 @@ def _resolved(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
 
 
 def _contracted(labels: list[str], out: str, tensors: list[Tensor], name: str | None) -> Tensor:
-    """One op for one or two inputs; for more, the best pair again and again."""
+    """One op for one or two inputs; for more, contracts the best pair repeatedly."""
     labels, tensors = list(labels), list(tensors)
     while len(tensors) > 2:
         i, j = _best_pair(labels, out, tensors)
@@ -371,7 +371,7 @@ def _kept(a: str, b: str, rest: list[str], out: str) -> str:
 
 
 def _best_pair(labels: list[str], out: str, tensors: list[Tensor]) -> tuple[int, int]:
-    """The pair whose product is smallest against what it replaces; unknown sizes count as 8."""
+    """The pair whose product is smallest relative to its inputs; unknown sizes count as 8."""
     sizes: dict[Any, Any] = {}
     for text, t in zip(labels, tensors, strict=True):
         if t.static_dims is not None:

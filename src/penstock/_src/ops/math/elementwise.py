@@ -1,7 +1,7 @@
 """Functions of one operand, element by element: roots, exponentials, trigonometry, rounding, tests for nan.
 
-The `*Grad` ops at the end are the derivatives of those functions whose derivative is best told from the result.
-Functions that are more than a call into ATen (gamma, beta, zeta ...) are in `special`.
+The `*Grad` ops at the end are the derivatives of functions whose derivative is computed from the result. Functions that need
+more than an ATen call (gamma, beta, zeta ...) are in `special`.
 """
 from __future__ import annotations
 

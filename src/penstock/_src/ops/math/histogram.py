@@ -47,7 +47,7 @@ def _dense_bincount_shape(input, size, weights, *, c):
 
 
 def _count(values: torch.Tensor, size: torch.Tensor, weights: torch.Tensor, binary: bool) -> torch.Tensor:
-    """Counts of the integers in each row; those that are not below `size` are passed over."""
+    """Counts of the integers in each row; those that are not below `size` are ignored."""
     if size.ndim:
         raise errors.invalid(f"Shape must be rank 0 but is rank {size.ndim}")
     n = int(size)

@@ -45,13 +45,13 @@ def _dawsn(x: torch.Tensor) -> torch.Tensor:
     odd = torch.arange(-41, 42, 2, dtype=torch.float64, device=x.device)
     offset = (large - middle * step).unsqueeze(-1)
     sums = (torch.exp(-(offset - odd * step) ** 2) / (middle.unsqueeze(-1) + odd)).sum(-1) / math.sqrt(math.pi)
-    tails = torch.where(torch.isinf(x), 0.0, x)                       # not a number stays what it is
+    tails = torch.where(torch.isinf(x), 0.0, x)                       # NaN stays NaN
     return torch.where(near, series, torch.where(torch.isfinite(x), sums, tails))
 
 
 # -- the exponential integral -------------------------------------------------------------------------------------------
 def _expint(x: torch.Tensor) -> torch.Tensor:
-    """Up to 40 by its series, beyond by the asymptotic one. Not a number below zero, as in TensorFlow."""
+    """Up to 40 by its series, beyond by the asymptotic one. NaN below zero, as in TensorFlow."""
     mid = torch.where((x > 0) & (x < 40), x, 1.0)
     series = _EULER + torch.log(mid) + _powers(mid)
     far = x.clamp(min=40)

@@ -1,4 +1,4 @@
-"""Arithmetic of two operands with broadcasting, and what the gradients of all such ops share.
+"""Arithmetic of two operands with broadcasting, and the shared part of their gradients.
 
 `unbroadcast` brings the gradient of a broadcast result back to the shape of an operand; every gradient of a
 broadcasting op, here and in other families, ends with it. Functions of one operand are in `elementwise`,
@@ -303,7 +303,7 @@ def _fuse_square(op, fusing):
 
 @rules.program.prepare(pow_op)
 def _prepare_pow(known: Known) -> Callable | None:
-    """By a constant power, for which ATen multiplies: the general one takes tens of times as long."""
+    """A constant power, for which ATen multiplies: the general kernel is tens of times slower."""
     exponent = known.const(1)
     if exponent is None or exponent.ndim or exponent.dtype.kind != "f" or exponent.item() not in (2.0, 3.0):
         return None
@@ -349,7 +349,7 @@ def _atan2_gradient(op, grad):
 
 
 def _where_nonzero(compute: Callable) -> Callable:
-    """x * f(y), and 0 where x is 0, whatever y is."""
+    """x * f(y), and 0 where x is 0, for any y."""
     return lambda x, y: torch.where(x == 0, torch.zeros((), dtype=x.dtype, device=x.device), compute(x, y))
 
 

@@ -122,7 +122,7 @@ def _sparse_mat_mul_kernel(a, b, *, transpose_a, transpose_b):
 def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.Tensor:
     if x.ndim < 2 or y.ndim < 2:
         raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
-    if x.ndim > 3 and x.shape[:-2] == y.shape[:-2]:       # copies keep the order of the last axes: turning them takes long
+    if x.ndim > 3 and x.shape[:-2] == y.shape[:-2]:       # copies keep the order of the last axes: transposing them is slow
         batch, x, y = x.shape[:-2], x.flatten(0, -3), y.flatten(0, -3)
     else:
         batch = None
@@ -168,7 +168,7 @@ def _fused_mat_mul_shape(a, b, args, *, transpose_a, transpose_b):
 def _fused_mat_mul_kernel(a, b, args, *, transpose_a, transpose_b, fused_ops):
     a, b = a.t() if transpose_a else a, b.t() if transpose_b else b
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        return _matrices(a, b)                   # says what is wrong
+        return _matrices(a, b)                   # raises the error
     if a.is_cuda and "Relu" in fused_ops:
         return torch._addmm_activation(args[0], a, b)
     out = products.product(a, b, args[0])
@@ -230,7 +230,7 @@ def _turned_kernel(b, *, begin, end):
 
 
 def _by_rows(product, loop, begin, end):
-    """Has a product with the transpose of a matrix that stays use some of its rows, transposed once before the loop."""
+    """Makes a product with the transpose of a loop-invariant matrix use some of its rows, transposed once before the loop."""
     b = product.inputs[1]
     if not product.attrs["transpose_b"] or not loop.stays(b) or not b.dtype.is_floating or \
             b.static_dims is None or None in b.static_dims:
@@ -515,7 +515,7 @@ def _free_axes(t: Tensor, axes: Any) -> tuple[Tensor, Tensor]:
 
 
 def _dynamic(t: Tensor, axes: Any, last: bool) -> tuple[Tensor, Tensor]:
-    """The permutation and the matrix shape, when only the run will tell."""
+    """The permutation and the matrix shape, when they are known only at run time."""
     axes, free = _free_axes(t, axes)
     shape = get("Shape")(t)
     order = [free, axes] if last else [axes, free]

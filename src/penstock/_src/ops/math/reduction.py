@@ -183,7 +183,7 @@ def reduced_shape(input_shape: Any, axes: Any) -> Tensor:
 
 
 class _Reduced:
-    """A reduction op seen by its gradient: how to bring what has the output's shape back to the input's."""
+    """A reduction op for its gradient: maps values of the output's shape to the input's."""
 
     def __init__(self, op: Any):
         self.op, self.keep = op, op.attrs["keep_dims"]
@@ -216,7 +216,7 @@ class _Reduced:
         return get("BroadcastTo")(value, self.input_shape())
 
     def count(self, dtype: Any) -> Tensor:
-        """How many elements each output comes from."""
+        """The number of elements per output."""
         if self.axes is not None and all(self.op.inputs[0].static_dims[i] is not None for i in self.axes):
             return convert(int(np.prod([self.op.inputs[0].static_dims[i] for i in self.axes], dtype=np.int64)), dtype)
         size = get("Size")(self.op.inputs[0])

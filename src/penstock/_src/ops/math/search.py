@@ -1,4 +1,4 @@
-"""Places: where values belong in sorted rows, and flat positions as coordinates."""
+"""Searching in sorted rows, and flat positions as coordinates."""
 from __future__ import annotations
 
 import math

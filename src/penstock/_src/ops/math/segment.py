@@ -1,6 +1,6 @@
 """Reductions of rows by segments: row i goes to output row segment_ids[i].
 
-`Segment*` need sorted ids and have as many segments as the last id says; `UnsortedSegment*` take ids in any order (and
+`Segment*` need sorted ids and have as many segments as the last id requires; `UnsortedSegment*` take ids in any order (and
 drop negative ones; on GPUs all that are out of range) and are told how many segments there are; `SparseSegment*` first pick
 rows by `indices`.
 """
@@ -221,7 +221,8 @@ def _segment_prod_gradient(op, grad):
 
 
 def _product_gradient(op: Any, grad: Tensor, total: Callable, product: Callable, gather: Callable) -> Tensor:
-    """Each element's factor is the product of the others; zeros need care, as one cannot divide by them."""
+    """Each element's factor is the product of the others; zeros are handled separately, because dividing by them is
+    impossible."""
     data = op.inputs[0]
     zero = get("Equal")(data, convert(0, data.dtype.base_dtype))
     zeros = total(get("Cast")(zero, DstT=dtypes.int32))
@@ -257,7 +258,7 @@ def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
 
     def run(data, segment_ids, num_segments):
         rows, ids, n = _unsorted_ids(data, segment_ids, num_segments)
-        if ids.is_cuda:                             # looking for bad ids would stop the host: they get their own segment
+        if ids.is_cuda:                             # a check would block the host: invalid ids get a separate segment
             out = reduce(rows, torch.where((ids >= 0) & (ids < n), ids, n), n + 1)[:n]
         else:
             out = reduce(rows, ids, n)
@@ -559,7 +560,7 @@ def _sum_back(grad: Tensor, indices: Tensor, segment_ids: Tensor, rows: Tensor) 
 
 
 def _set_gradient(made: OpDef, name: str, dense: Callable) -> None:
-    """The gradient of a reduction of picked rows: of all rows, or, if that is asked for, of those that were picked."""
+    """The gradient of a reduction of picked rows: of all rows, or, if requested, of the picked ones."""
     @made.gradient
     def _gradient(op, grad):
         others = [None] * (len(op.inputs) - 1)

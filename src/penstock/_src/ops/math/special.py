@@ -45,7 +45,7 @@ def _zeta(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def _polygamma(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """(-1)**(n+1) n! zeta(n+1, x); digamma for n = 0; not a number for other than whole n >= 0."""
+    """(-1)**(n+1) n! zeta(n+1, x); digamma for n = 0; NaN unless n is an integer >= 0."""
     n, y = (t.to(torch.float64) for t in torch.broadcast_tensors(a, x))
     sign_ = torch.where(torch.remainder(n, 2) == 0, -1.0, 1.0)
     out = sign_ * torch.exp(torch.lgamma(n + 1)) * torch.special.zeta(n + 1, y)
@@ -188,7 +188,7 @@ def _beta_fraction(a: torch.Tensor, b: torch.Tensor, x: torch.Tensor) -> torch.T
 
 
 def _away(x: torch.Tensor) -> torch.Tensor:
-    """x, but not too near 0 to divide by."""
+    """x, bounded away from 0 for division."""
     return torch.where(x.abs() < _TINY, torch.full_like(x, _TINY), x)
 
 

@@ -1,7 +1,7 @@
 """Activation functions: rectifiers and their smooth relatives.
 
-Each activation has a twin `…Grad` op, as in TensorFlow, whose kernel is ATen's fused backward where its result is the
-same at the kinks. The twins are differentiable too (second derivatives).
+Each activation has a `…Grad` op, as in TensorFlow, whose kernel is ATen's fused backward if the results agree where the
+function is not differentiable. These ops have gradients too (second derivatives).
 """
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _activation_grad(name: str, attrs: str, second: str = "features") -> OpDef:
 
 
 def check_same_shape(a: torch.Tensor, b: torch.Tensor) -> None:
-    """Refuses a gradient that does not have the shape of what it is the gradient of."""
+    """Refuses a gradient whose shape differs from that of its value."""
     if a.shape != b.shape:
         raise errors.invalid(f"Inputs must have the same shape, but have {tuple(a.shape)} and {tuple(b.shape)}")
 
@@ -122,7 +122,7 @@ rules.program.overwrites(relu6_op, 0, lambda features: torch.clamp_(features, 0,
 
 @relu6_op.kernel(types=unsigned.TYPES)
 def _relu6_kernel_unsigned(features):
-    x = unsigned.signed(features)                    # large numbers look negative
+    x = unsigned.signed(features)                    # large unsigned numbers appear negative
     return unsigned.unsigned(torch.where((x < 0) | (x > 6), 6, x))
 
 

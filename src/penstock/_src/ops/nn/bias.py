@@ -77,7 +77,7 @@ def _bias_add_fuse(op, f):
     row = op.inputs[1].static_dims
     if made is None and row and None not in row and row == op.inputs[0].static_dims[-1:] and f.on_host(op) and \
             op.attrs["T"] is dtypes.float32:
-        return f.make("AddV2", op.inputs, {"T": op.attrs["T"]}, op)      # it may be joined with what follows
+        return f.make("AddV2", op.inputs, {"T": op.attrs["T"]}, op)      # it may be fused with the following op
     return made
 
 
@@ -142,7 +142,7 @@ def _bias_add_grad_fuse(op, f):
     if made.opdef is get("_MaxPoolGradPlaces"):
         return pool_places.fuse_bias_grad(op, f, made)
     if made.opdef is get("_MaxPoolGradWithIndices") and made.attrs["data_format"] == "NHWC":
-        grad = made.inputs[2]                      # a pooling's gradient moves numbers, and changes no sum over a channel
+        grad = made.inputs[2]                      # a pooling's gradient only moves numbers: sums over a channel stay the same
         made = f.maker(grad, op)
     if made is not None and made.opdef is get("ReluGrad") and not f.on_host(op) and op.attrs["T"].is_floating:
         both = f.make("_ReluBiasGrad", made.inputs, {"T": op.attrs["T"]}, made, extra=[op.outputs[0]])

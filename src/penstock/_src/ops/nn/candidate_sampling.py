@@ -1,6 +1,6 @@
 """Candidate sampling: losses over many classes, computed on the true ones and a few drawn at random.
 
-The samplers draw classes (see `kernels/candidates.py`) and say how often each was to be expected, by which
+The samplers draw classes (see `kernels/candidates.py`) and return their expected counts, by which
 `nce_loss` and `sampled_softmax_loss` correct their logits.
 """
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _shape(true_classes, *, num_true, num_sampled):
 
 def _sampled(name: str, distribution: candidates.Distribution, true_classes: torch.Tensor, num_true: int,
              num_sampled: int, unique: bool, seeds: tuple[int, int], ctx: Any, node: Any, detail: Any = "") -> tuple:
-    """Draws once from a distribution; `detail` tells samplers apart that differ in nothing else."""
+    """Draws once from a distribution; `detail` distinguishes samplers that are otherwise equal."""
     _check_true(true_classes, num_true)
     if unique and num_sampled > distribution.range:
         raise errors.invalid("Sampler's range is too small.")
@@ -80,7 +80,7 @@ def _simple(name: str, kind: type[candidates.Distribution]) -> OpDef:
 
 
 def _learned(name: str) -> OpDef:
-    """A sampler that remembers, for as long as its session lives, which classes were true."""
+    """A sampler that keeps the true classes seen so far, for the lifetime of its session."""
     made = op(name, _ARGS, f"{_NUM}, range_max: int >= 1, {_SEEDS}", stateful=True).no_gradient()
     made.shape(_shape)
 
@@ -213,7 +213,7 @@ def _hits_to_dense_kernel(true_classes, sampled_candidates, output_shape, *, num
 
 @rules.fusion.fuse(to_dense_op)
 def _fuse_hits(op: Any, f: Any) -> Any:
-    """Hits that are spread over a matrix of zeros: how many there are differs from step to step, and nothing else sees it."""
+    """Hits that are spread over a matrix of zeros: their number varies from step to step, but only this op depends on it."""
     indices, shape, values, default = op.inputs
     pair, hits = f.only(indices, op), f.maker(values, op)
     if pair is None or hits is None or hits.opdef is not hits_op or pair.opdef is not get("Pack") or \
@@ -228,7 +228,7 @@ def _fuse_hits(op: Any, f: Any) -> Any:
 
 
 def _uncast(f: Any, t: Any, user: Any) -> Any:
-    """What a tensor was cast from, if it was."""
+    """The input of a cast, if the tensor is one."""
     maker = f.only(t, user)
     return f.source(maker.inputs[0] if maker is not None and maker.opdef is get("Cast") else t)
 
@@ -243,7 +243,7 @@ def _seeds(seed: int | None) -> dict[str, Any]:
 @dispatched
 def uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                               seed: int | None = None, name: str | None = None) -> Any:
-    """Draws classes that are all as likely; returns them, and the expected counts of true and drawn classes."""
+    """Draws classes uniformly; returns them, and the expected counts of true and drawn classes."""
     return uniform_op(true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
                       **_seeds(seed), name=name)
 
@@ -261,7 +261,7 @@ def log_uniform_candidate_sampler(true_classes: Any, num_true: int, num_sampled:
 @dispatched
 def learned_unigram_candidate_sampler(true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
                                       seed: int | None = None, name: str | None = None) -> Any:
-    """Draws classes as often as they were true so far."""
+    """Draws classes with their observed frequencies."""
     return learned_op(true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
                       **_seeds(seed), name=name)
 

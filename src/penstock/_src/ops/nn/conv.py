@@ -2,8 +2,8 @@
 
 `Conv2D` slides a filter [height, width, in, out] over a batch of images. Its gradients are the ops
 `Conv2DBackpropInput` (which is also the transposed convolution) and `Conv2DBackpropFilter`; the gradient of each of the
-three is made of the other two. The kernels are one: `_Plan` computes, once per combination of shapes and attributes,
-what ATen's convolution must be told.
+three is made of the other two. They share one kernel: `_Plan` computes the arguments of ATen's convolution, once per
+combination of shapes and attributes.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Packed:
 # -- geometry --------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """One convolution as ATen takes it: channels first, the filter as [out, in, *window]."""
+    """The parameters of one convolution for ATen: channels first, the filter as [out, in, *window]."""
     stride: list[int]
     pad: list[int]                       # on both sides alike
     dilation: list[int]
@@ -104,10 +104,10 @@ class _Plan:
         if relu and x.is_cuda and x.dtype is not torch.float64:
             return torch.cudnn_convolution_relu(x, w, bias, self.stride, self.pad, self.dilation, self.groups)
         out = torch.convolution(x, w, bias, self.stride, self.pad, self.dilation, False, self.zeros, self.groups)
-        return out.relu_() if relu else out      # not oneDNN's own, which turns NaN into zero
+        return out.relu_() if relu else out      # not oneDNN's ReLU, which turns NaN into zero
 
     def _aligned(self, x: torch.Tensor) -> torch.Tensor:
-        """With channels that cuDNN's kernels for half precision take as they are: it is slow to pad them itself."""
+        """With channels that cuDNN's kernels for half precision take as they are: its own padding is slow."""
         if self.groups > 1 or x.dtype not in (torch.float16, torch.bfloat16) or x.shape[1] > 4 or x.ndim != 4:
             return x
         return torch.constant_pad_nd(x, (0, 0, 0, 0, 0, 8 - x.shape[1]))
@@ -363,7 +363,7 @@ _LEAST_PACKED = 1 << 11      # elements of a filter that takes time to rearrange
 
 
 def _pack(known: Known, **fixed: Any) -> Any:
-    """How a filter that stays is arranged: for oneDNN, if it is large."""
+    """The layout of a filter that stays: oneDNN's, if it is large."""
     p = _plan_for(known, known.dims(0), known.dims(1), **fixed)
     if p is None or p.empty or not torch.backends.mkldnn.is_available() or known.op.inputs[0].dtype.name != "float32" or \
             math.prod(p.filter) < _LEAST_PACKED:

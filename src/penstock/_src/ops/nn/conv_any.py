@@ -1,6 +1,6 @@
 """Convolution over two or three spatial axes as one op, with any number of batch dimensions.
 
-It is Conv2D or Conv3D of the input with its batch dimensions joined, and has their kernels and gradients.
+It is Conv2D or Conv3D of the input with merged batch dimensions, and has their kernels and gradients.
 """
 from __future__ import annotations
 

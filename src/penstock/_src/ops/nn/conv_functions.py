@@ -1,7 +1,7 @@
 """The public functions of convolution: `tf.nn.conv1d` … `conv3d`, transposed, dilated, depthwise and separable ones.
 
-All of them are thin: they bring strides, dilations and paddings into the form that the ops of `conv.py` take.
-Dilated convolutions are one op, since the kernels dilate on their own; `with_space_to_batch` is there for other ops.
+They convert strides, dilations and paddings to the form of the ops in `conv.py`. Dilated convolutions are one op, since the
+kernels support dilation; `with_space_to_batch` is for other ops.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _paddings(padding: Any) -> tuple[str, list[int]]:
 
 
 def _over_batches(convolve: Callable, input: Any, n: int) -> Tensor:
-    """Convolves over `n` spatial axes; batch dimensions before the last one are joined, and separated again."""
+    """Convolves over `n` spatial axes; batch dimensions before the last one are merged, and split again."""
     input = convert(input, name="input")
     rank = input.shape.rank
     if rank is None or rank <= n + 2:
@@ -281,7 +281,7 @@ def conv3d_transpose(value: Any, filter: Any = None, output_shape: Any = None, s
 @dispatched
 def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: Any, padding: Any = "SAME",
                    data_format: Any = None, dilations: Any = None, name: str | None = None) -> Tensor:
-    """The transpose of a convolution in as many dimensions as `output_shape` says."""
+    """The transpose of a convolution in as many dimensions as `output_shape` has."""
     with name_scope(name, "conv_transpose", [input, filters, output_shape]) as scope:
         if isinstance(output_shape, Tensor):
             n = output_shape.static_dims[0] - 2
@@ -336,7 +336,7 @@ def _check_channels(input: Tensor, filters: Tensor, n: int, data_format: str) ->
 def convolution(input: Any, filter: Any, padding: str, strides: Any = None, dilation_rate: Any = None,
                 name: str | None = None, data_format: str | None = None, filters: Any = None,
                 dilations: Any = None) -> Tensor:
-    """A convolution in one, two or three dimensions, as the rank of `input` says."""
+    """A convolution in one, two or three dimensions, depending on the rank of `input`."""
     filter = renamed("filters", filters, "filter", filter)
     rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
     return _convolution(input, filter, strides, padding, data_format, rate, name)
@@ -346,7 +346,7 @@ def convolution(input: Any, filter: Any, padding: str, strides: Any = None, dila
 @dispatched
 def convolution_v2(input: Any, filters: Any, strides: Any = None, padding: str = "VALID",
                    data_format: str | None = None, dilations: Any = None, name: str | None = None) -> Tensor:
-    """A convolution in one, two or three dimensions, as the rank of `input` says."""
+    """A convolution in one, two or three dimensions, depending on the rank of `input`."""
     return _convolution(input, filters, strides, padding, data_format, dilations, name)
 
 

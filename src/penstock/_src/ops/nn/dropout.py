@@ -110,7 +110,7 @@ def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, nam
 @dispatched
 def stateless_dropout(x: Any, rate: Any, seed: Any, rng_alg: Any = None, noise_shape: Any = None,
                       name: str | None = None) -> Tensor:
-    """Dropout whose random numbers the seed alone decides.
+    """Dropout with stateless random numbers, determined by the seed.
 
     >>> tf.nn.experimental.stateless_dropout(tf.ones([4]), rate=0.5, seed=[1, 0])
     """

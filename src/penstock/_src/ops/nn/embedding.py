@@ -1,7 +1,7 @@
 """Embedding lookups: rows of one table, or of a table that is split over several tensors or tasks.
 
-A sharded lookup sends each id to its shard (dynamic_partition), gathers there, next to the shard, and puts the rows back
-in order (dynamic_stitch). Gradients stay sparse all the way: only the rows that were looked up are touched.
+A sharded lookup sends each id to its shard (dynamic_partition), gathers on the shard's device, and restores the order of rows
+(dynamic_stitch). Gradients are sparse: only the looked-up rows are updated.
 """
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def shards(params: Any) -> list:
 
 
 def _table(p: Any) -> Any:
-    """A resource variable is gathered from by its handle; anything else is a tensor."""
+    """The handle of a resource variable, for gathers; anything else as a tensor."""
     return p if hasattr(p, "handle") else convert(p, name="params")
 
 
 def lookup(params: Any, ids: Any, strategy: str = "mod", name: str | None = None, max_norm: float | None = None,
            transform: Callable | None = None) -> Any:
-    """The lookup; `transform` is applied to the rows of each shard, next to the shard."""
+    """The lookup; `transform` is applied to the rows of each shard, on its device."""
     tables = shards(params)
     with tf.name_scope(name, "embedding_lookup", [*tables, ids]) as scope:
         tables = [_table(p) for p in tables]
@@ -149,7 +149,7 @@ def embedding_lookup_sparse(params: Any, sp_ids: Any, sp_weights: Any, partition
                             allow_fast_lookup: bool = False) -> Any:
     """The embeddings of the ids in each row, weighted and combined: "sum", "mean", or "sqrtn".
 
-    `allow_fast_lookup` lets TensorFlow skip a sort of the ids; there is none here.
+    `allow_fast_lookup` is accepted and unused: ids are never sorted.
 
     >>> tf.nn.embedding_lookup_sparse(table, sparse_ids, None, combiner="mean")
     """
@@ -209,7 +209,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse
                                  combiner: str = "mean", default_id: Any = None, name: str | None = None,
                                  partition_strategy: str = "div", max_norm: float | None = None,
                                  allow_fast_lookup: bool = False) -> Any:
-    """embedding_lookup_sparse that passes over negative ids and weights that are not positive.
+    """embedding_lookup_sparse that ignores negative ids and weights that are not positive.
 
     A row without ids gets the embedding of `default_id`, or zeros. Ids may have any rank above 1; the last dimension is
     combined.
@@ -243,7 +243,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: Any, sparse
 
 
 def _same_float_type(tables: list, weights: Any) -> None:
-    """TypeError if the tables differ in type; ValueError if the weights differ from them."""
+    """Raises TypeError if the tables differ in type, ValueError if the weights differ from them."""
     kinds = {convert(t).dtype.base_dtype if not hasattr(t, "dtype") else dtypes.as_dtype(t.dtype).base_dtype for t in tables}
     if len(kinds) > 1:
         raise TypeError(f"Embeddings must have one dtype, got {', '.join(sorted(k.name for k in kinds))}")
@@ -265,7 +265,7 @@ def _valid(ids: SparseTensor, weights: SparseTensor | None, combiner: str, keyed
 
 
 def _unfolded(out: Any, original: Any, outer_rank: Any) -> Any:
-    """Gives the combined rows the leading dimensions that the ids had."""
+    """Reshapes the combined rows to the leading dimensions of the ids."""
     rows = tf.reshape(out, tf.concat([tf.slice(tf.cast(original, dtypes.int32), [0], [outer_rank]),
                                       tf.slice(tf.shape(out), [1], [-1])], 0))
     if isinstance(outer_rank, int):
@@ -278,6 +278,6 @@ def _unfolded(out: Any, original: Any, outer_rank: Any) -> Any:
 def safe_embedding_lookup_sparse_v2(embedding_weights: Any, sparse_ids: Any, sparse_weights: Any = None,
                                     combiner: str = "mean", default_id: Any = None, max_norm: float | None = None,
                                     name: str | None = None, allow_fast_lookup: bool = False) -> Any:
-    """embedding_lookup_sparse that passes over invalid ids and rows without any."""
+    """embedding_lookup_sparse that ignores invalid ids and rows without any."""
     return safe_embedding_lookup_sparse(embedding_weights, sparse_ids, sparse_weights, combiner, default_id, name, "div",
                                         max_norm)

@@ -1,6 +1,6 @@
 """Fractional pooling (Graham, arXiv 1412.6071): pooling regions of random size that shrink by a ratio such as 1.44.
 
-The forward ops also return the borders that they drew, rows and columns, from which the gradients find the regions again.
+The forward ops also return the borders that they drew, rows and columns, from which the gradients compute the regions.
 With seeds, the borders are those that TensorFlow draws.
 """
 from __future__ import annotations

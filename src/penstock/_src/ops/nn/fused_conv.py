@@ -1,6 +1,6 @@
 """Convolutions of images that are resized and padded by mirrors first, as one op each.
 
-They exist for graphs that were rewritten for inference; the steps are those of the ops they represent.
+They exist for graphs that were rewritten for inference; they run the same steps as the separate ops.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Grayscale morphology: dilation (the maximum of input plus filter in a window) and erosion, its dual.
 
-The kernels go through the elements of the filter, not of the image: each element is one shifted slice of the whole
-batch, and the parts of a window that lie outside of the image are simply not in the slice.
+The kernels loop over the elements of the filter, not of the image: each element is one shifted slice of the whole batch, which
+leaves out the parts of windows outside of the image.
 """
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _sum(x: torch.Tensor, w: torch.Tensor, tap: _Tap, dtype: torch.dtype) -> tor
 
 
 def _winners(input: torch.Tensor, filter: torch.Tensor, g: _Geometry) -> torch.Tensor:
-    """The number of the tap that gave each output its maximum; the first one of equals, -1 for none."""
+    """The index of the tap with the maximum for each output; the first one of equals, -1 for none."""
     x, w = _wide(input), _wide(filter)
     best = x.new_full(g.output, _lowest(x.dtype))
     winner = torch.full(g.output, -1, dtype=torch.int32, device=x.device)

@@ -1,4 +1,4 @@
-"""Small parts of `tf.nn`: dense layers in one call, the share of zeros, and maps between data formats."""
+"""Small parts of `tf.nn`: dense layers in one call, the fraction of zeros, and maps between data formats."""
 from __future__ import annotations
 
 from typing import Any
@@ -51,7 +51,7 @@ def _product(x: Any, weights: Any) -> Tensor:
 @export("math.zero_fraction", "nn.zero_fraction")
 @dispatched
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """The share of elements that are zero, a float32.
+    """The fraction of elements that are zero, a float32.
 
     Args:
         value: Tensor of numbers.

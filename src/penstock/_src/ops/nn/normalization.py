@@ -57,7 +57,7 @@ batch_norm_grad_v3 = op("FusedBatchNormGradV3",
 
 
 def _vectors_shape(x: Any, data_format: str, vectors: tuple) -> tuple:
-    """The shape of x and the shape of its channels, each with what the other says."""
+    """The shapes of x and of its channels, each refined by the other."""
     x = shapes.rank_is(x, len(data_format))
     axis = windows.channel_axis(data_format)
     channels = x[axis:axis + 1]
@@ -107,7 +107,7 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
     if data_format[1] != "C" and images.normalizes(x, scale):
         y, mean, variance = images.batch_norm(x, scale, offset, epsilon, relu)
         return y, mean, variance * (count / max(1, count - 1)), mean, variance
-    if x.is_cpu and x.dtype is scale.dtype and count > 1:        # all at once: moving statistics that forget all before
+    if x.is_cpu and x.dtype is scale.dtype and count > 1:        # no averaging: this batch replaces the statistics
         mean, unbiased = scale.new_zeros((2, channels)).unbind()
         y = aten.native_batch_norm(planes, scale, offset, mean, unbiased, True, 1.0, epsilon)[0]
         return from_channels_first(y, data_format), mean, unbiased, mean, unbiased * ((count - 1) / count)
@@ -117,7 +117,7 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
 
 
 def _composed(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, epsilon: float) -> tuple:
-    """Batch norm of separate ops, for a compiler that fuses them with what is around: result, mean and variance."""
+    """Batch norm as separate ops, which a compiler can fuse with neighbouring ops: result, mean and variance."""
     wide, shape = x.to(scale.dtype), (1, -1, *[1] * (x.ndim - 2))
     variance, mean = torch.var_mean(wide, [0, *range(2, x.ndim)], correction=0)
     factor = (variance + epsilon).rsqrt() * scale
@@ -281,7 +281,7 @@ def _mean(x: Any, axes: Any) -> Any:
     return get("Mean")(x, axes, keep_dims=True)
 
 
-_MIN_EPSILON = 1.001e-5      # cuDNN refuses less
+_MIN_EPSILON = 1.001e-5      # cuDNN's minimum
 
 
 @export(v1=["nn.fused_batch_norm"])
@@ -612,7 +612,7 @@ def sufficient_statistics_v2(x: Any, axes: Any, shift: Any = None, keepdims: boo
 @export("nn.normalize_moments")
 @dispatched
 def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None) -> tuple:
-    """The mean and the variance from what `sufficient_statistics` returns."""
+    """The mean and the variance from the results of `sufficient_statistics`."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         divisor = get("Reciprocal")(counts, name="divisor")
         shifted = get("Mul")(mean_ss, divisor, name="mean" if shift is None else "shifted_mean")

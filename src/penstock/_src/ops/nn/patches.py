@@ -82,7 +82,7 @@ volume_patches_op.kernel(lambda input, *, ksizes, strides, padding: _patches(
 
 
 def _patches_gradient(x: Tensor, grad: Tensor, patches: Any) -> Tensor:
-    """Each element of a patch is added to the pixel it came from; patches of pixel numbers say which one that is."""
+    """Each element of a patch is added to the pixel it came from; patches of pixel indices determine which one."""
     if known(x.static_dims):
         batch, *space, depth = x.static_dims
         pixels: Any = math.prod(space)

@@ -1,8 +1,8 @@
 """Pooling: the maximum or the mean of sliding windows, in two and three dimensions, with gradients.
 
-Where the padding of "SAME" is uneven, ATen's ceil mode covers it without a copy (a window may hang over the far edge);
+Where the padding of "SAME" is uneven, ATen's ceil mode covers it without a copy (a window may extend beyond the far edge);
 only stride-one windows of even size must be padded first. The gradient of the maximum goes to the first largest
-element of a window, which the kernels find again from the input, as TensorFlow's do.
+element of a window, which the kernels recompute from the input, as TensorFlow's do.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ aten = torch.ops.aten
 # -- geometry --------------------------------------------------------------------------------------------------------
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Plan:
-    """One pooling as ATen takes it."""
+    """The parameters of one pooling for ATen."""
     window: list[int]
     stride: list[int]
     pad: list[int]
@@ -78,7 +78,7 @@ def _unsupported(message: str) -> errors.OpError:
 
 
 def _check(name: str, rank: int, ksize: Sequence[int], strides: Sequence[int]) -> None:
-    """Refuses windows that no kernel takes, whatever the shapes are."""
+    """Refuses windows that no kernel supports, for any shapes."""
     for what, values in (("ksize", ksize), ("strides", strides)):
         if len(values) != rank:
             raise ValueError(f"{name} requires the {what} attribute to contain {rank} values, but got: {len(values)}")
@@ -131,7 +131,7 @@ def _max(x: torch.Tensor, p: _Plan) -> torch.Tensor:
 
 
 def _as_double(x: torch.Tensor) -> torch.Tensor:
-    """Integers for the pooling kernels of accelerators, which take floats alone."""
+    """Converts integers for the pooling kernels of accelerators, which support only floats."""
     if x.dtype is torch.int64:
         raise _unsupported("Pooling of int64 runs only on the CPU.")
     return x.double()
@@ -159,13 +159,13 @@ def _memory_format(like: torch.Tensor) -> torch.memory_format:
 
 
 def _in_triton(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
-    """Whether our own GPU kernels take it."""
+    """Whether penstock's GPU kernels support it."""
     return x.is_cuda and not tracing.lowering() and data_format == "NHWC" and x.dtype in triton_nn.TYPES and \
         x.is_contiguous() and p.window[0] * p.window[1] < 255 and triton_nn.available()
 
 
 def _ours(x: torch.Tensor, p: _Plan, data_format: str) -> bool:
-    """Whether our own CPU kernels take it."""
+    """Whether penstock's CPU kernels support it."""
     return not channels_first(data_format) and pools.takes(x, p.window)
 
 
@@ -230,7 +230,7 @@ def _max_pool_grad(orig_input, orig_output, grad, *, ksize, strides, padding, da
 
 
 def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, padding, data_format, name):
-    """What each window takes of `grad`, which is shaped like the input: the value at the maximum."""
+    """The value of `grad`, which has the shape of the input, at the maximum of each window."""
     p = plan_of(name, orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
     expect("orig_output", orig_output, p.result)
     expect("grad", grad, orig_input.shape)
@@ -260,7 +260,7 @@ def _maxima_with_indices(input, ksize, strides, padding, data_format):
 
 
 def _indexed_max_pool_grad(orig_input, orig_output, grad, indices, *, ksize, strides, padding, data_format):
-    """The gradient with the positions of the maxima given. Where one is NaN, they are found again."""
+    """The gradient for given positions of the maxima. If one is NaN, they are recomputed."""
     p = plan_of("MaxPoolGrad", orig_input.shape, tuple(ksize), tuple(strides), padding, data_format)
     if indices is not None and indices.dtype is torch.uint8 and grad.shape == p.result:
         return triton_nn.max_pool_grad(orig_input, grad.contiguous(), p.window, p.stride, p.before, indices)
@@ -297,7 +297,7 @@ indexed_max_pool_grad.kernel(_indexed_max_pool_grad)
 
 @rules.fusion.fuse(max_pool_grad)
 def _max_pool_grad_fuse(op, f):
-    """Takes the positions of the maxima from the pooling itself, if that is in the same step."""
+    """Reuses the positions of the maxima from the pooling, if that is in the same step."""
     pool = f.maker(op.inputs[1], op)
     if pool is None or pool.opdef not in (max_pool_op, indexed_max_pool, pool_places.max_pool_places) or \
             f.source(pool.inputs[0]) is not f.source(op.inputs[0]) or not op.attrs["T"].is_floating:
@@ -337,7 +337,7 @@ def _max_pool_fuse(op, f):
 
 
 def without_relu(f: Any, made: Any) -> Any:
-    """What a ReLU is applied to by `made`, an op that can do without it; None if it does something else."""
+    """The input of the ReLU in `made`, an op that can absorb it; None if it is another op."""
     if made is None:
         return None
     if made.opdef is get("Relu"):
@@ -401,7 +401,7 @@ def _geometry(op: Any) -> dict[str, Any]:
 
 
 def _no_effect(op: Any) -> tuple:
-    """The gradients of the two inputs that only say where the maxima are: zero, but there."""
+    """Zeros as the gradients of the two inputs that only determine the positions of the maxima."""
     zeros = get("ZerosLike")
     return zeros(op.inputs[0]), zeros(op.inputs[1])
 
@@ -641,7 +641,7 @@ def _avg_pool(input, *, ksize, strides, padding, data_format, name):
     if _ours(input, p, data_format):
         return pools.mean_pool(input, p.window, p.stride, p.before, p.output)
     x = to_channels_first(input, data_format)
-    if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):       # ATen's 3-D kernel has no short types
+    if x.ndim == 5 and x.dtype in (torch.float16, torch.bfloat16):       # ATen's 3-D kernel does not support 16-bit types
         return from_channels_first(_mean(x.float(), p).to(x.dtype), data_format)
     return from_channels_first(_mean(x, p), data_format)
 

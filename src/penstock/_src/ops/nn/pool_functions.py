@@ -43,7 +43,7 @@ def _pool_nd(kind: str, n: int, input: Any, ksize: Any, strides: Any, padding: s
 
 
 def _padded(kind: str, n: int, input: Any, padding: Any, data_format: str) -> Tensor:
-    """`input` with explicit paddings, which no maximum takes."""
+    """`input` with explicit paddings, of values that are never the maximum."""
     if kind != "MAX" or n > 2:
         raise ValueError("Explicit padding is only for the maximum over one or two dimensions.")
     if len(padding) != n + 2 or any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in padding):

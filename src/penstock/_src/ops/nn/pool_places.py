@@ -1,8 +1,8 @@
-"""Max pooling in a step that trains, on the CPU: the pooling keeps where its maxima were, and its gradient needs nothing else.
+"""Max pooling in training steps on the CPU: the pooling saves the positions of its maxima, and its gradient needs nothing else.
 
 What these internal ops represent: `_MaxPoolPlaces` a MaxPool, with the ReLU before it; `_MaxPoolGradPlaces` the MaxPoolGrad,
-with the ReluGrad and the BiasAddGrad after it. A ReLU and a pooling can change places, for both keep the order of numbers;
-a maximum that the ReLU makes zero has no place, and its gradient goes nowhere. The pooled images themselves are not kept.
+with the ReluGrad and the BiasAddGrad after it. A ReLU and a pooling can be swapped, because both are monotonic; a maximum that
+the ReLU sets to zero has no position, and no gradient. The pooled images themselves are not kept.
 The kernels are those of `kernels/pools.py`; where these do not exist, the rules in `pool.py` use ATen's.
 """
 from __future__ import annotations
@@ -78,7 +78,7 @@ def fuse_relu_grad(op: Any, f: Any, grad: Any) -> Any:
 
 
 def fuse_bias_grad(op: Any, f: Any, grad: Any) -> Tensor:
-    """A BiasAddGrad of what `grad`, a pooling's gradient, returns: the sums come out beside it."""
+    """A BiasAddGrad of `grad`, a pooling's gradient, which also returns the sums."""
     both = f.make("_MaxPoolGradPlaces", grad.inputs, {**grad.attrs, "bias": True}, grad,
                   outputs=[grad.outputs[0], op.outputs[0]])
     f.put(both, grad)

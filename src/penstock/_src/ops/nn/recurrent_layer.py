@@ -1,8 +1,8 @@
 """A recurrent layer over all time steps as one op: simple recurrence, or a GRU whose reset gate comes after the product.
 
-The input products are computed before, for all steps at once; what is left depends on the states. On the CPU the kernels are
-in C (`kernels/recurrent.py`), on a GPU in Triton (`kernels/triton_rnn.py`); elsewhere, and for other types, they are a loop
-over time steps.
+The input products are computed before, for all steps at once; the op computes the part that depends on the states. On the CPU
+the kernels are in C (`kernels/recurrent.py`), on a GPU in Triton (`kernels/triton_rnn.py`); elsewhere, and for other types,
+they are a loop over time steps.
 
 TensorFlow has no such op. In messages the op is a call of the function that `written_as` names, which computes the same in a
 loop (`models/keras/layers/fused_recurrent.py`), so that graphs and SavedModels can be read elsewhere.

@@ -164,7 +164,7 @@ def _over_time(seq_len_max: Any, x: Any, cs: Any, h: Any, w: Any, peepholes: tup
 
 def _plain_over_time(n: int, x: Any, cs: Any, h: Any, w: Any, b: Any, layout: tuple, forget_bias: float,
                      cell_clip: float) -> tuple:
-    """Without peepholes: the inputs of all steps are multiplied at once, and a step writes where its results belong."""
+    """Without peepholes: the inputs of all steps are multiplied at once, and each step writes its results in place."""
     steps, batch, size = x.shape
     units = cs.shape[1]
     projected = torch.addmm(b, x.reshape(-1, size), w[:size]).view(steps, batch, 4 * units)
@@ -237,7 +237,8 @@ def _back_in_time(layout: tuple, seq_len_max: Any, x: Any, cs_prev: Any, h_prev:
 
 def _plain_back_in_time(layout: tuple, n: int, x: Any, cs_prev: Any, h_prev: Any, w: Any, peepholes: tuple, state: tuple,
                         cs_grad: Any, h_grad: Any) -> tuple:
-    """Without peepholes: what does not depend on later steps is computed for all at once, and so are the products."""
+    """Without peepholes: everything that does not depend on later steps is computed for all steps at once, and so are the
+    products."""
     i, cs, f, o, ci, co, h = state
     steps, batch, size = x.shape
     units = cs.shape[2]

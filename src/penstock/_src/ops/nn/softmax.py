@@ -203,7 +203,7 @@ def _per_row(vector: Any) -> Any:
 
 
 def _to_logits(op: Any, grad_loss: Any, grad_grad: Any) -> Any:
-    """What flows to the logits from the loss and (second order) from `backprop`, which is softmax(logits) - labels."""
+    """The gradient of the logits from the loss and (second order) from `backprop`, which is softmax(logits) - labels."""
     first = _per_row(grad_loss) * op.outputs[1]
     if _is_zero(grad_grad):
         return first
@@ -266,7 +266,7 @@ def _loss_without_waiting(log_p: torch.Tensor, labels: torch.Tensor) -> tuple:
     wrong = (labels < 0) | (labels >= log_p.shape[1])
     index = labels.masked_fill(wrong, 0).unsqueeze(1)
     loss = log_p.gather(1, index).squeeze(1).neg_()
-    if tracing.lowering():                                       # a comparison fuses with what is around it
+    if tracing.lowering():                                       # a comparison can be fused
         backprop = log_p.exp() - (torch.arange(log_p.shape[1], device=log_p.device) == index).to(log_p.dtype)
     else:
         backprop = log_p.exp_().scatter_(1, index, -1.0, reduce="add")
@@ -274,7 +274,7 @@ def _loss_without_waiting(log_p: torch.Tensor, labels: torch.Tensor) -> tuple:
 
 
 def _wrong_label(labels: torch.Tensor, classes: int) -> Exception:
-    """The error that names the first wrong one of the extremes."""
+    """The error for the first extreme that is out of range."""
     low, high = (t.item() for t in torch.aminmax(labels))
     return errors.invalid(f"Received a label value of {low if low < 0 else high} which is outside the valid range of "
                           f"[0, {classes}).  Label values: {' '.join(str(v) for v in labels[:64].tolist())}")
@@ -292,7 +292,7 @@ def _precise(logits: Tensor, half_types: tuple) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """All axes but the last made one."""
+    """Merges all axes except the last."""
     dims = x.static_dims
     if dims is not None and len(dims) == 2:
         return x

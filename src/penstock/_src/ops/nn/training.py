@@ -1,9 +1,9 @@
 """The updates of optimizers: one rule each, on rows or on whole variables, in place.
 
 A rule is written once, over tensors that it may change (the variable and its slots), numbers (learning rates and the
-like) and the gradient. Where a number is on a GPU it stays a tensor, so that no step waits for it. `family` declares
+like) and the gradient. A number on a GPU stays a tensor, so that no step waits for it. `family` declares
 TensorFlow's ops around it (ops/nn/update_ops.py).
-A rule that only adds may have a second form, `rows=`, that adds to distinct rows where they lie.
+A rule that only adds may have a second form, `rows=`, that adds to distinct rows in place.
 """
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _used(number: Any) -> bool:
 
 
 def _shrink(x: torch.Tensor, by: Any) -> torch.Tensor:
-    """Elements moved towards zero by `by`, and no further."""
+    """Soft thresholding: elements moved towards zero by at most `by`."""
     return x.sign() * (x.abs() - by).clamp_(min=0)
 
 
@@ -80,7 +80,7 @@ def _descend(var, alpha, grad):
 
 
 def _add_product_fusion() -> None:
-    """A gradient that is a product of matrices, and used for nothing else, goes into the variable without being stored."""
+    """A gradient that is a product of matrices without other consumers is accumulated into the variable directly."""
     for name, state, out, flags in (("ApplyGradientDescent", "Ref(T)", "out: Ref(T)", {"foldable": False}),
                                     ("ResourceApplyGradientDescent", "resource", "", {"stateful": True})):
         fused = internal(f"_{name}Product", f"var: {state}, alpha: T, a: T, b: T -> {out}",
@@ -171,7 +171,7 @@ def _in_memory_order(*tensors: torch.Tensor) -> list[torch.Tensor] | None:
 
 
 def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Any:
-    """The step size with both averages' bias from their zero start taken out."""
+    """The step size with bias correction for both averages."""
     if any(isinstance(n, torch.Tensor) for n in (lr, beta1_power, beta2_power)):
         return lr * (1 - beta2_power) ** 0.5 / (1 - beta1_power)
     root = cmath.sqrt(1 - beta2_power)
@@ -304,7 +304,7 @@ def _ftrl_numbers(lr, l1, l2, *more):
 
 
 def _ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
-    """Follow the regularized leader: `linear` sums what the gradients request, l1 keeps small weights at zero."""
+    """Follow the regularized leader: `linear` sums the gradients, l1 keeps small weights at zero."""
     new = accum.addcmul(grad, grad)
     half = not isinstance(lr_power, torch.Tensor) and lr_power == -0.5
     root, old_root = (new.sqrt(), accum.sqrt()) if half else (new.pow(-lr_power), accum.pow(-lr_power))

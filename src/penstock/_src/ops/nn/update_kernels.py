@@ -1,6 +1,6 @@
 """How the update ops of optimizers run their rules: kernels for one variable, for some of its rows, and for several variables.
 
-A rule (ops/nn/training.py) changes the tensors that it is given. The kernels here hold the lock of the variable, check shapes,
+A rule (ops/nn/training.py) changes its tensors in place. The kernels here hold the lock of the variable, check shapes,
 and choose between the compiled rule of kernels/updates.py, a kernel generated from the rule, and the rule itself.
 """
 from __future__ import annotations
@@ -48,7 +48,7 @@ def kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             if i != grad_at:
                 given[i] = number(given[i], n)
         fast = _chosen(compiled, given, grad_at, chosen)
-        # the host waits for no GPU here
+        # without waiting for a GPU
         unread = (all_rows or distinct) and sparse and (tracing.lowering() or held[0].read().is_cuda)
         if fast is None or not _fit(held, given[grad_at], indices):
             check(states, held, given[grad_at], indices, bounds=fast is None and not unread)
@@ -83,7 +83,7 @@ def _by_rule(rule: Callable, tensors: list, given: list, grad_at: int, chosen: d
 
 
 def _with_squares(rule: Callable) -> tuple[Callable, bool]:
-    """The rule, with the square of the gradient where it is not given its squares; and whether it takes any."""
+    """The rule with a default for `squares`, the square of the gradient; and whether it has this argument."""
     if "squares" not in keyword_names(rule):
         return rule, False
     at = rule.__code__.co_varnames.index("grad")
@@ -148,7 +148,7 @@ def kernel_of_several(states: list[str], inputs: list[str], rule: Callable, comp
 
 
 def _updated_at_once(fast: updates.Chosen, held: tuple, grads: list) -> bool:
-    """Updates all variables with the compiled rule, if it takes them."""
+    """Updates all variables with the compiled rule, if it supports them."""
     tensors = [[h.writable() for h in several] for several in held]
     return updates.dense(fast, tensors, [_laid_out_as(t, g) for t, g in zip(tensors[0], grads, strict=True)])
 
@@ -179,7 +179,7 @@ def _parts(variables: Any) -> list[list[int]]:
 
 def preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
                     rows: Callable | None, compiled: Callable | None) -> Callable:
-    """The rule by which rows that surely are distinct are not compared."""
+    """Specializes the kernel for rows that are known to be distinct, which need no comparison."""
     run = kernel(states, inputs, rule, is_ref, distinct=True, rows=rows, compiled=compiled)
     options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
 
@@ -190,7 +190,7 @@ def preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref:
 
 def preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, compiled: Callable | None,
               constant: Callable | None) -> Callable:
-    """The rule by which numbers that are constants are read once, and shapes that are known are not checked again."""
+    """Specializes the kernel for constant numbers, which are read once, and known shapes, which are not checked again."""
     options = [o for o in keyword_names(rule) if o != "squares"]
     rule, _ = _with_squares(rule)
     count = len(states)
@@ -246,7 +246,7 @@ def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
 
 
 def check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None, bounds: bool = True) -> None:
-    """Types, initialization and shapes of everything that a rule takes; with `bounds`, whether indices are rows, too."""
+    """Checks types, initialization and shapes of a rule's arguments; with `bounds`, also the range of indices."""
     for h in held:
         if not isinstance(h, VariableResource):
             raise errors.invalid(f"Trying to access a resource of type {type(h).__name__} as a variable.")
@@ -274,7 +274,7 @@ def check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | 
 
 
 def _fit(held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> bool:
-    """Whether shapes are right, as they nearly always are; if not, `check` says what is wrong."""
+    """A fast check of shapes; if it fails, `check` raises the error."""
     shape, first = grad.shape, held[0]
     if type(first) is not VariableResource or not isinstance(first.value, torch.Tensor):
         return False
@@ -288,7 +288,7 @@ def _fit(held: list[Any], grad: torch.Tensor, indices: torch.Tensor | None) -> b
 
 def _on_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict,
              distinct: bool, in_place: Callable | None) -> None:
-    """The rule on some rows: taken out, changed, and put back; or in place, if it has a form for that."""
+    """The rule on some rows: gathered, changed, and scattered back; or in place, if it has a form for that."""
     if not indices.numel():
         return
     flat, grad = indices.long(), given[grad_at]

@@ -23,8 +23,8 @@ from penstock._src.ops.state.state_scatter import rows_of_variable
 def family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
            rows: Callable | None = None, compiled: Callable | None = None, constant: Callable | None = None,
            hidden: bool = False) -> Callable:
-    """Declares the ops of a rule: `states` and `inputs` are their argument names in order. TensorFlow has no ops for rules that
-    are `hidden`: the names of theirs begin with an underscore.
+    """Declares the ops of a rule: `states` and `inputs` are their argument names in order. TensorFlow has no ops for `hidden`
+    rules: the names of their ops begin with an underscore.
 
     `compiled`: (numbers, attributes) -> the rule of kernels/updates.py that does the same, and its numbers; or None.
     `constant`: the kernel of the dense op where all `numbers` are constants, which checks shapes itself.
@@ -92,7 +92,7 @@ def _declare_several(name: str, states: list[str], inputs: list[str], attrs: str
 
 
 def _summing(made: Any, states: list[str], inputs: list[str], rule: Callable, is_ref: bool, compiled: Callable) -> Callable:
-    """The rule by which the compiled kernel adds up rows of repeated indices, instead of ops in front of the update."""
+    """Lets the compiled kernel sum the rows of repeated indices, instead of ops before the update."""
     args = [f"{a.name}: {'Ref(T)' if a.is_ref else a.type_attr if a.type is None else a.type.name}" for a in made.inputs]
     attrs = ["T: type in {float32 float64}, Tindices: type in {index}, use_locking: bool = False",
              *[f"{n}: bool = False" for n in keyword_names(rule)]]

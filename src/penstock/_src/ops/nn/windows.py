@@ -1,8 +1,8 @@
 """The geometry of sliding windows, shared by convolution, pooling and morphology.
 
 A data format is a string such as "NHWC" or "NCDHW". *Spatial* means the axes between batch and channel, in order.
-Kernels work channels first, because ATen does: a contiguous NHWC tensor seen as NCHW is ATen's channels-last layout, so
-nothing is copied on the way in or out.
+Kernels work channels first, because ATen does: a contiguous NHWC tensor seen as NCHW is ATen's channels-last layout, so inputs
+and outputs are not copied.
 """
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def from_channels_first(x: torch.Tensor, data_format: str) -> torch.Tensor:
 # -- sizes -----------------------------------------------------------------------------------------------------------
 def output_size(size: int | None, window: int | None, stride: int, padding: str, pads: Pair = (0, 0),
                 dilation: int = 1) -> int | None:
-    """How many windows fit along one axis; None if that is not known; ValueError if none does."""
+    """The number of windows along one axis; None if it is unknown; ValueError if none fits."""
     if padding == "SAME":
         return None if size is None else -(-size // stride)
     if size is None or window is None:
@@ -78,7 +78,7 @@ def pads_of(size: int, window: int, stride: int, padding: str, explicit: Pair = 
 
 
 def explicit_pads(explicit_paddings: Sequence[int], data_format: str) -> tuple[Pair, ...]:
-    """The flat attribute (before and after for each axis) as pairs of the spatial axes; empty if it is."""
+    """The flat attribute (before and after for each axis) as pairs for the spatial axes; empty if the attribute is."""
     if not explicit_paddings:
         return ()
     pairs = list(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))

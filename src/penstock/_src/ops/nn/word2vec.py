@@ -80,7 +80,7 @@ def _descend(w_in: torch.Tensor, w_out: torch.Tensor, examples: torch.Tensor, la
     words = torch.cat([labels[:, None], negative], 1)
     wanted = torch.zeros(words.shape[1])
     wanted[0] = 1
-    counts = (negative != labels[:, None]).float()                     # a drawn word that is the label counts for nothing
+    counts = (negative != labels[:, None]).float()                     # a sampled word that equals the label is ignored
     counts = torch.cat([torch.ones(len(labels), 1), counts], 1)
     for example, others, used in zip(examples.tolist(), words, counts):
         mine, rows = w_in[example], w_out[others]

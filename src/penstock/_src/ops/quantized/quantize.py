@@ -1,4 +1,4 @@
-"""Quantization: floats as small integers with a range, and floats rounded as if they had been such integers."""
+"""Quantization: floats as small integers with a range, and fake quantization of floats."""
 from __future__ import annotations
 
 from typing import Any
@@ -204,7 +204,7 @@ def _along(x: torch.Tensor, value: torch.Tensor, axis: int, name: str) -> torch.
 
 def rounded(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, *, signed: bool, bits: int, given: bool,
             round_mode: str = "HALF_TO_EVEN", narrow: bool = False, axis: int = -1) -> torch.Tensor:
-    """`x` through integers of so many bits and back; zero stays zero."""
+    """Quantizes `x` to integers of so many bits and back; zero stays zero."""
     if not 1 <= bits <= (62 if signed else 63):
         raise errors.invalid(f"num_bits is out of range: {bits} with signed_input {int(signed)}")
     if given:
@@ -264,7 +264,7 @@ def _counted(input: Any, axis: int | None) -> int:
 def quantize_and_dequantize(input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
                             range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None,
                             narrow_range: bool = False, axis: int | None = None) -> Tensor:
-    """Floats rounded to what `num_bits` integers could hold; the gradient passes through. With `axis`, each index along it
+    """Floats rounded to the values of `num_bits` integers; the gradient passes through. With `axis`, each index along it
     has its own range."""
     return quantize_and_dequantize_v2(input, input_min, input_max, signed_input=signed_input, num_bits=num_bits,
                                       range_given=range_given, round_mode=round_mode, narrow_range=narrow_range,
@@ -304,7 +304,7 @@ def _quantize_and_dequantize_v4_gradient(op, grad):
 def quantize_and_dequantize_public_v2(input: Any, input_min: Any, input_max: Any, signed_input: bool = True, num_bits: int = 8,
                                       range_given: bool = False, round_mode: str = "HALF_TO_EVEN", name: str | None = None,
                                       narrow_range: bool = False, axis: int | None = None) -> Tensor:
-    """Floats rounded to what `num_bits` integers could hold; the gradient passes through inside of the range.
+    """Floats rounded to the values of `num_bits` integers; the gradient passes through inside of the range.
 
     Args:
         input: Floats.
@@ -353,7 +353,7 @@ fake_channels_gradient = _fake("FakeQuantWithMinMaxVarsPerChannelGradient", f"gr
 
 
 def _nudged(low: torch.Tensor, high: torch.Tensor, bits: int, narrow: bool) -> tuple:
-    """A range moved a little so that zero is one of its levels: low, high, the size of a level."""
+    """A range nudged so that zero is one of its levels: low, high, the size of a level."""
     if not 2 <= bits <= 16:
         raise errors.invalid(f"num_bits must be between 2 and 16, inclusive, but is {bits}")
     least, most = float(narrow), float(2 ** bits - 1)
@@ -371,7 +371,7 @@ def _fake_quantized(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, bits
 
 def _fake_backward(grad: torch.Tensor, x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, bits: int,
                    narrow: bool) -> tuple:
-    """What passes to the input, and what falls below and above the range."""
+    """The gradients inside, below and above the range."""
     if grad.shape != x.shape:
         raise errors.invalid(f"gradient and input must be the same size: {arrays.show(grad.shape)} and "
                              f"{arrays.show(x.shape)}")

@@ -67,7 +67,7 @@ def requantized(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, 
 
 def _to_bytes(x: torch.Tensor, low: np.float32, high: np.float32, new_low: np.float32,
               new_high: np.float32) -> torch.Tensor:
-    """32 bits to 8 in fixed point with 16 binary places, as TensorFlow does it: the same bytes come out."""
+    """Converts 32 bits to 8 in fixed point with 16 fractional bits, bit for bit like TensorFlow."""
     one, span = 2 ** 16, float(new_high - new_low)
     if span == 0:
         return torch.zeros(x.shape, dtype=torch.uint8, device=x.device)
@@ -330,7 +330,7 @@ def _requantize_kernel(input, input_min, input_max, requested_output_min, reques
 
 
 def _used_range(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any) -> tuple[np.float32, np.float32]:
-    """The range that the values really use, with zero in it."""
+    """The actual range of the values, including zero."""
     least, most = limits(dtype)
     ends = torch.stack(torch.aminmax(x)) if x.numel() else torch.tensor([most, least])
     used = dequantize_first(ends, low, high, dtype).tolist()

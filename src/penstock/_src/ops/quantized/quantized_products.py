@@ -1,7 +1,7 @@
 """Products of quantized matrices with a bias, and integers of 32 bits brought to 8 with a range per channel.
 
 Both matrices are symmetric around zero or begin at zero, as oneDNN has them: a real number is an integer times a scale. Results
-of 8 bits have one scale, too: what is below zero is lost where they have no sign.
+of 8 bits have one scale, too: negative values are clamped if they are unsigned.
 """
 from __future__ import annotations
 

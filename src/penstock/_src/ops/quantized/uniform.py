@@ -147,7 +147,7 @@ def _dot_kernel(lhs, rhs, lhs_scales, lhs_zero_points, rhs_scales, rhs_zero_poin
 
 
 def _eight_bits(x: torch.Tensor) -> torch.Tensor:
-    """What the rows of a matrix represent after quantization to eight bits, each in the range of its values and zero."""
+    """The rows of a matrix after quantization to eight bits and back, each in the range of its values and zero."""
     if not x.numel():
         return x.double()
     low, high = x.amin(1, keepdim=True).clamp(max=0).double(), x.amax(1, keepdim=True).clamp(min=0).double()
@@ -162,6 +162,6 @@ def _eight_bits(x: torch.Tensor) -> torch.Tensor:
 
 @dot_hybrid.kernel
 def _dot_hybrid_kernel(lhs, rhs, rhs_scales, rhs_zero_points, *, rhs_quantization_axis):
-    """The floats are quantized to eight bits first, by their own range."""
+    """Quantizes the floats to eight bits first, by their range."""
     _factors(lhs, rhs)
     return (_eight_bits(lhs) @ _dequantized(rhs, rhs_scales, rhs_zero_points, rhs_quantization_axis)).float()

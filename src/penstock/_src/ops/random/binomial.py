@@ -1,7 +1,7 @@
-"""Binomial random numbers, fixed by a seed or by the state of a generator.
+"""Binomial random numbers, determined by a seed or by the state of a generator.
 
-The numbers are torch's, from a torch generator that the place in the Philox stream seeds: the same state produces the same
-numbers, but they are not those that TensorFlow would return.
+They come from a torch generator, seeded by the position in the Philox stream: the same state produces the same numbers, but not
+TensorFlow's.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of an index in a random permutation, without writing the permutation out.
+"""The position of an index in a random permutation, without computing the whole permutation.
 
 A block cipher is a permutation of the numbers of its block. The smallest block that holds `max_index` is applied until the
 result is in range, which permutes the range itself. The cipher is Simon, with few rounds and words of any size.
@@ -143,7 +143,7 @@ def _encrypted(value: np.ndarray, keys: np.ndarray, width: np.ndarray) -> np.nda
 @export("random.experimental.index_shuffle")
 @dispatched
 def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
-    """The place of `index` in a permutation of 0 ... max_index that the seed (two integers) decides.
+    """The place of `index` in a permutation of 0 ... max_index determined by the seed (two integers).
 
     >>> tf.random.experimental.index_shuffle(tf.range(4), [5, 9], 3)
 

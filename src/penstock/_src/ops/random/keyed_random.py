@@ -1,4 +1,4 @@
-"""Stateless random ops of version 2: they take a key and a counter, which StatelessRandomGetKeyCounter makes of a seed.
+"""Stateless random ops of version 2: they take a key and a counter, which StatelessRandomGetKeyCounter computes from a seed.
 
 The numbers are those of the ops that take the seed itself (`stateless_random.py`).
 """
@@ -123,7 +123,7 @@ def _shuffle_kernel(value, key, counter, alg):
 @export("random.experimental.stateless_shuffle")
 @dispatched
 def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Tensor:
-    """`value` with its first dimension in an order that the seed (two integers) decides."""
+    """`value` with its first dimension in an order determined by the seed (two integers)."""
     with name_scope(name, "stateless_shuffle", [value, seed]) as scope:
         if alg not in ("auto_select", "philox", PHILOX, AUTO_SELECT):
             raise ValueError(f"Unsupported algorithm: {alg!r}; it is 'philox' or 'auto_select'")

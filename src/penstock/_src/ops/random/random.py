@@ -1,4 +1,4 @@
-"""Random numbers that depend on state: every execution of the op returns others.
+"""Random numbers that depend on state: every execution of the op returns different ones.
 
 With a seed (see `graph.random_seed`) an op draws from its own Philox stream, which lives with the session
 that runs it, and returns the numbers that TensorFlow returns for the same seeds. Without one it draws from a torch
@@ -54,7 +54,7 @@ _MANY = 1 << 12                  # numbers for which a stream is faster than a g
 
 
 def generator(device: torch.device | str) -> torch.Generator | None:
-    """The torch generator for ops without seeds; its own seed is not predictable. In a step that is traced, the default one."""
+    """The torch generator for ops without seeds, seeded nondeterministically. In a step that is traced, the default one."""
     traced = tracing.draws()
     if traced is not None:
         traced.unseeded = True
@@ -69,7 +69,7 @@ def generator(device: torch.device | str) -> torch.Generator | None:
 
 
 def sizes(shape: torch.Tensor) -> list[int]:
-    """The sizes in a shape tensor; InvalidArgumentError if it is no shape."""
+    """The sizes in a shape tensor; InvalidArgumentError if it is not a shape."""
     if shape.dim() != 1:
         raise errors.invalid(f"shape must be a vector, got one of shape {list(shape.shape)}")
     out = shape.tolist()
@@ -88,7 +88,7 @@ def shape_tensor(shape: Any) -> Any:
 
 
 def vector_shape(shape: Any, *, c: Any) -> Any:
-    """Shape rule of ops whose output has the shape that the input `shape` says."""
+    """Shape rule of ops whose output has the shape in the input `shape`."""
     rank_is(shape, 1)
     return c.dims("shape")
 
@@ -126,7 +126,7 @@ def _executions(quick: Any, draw: Any) -> Any:
 
 
 def _few(count: int, device: torch.device | str) -> bool:
-    """Whether so few numbers are made, on the host, that their executions are drawn together."""
+    """Whether an op draws so few numbers, on the host, that several executions are drawn together."""
     return 0 < count <= philox.FEW and torch.device(device).type == "cpu" and tracing.draws() is None
 
 
@@ -385,7 +385,7 @@ def between(unit: torch.Tensor, mean: torch.Tensor, stddev: torch.Tensor, low: t
     if not bool((stddev > 0).all() & (low < high).all() & (torch.isfinite(low) | torch.isfinite(high)).all()):
         raise errors.invalid("Invalid parameters")
     a, b = (low - mean) / stddev, (high - mean) / stddev
-    flip = a > 0                                   # the lower tail keeps the digits that the upper one loses
+    flip = a > 0                                   # the lower tail has the precision that the upper one loses
     left, right = torch.where(flip, -b, a), torch.where(flip, -a, b)
     start, stop = torch.special.ndtr(left), torch.special.ndtr(right)
     z = torch.special.ndtri(start + unit * (stop - start))
@@ -613,7 +613,7 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
 @export("image.random_crop", v1=["random_crop"])
 @dispatched
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """A part of `value` of the given size, at a random place.
+    """A crop of `value` of the given size, at a random position.
 
     Args:
         value: Tensor.
@@ -632,7 +632,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 
 
 def crop_at_random(value: Any, size: Any, draw: Any, kind: str, name: str | None) -> Tensor:
-    """A part of `value` whose place is what `draw(shape, dtype)` returns, modulo what fits."""
+    """A crop of `value` at the position `draw(shape, dtype)`, modulo the number of valid positions."""
     with name_scope(name, kind, [value, size]) as name:
         value = convert(value, name="value")
         size = convert(size, dtypes.int32, name="size")
@@ -715,5 +715,5 @@ def random_poisson_v2(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: i
 @dispatched
 def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
                    name: str | None = None) -> Tensor:
-    """As v2's, with the arguments in another order."""
+    """Like the v2 function, with the arguments in another order."""
     return random_poisson_v2(shape, lam, dtype, seed, name)

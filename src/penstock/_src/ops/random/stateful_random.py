@@ -1,7 +1,7 @@
 """Random numbers whose state is a variable (tf.random.Generator, in state/random_generator.py, owns one).
 
-The state is an int64 vector: the low and the high half of a Philox counter, and the key. Every op draws from there
-and moves the counter on by 256 per output, so that saving the variable saves the generator.
+The state is an int64 vector: the low and the high half of a Philox counter, and the key. Every op draws from it and advances
+the counter by 256 per output, so that saving the variable saves the generator.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MASK = (1 << 64) - 1
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 def advance(resource: Any, algorithm: torch.Tensor | None, count: int) -> tuple[philox.Philox, torch.Tensor]:
-    """Takes the numbers of `count` outputs: the place in the stream, and the state as it was.
+    """Reserves the numbers of `count` outputs: returns the position in the stream, and the previous state.
 
     Old ops have no algorithm as an argument: the state begins with it.
     """

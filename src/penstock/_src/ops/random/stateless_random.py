@@ -115,7 +115,7 @@ def _stateless_multinomial_kernel(logits, num_samples, seed, *, output_dtype):
 
 
 def _samples(dims: list[int], parameter: torch.Tensor) -> int:
-    """How many samples every parameter gets in an output whose last dimensions are the parameters'."""
+    """The number of samples per parameter in an output whose last dimensions are those of the parameters."""
     rank = parameter.dim()
     if rank > len(dims) or dims[len(dims) - rank:] != list(parameter.shape):
         raise errors.invalid(f"Shape passed in must end with broadcasted shape. Got {dims} for parameters of shape "
@@ -168,7 +168,7 @@ def seed_tensor(seed: Any) -> Any:
 @dispatched
 def stateless_random_uniform(shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32,
                              name: str | None = None, alg: str = "auto_select") -> Tensor:
-    """Uniform numbers in [minval, maxval), fixed by a seed [2]; integers over their whole range without bounds.
+    """Uniform numbers in [minval, maxval), determined by a seed [2]; integers over their whole range without bounds.
 
     >>> tf.random.stateless_uniform([3], seed=[1, 2])
     """
@@ -206,7 +206,7 @@ def _scaled(opdef: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: An
 @dispatched
 def stateless_random_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                             name: str | None = None, alg: str = "auto_select") -> Tensor:
-    """Normal numbers, fixed by a seed [2]."""
+    """Normal numbers, determined by a seed [2]."""
     return _scaled(stateless_random_normal_op, "stateless_random_normal", shape, seed, mean, stddev, dtype, name)
 
 
@@ -214,7 +214,7 @@ def stateless_random_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any 
 @dispatched
 def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                                name: str | None = None, alg: str = "auto_select") -> Tensor:
-    """Normal numbers within two standard deviations of the mean, fixed by a seed [2]."""
+    """Normal numbers within two standard deviations of the mean, determined by a seed [2]."""
     return _scaled(stateless_truncated_normal_op, "stateless_truncated_normal", shape, seed, mean, stddev, dtype, name)
 
 
@@ -222,7 +222,7 @@ def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: A
 @dispatched
 def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64,
                           name: str | None = None) -> Tensor:
-    """`num_samples` classes per row of `logits`, fixed by a seed [2]."""
+    """`num_samples` classes per row of `logits`, determined by a seed [2]."""
     with name_scope(name, "stateless_multinomial", [logits, seed]):
         return stateless_multinomial_op(convert(logits, name="logits"), num_samples, seed_tensor(seed),
                                         output_dtype=output_dtype)
@@ -232,7 +232,7 @@ def stateless_multinomial(logits: Any, num_samples: Any, seed: Any, output_dtype
 @dispatched
 def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64,
                           name: str | None = None) -> Tensor:
-    """`num_samples` classes per row of `logits`, fixed by a seed [2]."""
+    """`num_samples` classes per row of `logits`, determined by a seed [2]."""
     with name_scope(name, "stateless_categorical", [logits, seed]):
         return stateless_multinomial_op(convert(logits, name="logits"), num_samples, seed_tensor(seed), output_dtype=dtype)
 
@@ -241,7 +241,7 @@ def stateless_categorical(logits: Any, num_samples: Any, seed: Any, dtype: Any =
 @dispatched
 def stateless_random_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32,
                            name: str | None = None) -> Tensor:
-    """Gamma(alpha, rate beta) samples, fixed by a seed [2]; `shape` ends with the shape of alpha and beta together."""
+    """Gamma(alpha, rate beta) samples, determined by a seed [2]; `shape` ends with the shape of alpha and beta together."""
     with name_scope(name, "stateless_random_gamma", [shape, seed, alpha, beta]):
         alpha = convert(alpha, dtype, name="alpha")
         beta = convert(1 if beta is None else beta, dtype, name="beta")
@@ -254,7 +254,7 @@ def stateless_random_gamma(shape: Any, seed: Any, alpha: Any, beta: Any = None, 
 @dispatched
 def stateless_random_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32,
                              name: str | None = None) -> Tensor:
-    """Poisson(lam) samples, fixed by a seed [2]; `shape` ends with the shape of lam."""
+    """Poisson(lam) samples, determined by a seed [2]; `shape` ends with the shape of lam."""
     with name_scope(name, "stateless_random_poisson", [shape, seed, lam]):
         return stateless_poisson_op(shape_tensor(shape), seed_tensor(seed), lam, dtype=dtype)
 

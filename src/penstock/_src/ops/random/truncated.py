@@ -14,7 +14,7 @@ def stateless_parameterized_truncated_normal(shape: Any, seed: Any, means: Any =
                                              maxvals: Any = 2.0, name: str | None = None) -> Tensor:
     """Normal numbers between `minvals` and `maxvals`; parameters broadcast to `shape`.
 
-    The inverse of the distribution function is taken of uniform numbers, in float64, so that gradients reach the parameters.
+    It applies the inverse distribution function to uniform numbers, in float64, so that the parameters have gradients.
 
     >>> tf.random.stateless_parameterized_truncated_normal([2], seed=[1, 2], minvals=0.0, maxvals=[1.0, 2.0])
     """
@@ -35,7 +35,7 @@ def stateless_parameterized_truncated_normal(shape: Any, seed: Any, means: Any =
 
 def parameterized_truncated_normal(shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0, maxvals: Any = 2.0,
                                    dtype: Any = tf.float32, seed: int | None = None, name: str | None = None) -> Tensor:
-    """As `stateless_parameterized_truncated_normal`, with other numbers at each call; one row of parameters per batch."""
+    """Like `stateless_parameterized_truncated_normal`, with different numbers at each call; one row of parameters per batch."""
     first, second = tf.compat.v1.get_seed(seed)
     with name_scope(name, "parameterized_truncated_normal", [shape]):
         parts = [tf.convert_to_tensor(x, dtype) for x in (means, stddevs, minvals, maxvals)]

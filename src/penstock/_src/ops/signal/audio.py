@@ -1,6 +1,6 @@
-"""Sound: WAV files in and out, spectrograms, and mel-frequency cepstral coefficients.
+"""Audio: reading and writing WAV files, spectrograms, and mel-frequency cepstral coefficients.
 
-Sizes in a file's header are checked against the bytes that are there before anything is allocated.
+Sizes in a file's header are checked against the length of the data before anything is allocated.
 """
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _check_format(coding: int, channels: int, rate: int, per_second: int, per_fr
 
 
 def _data_chunk(data: bytes, place: int, per_frame: int) -> bytes:
-    """The whole frames of the one chunk with samples; other chunks are passed over."""
+    """The complete frames of the data chunk; other chunks are skipped."""
     found = None
     while place < len(data):
         name = _take(data, place, 4)
@@ -165,7 +165,7 @@ def _rate(sample_rate: torch.Tensor) -> int:
 
 # -- spectra ----------------------------------------------------------------------------------------------------------
 def _bins(window_size: int) -> int:
-    """How many frequencies a window has: it is filled up with zeros to a power of two."""
+    """The number of frequencies of a window, which is padded with zeros to a power of two."""
     return 1 + (1 << max(window_size - 1, 0).bit_length()) // 2
 
 

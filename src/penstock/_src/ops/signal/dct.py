@@ -1,4 +1,4 @@
-"""Cosine transforms, by way of Fourier transforms of twice the length."""
+"""Cosine transforms, computed by Fourier transforms of twice the length."""
 from __future__ import annotations
 
 import math
@@ -61,7 +61,7 @@ def dct(input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: s
         name: str | None = None) -> Tensor:
     """The cosine transform of type I, II, III or IV over the last dimension, as scipy.fft.dct defines it.
 
-    `n` cuts the signal or adds zeros; `norm="ortho"` makes the transform orthonormal.
+    `n` truncates the signal or pads it with zeros; `norm="ortho"` makes the transform orthonormal.
 
     >>> tf.signal.dct([1., 2., 3., 4.])
     """
@@ -114,6 +114,6 @@ _transforms = {1: _dct1, 2: _dct2, 3: _dct3, 4: _dct4}
 @dispatched
 def idct(input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
          name: str | None = None) -> Tensor:
-    """The transform that undoes `dct` of the same type, up to a factor 2N (2N - 2 for type I) without `norm`."""
+    """The inverse of `dct` of the same type, up to a factor 2N (2N - 2 for type I) without `norm`."""
     _check(convert(input), type, n, axis, norm)
     return dct(input, type={1: 1, 2: 3, 3: 2, 4: 4}[type], n=n, axis=axis, norm=norm, name=name)

@@ -1,7 +1,7 @@
 """Fourier transforms over the innermost one, two or three dimensions.
 
 Complex transforms keep their shape. Real ones (RFFT, IRFFT) take the transform's length as an input, hold only the
-frequencies 0 to n // 2 of the last dimension, and cut off what their input has beyond the length. Gradients are again
+frequencies 0 to n // 2 of the last dimension, and ignore input beyond the length. Gradients are again
 transforms; frequencies that represent two (themselves and their negatives) count twice.
 """
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _complex_transform(name: str, rank: int, transform: Callable, inverse: bool)
 
 
 def _batch_transform(name: str, rank: int) -> None:
-    """The names that transforms had when they took batches only."""
+    """Old names of the transforms."""
     old = op(f"Batch{name}", "input: complex64 -> output: complex64")
     old.shape(lambda input: rank_at_least(input, rank))
     old.kernel(get(name).kernels["any"].fn)
@@ -168,7 +168,7 @@ def _weights(fft_length: Tensor, paired: float, dtype: Any) -> Tensor:
 
 
 def _padded_to(x: Tensor, like: Tensor) -> Tensor:
-    """`x` with zeros for what the transform cut off `like`."""
+    """`x` padded with zeros where the transform truncated `like`."""
     if x.static_dims is not None and x.static_dims == like.static_dims and None not in x.static_dims:
         return x
     shape = get("Shape")
@@ -202,7 +202,7 @@ def _padded(x: Tensor, fft_length: Tensor, rank: int, forward: bool) -> Tensor:
             return x
         return get("Pad")(x, [[0, 0]] * (len(x.static_dims) - rank) + [[0, m] for m in missing])
     if lengths is not None and lengths.shape != (rank,):
-        return x                                          # the op says what is wrong
+        return x                                          # the op raises the error
     if not forward:
         fft_length = get("ConcatV2")([fft_length[:-1], get("FloorDiv")(fft_length[-1:], 2) + 1], 0)
     sizes = get("Shape")(x)

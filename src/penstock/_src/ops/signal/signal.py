@@ -1,4 +1,4 @@
-"""Signals in frames: cutting, adding up, short-time Fourier and modified cosine transforms, mel spectra."""
+"""Framed signals: framing, overlap-add, short-time Fourier and modified cosine transforms, mel spectra."""
 from __future__ import annotations
 
 import math
@@ -39,7 +39,7 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: bool = False
           name: str | None = None) -> Tensor:
     """Cuts an axis into frames that begin every `frame_step` samples: [..., frames, frame_length, ...].
 
-    With `pad_end`, frames that reach past the end are filled up with `pad_value`; otherwise they are left out.
+    With `pad_end`, frames that extend past the end are padded with `pad_value`; otherwise they are dropped.
 
     >>> tf.signal.frame([1., 2., 3., 4., 5.], 3, 2)
     """
@@ -204,7 +204,7 @@ def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_wi
 @dispatched
 def inverse_mdct(mdcts: Any, window_fn: Callable | None = vorbis_window, norm: str | None = None,
                  name: str | None = None) -> Tensor:
-    """The signal of modified cosine transforms, but for its first and last half frames."""
+    """The signal of modified cosine transforms, except for its first and last half frames."""
     with name_scope(name, "inverse_mdct", [mdcts]):
         mdcts = convert(mdcts, name="mdcts")
         half = _samples(mdcts, -1)

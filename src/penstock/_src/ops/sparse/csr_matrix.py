@@ -1,8 +1,8 @@
 """Sparse matrices as values (dtype variant): one matrix, or a batch of them, stored row by row.
 
-At run time a matrix is a `CSRMatrix`: the places and values of its elements in row-major order. Row pointers, which the name of
-the ops comes from, are computed where they are requested. The dense shape is not a part of the static type of a variant;
-`matrix_dims` follows the ops that made a matrix to find it.
+At run time a matrix is a `CSRMatrix`: the places and values of its elements in row-major order. Row pointers are computed on
+request. The dense shape is not a part of the static type of a variant; `matrix_dims` finds it through the ops that created a
+matrix.
 """
 from __future__ import annotations
 
@@ -493,7 +493,8 @@ def _ordering_kernel(input):
 
 
 def _minimum_degree(edges: list[set[int]]) -> list[int]:
-    """Eliminates, step by step, a node with the fewest neighbours, and connects those: few elements are filled in."""
+    """Minimum-degree ordering: repeatedly eliminates a node with the fewest neighbours, and connects those, for little
+    fill-in."""
     left, found = set(range(len(edges))), []
     while left:
         node = min(left, key=lambda n: (len(edges[n]), n))

@@ -106,7 +106,7 @@ def _outer_splits(indices: torch.Tensor, dtype: torch.dtype) -> list:
 
 @gather_op.gradient
 def _gather_gradient(op, *grads):
-    """Rows of the flat values that were gathered get the gradient; duplicates add up."""
+    """Adds the gradient to the gathered rows of the flat values; duplicates are summed."""
     n = op.attrs["PARAMS_RAGGED_RANK"]
     splits, values, indices = list(op.inputs[:n]), op.inputs[n], op.inputs[n + 1]
     flat = get("Range")(convert(0, dtypes.int64), get("Shape")(values, out_type=dtypes.int64)[0], convert(1, dtypes.int64))

@@ -1,4 +1,4 @@
-"""RaggedTensorToTensor: ragged values laid into a box, with a default where rows are short.
+"""RaggedTensorToTensor: ragged values in a dense tensor, padded with a default.
 
 The rows of each ragged dimension are described by their splits or by the row of each value. A value goes to the place of its
 row in the box plus its column; values beyond the box have no place and are left out.
@@ -40,7 +40,7 @@ def _rank(kinds: list[str]) -> int:
 
 
 def _combined(wanted: Any, values: tuple, rank: int) -> list:
-    """The shape of the result, with None where only the rows can tell."""
+    """The shape of the result, with None where it depends on the rows."""
     dims: list = [None] * (rank + 1) + list(values[1:])
     if wanted is None:
         return dims

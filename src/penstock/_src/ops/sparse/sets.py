@@ -1,7 +1,7 @@
 """Sets along the last axis of dense or sparse tensors: size, union, intersection, difference.
 
-An element of a set is known by two numbers: its group (the position along all axes but the last) and the rank of its
-value among all values. Pairs of them as one int64 key make the operations those of sorted vectors of keys.
+An element of a set is identified by two numbers: its group (the position along all axes but the last) and the rank of its
+value among all values. Both are packed into one int64 key, so that set operations become operations on sorted vectors of keys.
 """
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def set_size(a: Any, validate_indices: bool = True) -> Tensor:
 
 @export("sets.intersection", v1=["sets.set_intersection"])
 def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """What is in both of two sets, along the last axis.
+    """The intersection of two sets, along the last axis.
 
     >>> tf.sets.intersection([[1, 2, 3]], [[2, 3, 4]]).values         # [2, 3]
     """
@@ -204,14 +204,14 @@ def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTen
 
 @export("sets.difference", v1=["sets.set_difference"])
 def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
-    """What is in `a` and not in `b` (or in `b` and not in `a`), along the last axis."""
+    """The set difference a - b (or b - a), along the last axis."""
     a, b, flipped = _operands(a, b)
     return _apply(a, b, "a-b" if bool(aminusb) != flipped else "b-a", validate_indices)
 
 
 @export("sets.union", v1=["sets.set_union"])
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """What is in either of two sets, along the last axis."""
+    """The union of two sets, along the last axis."""
     a, b, _ = _operands(a, b)
     return _apply(a, b, "union", validate_indices)
 

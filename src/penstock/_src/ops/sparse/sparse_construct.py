@@ -1,4 +1,4 @@
-"""Making sparse tensors, and dense ones of them: placeholders, from_dense, eye, to_dense, merge, indicators, masks."""
+"""Construction and densification of sparse tensors: placeholders, from_dense, eye, to_dense, merge, indicators, masks."""
 from __future__ import annotations
 
 import numbers
@@ -139,7 +139,7 @@ _FEW = 32               # positions that Python computes faster than torch
 
 
 def _put_few(out: torch.Tensor, indices: torch.Tensor, dims: list[int], values: torch.Tensor) -> bool:
-    """Writes values, the last one for each position, if all positions are inside; whether they are."""
+    """Writes values, the last one for each position, if all positions are valid; returns whether they are."""
     last: dict[int, int] = {}
     for i, row in enumerate(indices.numpy().tolist()):
         key = 0

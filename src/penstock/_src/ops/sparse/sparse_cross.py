@@ -53,7 +53,7 @@ def _combined(columns: list, rows: int) -> tuple:
     row = np.repeat(np.arange(rows), counts)
     place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     features, rest = [], place
-    for c in reversed(columns):                        # the last input goes round fastest
+    for c in reversed(columns):                        # the last input varies fastest
         features.append(c.start[row] + rest % c.count[row])
         rest = rest // c.count[row]
     return row, place, counts, [(c.values, f) for c, f in zip(columns, reversed(features), strict=True)]
@@ -99,7 +99,7 @@ def _cross_hashed_kernel(indices, values, shapes, dense_inputs, num_buckets, str
 
 
 def _codes(values: Any, key: tuple | None, is_sparse: bool) -> np.ndarray:
-    """A hash per feature. Integers of sparse inputs are hashed by four bytes, those of dense ones represent themselves."""
+    """A hash per feature. Integers of sparse inputs are hashed as four bytes, those of dense ones are used directly."""
     if arrays.is_torch(values):
         if key is None and not is_sparse:
             return values.cpu().numpy().view(np.uint64)

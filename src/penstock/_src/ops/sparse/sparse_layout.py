@@ -34,7 +34,7 @@ def parts_of(sp: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def check_ranks(indices: Any, values: Any, shape: Any) -> None:
-    """ValueError unless the static shapes are those of a matrix and two vectors."""
+    """Raises ValueError unless the static shapes are those of a matrix and two vectors."""
     rank_is(indices, 2)
     rank_is(values, 1)
     rank_is(shape, 1)

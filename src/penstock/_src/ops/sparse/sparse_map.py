@@ -1,4 +1,4 @@
-"""A map that keeps sparse tensors between steps under int64 handles, so that queues can carry them."""
+"""A map that stores sparse tensors between steps under int64 handles, so that they can be enqueued."""
 from __future__ import annotations
 
 import threading
@@ -34,7 +34,7 @@ class SparseTensorsMap:
         return handles
 
     def take(self, handles: list[int]) -> list[tuple]:
-        """Takes out what the handles represent: all of them, or none if one does not exist."""
+        """Removes and returns the tensors of handles; none if one of them does not exist."""
         with self._lock:
             for h in handles:
                 if h not in self._items:

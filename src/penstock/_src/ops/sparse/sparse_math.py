@@ -306,7 +306,7 @@ def _matmul_kernel(a_indices, a_values, a_shape, b, *, adjoint_a, adjoint_b):
 
 @functools.cache
 def _keep_checks_off() -> None:
-    """Says once that indices are not checked again by torch, which warns of its own default otherwise."""
+    """Disables torch's check of indices explicitly, because torch warns about its default."""
     if not torch.sparse.check_sparse_tensor_invariants.is_enabled():
         torch.sparse.check_sparse_tensor_invariants.disable()
 
@@ -404,7 +404,7 @@ def _softmax_gradient(op, grad):
 
 @export("sparse.softmax", v1=["sparse_softmax"])
 def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """Softmax along the last axis over the elements that there are."""
+    """Softmax along the last axis over the stored elements."""
     sp = as_sparse(sp_input)
     with tf.name_scope(name, "SparseSoftmax", [sp.indices, sp.values]) as scope:
         return sp.with_values(softmax_op(*parts_of(sp), name=scope))

@@ -1,4 +1,4 @@
-"""Joining sparse tensors and taking them apart: concat, split, slice."""
+"""Joining and splitting sparse tensors: concat, split, slice."""
 from __future__ import annotations
 
 from typing import Any

@@ -62,7 +62,7 @@ def _serialize_many_kernel(sparse_indices, sparse_values, sparse_shape, *, T, ou
 
 def _packed(parts: list) -> np.ndarray:
     out = np.empty(len(parts), dtype=object)
-    for i, p in enumerate(parts):                      # slice assignment would look into the parts
+    for i, p in enumerate(parts):                      # slice assignment would convert the parts
         out[i] = p
     return out
 

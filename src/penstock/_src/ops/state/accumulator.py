@@ -123,7 +123,7 @@ def _apply_sparse_kernel(handle, local_step, gradient_indices, gradient_values, 
 # -- the classes ------------------------------------------------------------------------------------------------------
 @export(v1=["ConditionalAccumulatorBase"])
 class ConditionalAccumulatorBase:
-    """What accumulators share. A gradient computed before the accumulator's time step is stale, and dropped."""
+    """The base of accumulators. A gradient computed before the accumulator's time step is stale, and dropped."""
 
     def __init__(self, dtype: Any, shape: Any, accumulator_ref: Any):
         self._dtype, self._shape = dtypes.as_dtype(dtype), TensorShape(shape)
@@ -152,7 +152,7 @@ class ConditionalAccumulatorBase:
         return self._op(meet)(self._accumulator_ref, worker=worker, workers=workers, present=present)
 
     def _interrupt(self) -> Any:
-        """An op that ends all waiting for gradients."""
+        """An op that cancels all waits for gradients."""
         return self._op(interrupt)(self._accumulator_ref)
 
     def _tallies(self) -> Any:
@@ -162,7 +162,7 @@ class ConditionalAccumulatorBase:
 
 @export(v1=["ConditionalAccumulator"])
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """Adds up gradients of several workers, and returns their mean when enough of them have come.
+    """Sums gradients of several workers, and returns their mean when enough of them have arrived.
 
     >>> a = tf.ConditionalAccumulator(tf.float32, shape=[10])
     >>> a.apply_grad(gradient, local_step=step); mean = a.take_grad(num_required=5)
@@ -180,7 +180,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return self._op(apply_gradient)(self._accumulator_ref, cast(convert(local_step), dtypes.int64), grad, name=name)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
-        """The mean of the gradients, waiting until there are `num_required`; the time step continues by one."""
+        """The mean of the gradients, waiting until there are `num_required`; increments the time step."""
         out = self._op(take_gradient)(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
         if not context.executing_eagerly():
             out.set_shape(self._shape)

@@ -97,11 +97,11 @@ class Barrier:
 
     @property
     def name(self) -> str:
-        """The name of the op that made the barrier."""
+        """The name of the op that created the barrier."""
         return self._barrier_ref.op.name
 
     def insert_many(self, component_index: int, keys: Any, values: Any, name: str | None = None) -> Any:
-        """An op that returns each key the component at `component_index`: one value per key."""
+        """An op that inserts the component at `component_index` for each key: one value per key."""
         return insert_many(self._barrier_ref, keys, values, component_index=component_index,
                            name=name or f"{self._name}_BarrierInsertMany")
 
@@ -118,7 +118,7 @@ class Barrier:
         return taken
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
-        """An op after which there are no new keys; with `cancel_pending_enqueues`, nothing is completed either."""
+        """An op that closes the barrier for new keys; with `cancel_pending_enqueues`, also for components of existing ones."""
         return close(self._barrier_ref, cancel_pending_enqueues=cancel_pending_enqueues,
                      name=name or f"{self._name}_BarrierClose")
 

@@ -1,4 +1,4 @@
-"""Batching across steps: calls of an op at the same time are worked on together. The state is in `queues.batching`."""
+"""Batching across steps: concurrent calls of an op are processed together. The state is in `queues.batching`."""
 from __future__ import annotations
 
 import functools

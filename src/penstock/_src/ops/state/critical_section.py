@@ -1,4 +1,4 @@
-"""tf.CriticalSection: parts of graphs that run one at a time, and the mutex ops that they are made of.
+"""tf.CriticalSection: parts of graphs that run one at a time, and the mutex ops below it.
 
 A mutex is a resource of the session. MutexLock waits for it, first come first served, and returns a token; dropping or
 consuming the token unlocks the mutex. A step that fails returns its tokens when it ends.
@@ -53,7 +53,7 @@ class Mutex:
         return Lock(self)
 
     def release(self) -> None:
-        """Lets the next one in."""
+        """Admits the next waiter."""
         with self._changed:
             self._held = False
             self._changed.notify_all()
@@ -68,7 +68,7 @@ class Lock:
         self._mutex: Mutex | None = mutex
 
     def release(self) -> None:
-        """Unlocks; nothing happens if that was done."""
+        """Unlocks the mutex; does nothing if it is unlocked."""
         held, self._mutex = self._mutex, None
         if held is not None:
             held.release()
@@ -103,7 +103,7 @@ def _consume_mutex_lock_kernel(mutex_lock, *, ctx):
 
 
 class _Execution(NamedTuple):
-    """What is remembered of an execution: which lock it takes, and which resources it uses."""
+    """The record of an execution: its lock and its resources."""
 
     op: Operation
     handle: Tensor
@@ -169,7 +169,7 @@ class CriticalSection:
             return self._unlocked(lock, result)
 
     def _unlocked(self, lock: Tensor, result: Any) -> Any:
-        """The results, which are there only after the lock has been given back."""
+        """The results, with a control dependency on the release of the lock."""
         with control_dependencies([_same(x) for x in nest.flatten(result)]):
             with colocate_with(self._in_graph(lock.op)):
                 consumed = consume_mutex_lock(lock)
@@ -177,11 +177,11 @@ class CriticalSection:
             return nest.map_structure(_same, result)
 
     def _in_graph(self, lock: Operation) -> Tensor:
-        """The handle; in functions that are traced eagerly, what represents it there."""
+        """The handle; in functions that are traced eagerly, its capture."""
         return lock.inputs[0] if hasattr(self._handle, "_value") else self._handle
 
     def _note(self, made: list[Operation], lock: Operation, exclusive: bool) -> None:
-        """Refuses what would wait for itself, and resources that another section has; remembers the execution."""
+        """Refuses executions that would deadlock, and resources of other sections; records the execution."""
         resources = list({id(t): t for o in made for t in o.inputs if t.dtype == dtypes.resource}.values())
         mine = self._in_graph(lock)
         if any(_same_mutex(t, mine) for t in resources):
@@ -209,7 +209,7 @@ def _same_mutex(a: Tensor, b: Tensor) -> bool:
 
 
 def _lock_after_arguments(made: list[Operation], lock: Operation) -> None:
-    """What the section uses from outside is there before it is locked: it may need the same lock."""
+    """Computes the section's captures before it is locked: they may need the same lock."""
     inside = {*made, lock, *lock.control_inputs, *(t.op for t in lock.inputs)}
     outside = {s: None for o in made for s in (*(t.op for t in o.inputs), *o.control_inputs) if s not in inside}
     if outside:

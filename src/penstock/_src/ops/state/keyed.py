@@ -94,7 +94,7 @@ def _kv_gather_kernel(resource, indices, *, insert):
 
 
 def without_inserts(graph_def: Any) -> None:
-    """Has the lookups of a graph that is exported make no rows: a model that is served does not grow."""
+    """Makes the lookups of an exported graph create no rows, so that a served model does not grow."""
     for node in (n for nodes in (graph_def.node, *(f.node_def for f in graph_def.library.function)) for n in nodes):
         if node.op == kv_gather.name:
             node.attr["insert"].b = False
@@ -134,7 +134,7 @@ def training_op(rule: str) -> Any:
 
 def _apply_to_rows(table: KeyedTable, update: Any, keys: Any, grad: Any, slots: list[str], numbers: list, attrs: dict,
                    ctx: Any) -> None:
-    """Runs the rule of a training op on a copy of the rows, where the table does not have the rule itself."""
+    """Runs the rule of a training op on a copy of the rows, if the table does not implement the rule."""
     distinct, sums = summed(keys, grad)
     attrs = {n: attrs.get(n, a.default) for n, a in update.attrs.items() if n != "T"}
     kernel = update.kernels["cpu"] if "cpu" in update.kernels else next(iter(update.kernels.values()))
@@ -287,7 +287,7 @@ def _kv_restore_kernel(resource, prefix, *, tensor_name):
 
 
 def restore_rows(table: KeyedTable, reader: Any, name: str) -> None:
-    """Restores a table from a checkpoint: from all parts that it was saved in, or what an incremental one has of them."""
+    """Restores a table from a checkpoint: from all parts that it was saved in, full or incremental."""
     parts = re.compile(re.escape(name) + r"(/part_\d+)?(-delta)?-keys")
     found = [(m[0][:-len("keys")], m[2]) for m in map(parts.fullmatch, reader.names()) if m]
     if not found:

@@ -1,7 +1,7 @@
-"""The run-time value of a list of tensors, and what the kernels of list ops do with it.
+"""The run-time value of a list of tensors, and the operations of the list kernels.
 
-A list is immutable. Appending to the latest version is cheap all the same: versions share one store, of which each sees
-a part from the front. Elements that were never set read as zeros.
+A list is immutable. Appending to the latest version is still cheap: versions share one store, each a prefix of it. Elements
+that were never set are zeros.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TensorList:
     def push(self, item: Any) -> TensorList:
         """This list and one more element."""
         self.only = None
-        if len(self.store) != self.size:                # another version went on from here
+        if len(self.store) != self.size:                # another version was appended here
             self.store = self.store[:self.size]
         if 0 <= self.limit <= self.size:
             raise errors.invalid(f"Tried to push item into a full list. list size: {self.size} max_num_elements: "
@@ -43,7 +43,7 @@ class TensorList:
         return TensorList(self.store, self.size + 1, self.dtype, self.dims, self.limit)
 
     def pop(self, alone: bool = False) -> tuple[TensorList, Any]:
-        """This list without its last element, and that. `alone`: the list has no other reference, so the element can be
+        """This list without its last element, and the element. `alone`: the list has no other reference, so the element can be
         freed."""
         if not self.size:
             raise errors.invalid("Trying to pop from an empty list.")
@@ -135,7 +135,7 @@ def check_fits(handle: TensorList, item: Any, index: int | None = None) -> None:
 
 
 def merged(a: tuple | None, b: tuple | None) -> tuple | None:
-    """What two static shapes say together; InvalidArgumentError if they differ."""
+    """Merges two static shapes; InvalidArgumentError if they are incompatible."""
     try:
         return merge(a, b)
     except ValueError:
@@ -145,7 +145,7 @@ def merged(a: tuple | None, b: tuple | None) -> tuple | None:
 
 
 def element_dims(handle: TensorList, dims: tuple | None) -> tuple | None:
-    """The shape of the elements, from the list, the op, and elements that are there."""
+    """The shape of the elements, from the list, the op, and existing elements."""
     dims = merged(dims, handle.dims)
     for x in handle.items():
         if isinstance(x, (torch.Tensor, np.ndarray)):

@@ -1,4 +1,4 @@
-"""The ops of lookup tables: making, filling, finding, exporting. The classes over them are in `lookup_tables`."""
+"""The ops of lookup tables: create, initialize, find, export. The classes over them are in `lookup_tables`."""
 from __future__ import annotations
 
 from typing import Any
@@ -30,7 +30,7 @@ def _table(ctx: Any, node: Any, container: str, shared_name: str, key_dtype: Any
 
 
 def _declare(name: str, inputs: str, attrs: str, **flags: Any) -> tuple:
-    """The two forms of an op that makes a table: with a reference (a vector of two strings) and with a handle."""
+    """The two forms of an op that creates a table: with a reference (a vector of two strings) and with a handle."""
     old = op(name, f"{inputs.split(',')[0]} -> table_handle: Ref(string)", attrs, stateful=True, **flags).no_gradient()
     new = op(f"{name}V2", f"{inputs} -> table_handle: resource", attrs, stateful=True, **flags).no_gradient()
     old.shape(lambda *_: (2,))
@@ -89,7 +89,7 @@ def _mutable_dense_hash_table_kernel(empty_key, deleted_key=None, *, container, 
 
 
 def _anonymous(name: str, inputs: str, attrs: str, make: Any) -> None:
-    """An op whose table only its handle knows: it ends with the last reference to it."""
+    """An op with an anonymous table, which is freed with the last reference to its handle."""
     made = op(f"Anonymous{name}", f"{inputs} -> table_handle: resource", f"{_TYPES}{attrs}", stateful=True).no_gradient()
     made.shape(lambda *_: ())
     made.kernel(make, device="cpu")
@@ -122,7 +122,7 @@ def _both(name: str, inputs: str, outputs: str, attrs: str = "") -> tuple:
 
 
 def _made_by(c: Any) -> Any:
-    """The op that makes the table of a handle, if the handle shows it."""
+    """The op that creates the table of a handle, if it can be found."""
     handle = c.input("table_handle")
     maker = None if hasattr(handle, "_value") else handle.op
     return maker if maker is not None and "key_dtype" in maker.attrs else None

@@ -1,7 +1,7 @@
 """The ops of queues, with resource handles (V2) and with references; the classes over them are in `queue_classes`.
 
-A queue is a resource of the session: the ops that make one return the same object in every step. The state and all of the
-waiting are in `data.queues`.
+A queue is a resource of the session: the ops that create one return the same object in every step. The state and all waiting
+are in `data.queues`.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = "component_types: list(type) >= 1, shapes: list(shape) >= 0 = [], capac
 
 
 def shared(ctx: Any, node: Any, container: str, shared_name: str, kind: type, make: Callable[[str], Any]) -> Any:
-    """The resource that a node names, by its shared_name or its own name; `make` makes it when it does not exist."""
+    """The resource of a node, by its shared_name or its name; `make` creates it if it does not exist."""
     name = shared_name or node.name
     if node.graph is None and not shared_name:            # eager, and private
         return make(name)
@@ -33,7 +33,7 @@ def shared(ctx: Any, node: Any, container: str, shared_name: str, kind: type, ma
 
 # -- making queues ----------------------------------------------------------------------------------------------------
 def _maker(name: str, attrs: str, kernel: Any) -> OpDef:
-    """Declares the two ops that make a kind of queue, and returns the one with a resource handle."""
+    """Declares the two ops that create a kind of queue, and returns the one with a resource handle."""
     for n, handle in ((name, "Ref(string)"), (name + "V2", "resource")):
         made = op(n, f"-> handle: {handle}", f"{attrs}, {_SHARED}", stateful=True, per_session=True, gpu=False).no_gradient()
         made.shape((lambda: (2,)) if n == name else (lambda: ()))

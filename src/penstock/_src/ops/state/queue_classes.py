@@ -67,7 +67,7 @@ def _common(a: TensorShape, b: TensorShape) -> TensorShape:
 
 @export("queue.QueueBase", v1=["io.QueueBase", "QueueBase"])
 class QueueBase:
-    """What queues share. A queue's elements are tuples of tensors of fixed types, and maybe fixed shapes.
+    """The base of queues. A queue's elements are tuples of tensors of fixed types, and maybe fixed shapes.
 
     With `names` for the components, elements are dictionaries instead.
     """
@@ -85,7 +85,7 @@ class QueueBase:
 
     @property
     def name(self) -> str:
-        """The name of the op that made the queue."""
+        """The name of the op that created the queue."""
         return self._name if self._eager else self._queue_ref.op.name
 
     queue_ref = property(lambda self: self._queue_ref, doc="The handle.")
@@ -173,14 +173,14 @@ class QueueBase:
         return self._result(made, [batch.concatenate(s) for s in self._shapes])
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """n elements, stacked, or what is left when the queue is closed."""
+        """n elements, stacked; fewer if the queue is closed."""
         made = self._op(ops.dequeue_up_to)(self._queue_ref, n, component_types=self._dtypes,
                                            name=name or f"{self._name}_DequeueUpTo")
         return self._result(made, [TensorShape([None]).concatenate(s) for s in self._shapes])
 
     # -- the rest ---------------------------------------------------------------------------------------------------
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
-        """An op after which nothing can be enqueued: after the waiting enqueues, or instead of them."""
+        """An op that closes the queue: after the pending enqueues, or cancelling them."""
         return self._op(ops.close)(self._queue_ref, cancel_pending_enqueues=cancel_pending_enqueues,
                                    name=name or f"{self._name}_Close")
 
@@ -195,7 +195,7 @@ class QueueBase:
 
 @export("queue.FIFOQueue", v1=["FIFOQueue"])
 class FIFOQueue(QueueBase):
-    """A queue that returns its elements in the order in which they came.
+    """A queue that returns its elements in the order of insertion.
 
     Args:
         capacity: The largest number of elements in the queue.

@@ -1,8 +1,8 @@
 """Values that stay in a session between steps, under handles: tf.get_session_handle and related functions.
 
 GetSessionHandle keeps its input as a resource of the session and returns a name for it. A fetch of that name is a
-TensorHandle, which can be fed instead of a value, evaluated, or used by name with `get_session_tensor`. The value goes
-with the last TensorHandle, unless its raw handle was taken.
+TensorHandle, which can be fed instead of a value, evaluated, or used by name with `get_session_tensor`. The value is freed with
+the last TensorHandle, unless its raw handle was requested.
 """
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _delete_tensor_kernel(handle, *, ctx, node):
 
 
 class TensorHandle:
-    """A value that stays in its session; feed it where the value is wanted, or `eval` it."""
+    """A value that stays in its session; feed it in place of the value, or `eval` it."""
 
     def __init__(self, handle: Any, dtype: Any, engine: Any):
         self._handle = handle.decode() if isinstance(handle, bytes) else str(handle)
@@ -116,13 +116,13 @@ class TensorHandle:
         return bridge.fetched(self._session_value(self._engine, None))
 
     def delete(self) -> None:
-        """Lets the value go now."""
+        """Frees the value now."""
         self._check_owned()
         self._owned = False
         self._engine.resources.remove(_CONTAINER, self._handle, Kept)
 
     def get_raw_handle(self) -> str:
-        """The name of the value, which from now on stays until delete_session_tensor."""
+        """The name of the value, which then stays until delete_session_tensor."""
         self._owned = False
         return self._handle
 
@@ -174,7 +174,7 @@ def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> tupl
 
 @export(v1=["delete_session_tensor"])
 def delete_session_tensor(handle: Any, name: str | None = None) -> tuple[Tensor, Operation]:
-    """(a placeholder for the name of a kept value, the op that lets it go)."""
+    """(a placeholder for the name of a kept value, the op that frees it)."""
     with _device_of(handle):
         holder = get("Placeholder")(dtype=dtypes.string)
         return holder, delete_tensor(holder, name=name)

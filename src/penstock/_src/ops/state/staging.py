@@ -106,7 +106,7 @@ def _map_ops(prefix: str, ordered: bool) -> dict[str, OpDef]:
         return ctx.resources.get_or_create(attrs["container"], name, MapStage, lambda: MapStage(
             name, attrs["capacity"], attrs["memory_limit"], len(attrs["dtypes"]), ordered, attrs["container"]))
 
-    # Which area it is, an op knows by its attributes.
+    # An op identifies its area by its attributes.
     made["put"].kernel(lambda key, indices, values, *, ctx, node: area(ctx, node, node.attrs).put(
         _scalar(key, "key"), arrays.ints(indices), values, ctx))
     made["peek"].kernel(lambda key, indices, *, ctx, node: _checked(area(ctx, node, node.attrs).peek(
@@ -130,7 +130,7 @@ _MAPS = {False: _map_ops("Map", False), True: _map_ops("OrderedMap", True)}
 
 # -- the classes ------------------------------------------------------------------------------------------------------
 class BaseStagingArea:
-    """What staging areas share. With `names` for the components, elements are dictionaries."""
+    """The base of staging areas. With `names` for the components, elements are dictionaries."""
 
     def __init__(self, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None, capacity: int = 0,
                  memory_limit: int = 0):
@@ -198,7 +198,7 @@ def _dtype(value: Any) -> Any:
 
 
 class StagingArea(BaseStagingArea):
-    """A first-in-first-out buffer of tuples of tensors, for work that overlaps with what uses its results.
+    """A first-in-first-out buffer of tuples of tensors, so that producers and consumers overlap.
 
     >>> area = StagingArea([tf.float32], shapes=[[10]], capacity=2)
     >>> put = area.put([batch]); batch_of_last_step = area.get()

@@ -1,7 +1,7 @@
-"""A variable's place in a run that is recorded: what is done to it is noted, and the variable stays as it is.
+"""Stand-ins for variables in recorded runs: they record operations, and leave the variable unchanged.
 
-A recorded run (step/compile/recorder.py) and a trace (step/tiers/lower.py) give kernels these instead of variables. They are
-written in terms of the same methods, so nothing in a kernel knows of recordings.
+A recorded run (step/compile/recorder.py) and a trace (step/tiers/lower.py) pass these to kernels instead of variables. They
+have the same methods, so kernels need not know about recording.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Lock:
 
 
 class StandIn(VariableResource):
-    """Takes the place of a variable. `now` is the value that it would have by now."""
+    """Takes the place of a variable. `now` is its current value."""
 
     __slots__ = ("at", "recorder", "first", "now", "fixed", "_seen")
 
@@ -36,10 +36,10 @@ class StandIn(VariableResource):
         self.at, self.recorder, self.fixed = at, recorder, fixed
         self.first = self.now = real.settled()
         self.lock = _Lock(self)                              # type: ignore[assignment]
-        self._seen: Any = None                               # what the last read gave, until something happens
+        self._seen: Any = None                               # the result of the last read, until an update
 
     def happens(self, kind: str, *args: Any, value: torch.Tensor | None = None) -> Any:
-        """Notes that something is done to the variable."""
+        """Records an operation on the variable."""
         self._seen = None
         return self.recorder.happened(kind, self.at, args, value, self.fixed)
 
@@ -93,7 +93,7 @@ class StandIn(VariableResource):
         self.first = self.now = self._seen = self.lock = self.recorder = None    # type: ignore[assignment]
 
     def arrange(self, order: tuple[int, ...]) -> None:
-        """Not inside of a step."""
+        """Not supported inside of a step."""
         raise errors.InternalError(None, None, "A variable is arranged while its step is recorded.")
 
 

@@ -1,9 +1,9 @@
-"""Variables as the run time sees them: the resource that holds a value, and the ops that make, read and assign it.
+"""Variables at run time: the resource that holds a value, and the ops that create, read and assign it.
 
 Reference variables (VariableV2 …) and resource variables (VarHandleOp …) are the same object underneath, a
 `VariableResource`: it is the run-time value of a reference and of a handle alike. A read returns the tensor itself, not
 a copy; an update writes in place if there is no other reference to the tensor, and replaces it by a new one otherwise, so that
-a value once read never changes under its reader.
+a value never changes after it was read.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _stand_ins() -> Any:
 
 
 class VariableResource:
-    """What a variable is while it runs: a tensor (None before initialization), its type, name and lock.
+    """A variable at run time: a tensor (None before initialization), its type, name and lock.
 
     `order` is the order of its axes in memory, where it is not the usual one: kernels of GPUs need the filters of
     convolutions with their outputs first.
@@ -87,8 +87,8 @@ class VariableResource:
     def add_all(variables: list[VariableResource], values: list[torch.Tensor], alpha: float, own: bool = False) -> None:
         """Adds `alpha` times a value to each variable: in place, or else without blocking readers.
 
-        Where others read or write a variable, the sums are made beside it, and take its place unless that was taken meanwhile.
-        If the values are our `own`, they may be used up.
+        If other threads read or write a variable, the sums are computed separately, and replace the value unless it was
+        replaced meanwhile. If the values are our `own`, they may be overwritten.
         """
         left = [(v, value) for v, value in zip(variables, values, strict=True) if not v._add_at_once(value, alpha, own)]
         if not left or _add_in_place(left, alpha):
@@ -103,7 +103,7 @@ class VariableResource:
                     v.writable().add_(value, alpha=alpha)
 
     def _add_at_once(self, value: torch.Tensor, alpha: float, own: bool) -> bool:
-        """Adds a short value without letting go of Python's lock; False if that cannot be done."""
+        """Adds a short value without releasing the GIL; False if that is not possible."""
         if not self.lock.acquire(blocking=False):
             return False
         try:
@@ -135,17 +135,17 @@ class VariableResource:
         self.add(torch.mm(a, b), alpha)
 
     def beside(self, value: torch.Tensor) -> VariableResource:
-        """A variable as this one, for a trial, with a copy of `value`."""
+        """A variable like this one, for a trial run, with a copy of `value`."""
         made = VariableResource(self.name, self.dtype, self.dims, value.clone())
         made.order = self.order
         return made
 
     def stand_in(self, recorder: Any, at: str, fixed: bool = False) -> VariableResource:
-        """What takes its place, as `at`, in a run that is recorded (step/compile/recorder.py); if `fixed`, as a constant."""
+        """Its stand-in, as `at`, in a recorded run (step/compile/recorder.py); a constant if `fixed`."""
         return _stand_ins().StandIn(self, at, recorder, fixed)
 
     def shadow(self, value: torch.Tensor) -> VariableResource:
-        """What takes its place, with `value`, in a trace (step/tiers/lower.py)."""
+        """Its stand-in, with `value`, in a trace (step/tiers/lower.py)."""
         return _stand_ins().Shadow(self, value)
 
     def assign(self, value: Value) -> None:

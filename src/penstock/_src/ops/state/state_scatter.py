@@ -66,7 +66,7 @@ def _write(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
 
 
 def _rounds_between(rows: Any) -> bool:
-    """Whether sums of repeated rows come out differently when they are rounded after each addition."""
+    """Whether rounding after each addition changes sums of repeated rows."""
     return isinstance(rows, torch.Tensor) and rows.dtype in (torch.float16, torch.bfloat16)
 
 
@@ -101,9 +101,9 @@ def _multiply(table: torch.Tensor, flat: torch.Tensor, rows: torch.Tensor, how: 
 def rounds(indices: torch.Tensor) -> Any:
     """Positions of a vector of indices in groups without duplicates, in order: usually one group of all.
 
-    Applying an update group after group returns what applying it index after index would.
+    Applying an update group by group is equivalent to applying it index by index.
     """
-    if indices.is_cpu:                          # numpy sorts numbers that nothing goes with several times faster
+    if indices.is_cpu:                          # numpy sorts plain numbers several times faster
         alone = np.sort(indices.numpy())
         if not (alone[1:] == alone[:-1]).any():
             yield slice(None)

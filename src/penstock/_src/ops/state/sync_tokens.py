@@ -1,7 +1,7 @@
 """Tokens of synchronous training (training/train/sync_replicas.py): a queue of the numbers of steps.
 
-The chief puts tokens of a new step in place of those that are left of the one before. A worker that has added its gradients
-to a step takes a token of another one: a later one, or an earlier one after the model went back to a checkpoint. Tokens
+The chief replaces the remaining tokens of a step by those of the next. A worker that has added its gradients to a step takes a
+token of another one: a later one, or an earlier one after a restore from a checkpoint. Tokens
 that were enqueued initially may be taken by any worker.
 """
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """TensorArray: an array of tensors for loops, written and read by index.
 
-One class over three ways to hold the elements: v1 graphs use a resource and a flow of scalars that orders its ops
+One class over three implementations: v1 graphs use a resource and a flow of scalars that orders its ops
 (ops/state/tensor_array_ops.py), functions use a list that is itself the flow (ops/state/tensor_list.py), eager mode a Python
 list.
 """
@@ -73,7 +73,7 @@ class TensorArray:
         return new
 
     def mark_used(self) -> None:
-        """Declares that the result is left alone on purpose; nothing warns here."""
+        """Does nothing: unused arrays cause no warnings."""
 
     def _after(self, flow: Any) -> TensorArray:
         return self if flow is None else self._with_flow(flow)
@@ -128,7 +128,7 @@ class TensorArray:
 
 
 class _Base:
-    """What the three kinds share: type, and the static shape that all objects of one array know of."""
+    """The base of the three kinds: the type, and the static shape, which all objects of one array share."""
 
     handle: Any = None
     flow: Any = None
@@ -151,7 +151,7 @@ class _Base:
         return new
 
     def check_shape(self, shape: TensorShape) -> None:
-        """Merges the shape of an element into what is known."""
+        """Merges the shape of an element into the static shape."""
         if not shape.is_compatible_with(self.element_shape):
             raise ValueError(f"Inconsistent shapes: saw {shape} but expected {self.element_shape} ")
         if self.infer_shape:
@@ -191,7 +191,7 @@ class _Resource(_Base):
 
     def start(self, size: Any, dynamic: Any, clear: Any, label: Any, handle: Any, flow: Any, element_shape: Any,
               colocate: bool, name: Any) -> None:
-        """Makes the array, or takes one over by its handle."""
+        """Creates the array, or wraps an existing handle."""
         if handle is None and size is None:
             raise ValueError("Size must be provided if handle is not provided")
         if handle is not None:
@@ -313,7 +313,7 @@ class _Listed(_Base):
 
     def start(self, size: Any, dynamic: Any, clear: Any, label: Any, handle: Any, flow: Any, element_shape: Any,
               colocate: bool, name: Any) -> None:
-        """Reserves a list, or takes one over."""
+        """Reserves a list, or wraps an existing one."""
         if flow is None and size is None:
             raise ValueError("Size must be provided if flow is not provided")
         if flow is not None:
@@ -352,7 +352,7 @@ class _Listed(_Base):
                                num_elements=self._known_length())
 
     def _known_length(self) -> int:
-        """The number of elements where the graph shows it, else -1: writes keep the length that was reserved."""
+        """The static number of elements, else -1: writes keep the reserved length."""
         if self.dynamic or hasattr(self.flow, "_value"):
             return -1
         made = self.flow.op
@@ -405,7 +405,7 @@ class _Listed(_Base):
         return lists.length(self.flow, name=name)
 
     def close(self, name: str | None) -> Any:
-        """Unused lists are freed."""
+        """Does nothing: unused lists are freed automatically."""
         return get("NoOp")(name=name)
 
 
@@ -428,7 +428,7 @@ class _Eager(_Base):
         self.cleared: set[int] = set()
 
     def at(self, flow: Any) -> Any:
-        """There is one array, whatever the flow."""
+        """Returns the array itself: there is no flow."""
         return self
 
     def identity(self) -> None:
@@ -442,7 +442,7 @@ class _Eager(_Base):
         return i
 
     def read(self, index: Any, name: str | None) -> Any:
-        """The element; it is forgotten unless clear_after_read is false."""
+        """The element; it is freed unless clear_after_read is false."""
         i = self._index(index, "Reading from")
         if i >= len(self.items):
             raise errors.OutOfRangeError(None, None, f"Tried to read from index {i} but array size is: {len(self.items)}")

@@ -85,7 +85,7 @@ def _type_name(dtype: Any) -> str:
 
 
 def check_size(size: int) -> None:
-    """InvalidArgumentError for a number of elements that no array has."""
+    """Raises InvalidArgumentError for an invalid number of elements."""
     if not 0 <= size <= _LIMIT:
         raise errors.invalid(f"Size should be >= 0 and at most {_LIMIT}, got {size}")
 
@@ -361,7 +361,7 @@ def gradient_source(tensor: Any) -> str:
 
 
 def _gradient_array(op: Any, flow: Any, grad: Any) -> tuple:
-    """The handle of the gradient array, and a flow that comes after its making."""
+    """The handle of the gradient array, and a flow that depends on its creation."""
     handle = op.inputs[0]
     with name_scope("TensorArrayGrad"):
         made, _ = grad_op(handle, flow, source=gradient_source(grad))

@@ -1,6 +1,6 @@
-"""Lists of tensors as values (dtype variant): what functional loops save, and TensorArrays there are made of.
+"""Lists of tensors as values (dtype variant): functional loops save values in them, and TensorArrays in functions are lists.
 
-Lists are immutable for programs; kernels change one in place where they hold its only reference (ops/state/list_values.py).
+Lists are immutable; kernels change one in place if they hold its only reference (ops/state/list_values.py).
 """
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ class _Popping:
 
 
 class _Counting:
-    """How many references a constructor sees to what its caller gave away, and it has taken."""
+    """The number of references that a constructor sees to a donated argument."""
 
     __slots__ = ("taken", "count")
 

@@ -1,4 +1,4 @@
-"""Maps from tensors to tensors as values (dtype variant), as TensorLists are lists. A map does not change: edits copy it."""
+"""Maps from tensors to tensors as values (dtype variant), like TensorLists. A map is immutable: edits copy it."""
 from __future__ import annotations
 
 from typing import Any

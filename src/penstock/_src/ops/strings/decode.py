@@ -43,7 +43,7 @@ def _decode_padded_raw_shape(input_bytes, fixed_length, *, out_type, c):
 
 
 def _numbers(data: bytes, dtype: Any, little_endian: bool, dims: tuple) -> torch.Tensor:
-    """A tensor over bytes that are known to fill it."""
+    """A tensor over bytes of exactly its size."""
     if dtype == dtypes.bool:
         return torch.from_numpy(np.frombuffer(data, np.uint8) != 0).reshape(dims)
     kind = np.dtype(np.int16) if dtype == dtypes.bfloat16 else np.dtype(dtype.as_numpy_dtype)
@@ -114,7 +114,7 @@ def decode_raw(input_bytes: Any = None, out_type: Any = None, little_endian: boo
 @dispatched
 def decode_raw_v2(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: Any = None,
                   name: str | None = None) -> Tensor:
-    """The bytes of strings as numbers, with one dimension more; cut or filled up to `fixed_length` if that is given."""
+    """The bytes of strings as numbers, with one dimension more; truncated or padded to `fixed_length` if that is given."""
     if fixed_length is None:
         return decode_raw_op(input_bytes, out_type=out_type, little_endian=little_endian, name=name)
     return decode_padded_raw(input_bytes, fixed_length, out_type=out_type, little_endian=little_endian, name=name)
@@ -202,7 +202,7 @@ def _plain_columns(rows: list[bytes], delim: bytes, quotes: bool, select: list[i
 
 
 def _plain_column(index: int, fields: Sequence[bytes], default: Any, dtype: Any, na: bytes, dims: tuple) -> Any:
-    """The values of a column of plain fields; what is not as plain as it seemed goes to `_column`."""
+    """The values of a column of plain fields; falls back to `_column`."""
     listed = default.reshape(-1).tolist()
     if not listed and (b"" in fields or na in fields):
         return _column(index, list(fields), default, dtype, na, dims)
@@ -240,7 +240,7 @@ def _selected(fields: Iterator[bytes], select: list[int]) -> list[bytes]:
 
 
 def _fields(record: bytes, delim: bytes, quotes: bool) -> Iterator[bytes]:
-    """The fields of a record: separated by `delim`, perhaps quoted, a quote inside being doubled."""
+    """The fields of a record: separated by `delim`, optionally quoted; quotes inside are doubled."""
     at = 0
     while at < len(record):
         if record[at] in b"\r\n":
@@ -299,7 +299,7 @@ def _column(index: int, fields: list[bytes], default: Any, dtype: Any, na: bytes
 @dispatched
 def decode_csv(records: Any, record_defaults: Any, field_delim: str = ",", use_quote_delim: bool = True,
                name: str | None = None, na_value: str = "", select_cols: Any = None) -> list:
-    """The columns of CSV records, one tensor per column; `record_defaults` say types and what empty fields mean.
+    """The columns of CSV records, one tensor per column; `record_defaults` determine the types and the values of empty fields.
 
     Args:
         records: Tensor of strings: one line each.
@@ -322,7 +322,8 @@ def decode_csv(records: Any, record_defaults: Any, field_delim: str = ",", use_q
 @dispatched
 def decode_csv_v2(records: Any, record_defaults: Any, field_delim: str = ",", use_quote_delim: bool = True,
                   na_value: str = "", select_cols: Any = None, name: str | None = None) -> list:
-    """The columns of CSV records, one tensor per column; `record_defaults` say types and what empty fields mean."""
+    """The columns of CSV records, one tensor per column; `record_defaults` determine the types and the values of empty
+    fields."""
     if select_cols is not None:
         if any(a >= b for a, b in zip(select_cols, select_cols[1:], strict=False)):
             raise ValueError("select_cols is not strictly increasing.")

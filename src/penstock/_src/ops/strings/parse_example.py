@@ -93,7 +93,7 @@ def dense_feature(key: bytes, dtype: Any, dims: tuple | None) -> Dense:
 
 
 def check_defaults(features: Sequence[Dense], defaults: Sequence[Any]) -> None:
-    """InvalidArgumentError unless the defaults fit."""
+    """Raises InvalidArgumentError unless the defaults are valid."""
     if len(defaults) != len(features):
         raise errors.invalid(f"Expected len(dense_defaults) == len(dense_keys) but got: {len(defaults)} vs. {len(features)}")
     for d, (feature, default) in enumerate(zip(features, defaults, strict=True)):
@@ -116,7 +116,7 @@ def _show(dims: tuple) -> str:
 
 @functools.lru_cache(maxsize=128)
 def _parser(columns: tuple[Column, ...]) -> ExampleParser:
-    """One parser for all ops that request the same: it remembers what rows look like."""
+    """One parser for all ops with the same features: it caches the layout of rows."""
     return ExampleParser(columns)
 
 
@@ -188,7 +188,7 @@ def fixed(request: Request, feature: Dense, values: Values, default: Any, rows: 
 
 
 def padded(request: Request, feature: Dense, values: Values, padding: Any, rows: int) -> Any:
-    """A dense feature whose first dimension varies, [rows, longest, *shape[1:]], filled up with the padding."""
+    """A dense feature whose first dimension varies, [rows, longest, *shape[1:]], padded with the default."""
     kind, counts = KIND[feature.dtype], np.maximum(values.counts, 0)
     if feature.size == 0 and counts.any() or feature.size and (counts % feature.size).any():
         row = int(np.argmax(counts % feature.size != 0)) if feature.size else int(np.argmax(counts))
@@ -295,7 +295,7 @@ def _parse_example_v2_kernel(serialized, names, sparse_keys, dense_keys, ragged_
 
 def _wanted_once(sparse_keys: Sequence, dense_keys: Sequence, sparse_types: Sequence, types: Sequence, given: Sequence,
                  defaults: list) -> tuple[list, list[Dense], Request]:
-    """What ParseSingleExample requests: lists, dense features, and the request."""
+    """The features of ParseSingleExample: lists, dense features, and the request."""
     lists, dense, request = _request(tuple(sparse_keys), tuple(dense_keys), tuple(sparse_types), tuple(types),
                                      tuple([s.static_dims for s in given]))
     check_defaults(dense, defaults)
@@ -304,7 +304,7 @@ def _wanted_once(sparse_keys: Sequence, dense_keys: Sequence, sparse_types: Sequ
 
 @functools.lru_cache(maxsize=64)
 def _request(sparse_keys: tuple, dense_keys: tuple, sparse_types: tuple, types: tuple, given: tuple) -> tuple:
-    """Made once: a dataset parses its examples one by one."""
+    """Created once: a dataset parses its examples one by one."""
     lists = [(strings.raw(k), t) for k, t in zip(sparse_keys, sparse_types, strict=True)]
     dense = [dense_feature(strings.raw(k), t, dims) for k, t, dims in zip(dense_keys, types, given, strict=True)]
     return lists, dense, Request(lists, dense, lambda _, key, text: f"Key: {strings.show(key)}.  {text}")

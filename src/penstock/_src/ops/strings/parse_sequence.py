@@ -1,7 +1,7 @@
 """The ops that parse tf.SequenceExample messages: a batch of them, or one.
 
 A message has a context, which is like an Example, and feature lists: for each key a sequence of features. The scanner of
-`io.examples` reads them, where it was compiled; protobuf reads what the scanner does not. The public functions
+`io.examples` parses them, if it was compiled; protobuf parses the rest. The public functions
 are in `ops.strings.parsing`.
 """
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _parse_single_sequence_shape(serialized, feature_list_dense_missing_assumed_
 
 
 class _Wanted(NamedTuple):
-    """What an op requests."""
+    """The features that an op requests."""
     context_lists: list[tuple[bytes, Any]]
     context_dense: list[examples.Dense]
     defaults: list
@@ -161,7 +161,7 @@ def _context_dense(values: list, rows: int, wanted: _Wanted, names: list[bytes],
 
 # -- tensors ----------------------------------------------------------------------------------------------------------
 def _dense(feature: examples.Dense, found: _Sequences, names: list[bytes], assumed_empty: set[bytes]) -> tuple:
-    """A feature list as [rows, longest, *shape], filled up with zeros; and the lengths."""
+    """A feature list as [rows, longest, *shape], padded with zeros; and the lengths."""
     kind, key = examples.KIND[feature.dtype], strings.show(feature.key)
     if feature.key not in assumed_empty and (found.steps == MISSING).any():
         row = int(np.argmax(found.steps == MISSING))

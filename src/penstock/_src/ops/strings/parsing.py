@@ -1,4 +1,4 @@
-"""Parsing tf.Example messages: what is wanted of them (`FixedLenFeature` …) and the functions that parse.
+"""Parsing tf.Example messages: the descriptions of features (`FixedLenFeature` …) and the parsing functions.
 
     tf.parse_example(serialized, {"label": tf.FixedLenFeature([], tf.int64), "words": tf.VarLenFeature(tf.string)})
 
@@ -49,7 +49,7 @@ class SparseFeature(collections.namedtuple("SparseFeature", ["index_key", "value
 
 @export("io.FixedLenFeature", v1=["FixedLenFeature"])
 class FixedLenFeature(collections.namedtuple("FixedLenFeature", ["shape", "dtype", "default_value"])):
-    """A feature with the same number of values in every example. Without a default it must be there.
+    """A feature with the same number of values in every example. Without a default it is required.
 
     Args:
         shape: Shape of the values.
@@ -66,7 +66,7 @@ class FixedLenFeature(collections.namedtuple("FixedLenFeature", ["shape", "dtype
 @export("io.FixedLenSequenceFeature", v1=["FixedLenSequenceFeature"])
 class FixedLenSequenceFeature(
         collections.namedtuple("FixedLenSequenceFeature", ["shape", "dtype", "allow_missing", "default_value"])):
-    """A feature with a varying number of entries of fixed shape; shorter ones are filled up with the default."""
+    """A feature with a varying number of entries of fixed shape; shorter ones are padded with the default."""
 
     def __new__(cls, shape: Any, dtype: Any, allow_missing: bool = False,
                 default_value: Any = None) -> FixedLenSequenceFeature:
@@ -184,7 +184,7 @@ def _with_varying_dimension(features: Any) -> dict:
 
 
 def _merged(features: Any, found: dict[str, Any], single: bool = False) -> dict[str, Any]:
-    """Sparse features put together of their indices and values, ragged ones of their values and partitions."""
+    """Assembles sparse features from their indices and values, ragged ones from their values and partitions."""
     out = {}
     for key, feature in features.items():
         if isinstance(feature, SparseFeature):

@@ -1,7 +1,7 @@
 """Protocol buffers in tensors: the fields of serialized messages as arrays, and messages made from arrays.
 
-Message types are found among those that this process knows (`local://`), in a FileDescriptorSet that is part of the graph
-(`bytes://…`), or in a file that holds one. TensorFlow's own messages are known here by the same names.
+Message types are looked up among those of this process (`local://`), in a FileDescriptorSet that is part of the graph
+(`bytes://…`), or in a file that holds one. TensorFlow's messages have the same names.
 """
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class _Field:
         return dtype in _TYPES[self.kind]
 
     def values(self, message: Any) -> list:
-        """What a message has in the field."""
+        """The value of the field in a message."""
         d = self.descriptor
         holder = message.Extensions[d] if d.is_extension else getattr(message, d.name)
         if self.repeated:

@@ -116,7 +116,7 @@ def _uniform(flat: Any, length: int) -> Any:
 
 
 def _lengths(partition: Any, given: Any, counts: Any) -> Any:
-    """The lengths of the rows of each example. `counts` is how many things each example has to divide."""
+    """The lengths of the rows of each example. `counts` is the number of values of each example."""
     given = given.with_values(tf.cast(given.values, counts.dtype))
     if isinstance(partition, RowLengths):
         return given

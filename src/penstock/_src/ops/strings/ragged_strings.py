@@ -232,7 +232,7 @@ def unicode_split_with_offsets(input: Any, input_encoding: str, errors: str = "r
 
 
 def _characters(points: Any, encoding: str, errors: str, replacement_char: int) -> Any:
-    """Each code point as its own string."""
+    """Each code point as a separate string."""
     flat = points.flat_values if _is_ragged(points) else points
     chars = _encode(get("ExpandDims")(flat, -1),
                     {"output_encoding": encoding, "errors": errors, "replacement_char": replacement_char})

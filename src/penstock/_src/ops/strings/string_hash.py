@@ -1,4 +1,4 @@
-"""Strings to hash buckets, and fingerprints. The values are part of models that were trained with them."""
+"""Strings to hash buckets, and fingerprints. Trained models depend on the values, so they must not change."""
 from __future__ import annotations
 
 from typing import Any
@@ -82,7 +82,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
 @export("strings.to_hash_bucket_strong", v1=["string_to_hash_bucket_strong"])
 @dispatched
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Tensor:
-    """Strings to bucket numbers below `num_buckets`, by a keyed hash that outsiders cannot predict."""
+    """Strings to bucket numbers below `num_buckets`, by a keyed hash that cannot be predicted without the key."""
     return to_hash_bucket_strong_op(input, num_buckets=num_buckets, key=key, name=name)
 
 

@@ -1,6 +1,6 @@
-"""Strings: formatting, joining, splitting, cutting, parsing, base64.
+"""Strings: formatting, joining, splitting, substrings, parsing, base64.
 
-Functions whose results are ragged (tf.strings.split and friends) are in `ragged_strings`; hashes in `string_hash`,
+Functions with ragged results (tf.strings.split and others) are in `ragged_strings`; hashes in `string_hash`,
 regular expressions in `regex`, Unicode in `unicode`.
 """
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _number_format(T: Any, precision: int, scientific: bool, shortest: bool, wid
 
 def _printed(form: str, value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        form = form.replace("%0", "%", 1)          # zeros fill up numbers only
+        form = form.replace("%0", "%", 1)          # only numbers are padded with zeros
     return form % value
 
 
@@ -83,7 +83,7 @@ def _printed(form: str, value: Any) -> str:
 @dispatched
 def as_string(input: Any, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1,
               fill: str = "", name: str | None = None) -> Tensor:
-    """Numbers as text, in the manner of printf.
+    """Numbers as text, formatted like printf.
 
     >>> tf.strings.as_string([3.1415926], precision=2)     # ["3.14"]
     """
@@ -102,7 +102,7 @@ _INTEGER = re.compile(rb"[+-]?\d+")
 
 
 def parse_float(text: bytes) -> float | None:
-    """The number that `text` spells, with spaces around it allowed; None if it spells none."""
+    """Parses `text` as a number, allowing surrounding spaces; None if it is not one."""
     text = text.strip(_SPACE)
     if _DECIMAL.fullmatch(text):
         return float(text)
@@ -115,7 +115,7 @@ def parse_float(text: bytes) -> float | None:
 
 
 def parse_int(text: bytes, bits: int) -> int | None:
-    """The integer of that many bits that `text` spells; None if it spells none."""
+    """Parses `text` as an integer of that many bits; None if it is not one."""
     text = text.strip(_SPACE)
     if len(text) > 4300 or not _INTEGER.fullmatch(text):
         return None
@@ -128,7 +128,7 @@ _PLAIN_DECIMALS = re.compile(rb"(?:[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?\n)*")
 
 
 def _numbers(texts: list[bytes], out_type: Any) -> list:
-    """The number that each text spells; None for those that spell none. Plain numbers are checked all at once."""
+    """Parses each text as a number; None for those that are not. Plain numbers are checked all at once."""
     joined = b"\n".join([*texts, b""])
     one_each = joined.count(b"\n") == len(texts)
     if out_type.is_floating:
@@ -160,7 +160,7 @@ rules.columns.rows[string_to_number_op] = string_to_number_op.kernel_for("cpu")
 @dispatched
 def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None,
                      input: Any = None) -> Tensor:
-    """The numbers that strings spell.
+    """The numbers in strings.
 
     Args:
         string_tensor: Tensor of strings.
@@ -182,7 +182,7 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
 @export(v2=["strings.to_number"])
 @dispatched
 def string_to_number_v2(input: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """The numbers that strings spell."""
+    """The numbers in strings."""
     return string_to_number_op(input, out_type=out_type, name=name)
 
 
@@ -252,7 +252,7 @@ def _cased(input: np.ndarray, encoding: str, of_bytes: Any, of_text: Any) -> np.
 @export("strings.strip", v1=["string_strip"])
 @dispatched
 def strip(input: Any, name: str | None = None) -> Tensor:
-    """Strings without the whitespace around them.
+    """Strings without leading and trailing whitespace.
 
     >>> tf.strings.strip(["  a b\\n"])
     """
@@ -398,7 +398,7 @@ def _string_join_kernel(inputs, *, separator):
 @export("strings.join", v1=["string_join"])
 @dispatched
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
-    """Strings of several tensors joined elementwise; scalars go with every element.
+    """Strings of several tensors joined elementwise; scalars are broadcast.
 
     >>> tf.strings.join(["/", ["a", "b"]])
     """
@@ -597,7 +597,7 @@ def _split_like_python(text: bytes, separator: bytes, maxsplit: int) -> list[byt
     if separator:
         return text.split(separator, maxsplit)
     parts = text.split(None, maxsplit)
-    return [*parts, b""] if len(parts) == maxsplit else parts      # what is left counts, even if it is nothing
+    return [*parts, b""] if len(parts) == maxsplit else parts      # the rest is a part, even if it is empty
 
 
 def split_to_sparse(source: Any, sep: Any = None, maxsplit: int = -1) -> SparseTensor:

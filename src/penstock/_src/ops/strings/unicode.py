@@ -1,4 +1,5 @@
-"""Unicode: code points from text and back, other encodings, scripts. What returns ragged tensors is in ragged_strings."""
+"""Unicode: code points from text and back, other encodings, scripts. Functions that return ragged tensors are in
+ragged_strings."""
 from __future__ import annotations
 
 from typing import Any
@@ -171,7 +172,7 @@ def _unicode_script_kernel(input):
 @export("strings.unicode_script")
 @dispatched
 def unicode_script(input: Any, name: str | None = None) -> Tensor:
-    """The scripts of code points, by ICU's numbers (-1 for what is no code point).
+    """The scripts of code points, by ICU's numbers (-1 for invalid code points).
 
     >>> tf.strings.unicode_script([1, 31, 38])
     """
