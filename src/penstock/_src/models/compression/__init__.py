@@ -1,7 +1,7 @@
-"""Less to send: gradients with fewer bits or fewer elements, for parameter servers and for all-reduce.
+"""Gradient compression: fewer bits or fewer elements, for parameter servers and for all-reduce.
 
-A *codec* (`precision.py`, `quantize.py`, `sparsify.py`) says what travels instead of a vector; the *compressor*
-(`memory.py`) puts it between gradient and variable and keeps what it leaves out; `optimizer.py` and `keras_optimizer.py` wrap
+A *codec* (`precision.py`, `quantize.py`, `sparsify.py`) encodes a vector; the *compressor* (`memory.py`) applies it between
+gradient and variable, with error feedback; `optimizer.py` and `keras_optimizer.py` wrap
 optimizers with it; `arrays.py` passes codecs to collectives. docs/compression.md has bytes and accuracies.
 """
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Codecs for code that holds torch tensors: collectives encode what they send, and decode what they receive.
 
-They are what `collective` takes as codecs. A codec's ops are compiled once for each type of numbers, whatever their
-count. `RememberingCodec` adds error feedback.
+They are what `collective` takes as codecs. A codec's ops are compiled once for each dtype, for any number of
+elements. `RememberingCodec` adds error feedback.
 
     coder = ArrayCodec("top_k")
     parts = coder.encode(chunk)                            # a list of torch tensors: what travels
@@ -31,11 +31,11 @@ class ArrayCodec:
         self._compiled: dict[torch.dtype, tuple[Callable, Callable]] = {}
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """What travels instead of a tensor of floating-point numbers."""
+        """The encoded form of a floating-point tensor."""
         return self._run(self._programs(x.dtype)[0], x.reshape(-1))
 
     def decode(self, parts: list[torch.Tensor], size: int, dtype: torch.dtype) -> torch.Tensor:
-        """The vector that the parts represent."""
+        """Decodes the parts to a vector."""
         return self._run(self._programs(dtype)[1], *parts, torch.tensor(size, dtype=torch.int32))[0]
 
     def _programs(self, dtype: torch.dtype) -> tuple[Callable, Callable]:
@@ -57,14 +57,14 @@ class ArrayCodec:
 
 
 class RememberingCodec(ArrayCodec):
-    """A codec with error feedback, for one array that is sent again and again: what was left out is added to the next one."""
+    """A codec with error feedback, for one array that is sent repeatedly: the error is added to the next one."""
 
     def __init__(self, codec: Any):
         super().__init__(codec)
         self.rest: torch.Tensor | None = None
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """What travels in place of `x` and of what earlier calls have left out."""
+        """Encodes `x` plus the error of earlier calls."""
         total = x.reshape(-1) if self.rest is None else x.reshape(-1) + self.rest
         parts = super().encode(total)
         if self.codec.lossy:

@@ -1,8 +1,8 @@
-"""What a codec is: how a vector of numbers becomes the tensors that travel, and how these become a vector again.
+"""The base of codecs, which encode a vector as tensors to send, and decode those.
 
 Codecs have no state. They are made of ops, so that the same one encodes in a graph on a worker and decodes on a parameter
-server, runs eagerly, or (`arrays.py`) serves a collective that holds torch tensors. What a lossy codec leaves out is kept by
-the memory of `memory.py`.
+server, runs eagerly, or (`arrays.py`) serves a collective that holds torch tensors. The error of a lossy codec is kept by
+`memory.py`.
 """
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Codec:
         KINDS[cls.kind] = cls
 
     def encode(self, x: Any) -> list:
-        """The tensors that travel instead of a vector of floating-point numbers."""
+        """Encodes a floating-point vector as tensors."""
         raise NotImplementedError
 
     def decode(self, parts: list, size: Any, dtype: Any) -> Any:
-        """The vector of `size` numbers that the parts represent."""
+        """Decodes the parts to a vector of `size` numbers."""
         raise NotImplementedError
 
     @property
     def config(self) -> dict[str, Any]:
-        """The arguments that make the same codec again."""
+        """The arguments that recreate the codec."""
         return dict(vars(self))
 
     def __repr__(self) -> str:
@@ -94,6 +94,6 @@ def static_size(shape: Any) -> int:
 
 
 def number_of_bytes(parts: list) -> Any:
-    """How many bytes tensors have, counted when they are there (int64)."""
+    """The number of bytes of tensors, computed at run time (int64)."""
     sizes = [get("Size")(p, out_type=dtypes.int64) * p.dtype.size for p in parts]
     return get("AddN")(sizes)

@@ -17,7 +17,7 @@ from penstock._src.ops.core import group
 
 @export("distribute.experimental.compression.CompressedKerasOptimizer")
 class CompressedKerasOptimizer(OptimizerAround):
-    """An optimizer of tf.keras around another; see CompressedOptimizer. What is not sent yet is part of its checkpoints.
+    """An optimizer of tf.keras around another; see CompressedOptimizer. The error feedback is part of its checkpoints.
 
     >>> model.compile(CompressedKerasOptimizer(tf.keras.optimizers.SGD(0.1), "one_bit"), loss="mse")
     """
@@ -45,7 +45,7 @@ class CompressedKerasOptimizer(OptimizerAround):
         return self._optimizer.get_gradients(loss, params)
 
     def apply_gradients(self, grads_and_vars: Iterable, name: str | None = None, **kwargs: Any) -> Any:
-        """Sends gradients encoded, applies what arrives, and keeps the rest."""
+        """Sends encoded gradients, applies the decoded ones, and keeps the error."""
         pairs, updates = self._compressor.compress([(g, v) for g, v in grads_and_vars if g is not None])
         done = self._optimizer.apply_gradients(pairs, name=name, **kwargs)
         if context.executing_eagerly() or context.current_graph().building_function:      # updates run on their own there
@@ -53,7 +53,7 @@ class CompressedKerasOptimizer(OptimizerAround):
         return group(*(getattr(d, "op", d) for d in (done, *updates) if d is not None))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same optimizer again."""
+        """The arguments that recreate the optimizer."""
         return {"opt": serialize(self._optimizer), "codec": described(self._compressor.codec), **self._compressor.config()}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Compressor: gradients on their way from where they are computed to where they are applied, encoded in between.
+"""Compressor: encodes gradients on the device that computes them, and decodes them on the device that applies them.
 
 Beside the gradient (on the worker) it adds what earlier steps left out, encodes, and keeps what is left out now; beside the
 variable (on the parameter server) it decodes. Only the encoded parts are between the two, so only they are sent. What is kept
@@ -46,7 +46,7 @@ class Compressor:
         self._watch, self._kept = watch, {}
 
     def config(self) -> dict[str, Any]:
-        """The arguments but the codec."""
+        """The arguments except the codec."""
         return {"error_feedback": self.error_feedback, "momentum": self.momentum, "least_size": self.least_size}
 
     def variables(self) -> list:
@@ -163,10 +163,10 @@ class Compressor:
 
 
 def _beside(grad: Any) -> Any:
-    """Ops made inside are where the gradient is computed."""
+    """A scope for ops on the device of the gradient."""
     return scopes.colocate_with(grad.values if isinstance(grad, IndexedSlices) else grad, ignore_existing=True)
 
 
 def _finite(x: Any) -> Any:
-    """What is not finite is not kept: one bad gradient would stay forever."""
+    """Drops elements that are not finite: they would stay forever."""
     return get("SelectV2")(get("IsFinite")(x), x, get("ZerosLike")(x))

@@ -33,7 +33,7 @@ class CompressedOptimizer(OptimizerAround):
     compressor = property(lambda self: self._compressor, doc="What encodes, keeps and counts.")
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """An op that sends gradients encoded, applies what arrives, and keeps the rest."""
+        """An op that sends encoded gradients, applies the decoded ones, and keeps the error."""
         pairs, updates = self._compressor.compress(list(grads_and_vars))
         return group(self._opt.apply_gradients(pairs, global_step, name), *updates)
 

@@ -11,11 +11,11 @@ from penstock._src.models.distribute.strategy import Strategy, StrategyV1
 
 
 class CentralStorageExtended(MirroredExtended):
-    """What CentralStorageStrategy does: as a mirrored strategy, but for where variables are."""
+    """The implementation of CentralStorageStrategy: a mirrored strategy with variables on one device."""
 
     def __init__(self, container_strategy: Any, compute_devices: Any = None, parameter_device: Any = None):
         workers = local_devices() if compute_devices is None else checked(compute_devices)
-        if parameter_device is None:                     # with one GPU, nothing is gained by keeping them elsewhere
+        if parameter_device is None:                     # with one GPU, there is no benefit in storing them elsewhere
             gpus = [d for d in workers if "GPU" in d]
             parameter_device = gpus[0] if len(gpus) == 1 and len(workers) == 1 else "/device:CPU:0"
         self._parameter_device = canonical(parameter_device)

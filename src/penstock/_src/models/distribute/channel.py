@@ -1,7 +1,7 @@
 """A channel: a session with some tasks of a cluster, whose steps are single calls of eager ops and functions.
 
-A step is created once for each kind of call: op, types, attributes, resources. Values go in as feeds and come back as they are;
-resources are named, and found where they were created. A function that uses resources of several tasks is written out
+A step is created once for each kind of call: op, types, attributes, resources. Values are fed and fetched; resources are
+referred to by name, and stay where they were created. A function that uses resources of several tasks is written out
 (inlined.py), so that each of its ops runs where it belongs.
 """
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock._src.ops.core import placeholder
 from penstock._src.ops.registry import OpDef, get
 from penstock._src.session.config import session_config
 
-_HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
+_HERE = (dtypes.resource, dtypes.variant)          # values that cannot be sent
 _MOST_STEPS = 4096                  # kinds of calls after which the session starts again
 
 
@@ -41,7 +41,7 @@ class RemoteHandle:
     def __init__(self, opdef: OpDef, attrs: dict[str, Any], device: Any):
         self.opdef, self.attrs, self.device = opdef, attrs, device
         self.dtype, self.dims = attrs.get("dtype"), getattr(attrs.get("shape"), "static_dims", None)
-        self.value = "elsewhere"                                 # it is not for this process to say
+        self.value = "elsewhere"                                 # unknown to this process
 
 
 class Channel:
@@ -68,8 +68,8 @@ class Channel:
         self.host = next(d for d in found if d.name.startswith(self._own))
 
     def run(self, opdef: OpDef, values: list, types: list, attrs: dict[str, Any], where: Any) -> list:
-        """The results of a call, which runs on a device of one of the tasks. What changes nothing is tried again if a
-        connection is lost on the way."""
+        """The results of a call, which runs on a device of one of the tasks. Calls without side effects are retried if a
+        connection is lost."""
         try:
             return self._once(opdef, values, types, attrs, where)
         except (errors.UnavailableError, errors.AbortedError):
@@ -103,7 +103,7 @@ class Channel:
         return found
 
     def _results(self, step: tuple, values: list) -> list:
-        """Runs a step; its results stay as they are inside of it."""
+        """Runs a step; returns run-time values."""
         fetches, targets, feeds, fed = step
         wanted = [*(t.name for t in fetches), *(op.name for op in targets)]
         return self._engine.run_raw(wanted, [t.name for t in feeds], [values[i] for i in fed])[:len(fetches)]
@@ -147,7 +147,7 @@ class Channel:
         return inputs, feeds, fed
 
     def _home(self, value: Any, dtype: Any) -> str | None:
-        """The task that a resource is on: another one, or this process; None for values, which travel."""
+        """The task that a resource is on: another one, or this process; None for values, which are sent."""
         if type(value) is RemoteHandle:
             return task_of(value.device)
         return task_of(self.host) if dtype in _HERE else None
@@ -177,7 +177,7 @@ class Channel:
         return self._engine.lost()
 
     def cancel(self, why: str) -> None:
-        """Ends what runs."""
+        """Cancels running steps."""
         self._engine.cancel(errors.CancelledError(None, None, why))
 
     def close(self) -> None:

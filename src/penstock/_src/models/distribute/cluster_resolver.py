@@ -73,7 +73,7 @@ class SimpleClusterResolver(ClusterResolver):
 
 @export(_NAMES + "TFConfigClusterResolver")
 class TFConfigClusterResolver(ClusterResolver):
-    """The cluster of the environment variable TF_CONFIG. What is given here counts more.
+    """The cluster of the environment variable TF_CONFIG. Arguments take precedence.
 
     >>> resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     """
@@ -150,5 +150,5 @@ class UnionResolver(ClusterResolver):
     environment = property(lambda self: self._resolvers[0].environment, doc="Where the program runs.")
 
     def num_accelerators(self, task_type: Any = None, task_id: Any = None, config_proto: Any = None) -> dict[str, int]:
-        """What the first resolver says."""
+        """The value of the first resolver."""
         return self._resolvers[0].num_accelerators(task_type, task_id, config_proto)

@@ -1,4 +1,4 @@
-"""How workers of a strategy talk to each other, as programs choose it."""
+"""Options for the communication between workers of a strategy."""
 from __future__ import annotations
 
 import enum
@@ -10,7 +10,7 @@ from penstock._src.base.api import export
 @export(v1=["distribute.experimental.CollectiveCommunication"],
         v2=["distribute.experimental.CollectiveCommunication", "distribute.experimental.CommunicationImplementation"])
 class CollectiveCommunication(enum.Enum):
-    """AUTO measures and takes the fastest; RING sends parts round a ring of the workers; NCCL is for GPUs.
+    """AUTO measures and selects the fastest; RING is a ring all-reduce; NCCL is for GPUs.
 
     >>> tf.distribute.experimental.MultiWorkerMirroredStrategy(tf.distribute.experimental.CollectiveCommunication.RING)
     """
@@ -43,7 +43,7 @@ class CommunicationOptions:
 
 @export(v2=["distribute.experimental.CollectiveHints"])
 class CollectiveHints:
-    """The older name of CommunicationOptions: what it makes is one."""
+    """The older name of CommunicationOptions: it creates one."""
 
     def __new__(cls, bytes_per_pack: int = 0, timeout_seconds: float | None = None) -> CommunicationOptions:     # type: ignore[misc]
         return CommunicationOptions(bytes_per_pack, timeout_seconds)

@@ -36,7 +36,7 @@ from penstock._src.models.distribute import table_copies
 from penstock._src.models.distribute.channel import Channel, RemoteHandle, task_of
 from penstock._src.ops.registry import OpDef
 
-_HERE = (dtypes.resource, dtypes.variant)          # what cannot travel
+_HERE = (dtypes.resource, dtypes.variant)          # values that cannot be sent
 _connected: Connection | None = None
 
 
@@ -94,7 +94,7 @@ class Connection:
             found = None if fresh else self._workers.get(task)
         if found is not None:
             return found
-        self.incarnation(task, LOST)                             # soon, if it does not exist
+        self.incarnation(task, LOST)                             # fails soon if it does not exist
         made = self._channel(["/job:ps", task, self._own])
         with self._lock:
             old, self._workers[task] = self._workers.get(task), made
@@ -145,7 +145,7 @@ class Connection:
         return outputs
 
     def on_worker(self, value: Any, channel: Channel, index: int) -> Any:
-        """What a worker uses instead of a value of this process: its own, or its copy of a table that does not change."""
+        """A worker's counterpart of a value of this process: its own, or its copy of an immutable table."""
         if type(value) is PerWorker:
             return value.on(channel, index)
         return table_copies.copied(self, channel, value) if isinstance(value, StaticTable) else value
@@ -232,7 +232,7 @@ class ClusterDeviceFilters:
 
 
 def _within(spec: ClusterSpec, filters: list[str]) -> ClusterSpec:
-    """The tasks of a cluster that some filters let through."""
+    """The tasks of a cluster that match some filters."""
     found: dict[str, dict[int, str]] = {}
     for job in spec.jobs:
         for task in spec.task_indices(job):

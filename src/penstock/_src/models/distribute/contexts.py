@@ -1,4 +1,4 @@
-"""The strategy and the replica that this thread works for, as programs request them (`graph/strategies.py` keeps them).
+"""The public access to the strategy and the replica of this thread (`graph/strategies.py` keeps them).
 
 With no strategy, they find the default one, whose methods do nothing special.
 """

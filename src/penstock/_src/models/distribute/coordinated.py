@@ -1,5 +1,5 @@
-"""What ParameterServerStrategy of 2.x does: one program, the coordinator, makes the variables on parameter servers and has
-functions run on workers (coordinator/).
+"""ParameterServerStrategy of 2.x: one process, the coordinator, creates the variables on parameter servers and runs functions
+on workers (coordinator/).
 
 Variables go to the servers in turn, cut into shards where a partitioner says so (sharded.py). A function that runs on a worker
 reads and changes them from there, at its own pace: there is one replica, and no worker waits for another.
@@ -40,7 +40,7 @@ def check_cluster(cluster: ClusterSpec, task_type: Any) -> None:
 
 
 class CoordinatedExtended(OneDeviceExtended):
-    """What ParameterServerStrategy does in its coordinator."""
+    """The implementation of ParameterServerStrategy in the coordinator."""
 
     def __init__(self, container_strategy: Any, cluster: ClusterSpec, resolver: Any, partitioner: Any):
         check_cluster(cluster, resolver.task_type)
@@ -152,7 +152,7 @@ class CoordinatedExtended(OneDeviceExtended):
 
 
 def _cut(value: Any, dims: list, count: int) -> list:
-    """Rows as evenly as can be, the larger shards first."""
+    """Rows divided as evenly as possible, the larger shards first."""
     base, extra = divmod(dims[0], count)
     out, offset, whole = [], 0, _Whole(value)
     for i in range(count):
@@ -163,7 +163,7 @@ def _cut(value: Any, dims: list, count: int) -> list:
 
 
 class _Whole:
-    """The initial value of a variable that is cut: made part by part, by an initializer that can, or once as a whole."""
+    """The initial value of a sharded variable: computed shard by shard if the initializer supports it, else as a whole."""
 
     def __init__(self, value: Any):
         self._value = value

@@ -1,4 +1,4 @@
-"""Making distributed variables: a copy on each device, and one object for them."""
+"""Creating distributed variables: a copy on each device, and one object for them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def _copy(i: int, where: str, before: list, next_creator: Callable, kwargs: dict
 
 
 def _as_first(first: Any) -> Callable:
-    """The initial value of the other copies: what the first one begins with."""
+    """The initial value of the other copies: that of the first one."""
     def value() -> Any:
         if context.executing_eagerly() or not first._in_graph_mode:
             return first.value()
@@ -74,7 +74,7 @@ def _as_first(first: Any) -> Callable:
 
 
 def _collect(variable: DistributedVariable, collections: Any) -> None:
-    """Puts a variable into the collections that a plain one would be in."""
+    """Adds a variable to the collections of a plain one."""
     names = checked_collections(collections, variable.trainable)
     with init_scope():
         graph = context.current_graph()

@@ -1,7 +1,7 @@
-"""Cross-device ops: how values of several devices of one process become one, and get back to all of them.
+"""Cross-device ops: reducing values of several devices of one process, and copying the result to all of them.
 
-A strategy is given one of these (`MirroredStrategy(cross_device_ops=…)`). `reduce`, `batch_reduce` and `broadcast` check what
-they are given and call `*_implementation`, which a subclass overrides. Everything is built of ops, so that the same code
+A strategy is given one of these (`MirroredStrategy(cross_device_ops=…)`). `reduce`, `batch_reduce` and `broadcast` check their
+arguments and call `*_implementation`, which subclasses override. Everything is built of ops, so that the same code
 runs eagerly, in graphs and in functions; what crosses devices is copied by the engine.
 """
 from __future__ import annotations
@@ -114,7 +114,7 @@ class CrossDeviceOps:
         raise NotImplementedError(f"{type(self).__name__} must implement reduce_implementation.")
 
     def batch_reduce_implementation(self, reduce_op: Any, value_destination_pairs: Any) -> list:
-        """How many values are reduced: in sequence, if a subclass does not know better."""
+        """How many values are reduced: by default one after the other."""
         return [self.reduce_implementation(reduce_op, v, d) for v, d in value_destination_pairs]
 
     def broadcast_implementation(self, tensor: Any, destinations: Any) -> Any:
@@ -156,7 +156,7 @@ class ReductionToOneDevice(CrossDeviceOps):
 
 
 class AllReduceCrossDeviceOps(CrossDeviceOps):
-    """All devices get the sum of all. `num_packs` joins tensors to that many before they travel: fewer, larger messages.
+    """All-reduce. `num_packs` concatenates tensors to that many packs: fewer, larger messages.
 
     `all_reduce_alg` says how the sum is formed: "nccl" (a ring of chunks: each device adds one part of every tensor, and sends
     it to all), "hierarchical_copy" (within groups first, then across them).
@@ -214,7 +214,7 @@ class AllReduceCrossDeviceOps(CrossDeviceOps):
 
 
 def _by_parts(column: Sequence, where: Sequence[str]) -> list:
-    """Each device adds one part of the values of all, and all get all parts: no device moves more than the others."""
+    """Each device adds one part of the values of all, and all get all parts: all devices transfer the same amount."""
     n = len(where)
     shape = column[0].shape
     if not shape.is_fully_defined() or shape.num_elements() < n:
@@ -281,7 +281,7 @@ class HierarchicalCopyAllReduce(AllReduceCrossDeviceOps):
 
 
 def choose(devices: Sequence[str]) -> CrossDeviceOps:
-    """The way that suits some devices: by parts for several GPUs, else by one device."""
+    """The default for some devices: by parts for several GPUs, else on one device."""
     kinds = {canonical(d).rsplit("device:", 1)[-1].split(":")[0] for d in devices}
     if kinds == {"GPU"} and len(devices) > 1:
         return NcclAllReduce(num_packs=1)

@@ -1,8 +1,8 @@
-"""Datasets for replicas: global batches that are cut into parts, or batches that go to the replicas in turn.
+"""Datasets for replicas: global batches that are split, or batches that are assigned to the replicas in turn.
 
 There is one input pipeline per process. `DistributedDataset` maps every global batch to a tuple of parts, one per replica, so
-that one element of the pipeline is one step. `DistributedDatasetsFromFunction` takes one element for each replica; where the
-last step has too few, the others get batches with no rows.
+that one element of the pipeline is one step. `DistributedDatasetsFromFunction` takes one element for each replica; if the last
+step has too few, the remaining replicas get empty batches.
 """
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _next_or_empty(iterator: Any, spec: Any, like: Any) -> Any:
 
 # -- 2.x: iterables ---------------------------------------------------------------------------------------------------
 class _Elements:
-    """What iterators over the elements of a source have in common."""
+    """The base of iterators over the elements of a source."""
 
     _source: _Source
     _iterator: Any
@@ -191,7 +191,7 @@ class DistributedIterator(_Elements):
             return Optional.none_from_structure(self.element_spec)
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
-        """How AutoGraph builds a loop over what is left."""
+        """How AutoGraph builds a loop over the remaining elements."""
         for_elements(self._iterator, go_on, lambda element: body(self._source.begun(self._iterator, element)), state, options)
 
 
@@ -279,7 +279,7 @@ class DistributedIteratorV1(_Elements):
         return self._iterator.initializer
 
     def initialize(self) -> Any:
-        """Starts it, again if need be: at once in eager mode, else by running what this returns."""
+        """Starts or restarts it: at once in eager mode, else by running the returned op."""
         if not context.executing_eagerly():
             return group(self._iterator.initializer)
         with device("/device:CPU:0"):
@@ -333,7 +333,7 @@ class PlainIterator:
     initializer = property(lambda self: self.initialize(), doc="The op that starts it.")
 
     def initialize(self) -> Any:
-        """Starts it, again if need be."""
+        """Starts or restarts it."""
         if not context.executing_eagerly():
             return self._iterator.initializer
         self._iterator = iterators.OwnedIterator(self._dataset)

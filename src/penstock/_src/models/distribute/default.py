@@ -1,4 +1,4 @@
-"""The default strategy: what code that requests a strategy finds where none was entered. It has one replica, here."""
+"""The default strategy, which is current if no other was entered. It has one replica."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ from penstock._src.models.distribute.strategy import StrategyV1
 
 
 class DefaultStrategy(StrategyV1):
-    """One replica, and nothing special: variables, datasets and functions are what they are without a strategy."""
+    """One replica: variables, datasets and functions are as without a strategy."""
 
     _is_default = True
 
@@ -48,7 +48,7 @@ class _DefaultScope:
 
 
 class DefaultExtended(StrategyExtendedV1):
-    """What the default strategy does."""
+    """The implementation of the default strategy."""
 
     worker_devices = property(lambda self: ("/device:CPU:0",), doc="The only one.")
     parameter_devices = property(lambda self: ("/device:CPU:0",), doc="The only one.")

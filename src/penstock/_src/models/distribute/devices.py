@@ -1,4 +1,4 @@
-"""Names of devices, as strategies use them: whole ones, with what is left open filled in."""
+"""Canonical names of devices for strategies, with missing parts filled in."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def local_devices(kind: str | None = None) -> tuple[str, ...]:
 
 
 def checked(devices: Iterable) -> tuple[str, ...]:
-    """Canonical names; ValueError if there is none, or one twice."""
+    """Canonical names; ValueError if the list is empty or has duplicates."""
     names = tuple(canonical(d) for d in devices)
     if not names:
         raise ValueError("Must specify at least one device.")

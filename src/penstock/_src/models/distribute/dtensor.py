@@ -2,7 +2,7 @@
 
 A DTensor is its value, once, and a layout, which says what part of it belongs to which device: `unpack` returns the parts. An
 op with a DTensor among its inputs computes the value and the layout of its results (`dtensor_rules.py`), also on tapes and in
-functions. So programs compute what they compute over many devices; memory and time are those of one.
+functions. So results are those of many devices; memory and time are those of one.
 """
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _Runner(threading.local):
     after: Any = None                          # what was there before
 
     def install(self) -> None:
-        """Takes ops from the first DTensor on."""
+        """Installs the dispatch when the first DTensor is created."""
         if engine.elsewhere is not take:
             _Runner.after, engine.elsewhere = engine.elsewhere, take
 
@@ -119,7 +119,7 @@ def take(opdef: OpDef, inputs: list, attrs: dict[str, Any], counts: tuple) -> li
 
 
 def _check(opdef: OpDef, inputs: list, layouts: list, mesh: Mesh) -> None:
-    """Raises if the inputs do not belong together."""
+    """Raises if the inputs have different meshes."""
     for i, (t, layout) in enumerate(zip(inputs, layouts, strict=True)):
         if layout is not None and layout.mesh != mesh:
             raise errors.invalid(f"The inputs of {opdef.name} are on different meshes: {mesh} and {layout.mesh}")
@@ -286,7 +286,7 @@ def pack(tensors: Any, layout: Layout) -> DTensor:
 
 @export(v2=["experimental.dtensor.call_with_layout"])
 def call_with_layout(fn: Any, layout: Layout | None, *args: Any, **kwargs: Any) -> Any:
-    """Calls a function, and gives its results a layout.
+    """Calls a function, and sets the layout of its results.
 
     Args:
         fn: Function that returns tensors, such as `tf.ones`.

@@ -277,7 +277,7 @@ def preferred_device_type() -> str:
 
 
 def _of_one_client(name: str, value: Any, doc: str) -> None:
-    """A function that returns what is true of a single client."""
+    """A function with the constant result of a single client."""
     def ask(*args: Any, **kwargs: Any) -> Any:
         return value
     ask.__name__, ask.__doc__ = name, doc

@@ -1,7 +1,7 @@
 """Which layouts the results of an op have, from those of its inputs.
 
-Any layout is right: it says where the parts are, not what they are. These rules keep axes split that the op keeps: of
-elementwise ops, products of matrices, reductions and transposes. Other results are on each device as a whole.
+Any layout is correct: it determines the placement of the parts, not their values. These rules keep axes split that the op
+keeps: of elementwise ops, products of matrices, reductions and transposes. Other results are on each device as a whole.
 """
 from __future__ import annotations
 

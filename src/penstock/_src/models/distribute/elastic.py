@@ -1,9 +1,9 @@
 """Elastic training: workers of a MultiWorkerMirroredStrategy may fail and restart while the others wait for them.
 
 Every worker runs the same program, and a supervisor (Kubernetes, a shell loop) restarts one that has
-died. The others notice at once (their links end) or within seconds (its heartbeats stop), and wait. When all are there,
-they agree: the worker with the most steps broadcasts its variables, and training continues from there. A step in which a worker
-was lost is repeated by the workers that had not finished it.
+died. The others notice at once (their links end) or within seconds (its heartbeats stop), and wait. When all are available,
+they synchronize: the worker with the most steps broadcasts its variables, and training continues from there. A step in which a
+worker was lost is repeated by the workers that had not finished it.
 """
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ElasticJob:
             self._extended._begins_as_first = before
 
     def run(self, step: Callable[[int], Any], steps: int, variables: Callable[[], Sequence]) -> int:
-        """Calls `step(number)` until `steps` are done, whichever worker is lost meanwhile; returns the number done. `variables`
+        """Calls `step(number)` until `steps` are done, even if workers are lost; returns the number done. `variables`
         returns all that a step changes (a worker that has just begun must have made them: build models and optimizers
         first)."""
         done, agreed = 0, self._alone

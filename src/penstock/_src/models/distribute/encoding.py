@@ -1,4 +1,4 @@
-"""What a gradient looked like when it was sent: reductions between workers send that again, and not what it represents.
+"""The encoded form of a gradient: reductions between workers send it again instead of the decoded gradient.
 
 The compressor (`compression/memory.py`) leaves an `Encoding` with each gradient that it has encoded and decoded. A gradient
 that is changed afterwards is another tensor, has none, and is reduced as it is. Encoded numbers that may be added (fewer bits)
@@ -27,7 +27,7 @@ def with_encoding(gradient: Any, encoding: Encoding) -> Any:
 
 
 def encoding_of(gradient: Any) -> Encoding | None:
-    """What was left with a gradient, if anything."""
+    """The encoding of a gradient, if any."""
     return getattr(_holder(gradient), "_encoding", None)
 
 

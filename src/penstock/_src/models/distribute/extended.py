@@ -1,6 +1,6 @@
 """StrategyExtended: the interface of strategies for authors of strategies, optimizers and training loops.
 
-A kind of strategy is a subclass. It says where replicas and variables are (`worker_devices`, `parameter_devices`), and
+A kind of strategy is a subclass. It defines the devices of replicas and variables (`worker_devices`, `parameter_devices`), and
 overrides the methods whose names begin with an underscore:
 
     _create_variable(next_creator, **kwargs)            makes a variable; `colocate_with` among kwargs names another one
@@ -60,7 +60,7 @@ from penstock._src.state.variables.reduce_op import ReduceOp
 
 @export(v2=["distribute.StrategyExtended"])
 class StrategyExtended:
-    """What a strategy does. `strategy.extended` is one."""
+    """The implementation of a strategy: `strategy.extended`."""
 
     _require_static_shapes = False
     _default_device: Any = None
@@ -103,7 +103,7 @@ class StrategyExtended:
         return False
 
     def non_slot_devices(self, var_list: Any) -> Any:
-        """The devices of what an optimizer keeps beside no variable in particular."""
+        """The devices of optimizer state that belongs to no variable."""
         return self.parameter_devices
 
     # -- variables ----------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class StrategyExtended:
         return variable_creator_scope(creator)
 
     def _validate_colocate_with_variable(self, colocate_with_variable: Any) -> None:
-        """ValueError for a variable of another strategy."""
+        """Raises ValueError for a variable of another strategy."""
         check_own_variable(self._container_strategy(), colocate_with_variable)
 
     def read_var(self, v: Any) -> Any:
@@ -150,7 +150,7 @@ class StrategyExtended:
         raise NotImplementedError(f"{type(self).__name__} must implement read_var.")
 
     def value_container(self, value: Any) -> Any:
-        """The variable that a copy belongs to; anything else is itself."""
+        """The variable that a copy belongs to; other values unchanged."""
         container = getattr(value, "_distributed_container", None)
         return value if container is None else container()
 
@@ -285,7 +285,7 @@ class StrategyExtended:
     # -- around sessions ----------------------------------------------------------------------------------------------
     def _configure(self, session_config: Any = None, cluster_spec: Any = None, task_type: Any = None,
                    task_id: Any = None) -> None:
-        """Nothing to tell a strategy of one process."""
+        """Does nothing: a strategy of one process needs no configuration."""
 
     def _update_config_proto(self, config_proto: Any) -> Any:
         from tensorboard.compat.proto.config_pb2 import ConfigProto
@@ -301,7 +301,7 @@ class StrategyExtended:
 
 @export(v1=["distribute.StrategyExtended"])
 class StrategyExtendedV1(StrategyExtended):
-    """What a strategy does (v1 form)."""
+    """The implementation of a strategy (v1 form)."""
 
     experimental_between_graph = property(lambda self: False, doc="Whether each worker builds its own graph.")
     experimental_should_init = property(lambda self: True, doc="Whether this process initializes the variables.")

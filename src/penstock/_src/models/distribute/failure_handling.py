@@ -1,7 +1,8 @@
-"""Preemption in training loops: a checkpoint is written, and the process exits, after the step that a termination notice meets.
+"""Preemption in training loops: a checkpoint is written, and the process exits, after the step in which a termination notice
+arrives.
 
-The notice is SIGTERM, or what a function of the program says. Training continues when the program is started again: the newest
-checkpoint is restored when the handler is made.
+The notice is SIGTERM, or comes from a function of the user program. Training continues after a restart: the newest checkpoint
+is restored when the handler is created.
 """
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _SECONDS = 1.0                                     # between two calls of termin
 
 @export("distribute.experimental.TerminationConfig")
 class TerminationConfig:
-    """When the process is about to end, and what to do then.
+    """How a termination is detected and handled.
 
     `termination_watcher_fn` returns True once the end is near (by default, SIGTERM announces it); `exit_fn` ends the process
     (by default with status 42); training continues for `grace_period` seconds before the checkpoint is written by `save_fn`.
@@ -163,8 +164,8 @@ class PreemptionWatcher:
 
     @property
     def preemption_message(self) -> str | None:
-        """What announced the end; None before that."""
+        """The message of the notice; None before it."""
         return self._message
 
     def block_until_worker_exit(self) -> None:
-        """Waits for other workers that were told to end; a watcher of one process has none."""
+        """Does nothing: a watcher of one process has no other workers to wait for."""

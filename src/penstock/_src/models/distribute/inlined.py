@@ -1,6 +1,6 @@
-"""The body of a function as ops of the current graph: a step of several tasks cannot look into functions, but into graphs.
+"""The body of a function as ops of the current graph: a step of several tasks can partition graphs, but not functions.
 
-Calls are written out as far as they go. Conditionals and loops stay whole where all that they use is on one task; one that
+Calls are inlined recursively. Conditionals and loops stay whole where all that they use is on one task; one that
 uses a resource of another task becomes Switch and Merge, and Enter, Exit and NextIteration, which can be cut between tasks.
 """
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Body:
 
     @staticmethod
     def _one(ops: list[Operation]) -> list[Operation]:
-        """What waits for many ops waits for one that does."""
+        """Groups many control inputs into one op."""
         ops = list(dict.fromkeys(ops))
         return ops if len(ops) < 4 else [_group(ops)]
 

@@ -21,8 +21,7 @@ class InputReplicationMode(enum.Enum):
 class InputOptions(NamedTuple):
     """How a dataset is distributed: a function of datasets is called once for all replicas of a worker, or for each of them.
 
-    The other options say when and where elements wait for the replicas; what replicas get does not depend on them, and here
-    they change nothing.
+    The other options concern buffering; they do not change the elements, and are unused.
 
     >>> strategy.distribute_datasets_from_function(dataset_fn, tf.distribute.InputOptions(
     ...     experimental_fetch_to_device=False, experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA))
@@ -82,7 +81,7 @@ class InputContext:
 
 @export(v2=["distribute.experimental.ValueContext"])
 class ValueContext:
-    """Which replica a value is created for."""
+    """The replica that a value is created for."""
 
     def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1):
         self._replica_id, self._count = replica_id_in_sync_group, num_replicas_in_sync

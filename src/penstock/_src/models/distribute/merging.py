@@ -1,4 +1,4 @@
-"""Merge calls that are left out where the strategy does not need them."""
+"""Merge calls, skipped if the strategy does not need them."""
 from __future__ import annotations
 
 import contextlib
@@ -19,7 +19,7 @@ def strategy_supports_no_merge_call() -> bool:
 
 @export("__internal__.distribute.interim.maybe_merge_call")
 def maybe_merge_call(fn: Callable, strategy: Any, *args: Any, **kwargs: Any) -> Any:
-    """`fn(strategy, ...)`, in a merge call where the replicas of the strategy have to meet for it."""
+    """Calls `fn(strategy, ...)`, in a merge call if the replicas of the strategy must synchronize."""
     if strategy_supports_no_merge_call():
         return fn(strategy, *args, **kwargs)
     return contexts.get_replica_context().merge_call(fn, args=args, kwargs=kwargs)

@@ -16,7 +16,7 @@ from penstock._src.models.distribute.values import DistributedValues, Mirrored, 
 
 
 class MirroredExtended(StrategyExtendedV1):
-    """What MirroredStrategy does. Strategies with other devices or reductions subclass it."""
+    """The implementation of MirroredStrategy. Strategies with other devices or reductions subclass it."""
 
     def __init__(self, container_strategy: Any, devices: Any = None, cross_device_ops: Any = None):
         super().__init__(container_strategy)
@@ -38,7 +38,7 @@ class MirroredExtended(StrategyExtendedV1):
         return creation.create(self._container_strategy(), where, next_creator, kwargs, kind, aggregation)
 
     def _devices_beside(self, variable: Any) -> tuple:
-        """Where a variable goes that shall be beside another one: to the same devices."""
+        """The devices of a variable that is colocated with another one: the same."""
         if isinstance(variable, DistributedValues):
             return cross_device_ops_lib.devices_of(variable)
         return self._devices

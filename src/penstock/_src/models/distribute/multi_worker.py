@@ -33,7 +33,7 @@ from penstock._src.ops.registry import get
 _KEYS = itertools.count(0x4d57)                # groups of strategies: the nth one of each worker belongs to those of the others
 _servers: dict[str, Any] = {}                  # by address: a process has one, however many strategies it makes
 _CHIEFS = ("chief", "master")
-_LAST_STEP = 10.0                              # seconds that a worker that is done waits for the others
+_LAST_STEP = 10.0                              # seconds that a finished worker waits for the others
 
 
 class Place:
@@ -73,13 +73,13 @@ class Place:
 
 
 def _leave(hub: Any) -> None:
-    """At the end of a program that has not failed: the others may still be in the last step."""
+    """Waits at the normal end of a process: other workers may still be in the last step."""
     if getattr(sys, "last_value", None) is None:
         hub.leave(_LAST_STEP)
 
 
 class MultiWorkerExtended(MirroredExtended):
-    """What MultiWorkerMirroredStrategy does."""
+    """The implementation of MultiWorkerMirroredStrategy."""
 
     _batches_are_global = True                 # this worker takes its rows of them
     _begins_as_first = True                    # variables begin with the first worker's values
@@ -167,7 +167,7 @@ class MultiWorkerExtended(MirroredExtended):
 
     def _configure(self, session_config: Any = None, cluster_spec: Any = None, task_type: Any = None,
                    task_id: Any = None) -> None:
-        """Tells the strategy its place, where it was created without TF_CONFIG; a session's configuration is left as it is."""
+        """Configures a strategy that was created without TF_CONFIG; a session's configuration is not changed."""
         if cluster_spec is not None and self._server is None:
             self._join(Place(ClusterSpec(cluster_spec), str(task_type), int(task_id or 0)))
             self._set_devices(self._devices)

@@ -1,4 +1,4 @@
-"""OneDeviceStrategy: one replica, on a device of one's choice. To try a distributed program without distribution."""
+"""OneDeviceStrategy: one replica, on a given device. For testing distributed user programs without distribution."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ from penstock._src.ops.core import identity
 
 
 class OneDeviceExtended(StrategyExtendedV1):
-    """What OneDeviceStrategy does."""
+    """The implementation of OneDeviceStrategy."""
 
     def __init__(self, container_strategy: Any, device: Any):
         super().__init__(container_strategy)
@@ -32,7 +32,7 @@ class OneDeviceExtended(StrategyExtendedV1):
         return made
 
     def _validate_colocate_with_variable(self, colocate_with_variable: Any) -> None:
-        """Any variable will do: all of them are on one device."""
+        """Accepts any variable: all of them are on one device."""
 
     def _call_for_each_replica(self, fn: Any, args: Any, kwargs: Any) -> Any:
         with device(self._device), ReplicaContext(self._container_strategy(), 0):

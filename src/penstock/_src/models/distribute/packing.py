@@ -1,4 +1,4 @@
-"""Packing: many tensors joined to few before they travel between devices, and taken apart again."""
+"""Packing: many tensors are concatenated before they are copied between devices, and split afterwards."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Packing:
 
     @classmethod
     def of(cls, columns: Sequence, num_packs: int) -> Packing | None:
-        """The packing of some values into `num_packs`; None if there is nothing to join, or a shape is not known."""
+        """The packing of some values into `num_packs`; None if there is nothing to pack, or a shape is unknown."""
         shapes = [column[0].shape for column in columns]
         if num_packs < 1 or len(columns) <= num_packs or not all(s.is_fully_defined() for s in shapes):
             return None
@@ -44,7 +44,7 @@ class Packing:
         return out
 
     def unpacked(self, packs: Sequence, where: Sequence[str]) -> list:
-        """The other way: for each value, its tensor on every device."""
+        """The inverse: for each value, its tensor on every device."""
         columns: list[list[Any]] = [[None] * len(where) for _ in self._sizes]
         for members, pack in zip(self._groups, packs, strict=True):
             for k, d in enumerate(where):

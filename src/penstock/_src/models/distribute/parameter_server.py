@@ -1,4 +1,4 @@
-"""ParameterServerStrategy, between graphs: each worker builds its own graph, and all of them change the same variables.
+"""ParameterServerStrategy, between graphs: each worker builds a graph, and all of them update the same variables.
 
 Variables are on the parameter servers of the cluster, in sequence; everything else is on the worker whose process this
 is. Workers do not wait for each other. The chief (or worker 0) initializes and writes checkpoints. Without a cluster in
@@ -36,7 +36,7 @@ def _number_of_workers(cluster: ClusterSpec) -> int:
 
 
 class BetweenGraphExtended(OneDeviceExtended):
-    """What ParameterServerStrategy does in a worker of a cluster."""
+    """The implementation of ParameterServerStrategy in a worker of a cluster."""
 
     def __init__(self, container_strategy: Any, cluster: ClusterSpec, task_type: str, task_id: int, resolver: Any = None):
         jobs = cluster.jobs

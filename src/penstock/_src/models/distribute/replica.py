@@ -1,4 +1,4 @@
-"""ReplicaContext: what a function sees of the replica that it runs for."""
+"""ReplicaContext: the replica that a function runs for."""
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +18,7 @@ from penstock._src.state.variables.reduce_op import ReduceOp
 
 @export("distribute.ReplicaContext")
 class ReplicaContext:
-    """The replica that a function runs for: its number, and how it meets the others.
+    """The replica that a function runs for: its number, and its synchronization with the others.
 
     >>> def step(x):
     ...     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, x)
@@ -66,7 +66,7 @@ class ReplicaContext:
         return self._merge_call(merge_fn, tuple(args), dict(kwargs or {}))
 
     def _merge_call(self, merge_fn: Any, args: tuple, kwargs: dict) -> Any:
-        """With one replica there is nothing to wait for."""
+        """Calls the function: one replica waits for no others."""
         with entered(Frame(self._strategy)):
             return select_replica(0, merge_fn(self._strategy, *regroup([args]), **regroup([kwargs])))
 

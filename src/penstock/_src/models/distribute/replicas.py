@@ -1,7 +1,7 @@
 """Running a function for several replicas: each on its own thread, one at a time, meeting at merge calls.
 
 The replicas take turns in their order: the first runs until it waits in a `merge_call` or is done, then the second, and so
-on. When all wait, the calling thread runs the merge function once, and hands every replica its part of the result. No two of
+on. When all wait, the calling thread runs the merge function once, and returns every replica its part of the result. No two of
 these threads ever run at the same time, so that graphs are built, and tapes written, in one order, as if there were no threads.
 
 A replica's thread begins with the state of the calling thread (`Surroundings`): graphs, scopes, tapes, sessions.
@@ -23,11 +23,11 @@ from penstock._src.training.summary.writers import state as summaries
 
 
 class _Stopped(BaseException):
-    """Ends the thread of a replica whose call was given up."""
+    """Ends the thread of a replica whose call was cancelled."""
 
 
 class Surroundings:
-    """What a thread has open, to be opened on another one."""
+    """The open contexts of a thread, to be opened on another one."""
 
     def __init__(self) -> None:
         state = context.state
@@ -80,7 +80,7 @@ class _SharedVariables:
 
 
 class MergingContext(ReplicaContext):
-    """A replica that meets the others: its merge calls pass on to the calling thread."""
+    """A replica whose merge calls synchronize through the calling thread."""
 
     def __init__(self, strategy: Any, replica_id: int, turn: _Replica):
         super().__init__(strategy, replica_id)
@@ -156,7 +156,7 @@ class _Replica:
                 "`strategy.run` inside a `tf.function` or move the control flow out of `fn`.")
 
     def wait_for_merge(self, merge_fn: Any, args: tuple, kwargs: dict) -> Any:
-        """Hands over to the calling thread until the merge function was called; returns this replica's part of its result."""
+        """Switches to the calling thread until the merge function was called; returns this replica's part of its result."""
         if self._graph is None:
             self.scope_name, self.control = context.state.scope_name, []
         else:
@@ -175,7 +175,7 @@ class _Replica:
 
 @contextlib.contextmanager
 def _replica_scope(index: int) -> Iterator[None]:
-    """Names of ops say which replica they belong to, but for the first."""
+    """Adds the replica to the names of ops, except for the first."""
     if index == 0:
         yield
         return
@@ -186,7 +186,7 @@ def _replica_scope(index: int) -> Iterator[None]:
 
 
 def call_for_each(strategy: Any, devices: tuple, fn: Any, args: Any, kwargs: Any) -> Any:
-    """Runs `fn` for the replica of each device, and regroups what they return."""
+    """Runs `fn` for the replica of each device, and regroups the results."""
     around, shared = Surroundings(), _SharedVariables()
     replicas = [_Replica(strategy, i, d, (fn, select_replica(i, tuple(args)), select_replica(i, dict(kwargs))), around, shared)
                 for i, d in enumerate(devices)]

@@ -26,7 +26,7 @@ class CopiesSaveable(SaveableObject):
             return identity(value)
 
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
-        """Assigns the restored tensor to all copies; ValueError if its static shape cannot be right."""
+        """Assigns the restored tensor to all copies; ValueError if its static shape is incompatible."""
         value = restored_tensors[0]
         if restored_shapes is not None:
             shape = restored_shapes[0]

@@ -62,7 +62,7 @@ class ShardedVariable(PartitionedVariable, Trackable):
             v._sharded_container = weakref.ref(self)
 
     def _beside(self, shards: Sequence, name: str) -> ShardedVariable:
-        """What an optimizer keeps beside each shard, as one."""
+        """The slot variables of all shards, as one."""
         for v in shards:
             v._set_save_slice_info(None)
         return ShardedVariable(shards, f"{self._name}/{name}")
@@ -147,7 +147,7 @@ class ShardedVariable(PartitionedVariable, Trackable):
         return self._change("assign_sub", delta, use_locking, name, read_value)
 
     def _scatter(self, kind: str, sparse_delta: Any, name: str | None) -> Any:
-        """Each shard gets the rows that are its own."""
+        """Assigns each shard its rows."""
         if not isinstance(sparse_delta, IndexedSlices):
             raise TypeError(f"sparse_delta is not IndexedSlices: {sparse_delta}")
         indices = convert(sparse_delta.indices)
@@ -189,7 +189,8 @@ for _kind in _SCATTERS:
 
 
 class ShardsSaveable(SaveableObject):
-    """The shards of a variable: saved are slices of the whole, and each shard takes its own back, however the whole was cut."""
+    """The shards of a variable: saved are slices of the whole, and each shard restores its part, however the whole was
+    sharded."""
 
     def __init__(self, variable: ShardedVariable, name: str):
         self._parts = [ResourceVariableSaveable(v, v._save_slice_info.spec, name) for v in variable.variables]

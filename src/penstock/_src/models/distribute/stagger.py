@@ -96,5 +96,5 @@ class StaggerHook(SessionRunHook):
         return SessionRunArgs(self._all, {self._now: now + wait})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Keeps what the others have said."""
+        """Stores the start times of the others."""
         self._begun = run_values.results.tolist()

@@ -29,7 +29,7 @@ class MultiStepContext:
         self._last_step_outputs = outputs
 
     def set_last_step_output(self, name: str, output: Any, reduce_op: Any = None) -> None:
-        """Hands out a tensor of the last step; with `reduce_op`, reduced over the replicas."""
+        """Sets an output tensor of the last step; with `reduce_op`, reduced over the replicas."""
         if in_cross_replica_context():
             self._last_step_outputs_reduce_ops[name] = reduce_op
             self._last_step_outputs[name] = output if reduce_op is None else get_strategy().reduce(reduce_op, output, axis=None)
@@ -44,7 +44,7 @@ class MultiStepContext:
         get_replica_context().merge_call(merge, args=(output,))
 
     def set_non_tensor_output(self, name: str, output: Any) -> None:
-        """Hands out something that is no tensor."""
+        """Sets an output that is not a tensor."""
         if in_cross_replica_context():
             self._non_tensor_outputs[name] = output
             return

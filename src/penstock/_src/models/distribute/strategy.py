@@ -1,6 +1,6 @@
-"""Strategy: how a program is spread over devices, as programs hold it. The work is done by its `extended`.
+"""Strategy: the public class for distributing a user program over devices. Its `extended` is the implementation.
 
-`Strategy` is the class of both APIs; `StrategyV1` adds what only TensorFlow 1 has. Entering `scope()` makes the strategy the
+`Strategy` is the class of both APIs; `StrategyV1` adds the methods of TensorFlow 1. Entering `scope()` makes the strategy the
 current one, and lets it make the variables.
 """
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Opened:
             self._parts = parts.pop_all()
 
     def check(self) -> None:
-        """RuntimeError, with nothing changed, where something that was opened inside is still open."""
+        """Raises RuntimeError, without changes, if a scope that was opened inside is still open."""
         if _device_scope() != self._device_inside:
             raise RuntimeError("Device scope nesting error: move call to tf.distribute.set_strategy() out of `with` scope.")
         if self._graph_stacks.variable_creators is not self._creators:
@@ -273,7 +273,7 @@ class Strategy:
         return self._extended._configure(session_config, cluster_spec, task_type, task_id)
 
     def update_config_proto(self, config_proto: Any) -> Any:
-        """A ConfigProto with what the strategy needs."""
+        """A ConfigProto with the settings of the strategy."""
         return self._extended._update_config_proto(config_proto)
 
     def __deepcopy__(self, memo: dict) -> Any:

@@ -1,4 +1,4 @@
-"""TPU names as types, for programs that compare strategies with them. Making an object of one raises: there are no TPUs."""
+"""TPU names as types, for programs that compare strategies with them. Constructors raise: there are no TPUs."""
 from __future__ import annotations
 
 import enum
@@ -23,7 +23,7 @@ class _Absent:
 
 @export(v2=["distribute.TPUStrategy"])
 class TPUStrategy(Strategy):
-    """Training on TPUs. Making one raises UnimplementedError."""
+    """Training on TPUs. The constructor raises UnimplementedError."""
 
     __init__ = refused
 
@@ -35,7 +35,7 @@ class TPUStrategyV1(TPUStrategy):
 
 @export("distribute.cluster_resolver.TPUClusterResolver")
 class TPUClusterResolver:
-    """The tasks of a TPU. Making one raises ValueError, which programs take for "no TPU": they continue without."""
+    """The tasks of a TPU. The constructor raises ValueError, which user programs handle as "no TPU"."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         raise ValueError(_NONE)
@@ -56,7 +56,7 @@ export.value(XLAOptions, v2=["tpu.XLAOptions"])
 
 
 class TPUSystemMetadata(NamedTuple):
-    """What a TPU system consists of."""
+    """The components of a TPU system."""
     num_cores: int
     num_hosts: int
     num_of_cores_per_host: int
@@ -82,7 +82,7 @@ def _absent(name: str, *public: str) -> None:
 
 @export("tpu.experimental.HardwareFeature")
 class HardwareFeature(_Absent):
-    """What a TPU can do."""
+    """The features of a TPU."""
 
     class EmbeddingFeature(enum.Enum):
         """Which embeddings a TPU has units for."""

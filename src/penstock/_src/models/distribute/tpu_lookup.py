@@ -1,4 +1,4 @@
-"""tf.tpu.experimental.embedding: tables and lookups on devices that are no TPUs."""
+"""tf.tpu.experimental.embedding: tables and lookups on devices that are not TPUs."""
 from __future__ import annotations
 
 import functools
@@ -44,7 +44,7 @@ class _Tables(AutoTrackable):
         return {**slots, "parameters": rows}
 
     def build(self, *args: Any, **kwargs: Any) -> None:
-        """Makes the variables."""
+        """Creates the variables."""
         if not self._built:
             with init_scope():
                 self._variables = {t.name: self._variables_of(t) for t in self._table_config}

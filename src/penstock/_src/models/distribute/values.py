@@ -1,7 +1,7 @@
 """Values of replicas: one object that holds a value per replica, and how structures of them are put together.
 
-`PerReplica` holds a different value for each replica; `Mirrored` holds copies of the same one. `regroup` makes them of what
-the replicas of a function returned, `select_replica` takes out what one replica gets.
+`PerReplica` holds a different value for each replica; `Mirrored` holds copies of the same one. `regroup` creates them from the
+results of replicas, `select_replica` selects the values of one replica.
 """
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class DistributedValues:
     _devices = property(lambda self: tuple(device_of(v) for v in self._values), doc="The devices of the values.")
 
     def _index(self) -> int | None:
-        """Which of the values is meant where this is called; None across replicas."""
+        """The index of the current value; None across replicas."""
         return contexts.frame().index
 
     def _get(self) -> Any:
-        """The value that is meant where this is called."""
+        """The current value."""
         i = self._index()
         return self._get_cross_replica() if i is None else self._values[i]
 
@@ -123,7 +123,7 @@ def device_of(value: Any) -> str:
 
 # -- structures -------------------------------------------------------------------------------------------------------
 def select_replica(replica: int, structured: Any) -> Any:
-    """What one replica gets of a structure of distributed values."""
+    """The values of one replica in a structure of distributed values."""
     if isinstance(structured, DistributedValues):
         return structured._values[min(replica, len(structured._values) - 1)] if _one_for_all(structured) else \
             structured._values[replica]
@@ -137,14 +137,14 @@ def _one_for_all(value: Any) -> bool:
 
 
 def local_values(value: Any) -> tuple:
-    """The values of a distributed value; anything else is its own only one."""
+    """The values of a distributed value; a tuple with the value itself otherwise."""
     return value._values if isinstance(value, DistributedValues) else (value,)
 
 
 def regroup(values: Sequence, wrap: Callable = PerReplica) -> Any:
     """The structure that all replicas returned, with one distributed value for each place in it.
 
-    What is the same object for all replicas stays as it is, and the copies of a variable become the variable.
+    Objects that are the same for all replicas stay unchanged, and the copies of a variable become the variable.
     """
     first = values[0]
     if len(values) == 1 and not isinstance(first, (list, tuple, dict)) and wrap is PerReplica:

@@ -1,8 +1,8 @@
 """Distributed variables: one object for the copies of a variable on several devices.
 
 Inside of a replica, or of an update, such a variable is the copy of that replica. Across replicas, a mirrored variable is its
-first copy (all are the same), and a sync-on-read variable is the sum or mean of its copies. Writes go where they must to
-keep that so. Everything that reads goes through `_get`; everything that takes the handle gets the handle of one copy.
+first copy (all are the same), and a sync-on-read variable is the sum or mean of its copies. Writes preserve these
+properties. Everything that reads goes through `_get`; everything that takes the handle gets the handle of one copy.
 """
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
     _strategy = distribute_strategy
 
     def _copy(self) -> Any:
-        """The copy that is meant where this is called; the first one across replicas."""
+        """The current copy; the first one across replicas."""
         i = self._index()
         return self._values[0 if i is None else i]
 
@@ -113,11 +113,11 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return self._get()._read_variable_op()
 
     def value(self) -> Any:
-        """The value, as it is where this is called."""
+        """The current value."""
         return self._get().value()
 
     def read_value(self) -> Any:
-        """The value, read where this is called: after open control dependencies."""
+        """The value, read at this point: after the open control dependencies."""
         return self._get().read_value()
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
@@ -152,7 +152,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return self._changed(lambda copy, x: copy.assign_sub(x, name=name, read_value=read_value), delta, "assign_sub")
 
     def count_up_to(self, limit: int) -> Any:
-        """Not for copies: each would count separately."""
+        """Not supported: each copy would count separately."""
         raise NotImplementedError(f"count_up_to is not supported by {type(self).__name__}.")
 
     def _scattered(self, kind: str, indices: Any, updates: Any, name: str | None) -> Any:
@@ -182,7 +182,7 @@ class DistributedVariable(DistributedValues, BaseResourceVariable):
         return {VARIABLE_VALUE_KEY: lambda name=self._shared_name: CopiesSaveable(self, name)}
 
     def _saved_value(self) -> Any:
-        """What a checkpoint gets: the value across replicas."""
+        """The value for checkpoints: that across replicas."""
         return self._values[0].read_value()
 
     def _restored(self, value: Any) -> Any:
@@ -233,13 +233,13 @@ class MirroredVariable(DistributedVariable):
         return found.replica.merge_call(self._merged, args=(value,), kwargs={"change": change})
 
     def _merged(self, strategy: Any, value: Any, change: Any) -> Any:
-        """Changes all copies by what the replicas' values come to."""
+        """Updates all copies with the aggregated values of the replicas."""
         change = change._values[0] if isinstance(change, DistributedValues) else change
         return strategy.extended.update(self, change, args=(aggregated(strategy, value, self, self._aggregation),))
 
 
 def aggregated(strategy: Any, value: Any, destinations: Any, aggregation: Any) -> Any:
-    """What the values of replicas come to, on the devices of `destinations`, by an aggregation of variables."""
+    """The aggregated values of replicas, on the devices of `destinations`."""
     if aggregation == VariableAggregation.ONLY_FIRST_REPLICA:
         first = value._values[0] if isinstance(value, PerReplica) else value
         return strategy.extended.broadcast_to(_tensor(first, destinations), destinations)

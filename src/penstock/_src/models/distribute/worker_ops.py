@@ -1,4 +1,4 @@
-"""Cross-device ops of several workers: values are brought together within each worker first, and then between them.
+"""Cross-device ops of several workers: values are reduced within each worker first, and then between them.
 
 Every worker runs the same program, so the nth reduction of one of them belongs to the nth ones of the others. Where they
 differ, all get an error that names the workers, and what each of them was about to do (docs/collectives.md).
@@ -17,7 +17,7 @@ from penstock._src.ops.comm.collective import packed
 from penstock._src.ops.registry import get
 from penstock._src.state.variables.reduce_op import ReduceOp
 
-_PACK = 1 << 20                     # bytes of a pack, where nothing else was said
+_PACK = 1 << 20                     # default bytes of a pack
 
 
 class Workers:
@@ -92,7 +92,7 @@ class WorkersReduction(CrossDeviceOps):
         return self.batch_reduce_implementation(reduce_op, [(per_replica_value, destinations)])[0]
 
     def batch_reduce_implementation(self, reduce_op: Any, value_destination_pairs: Any) -> list:
-        """Reduces the dense values of each type together, gathers what is sparse, and exchanges what is encoded."""
+        """Reduces the dense values of each type together, gathers sparse ones, and exchanges encoded ones."""
         sums: list[Any] = []
         for value, where in value_destination_pairs:
             with device(devices_of(where)[0]):

@@ -46,7 +46,7 @@ class Embedding(Layer):
             raise ValueError(f"combiner must be a function or one of {sorted(_COMBINERS)}, got {combiner}")
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the table."""
+        """Creates the table."""
         self.params = Variable(self.key_dtype, self.value_dtype, self.embedding_size, self.devices,
                                name=f"{self.name}-parameter", initializer=self.initializer, trainable=self.trainable,
                                kv_creator=self._kv_creator)
@@ -63,7 +63,7 @@ class Embedding(Layer):
         return tf.TensorShape([*input_shape, self.embedding_size])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "embedding_size": self.embedding_size, "key_dtype": self.key_dtype.name,
                 "value_dtype": self.value_dtype.name, "combiner": self.combiner, "with_unique": self.with_unique,
                 "initializer": tf.keras.initializers.serialize(self.initializer), "devices": self.devices}

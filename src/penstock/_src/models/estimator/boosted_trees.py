@@ -52,7 +52,7 @@ class EnsembleGraph:
                 for name, array in start._asdict().items()))
 
     def logits(self, x: Any) -> Any:
-        """What all trees together say."""
+        """The prediction of all trees together."""
         e, rows = self.variables, tf.range(tf.shape(x)[0])
         trees = tf.size(e.root)
         node = tf.tile(tf.reshape(e.root, [1, -1]), [tf.shape(x)[0], 1])
@@ -82,12 +82,12 @@ class EnsembleGraph:
         return tf.group(*[tf.assign(v, value, validate_shape=False) for v, value in zip(self.variables, new)])
 
     def finished(self, trees: int) -> Any:
-        """Whether all trees are there."""
+        """Whether all trees are finished."""
         return tf.logical_and(tf.size(self.variables.root) >= trees, tf.equal(self.variables.state[1], 1))
 
 
 class StopWhenGrown(tf.train.SessionRunHook):
-    """Ends training when all trees are there."""
+    """Ends training when all trees are finished."""
 
     def __init__(self, finished: Any):
         self._finished = finished
@@ -126,7 +126,7 @@ def model(features: Any, labels: Any, mode: str, head: Any, columns: Any, rules:
 
 
 class _BoostedTrees(Estimator):
-    """What the estimators share."""
+    """The base of the estimators."""
 
     def _begin(self, head: Any, columns: Any, batches: int, model_dir: Any, config: Any, rules: boosting.Rules,
                center: bool) -> None:
@@ -206,7 +206,7 @@ def contributions(e: boosting.Ensemble, rows: np.ndarray) -> np.ndarray:
 
 @export("estimator.BoostedTreesClassifier")
 class BoostedTreesClassifier(_BoostedTrees):
-    """Boosted trees that tell classes.
+    """Boosted trees for classification.
 
     >>> model = tf.estimator.BoostedTreesClassifier([column], n_batches_per_layer=1, n_trees=50, max_depth=3)
     """
@@ -224,7 +224,7 @@ class BoostedTreesClassifier(_BoostedTrees):
 
 @export("estimator.BoostedTreesRegressor")
 class BoostedTreesRegressor(_BoostedTrees):
-    """Boosted trees that predict numbers."""
+    """Boosted trees for regression."""
 
     def __init__(self, feature_columns: Any, n_batches_per_layer: int, model_dir: Any = None, label_dimension: Any = _DEFAULT,
                  weight_column: Any = None, n_trees: int = 100, max_depth: int = 6, learning_rate: float = 0.1,

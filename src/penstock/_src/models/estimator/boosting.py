@@ -140,7 +140,7 @@ def _steps(g: np.ndarray, h: np.ndarray, rules: Rules) -> np.ndarray:
 
 
 def _scores(sums: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """How much a Newton step gains, for gradients and hessians side by side in the last dimension."""
+    """The gain of a Newton step, for gradients and hessians concatenated along the last dimension."""
     g, h = sums.chunk(2, -1)
     if rules.l1:
         g = torch.sign(g) * torch.clamp(g.abs() - rules.l1, min=0)
@@ -167,7 +167,7 @@ def _best_tests(e: Ensemble, index: np.ndarray, leaves: int, rules: Rules) -> tu
 
 
 def _gains(left: torch.Tensor, right: torch.Tensor, total: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """What cutting into these two sides gains; minus infinity where one is too light."""
+    """The gain of a split; minus infinity if the hessian of one side is too small."""
     half = left.shape[-1] // 2
     weight = torch.minimum(left[..., half:].sum(-1), right[..., half:].sum(-1))
     gain = _scores(left, rules) + _scores(right, rules) - _scores(total, rules)

@@ -1,7 +1,7 @@
-"""The estimators that come ready: linear models, networks, both together, and baselines.
+"""The premade estimators: linear models, networks, both together, and baselines.
 
-Variables have the names that TensorFlow 1.x chooses them (`linear/linear_model/…`, `dnn/hiddenlayer_0/kernel`), so that
-checkpoints exchange.
+Variables have the names of TensorFlow 1.x (`linear/linear_model/…`, `dnn/hiddenlayer_0/kernel`), so that checkpoints are
+interchangeable.
 """
 from __future__ import annotations
 
@@ -294,14 +294,14 @@ class BaselineRegressor(BaselineEstimator):
 @export("estimator.classifier_parse_example_spec")
 def classifier_parse_example_spec(feature_columns: Any, label_key: str, label_dtype: Any = tf.int64, label_default: Any = None,
                                   weight_column: Any = None) -> dict[str, Any]:
-    """What parse_example needs for the columns and the label of a classifier."""
+    """The features for parse_example, from the columns and the label of a classifier."""
     return _with_label(feature_columns, label_key, tf.FixedLenFeature([1], label_dtype, label_default), weight_column)
 
 
 @export("estimator.regressor_parse_example_spec")
 def regressor_parse_example_spec(feature_columns: Any, label_key: str, label_dtype: Any = tf.float32, label_default: Any = None,
                                  label_dimension: int = 1, weight_column: Any = None) -> dict[str, Any]:
-    """What parse_example needs for the columns and the label of a regressor."""
+    """The features for parse_example, from the columns and the label of a regressor."""
     return _with_label(feature_columns, label_key, tf.FixedLenFeature([label_dimension], label_dtype, label_default),
                        weight_column)
 

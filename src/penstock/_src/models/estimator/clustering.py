@@ -131,7 +131,7 @@ class KMeans:
                        lambda: self._choose_some(count, selected)).op
 
     def _choose_some(self, count: Any, selected: Any) -> Any:
-        """Chooses some of the centers that are wanting; returns whether these are all."""
+        """Chooses some of the missing centers; returns whether all are chosen."""
         wanted = count - selected
         with tf.control_dependencies([tf.assert_positive(wanted)]):
             wanted = tf.identity(wanted)
@@ -200,7 +200,7 @@ class _ChooseCenters(tf.train.SessionRunHook):
 
 
 class _StopIfStill(tf.train.SessionRunHook):
-    """Stops when the loss changes less than a part of it."""
+    """Stops when the relative change of the loss is small."""
 
     def __init__(self, loss: Any, tolerance: float):
         self._loss, self._tolerance, self._before = loss, tolerance, None

@@ -1,4 +1,4 @@
-"""tf.estimator.experimental: hooks that end training when the evaluations say so, in all tasks of a cluster.
+"""tf.estimator.experimental: hooks that end training depending on evaluations, in all tasks of a cluster.
 
 The chief reads the summaries that evaluations have written, and sets a variable; the workers read it.
 """
@@ -42,7 +42,7 @@ class _Stop(tf.train.SessionRunHook):
         self._timer = tf.train.SecondOrStepTimer(every_secs=secs, every_steps=steps)
 
     def begin(self) -> None:
-        """Makes the variable, and the ops that set it."""
+        """Creates the variable, and the ops that set it."""
         self._step = tf.train.get_global_step()
         variable = _stop_variable()
         self._stop, self._go = tf.assign(variable, True), tf.assign(variable, False)

@@ -1,4 +1,4 @@
-"""What an exported model returns (ExportOutputs, which become signatures) and takes (ServingInputReceivers)."""
+"""The outputs (ExportOutputs, which become signatures) and inputs (ServingInputReceivers) of an exported model."""
 from __future__ import annotations
 
 import abc

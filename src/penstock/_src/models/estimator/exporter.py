@@ -1,4 +1,4 @@
-"""Exporters: what train_and_evaluate does with a model after an evaluation."""
+"""Exporters, which train_and_evaluate calls after an evaluation."""
 from __future__ import annotations
 
 import os
@@ -25,7 +25,7 @@ class Exporter:
 
 
 class _SavedModelExporter(Exporter):
-    """What the three exporters share."""
+    """The base of the three exporters."""
 
     def __init__(self, name: str, serving_input_receiver_fn: Any, assets_extra: Any = None, as_text: bool = False):
         self._name, self._receiver, self._assets_extra, self._as_text = name, serving_input_receiver_fn, assets_extra, as_text

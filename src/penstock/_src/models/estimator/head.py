@@ -1,4 +1,4 @@
-"""Heads: what comes after the logits of a model (loss, predictions, metrics, exports, the training op)."""
+"""Heads: from the logits of a model to loss, predictions, metrics, exports and the training op."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ _DEFAULT = "serving_default"
 
 @export("estimator.Head")
 class Head:
-    """The base of heads. Subclasses say how logits become losses per row, predictions and metrics."""
+    """The base of heads. Subclasses define the losses per row, predictions and metrics."""
 
     def __init__(self, weight_column: Any = None, loss_reduction: str = "sum_over_batch_size", loss_fn: Any = None,
                  name: str | None = None):
@@ -150,7 +150,7 @@ def _update_metrics(self: Head, eval_metrics: dict[str, Any], features: Any, log
 
 
 def _curves(labels: Any, p: Any, weights: Any, thresholds: Any) -> dict[str, Any]:
-    """Metrics of probabilities: the areas under their curves, and what becomes of them with thresholds."""
+    """Metrics of probabilities: the areas under their curves, and metrics at thresholds."""
     out = {"auc": tf.metrics.auc(labels, p, weights),
            "auc_precision_recall": tf.metrics.auc(labels, p, weights, curve="PR", summation_method="careful_interpolation")}
     for t in thresholds:
@@ -162,7 +162,7 @@ def _curves(labels: Any, p: Any, weights: Any, thresholds: Any) -> dict[str, Any
 
 
 class _ClassHead(Head):
-    """What the heads of exclusive classes share."""
+    """The base of the heads of exclusive classes."""
 
     def __init__(self, n_classes: int, weight_column: Any, label_vocabulary: Any, loss_reduction: str, loss_fn: Any,
                  name: str | None):

@@ -156,7 +156,7 @@ def _compile(copy: Any, model: Any, optimizer: Any) -> None:
 
 
 def _fresh(given: Any) -> Any:
-    """Metrics as compile was given them; those that are objects, with their own variables, newly made."""
+    """The metrics of compile; metric objects are recreated with new variables."""
     return tf.nest.map_structure(lambda m: type(m).from_config(m.get_config()) if isinstance(m, tf.keras.metrics.Metric) else m,
                                  given)
 
@@ -195,7 +195,7 @@ def _metric(copy: Any, metric: Any) -> tuple[Any, Any]:
 
 # -- the first weights -------------------------------------------------------------------------------------------------
 def _scaffold(copy: Any, folder: str) -> Any:
-    """How a session without a checkpoint gets the weights that the model had."""
+    """The initialization of a session without a checkpoint: the model's weights."""
     path = os.path.join(folder, _WEIGHTS)
     if not copy.weights or not tf.train.checkpoint_exists(path):
         return tf.train.Scaffold()

@@ -1,4 +1,4 @@
-"""Evaluation beside the usual: metrics that are added to an estimator, and evaluations in the middle of training."""
+"""Additional evaluation: metrics added to an estimator, and evaluations during training."""
 from __future__ import annotations
 
 import inspect
@@ -59,7 +59,7 @@ class InMemoryEvaluatorHook(tf.train.SessionRunHook):
         self._count = self._evaluated = 0
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Evaluates what training begins with."""
+        """Evaluates before the first step."""
         if tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS):
             raise ValueError("InMemoryEvaluator does not support saveables other than global variables.")
         self._variables = {v.op.name: v for v in tf.global_variables()}
@@ -72,7 +72,7 @@ class InMemoryEvaluatorHook(tf.train.SessionRunHook):
             self._evaluate(run_context.session)
 
     def end(self, session: Any) -> None:
-        """Evaluates what training ends with."""
+        """Evaluates at the end."""
         if self._evaluated < self._count:
             self._evaluate(session)
 

@@ -1,4 +1,4 @@
-"""Estimators under a distribution strategy: the model function runs for each replica, and what they return becomes one spec.
+"""Estimators under a distribution strategy: the model function runs for each replica, and their results are merged to one spec.
 
 The input function makes the batches of single replicas. Gradients are averaged over the replicas, unless the loss is a sum.
 """

@@ -26,7 +26,7 @@ _REPLACEABLE = ("model_dir", "tf_random_seed", "save_summary_steps", "save_check
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; each of its fields may be there once."""
+    """A JSON object without duplicate fields."""
     names = [name for name, _ in pairs]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:

@@ -1,4 +1,4 @@
-"""What a model function returns: ModeKeys say what it was called for, an EstimatorSpec has the ops of its model."""
+"""The interface of model functions: ModeKeys, the purpose of a call, and EstimatorSpec, the ops of the model."""
 from __future__ import annotations
 
 import collections
@@ -11,7 +11,7 @@ from penstock._src.models.estimator.export_outputs import ExportOutput, PredictO
 
 @export("estimator.ModeKeys")
 class ModeKeys:
-    """What a model is built for: training, evaluation or prediction."""
+    """The purpose of a model: training, evaluation or prediction."""
 
     TRAIN = "train"
     EVAL = "eval"

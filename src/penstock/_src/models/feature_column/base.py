@@ -1,4 +1,4 @@
-"""What feature columns are, and the features of one batch as they see them.
+"""The base of feature columns, and the features of a batch.
 
 A column is a value (two columns with the same fields are the same column). A `DenseColumn` returns a dense tensor of a known
 shape per row, a `CategoricalColumn` returns sparse ids. Columns may depend on others; a `Batch` caches the result of each.
@@ -24,7 +24,7 @@ class FeatureColumn:
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:
-        """What tf.io.parse_example needs for the column."""
+        """The features of the column for tf.io.parse_example."""
         raise NotImplementedError(f"{type(self).__name__} has to define parse_example_spec")
 
     @property
@@ -47,7 +47,7 @@ class FeatureColumn:
     _var_scope_name = property(lambda self: self.name)
 
     def transform(self, batch: Batch) -> Any:
-        """The column's own form of the features of a batch."""
+        """Transforms the features of a batch."""
         raise NotImplementedError(f"{type(self).__name__} has to define transform")
 
     def __lt__(self, other: Any) -> bool:
@@ -105,7 +105,7 @@ class CategoricalColumn(FeatureColumn):
         return IdWeightPair(batch.get(self), None)
 
     def _get_sparse_tensors(self, inputs: Batch, weight_collections: Any = None, trainable: Any = None) -> IdWeightPair:
-        """The same by the name that programs for 1.x call."""
+        """Alias for user programs of 1.x."""
         return self.sparse(inputs)
 
 
@@ -191,7 +191,7 @@ def to_sparse(value: Any, ignored: Any = None) -> Any:
 
 
 def check_key(key: Any) -> None:
-    """ValueError unless a key is a string."""
+    """Raises ValueError unless a key is a string."""
     if not isinstance(key, str):
         raise ValueError(f"key must be a string. Got: type {type(key)}. Given key: {key}.")
 

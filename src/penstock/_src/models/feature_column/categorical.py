@@ -33,7 +33,7 @@ class KeySpace(NamedTuple):
 
 
 class _Keyed(CategoricalColumn):
-    """What columns of one feature share."""
+    """The base of columns of one feature."""
 
     __slots__ = ()
     name = property(lambda self: self.key)
@@ -132,14 +132,14 @@ def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: 
 
 class EmbeddingCategoricalColumn(_Keyed, collections.namedtuple(
         "EmbeddingCategoricalColumn", ("key", "dtype", "partition_num", "ev_option"))):
-    """Categories that are keys of an embedding variable themselves: there is no number of them, and they never collide."""
+    """Categories that are keys of an embedding variable: their number is unbounded, and they never collide."""
 
     __slots__ = ()
     _type = property(lambda self: self.dtype)
 
     @property
     def num_buckets(self) -> KeySpace:                         # type: ignore[override]
-        """What represents the number of rows in the shapes of variables."""
+        """Stands for the number of rows in the shapes of variables."""
         return KeySpace(tf.string if self.dtype == tf.string else tf.int64, self.partition_num, self.ev_option)
 
     def transform(self, batch: Batch) -> Any:
@@ -189,7 +189,7 @@ class VocabularyListCategoricalColumn(_Keyed, collections.namedtuple(
 @export("feature_column.categorical_column_with_vocabulary_list")
 def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Any, dtype: Any = None, default_value: int = -1,
                                             num_oov_buckets: int = 0) -> VocabularyListCategoricalColumn:
-    """Categories of a list; others are the default, or in their own buckets.
+    """Categories of a list; others are the default, or in separate buckets.
 
     Args:
         key: Name of the feature.
@@ -266,7 +266,7 @@ def _from_file(key: str, vocabulary_file: str, vocabulary_size: int | None, num_
 def categorical_column_with_vocabulary_file(key: str, vocabulary_file: str, vocabulary_size: int | None = None,
                                             num_oov_buckets: int = 0, default_value: int | None = None,
                                             dtype: Any = tf.string) -> VocabularyFileCategoricalColumn:
-    """Categories of the lines of a file; others are the default, or in their own buckets.
+    """Categories of the lines of a file; others are the default, or in separate buckets.
 
     >>> tf.feature_column.categorical_column_with_vocabulary_file("state", "states.txt", num_oov_buckets=5)
     """

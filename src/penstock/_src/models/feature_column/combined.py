@@ -1,4 +1,4 @@
-"""Dense columns of categories: indicator_column (how often each category is there) and embedding columns."""
+"""Dense columns of categories: indicator_column (the count of each category) and embedding columns."""
 from __future__ import annotations
 
 import collections
@@ -12,7 +12,7 @@ from penstock._src.models.feature_column.base import Batch, CategoricalColumn, D
 
 
 class IndicatorColumn(DenseColumn, SequenceDenseColumn, collections.namedtuple("IndicatorColumn", ("categorical_column",))):
-    """A number for each category: how often it is there, or the sum of its weights."""
+    """A number for each category: its count, or the sum of its weights."""
 
     __slots__ = ()
     name = property(lambda self: f"{self.categorical_column.name}_indicator")
@@ -183,7 +183,7 @@ class SharedEmbeddingColumn(EmbeddingColumn):
 
 
 class SharedTable:
-    """What the columns of one call have in common: the name of their table, how it begins, and the table of each graph."""
+    """The shared state of the columns of one call: the name and the initializer of their table, and the table of each graph."""
 
     def __init__(self, name: str, initializer: Any):
         self.name, self.initializer = name, initializer

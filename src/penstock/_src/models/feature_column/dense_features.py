@@ -14,7 +14,7 @@ from penstock._src.models.keras.engine.base_layer import Layer
 
 
 class _Features(Layer):
-    """What both layers have in common."""
+    """The base of both layers."""
 
     def __init__(self, feature_columns: Any, trainable: bool = True, name: str | None = None, **kwargs: Any):
         kwargs.pop("partitioner", None)                     # of TensorFlow's configurations
@@ -32,7 +32,7 @@ class _Features(Layer):
         self.built = True
 
     def _weight(self, column: Any) -> Any:
-        """How a column makes a variable, in the name scope that it is in."""
+        """The function with which columns create variables, in the current name scope."""
         def make(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
             key = f"{column._var_scope_name}/{name}"
             if key in self._column_weights:

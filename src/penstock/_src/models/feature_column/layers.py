@@ -1,4 +1,4 @@
-"""From columns to tensors: input_layer, linear_model, and what parse_example needs for columns."""
+"""From columns to tensors: input_layer, linear_model, and the features of columns for parse_example."""
 from __future__ import annotations
 
 from typing import Any
@@ -151,7 +151,7 @@ def _weighted_sum(column: Any, batch: Batch, weights: Any, units: int, combiner:
 
 @export("feature_column.make_parse_example_spec")
 def make_parse_example_spec(feature_columns: Any) -> dict[str, Any]:
-    """What tf.io.parse_example needs to read the features of columns.
+    """The features of columns for tf.io.parse_example.
 
     >>> tf.io.parse_example(serialized, tf.feature_column.make_parse_example_spec(columns))
     """

@@ -10,7 +10,7 @@ from penstock._src.graph.trackable import no_automatic_dependency_tracking_scope
 
 @export("__internal__.feature_column.StateManager")
 class StateManager:
-    """Makes and keeps variables by column and name, as weights of a layer."""
+    """Creates and keeps variables by column and name, as weights of a layer."""
 
     def __init__(self, layer: Any, trainable: bool):
         self._trainable, self._layer = trainable, layer
@@ -20,7 +20,7 @@ class StateManager:
 
     def create_variable(self, feature_column: Any, name: str, shape: Any, dtype: Any = None, trainable: bool = True,
                         use_resource: bool = True, initializer: Any = None) -> Any:
-        """Makes a variable; ValueError where the column has one of that name."""
+        """Creates a variable; ValueError where the column has one of that name."""
         known = self._cols_to_vars_map.setdefault(feature_column, {})
         if name in known:
             raise ValueError("Variable already exists.")

@@ -1,8 +1,8 @@
 """tf.keras: layers, models and how they are trained, in terms of penstock's public operations.
 
-`backend` has the session, the learning phase and the functions that layers are written with; `engine` what layers and models
-are made of; `layers` one module per family of layers. In these modules a name that both APIs have, with different meanings,
-is the 2.x one; its 1.x sister ends in V1 (`LSTM`, `LSTMV1`). Loaded when `tf.keras` is first used.
+`backend` has the session, the learning phase and the functions that layers are written with; `engine` the base classes of
+layers and models; `layers` one module per family of layers. In these modules a name that both APIs have, with different
+meanings, is the 2.x one; its 1.x sister ends in V1 (`LSTM`, `LSTMV1`). Loaded when `tf.keras` is first used.
 """
 import importlib as _importlib
 

@@ -11,7 +11,7 @@ from penstock._src.state.variables.variable import Variable
 
 
 class AutoCastVariable(Variable):
-    """A variable seen through this object: reads return the dtype of the layer that is being called."""
+    """A proxy of a variable: reads return the dtype of the layer that is being called."""
 
     def __init__(self, variable: Any):
         self._variable = variable
@@ -82,7 +82,7 @@ class AutoCastVariable(Variable):
 
 
 def autocast(variable: Any) -> AutoCastVariable:
-    """A variable that is cast when read. One with copies on several devices keeps its class, which strategies look at."""
+    """A variable that is cast when read. A distributed variable keeps its class, which strategies check."""
     own: Any = type(variable)
     return (_class_with_copies(own) if variable._own_saveable else AutoCastVariable)(variable)
 

@@ -1,4 +1,4 @@
-"""tf.keras.constraints: what is done to weights after each step of training."""
+"""tf.keras.constraints: projections of weights after each training step."""
 from __future__ import annotations
 
 from typing import Any
@@ -19,7 +19,7 @@ class Constraint:
         return w
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same constraint again."""
+        """The arguments that recreate the constraint."""
         return {}
 
     @classmethod
@@ -47,7 +47,7 @@ class MaxNorm(Constraint):
         return w * (K.clip(norms, 0, self.max_value) / (K.epsilon() + norms))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same constraint again."""
+        """The arguments that recreate the constraint."""
         return {"max_value": self.max_value, "axis": self.axis}
 
 
@@ -70,7 +70,7 @@ class UnitNorm(Constraint):
         return w / (K.epsilon() + _norms(w, self.axis))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same constraint again."""
+        """The arguments that recreate the constraint."""
         return {"axis": self.axis}
 
 
@@ -87,7 +87,7 @@ class MinMaxNorm(Constraint):
         return w * (wanted / (K.epsilon() + norms))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same constraint again."""
+        """The arguments that recreate the constraint."""
         return {"min_value": self.min_value, "max_value": self.max_value, "rate": self.rate, "axis": self.axis}
 
 

@@ -1,4 +1,4 @@
-"""enable_mixed_precision_graph_rewrite: what programs of 1.15 call to train in half precision.
+"""enable_mixed_precision_graph_rewrite: half-precision training for user programs of 1.15.
 
 The optimizer gets a loss scale, as it does in TensorFlow. Ops keep the types that the program gave them: layers compute in half
 precision where a policy says so (`models/keras/mixed_precision.py`), and no graph is rewritten.
@@ -48,6 +48,6 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 @export("train.experimental.disable_mixed_precision_graph_rewrite",
         v1=["mixed_precision.disable_mixed_precision_graph_rewrite"])
 def disable_mixed_precision_graph_rewrite() -> None:
-    """Takes back what `enable_mixed_precision_graph_rewrite` has set; optimizers keep their loss scales."""
+    """Reverts `enable_mixed_precision_graph_rewrite`; optimizers keep their loss scales."""
     if tf.config.optimizer.get_experimental_options().get("auto_mixed_precision"):
         tf.config.optimizer.set_experimental_options({"auto_mixed_precision": False})

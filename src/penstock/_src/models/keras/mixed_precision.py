@@ -63,7 +63,7 @@ class Policy:
         return hash(self._name)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """The arguments that recreate it."""
         return {"name": self._name}
 
     @classmethod

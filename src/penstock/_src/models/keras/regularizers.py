@@ -22,7 +22,7 @@ class Regularizer:
         return cls(**config)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same regularizer again."""
+        """The arguments that recreate the regularizer."""
         raise NotImplementedError(f"{self} does not implement get_config()")
 
 
@@ -47,7 +47,7 @@ class L1L2(Regularizer):
         return total
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same regularizer again."""
+        """The arguments that recreate the regularizer."""
         return {"l1": float(self.l1), "l2": float(self.l2)}
 
 
@@ -59,7 +59,7 @@ class L1(L1L2):
         super().__init__(l1=l1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same regularizer again."""
+        """The arguments that recreate the regularizer."""
         return {"l1": float(self.l1)}
 
 
@@ -71,7 +71,7 @@ class L2(L1L2):
         super().__init__(l2=l2)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same regularizer again."""
+        """The arguments that recreate the regularizer."""
         return {"l2": float(self.l2)}
 
 
@@ -94,7 +94,7 @@ class OrthogonalRegularizer(Regularizer):
         return self.factor * 0.5 * tf.reduce_sum(tf.abs(products)) / (size * (size - 1.) / 2.)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same regularizer again."""
+        """The arguments that recreate the regularizer."""
         return {"factor": self.factor, "mode": self.mode}
 
 

@@ -53,7 +53,7 @@ class _ParallelDense(_Parallel):
         self.bias_initializer = initializers.get(bias_initializer)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "units": self.units, "devices": self.devices, "use_bias": self.use_bias,
                 "activation": activations.serialize(self.activation),
                 "kernel_initializer": initializers.serialize(self.kernel_initializer),
@@ -88,7 +88,7 @@ class ColumnParallelDense(_ParallelDense):
         return get("ConcatV2")(parts, -1) if self.gather_output else parts
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "gather_output": self.gather_output}
 
 
@@ -179,7 +179,7 @@ class VocabularyParallelEmbedding(_Parallel):
         return get("AddN")(parts)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "input_dim": self.input_dim, "output_dim": self.output_dim, "devices": self.devices,
                 "embeddings_initializer": initializers.serialize(self.embeddings_initializer)}
 

@@ -55,7 +55,7 @@ class BasicRNNCell(LayerRNNCell):
     output_size = property(lambda self: self._num_units)
 
     def build(self, inputs_shape: Any) -> None:
-        """Makes the variables."""
+        """Creates the variables."""
         depth = input_depth(inputs_shape)
         check_floating(self.dtype)
         self._kernel = self.add_weight("kernel", shape=[depth + self._num_units, self._num_units])
@@ -69,7 +69,7 @@ class BasicRNNCell(LayerRNNCell):
         return output, output
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the cell again."""
+        """The arguments that recreate the cell."""
         return {**super().get_config(), "num_units": self._num_units, "activation": activations.serialize(self._activation),
                 "reuse": self._reuse}
 
@@ -104,7 +104,7 @@ class GRUCell(LayerRNNCell):
     output_size = property(lambda self: self._num_units)
 
     def build(self, inputs_shape: Any) -> None:
-        """Makes the variables."""
+        """Creates the variables."""
         depth, n = input_depth(inputs_shape), self._num_units
         check_floating(self.dtype)
         bias = self._bias_initializer
@@ -127,7 +127,7 @@ class GRUCell(LayerRNNCell):
         return new, new
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the cell again."""
+        """The arguments that recreate the cell."""
         return {**super().get_config(), "num_units": self._num_units, "activation": activations.serialize(self._activation),
                 "kernel_initializer": initializers.serialize(self._kernel_initializer),
                 "bias_initializer": initializers.serialize(self._bias_initializer), "reuse": self._reuse}
@@ -190,7 +190,7 @@ class BasicLSTMCell(LayerRNNCell):
     output_size = property(lambda self: self._num_units)
 
     def build(self, inputs_shape: Any) -> None:
-        """Makes the variables."""
+        """Creates the variables."""
         depth = input_depth(inputs_shape)
         check_floating(self.dtype)
         self._kernel = self.add_weight("kernel", shape=[depth + self._num_units, 4 * self._num_units])
@@ -209,7 +209,7 @@ class BasicLSTMCell(LayerRNNCell):
         return new_h, LSTMStateTuple(new_c, new_h) if self._state_is_tuple else tf.concat([new_c, new_h], 1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the cell again."""
+        """The arguments that recreate the cell."""
         return {**super().get_config(), "num_units": self._num_units, "forget_bias": self._forget_bias,
                 "state_is_tuple": self._state_is_tuple, "activation": activations.serialize(self._activation),
                 "reuse": self._reuse}
@@ -266,7 +266,7 @@ class LSTMCell(LayerRNNCell):
     output_size = property(lambda self: self._output_size)
 
     def build(self, inputs_shape: Any) -> None:
-        """Makes the variables."""
+        """Creates the variables."""
         depth, n = input_depth(inputs_shape), self._num_units
         check_floating(self.dtype)
         self._kernel = self.add_weight("kernel", shape=[depth + self._output_size, 4 * n], initializer=self._initializer,
@@ -305,7 +305,7 @@ class LSTMCell(LayerRNNCell):
         return m, LSTMStateTuple(c, m) if self._state_is_tuple else tf.concat([c, m], 1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the cell again."""
+        """The arguments that recreate the cell."""
         return {**super().get_config(), "num_units": self._num_units, "use_peepholes": self._use_peepholes,
                 "cell_clip": self._cell_clip, "initializer": initializers.serialize(self._initializer),
                 "num_proj": self._num_proj, "proj_clip": self._proj_clip, "num_unit_shards": self._num_unit_shards,

@@ -1,7 +1,7 @@
 """Scheduled functions, and the queue in which they wait for a worker.
 
-The queue is independent of workers and connections: functions go in, are taken, and are done, given back, or fail. The first
-error empties it: what waits is cancelled, what runs is asked to end, and the next call raises the error, once.
+The queue is independent of workers and connections: functions are added, taken, and finished, put back, or failed. The first
+error empties it: waiting functions are cancelled, running ones are asked to end, and the next call raises the error, once.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _END_SECONDS = 10.0                 # that functions which were asked to end are
 
 
 class Closure:
-    """A function with its arguments, and where its result goes."""
+    """A function with its arguments and its result."""
 
     def __init__(self, function: Any, args: Any, kwargs: Any):
         if not callable(function):
@@ -52,7 +52,7 @@ class Closure:
             return self._function(*on_worker(self._args, index), **on_worker(self._kwargs, index))
 
     def cancel(self) -> None:
-        """It will not run."""
+        """Cancels the function before it runs."""
         self.result._set_error(errors.CancelledError(
             None, None, f"The scheduled function {self.name} was cancelled, because another one failed. Schedule it again."))
 
@@ -74,7 +74,7 @@ class ClosureQueue:
 
     # -- the program's side -------------------------------------------------------------------------------------------
     def put(self, closure: Closure, most: int | None = None) -> None:
-        """Has a function wait for a worker; waits itself while there are too many."""
+        """Queues a function; blocks while the queue is full."""
         with self._changed:
             most = self._most if most is None else most
             self._wait(lambda: len(self._waiting) < most or self._error is not None, None)
@@ -84,7 +84,7 @@ class ClosureQueue:
             self._changed.notify_all()
 
     def wait(self, timeout: float | None) -> None:
-        """Until all functions are done; raises the error of one that failed."""
+        """Waits until all functions are done; raises the error of one that failed."""
         with self._changed:
             if not self._wait(lambda: self._error is not None or not self._waiting and not self._running, timeout):
                 raise errors.DeadlineExceededError(
@@ -142,7 +142,7 @@ class ClosureQueue:
 
     # -- the workers' side --------------------------------------------------------------------------------------------
     def take(self, where: str, ready: Callable[[], bool]) -> Closure | None:
-        """The next function, for a worker; None when there will be none, or the worker is not ready any more."""
+        """The next function, for a worker; None at the end, or if the worker is no longer ready."""
         with self._changed:
             while not self._ended and ready():
                 if self._waiting and self._error is None:
@@ -154,7 +154,7 @@ class ClosureQueue:
         return None
 
     def give_back(self, closure: Closure) -> None:
-        """A function that was interrupted by a failure elsewhere is the next to run."""
+        """Puts an interrupted function at the front of the queue."""
         with self._changed:
             current = self._running.pop(closure, None) is not None and closure.generation == self._generation
             if current and self._error is None and not self._ended:
@@ -181,7 +181,7 @@ class ClosureQueue:
             self._stop_others(error, None)
 
     def fail_all(self, error: BaseException) -> None:
-        """Nothing can run any more: the error is raised from now on."""
+        """Stops the queue with a permanent error."""
         self._stop_others(error, error)
 
     def _stop_others(self, error: BaseException, fatal: BaseException | None) -> None:
@@ -202,7 +202,7 @@ class ClosureQueue:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """Nothing more is run: what waits is cancelled."""
+        """Stops the queue: cancels waiting functions."""
         with self._changed:
             self._ended = True
             left, self._waiting = list(self._waiting), collections.deque()

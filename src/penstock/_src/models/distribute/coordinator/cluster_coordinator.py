@@ -1,4 +1,4 @@
-"""ClusterCoordinator: has functions run on the workers of a ParameterServerStrategy, as soon as one of them is free."""
+"""ClusterCoordinator: runs functions on the workers of a ParameterServerStrategy, as soon as one of them is free."""
 from __future__ import annotations
 
 import threading
@@ -28,7 +28,7 @@ class ClusterCoordinator:
     """
 
     def __new__(cls, strategy: Any) -> ClusterCoordinator:
-        """One for a strategy."""
+        """Returns the one coordinator of a strategy."""
         extended = getattr(strategy, "extended", None)
         if not hasattr(extended, "connection"):
             raise ValueError("Only `tf.distribute.experimental.ParameterServerStrategy` is supported to work with "
@@ -62,7 +62,7 @@ class ClusterCoordinator:
     strategy = property(lambda self: self._strategy, doc="The strategy.")
 
     def schedule(self, fn: Any, args: Any = None, kwargs: Any = None) -> RemoteValue:
-        """Has a function run on some worker, as soon as one is free; returns its result, to be fetched later.
+        """Schedules a function on the next free worker; returns its result, to be fetched later.
 
         A tf.function is traced here, when it is first scheduled. If a function that was scheduled before has failed, its error
         is raised here or in `join`, once; then all functions that had not ended are cancelled.

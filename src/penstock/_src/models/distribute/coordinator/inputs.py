@@ -1,4 +1,4 @@
-"""Datasets of workers: made on each worker by the same function, and made again on one that comes back."""
+"""Datasets of workers: created on each worker by the same function, and recreated on a restarted one."""
 from __future__ import annotations
 
 import threading
@@ -130,7 +130,7 @@ class _Slot:
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """From the beginning, on every worker, when it is next used there."""
+        """Restarts the iterator on every worker, on its next use there."""
         with self._lock:
             self._round += 1
 

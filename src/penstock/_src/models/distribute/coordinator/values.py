@@ -1,4 +1,4 @@
-"""Results of scheduled functions, and values that each worker has for itself."""
+"""Results of scheduled functions, and per-worker values."""
 from __future__ import annotations
 
 import threading
@@ -54,7 +54,7 @@ class RemoteValue:
         return self._values
 
     def fetch(self, timeout: float | None = None) -> Any:
-        """What the function returned, as numpy values."""
+        """The result of the function, as numpy values."""
         return nest.map_structure(lambda v: v.numpy() if hasattr(v, "numpy") else v, self.get(timeout))
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class PerWorkerTensor(EagerTensor):
         super().__init__(PerWorker(on, dims), dtype)
 
     def numpy(self) -> Any:
-        """Not outside of workers."""
+        """Raises: the value exists only on workers."""
         raise ValueError("Each worker has a different value here: use it in functions that ClusterCoordinator.schedule runs.")
 
 
@@ -131,7 +131,7 @@ def get_current_worker_index() -> Any:
 
 
 def on_worker(structured: Any, index: int) -> Any:
-    """What one worker gets of a structure of arguments."""
+    """A worker's values in a structure of arguments."""
     return nest.map_structure(lambda v: v._on_worker(index) if hasattr(v, "_on_worker") else v, structured)
 
 
@@ -141,7 +141,7 @@ def as_arguments(structured: Any) -> Any:
 
 
 def refuse_remote_values(structured: Any) -> None:
-    """ValueError for results of other functions among the arguments of one."""
+    """Raises ValueError for results of other functions among the arguments."""
     for v in nest.flatten(structured):
         if isinstance(v, RemoteValue):
             raise ValueError("`tf.distribute.experimental.coordinator.RemoteValue` used as an input to scheduled function is "

@@ -1,7 +1,7 @@
-"""A thread for each worker: it takes functions from the queue and has them run there.
+"""A thread for each worker: it takes functions from the queue and runs them there.
 
 When the worker is lost, its function goes back to the queue, and the thread waits until the worker answers again: then there
-is a new channel to it, and what it has for itself (datasets) is rebuilt when it is next used. When a parameter server is lost,
+is a new channel to it, and its resources (datasets) are recreated on their next use. When a parameter server is lost,
 or comes back without its variables, nothing can continue, and every later call raises that error.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock._src.cluster.peers import LOST, task_name
 from penstock._src.models.distribute.connect import Connection
 from penstock._src.models.distribute.coordinator.closures import Closure, ClosureQueue
 
-_LOSS = (errors.UnavailableError, errors.AbortedError)      # what the loss of a task looks like
+_LOSS = (errors.UnavailableError, errors.AbortedError)      # the errors of a lost task
 _STOPS = (*_LOSS, errors.CancelledError)                    # and the message of one that ends in order
 _TRIES = 3                          # of a function that fails like this, though no task is lost
 _SOON = 2.0                         # seconds in which the loss of a task is known to all
@@ -85,7 +85,7 @@ class Worker:
                 del closure                          # with what it holds, while there is no next one
 
     def _connect(self) -> bool:
-        """Waits until the worker is there; False if that does not matter any more."""
+        """Waits until the worker is available; False if it is no longer needed."""
         began, said = time.monotonic(), False
         while not self._ended.is_set():
             try:
@@ -121,7 +121,7 @@ class Worker:
             self._queue.finish(closure, result)
 
     def _failed(self, closure: Closure, error: errors.OpError) -> None:
-        """Was it the function, or was a task lost, and which?"""
+        """Determines whether the function failed, or which task was lost."""
         lost = self._lost(_SOON if isinstance(error, _STOPS) and not self._queue.failed else 0.0)
         if not lost and not isinstance(error, _LOSS):
             self._queue.fail(closure, error)
@@ -150,7 +150,7 @@ class Worker:
                 return found
 
     def cancel(self, why: str) -> None:
-        """Ends what runs on the worker for this program."""
+        """Cancels the running steps on the worker."""
         channel = self._channel
         if channel is not None:
             try:

@@ -1,6 +1,6 @@
 """tf.keras.applications: well-known image models, with weights from local files.
 
-`common.py` has what they share; each family is one file, with Keras' names of layers, so that its files of weights fit.
+`common.py` is shared; each family is one file, with Keras' names of layers, so that Keras' weight files can be loaded.
 """
 from penstock._src.models.keras.applications import (  # noqa: F401
     densenet,

@@ -1,7 +1,6 @@
-"""What the image models share: inputs, the end of a network, weights from files, images in and names of classes out.
+"""Shared by the image models: inputs, the classifier, weights from files, preprocessing and class names.
 
-Weights are files: `weights="imagenet"` finds Keras' files at the usual cache place (`~/.keras/models`), a path is read
-as it is.
+Weights are files: `weights="imagenet"` finds Keras' files in the usual cache (`~/.keras/models`); other values are paths.
 """
 from __future__ import annotations
 
@@ -82,7 +81,7 @@ def finish(inputs: Any, outputs: Any, name: str, weights: Any, input_tensor: Any
 
 
 def correct_pad(x: Any, kernel_size: int) -> tuple:
-    """Zeros around an image before a convolution with stride 2, so that it sees what `same` does in other libraries."""
+    """Zeros around an image before a convolution with stride 2, to match the padding of other libraries."""
     shape = K.int_shape(x)
     sides = shape[2:4] if channel_axis() == 1 else shape[1:3]
     more = (1, 1) if sides[0] is None else (1 - sides[0] % 2, 1 - sides[1] % 2)
@@ -98,7 +97,7 @@ def divisible(value: float, divisor: int = 8, least: int | None = None) -> int:
 
 # -- images in, words out ---------------------------------------------------------------------------------------------
 def preprocess(x: Any, data_format: str | None, mode: str) -> Any:
-    """Pixels 0 … 255 as a model takes them: `tf` from -1 to 1, `torch` with ImageNet's mean and deviation, `caffe` BGR
+    """Preprocesses pixels 0 … 255 for a model: `tf` from -1 to 1, `torch` with ImageNet's mean and deviation, `caffe` BGR
     without the mean."""
     if mode not in ("caffe", "tf", "torch"):
         raise ValueError(f"Expected mode to be one of `caffe`, `tf` or `torch`. Received: mode={mode}")
@@ -125,7 +124,7 @@ def preprocess(x: Any, data_format: str | None, mode: str) -> Any:
 
 @export("keras.applications.imagenet_utils.preprocess_input")
 def preprocess_input(x: Any, data_format: str | None = None, mode: str = "caffe") -> Any:
-    """Pixels 0 … 255 as a model takes them."""
+    """Preprocesses pixels 0 … 255 for a model."""
     return preprocess(x, data_format, mode)
 
 

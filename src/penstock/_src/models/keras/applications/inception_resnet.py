@@ -1,4 +1,4 @@
-"""InceptionResNetV2 (Szegedy et al., 2016): the towers of Inception, added to what they were given."""
+"""InceptionResNetV2 (Szegedy et al., 2016): the towers of Inception with residual connections."""
 from __future__ import annotations
 
 from typing import Any

@@ -92,5 +92,5 @@ export.value(decode_predictions, "keras.applications.resnet50.decode_predictions
 
 @export("keras.applications.resnet50.preprocess_input")
 def _preprocess_for_resnet50(x: Any, data_format: str | None = None) -> Any:
-    """Pixels 0 … 255 as ResNet50 takes them."""
+    """Preprocesses pixels 0 … 255 for ResNet50."""
     return preprocess(x, data_format, "caffe")

@@ -1,4 +1,4 @@
-"""Convolutions and pools, over one, two or three spatial axes, with Keras' words for layouts and padding."""
+"""Convolutions and pools, over one, two or three spatial axes, with Keras' names for layouts and padding."""
 from __future__ import annotations
 
 import itertools
@@ -16,12 +16,12 @@ _FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 def layout(rank: int, data_format: Any) -> str:
-    """TensorFlow's word for a layout of images with `rank` spatial axes."""
+    """TensorFlow's name for a layout of images with `rank` spatial axes."""
     return (_FIRST if checked_data_format(data_format) == "channels_first" else _LAST)[rank]
 
 
 def padding_word(padding: str) -> str:
-    """TensorFlow's word for 'same' or 'valid'."""
+    """TensorFlow's name for 'same' or 'valid'."""
     if padding not in ("same", "valid"):
         raise ValueError(f"Invalid padding: {padding}")
     return padding.upper()
@@ -37,7 +37,7 @@ def _numbers(value: Any, rank: int) -> tuple:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
-OP_NAMES = {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}          # what the op of a layer is called, by rank
+OP_NAMES = {1: "conv1d", 2: "Conv2D", 3: "Conv3D"}          # the name of a layer's op, by rank
 
 
 def _convolution(x: Any, kernel: Any, strides: Any, padding: str, data_format: Any, dilation_rate: Any, rank: int) -> Any:
@@ -74,7 +74,7 @@ def conv3d(x: Any, kernel: Any, strides: Any = (1, 1, 1), padding: str = "valid"
 
 
 def _output_dims(x: Any, output_shape: Any) -> Any:
-    """The shape of a transposed convolution, with the batch size of `x` where it is not said."""
+    """The shape of a transposed convolution, with the batch size of `x` if it is not given."""
     if not isinstance(output_shape, (tuple, list)):
         return output_shape
     dims = list(output_shape)
@@ -173,7 +173,7 @@ def pool3d(x: Any, pool_size: Any, strides: Any = (1, 1, 1), padding: str = "val
 # -- convolutions whose kernel differs from place to place ----------------------------------------------------------------
 @export("keras.backend.local_conv")
 def local_conv(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_shape: Any, data_format: Any = None) -> Any:
-    """A convolution with a separate kernel at each place: [places, window * channels, filters]."""
+    """A convolution with a separate kernel at each position: [places, window * channels, filters]."""
     first = checked_data_format(data_format) == "channels_first"
     _, features, filters = int_shape(kernel)
     rank, places = len(output_shape), tuple(int(d) for d in output_shape)
@@ -190,7 +190,7 @@ def local_conv(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_
 
 
 def _windows(space: tuple, kernel_size: Any, strides: Any, places: tuple) -> Any:
-    """The flat positions that each place sees."""
+    """The flat positions that each position sees."""
     grid = np.arange(int(np.prod(space))).reshape(space)
     found = [grid[tuple(slice(p * s, p * s + k) for p, s, k in zip(place, strides, kernel_size))].ravel()
              for place in itertools.product(*map(range, places))]
@@ -199,11 +199,11 @@ def _windows(space: tuple, kernel_size: Any, strides: Any, places: tuple) -> Any
 
 @export("keras.backend.local_conv1d")
 def local_conv1d(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, data_format: Any = None) -> Any:
-    """A convolution over one axis with a separate kernel at each place."""
+    """A convolution over one axis with a separate kernel at each position."""
     return local_conv(inputs, kernel, kernel_size, strides, (int_shape(kernel)[0],), data_format)
 
 
 @export("keras.backend.local_conv2d")
 def local_conv2d(inputs: Any, kernel: Any, kernel_size: Any, strides: Any, output_shape: Any, data_format: Any = None) -> Any:
-    """A convolution over two axes with a separate kernel at each place."""
+    """A convolution over two axes with a separate kernel at each position."""
     return local_conv(inputs, kernel, kernel_size, strides, output_shape, data_format)

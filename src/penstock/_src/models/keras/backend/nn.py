@@ -99,7 +99,7 @@ def dropout(x: Any, level: Any, noise_shape: Any = None, seed: int | None = None
 
 # -- losses -------------------------------------------------------------------------------------------------------------
 def logits_of(output: Any, op_type: str) -> Any:
-    """What went into the activation that made `output`, if it is seen to be one of this type; else None."""
+    """The input of the activation that computed `output`, if it is one of this type; else None."""
     if is_symbolic(output):
         op = output.op
         while op.type == "Identity":

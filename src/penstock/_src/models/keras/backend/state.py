@@ -1,7 +1,7 @@
-"""The state of Keras per graph: names that were given, the learning phase, variables to initialize, the session.
+"""The state of Keras per graph: assigned names, the learning phase, variables to initialize, the session.
 
-In graph mode everything belongs to the current default graph. When ops execute eagerly, symbolic tensors (`Input`) live in
-a graph of Keras' own, a FuncGraph, which `get_graph` returns; models are traced from it or called again on real tensors.
+In graph mode everything belongs to the current default graph. When ops execute eagerly, symbolic tensors (`Input`) live in a
+separate graph of Keras, a FuncGraph, which `get_graph` returns; models are traced from it or called again on real tensors.
 """
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def in_keras_graph() -> bool:
 
 @export("keras.backend.clear_session")
 def clear_session() -> None:
-    """Discards the graph, the session and all names that were given, and starts with new ones."""
+    """Discards the graph, the session and all assigned names, and starts with new ones."""
     global _state
     tf.reset_default_graph()
     _session.session = None
@@ -84,7 +84,7 @@ def get_uid(prefix: str = "") -> int:
 
 @export("keras.backend.reset_uids")
 def reset_uids() -> None:
-    """Lets the numbers of `get_uid` begin at one again."""
+    """Resets the counters of `get_uid`."""
     _state.uids.clear()
 
 

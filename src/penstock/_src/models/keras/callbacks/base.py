@@ -1,4 +1,4 @@
-"""Callback, and the list of callbacks that training loops tell what happens."""
+"""Callback, and the list of callbacks that training loops call."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -29,11 +29,11 @@ class Callback:
         self.params: dict[str, Any] = {}
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Takes what is known of the run: epochs, steps, verbose …"""
+        """Sets the parameters of the run: epochs, steps, verbose …"""
         self.params = params
 
     def set_model(self, model: Any) -> None:
-        """Takes the model."""
+        """Sets the model."""
         self.model = model
 
     def on_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -258,7 +258,7 @@ class BaseLogger(Callback):
             self.totals[k] = v if k in self.stateful_metrics else self.totals.get(k, 0) + v * size
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Puts the averages into the logs."""
+        """Writes the averages to the logs."""
         for k in self.params.get("metrics", ()):
             if logs is not None and k in self.totals:
                 logs[k] = self.totals[k] if k in self.stateful_metrics else self.totals[k] / self.seen

@@ -1,4 +1,4 @@
-"""Callbacks that keep the model in files: ModelCheckpoint, and BackupAndRestore, which continues where training was cut off."""
+"""Callbacks that save the model: ModelCheckpoint, and BackupAndRestore, which continues interrupted training."""
 from __future__ import annotations
 
 import os
@@ -52,7 +52,7 @@ class ModelCheckpoint(Callback):
         self.epochs_since_last_save = self._batches_since_last_save = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Loads the newest file that fits the name, if asked to."""
+        """Loads the newest file that matches the name, if requested."""
         if self.load_weights_on_restart:
             found = self._get_most_recently_modified_file_matching_pattern(self.filepath)
             if found is not None and (os.path.exists(found) or os.path.exists(found + ".index")):

@@ -77,7 +77,7 @@ class RemoteMonitor(Callback):
         self.root, self.path, self.field, self.headers, self.send_as_json = root, path, field, headers, send_as_json
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Posts; a server that cannot be reached is warned about."""
+        """Posts the metrics; warns if the server cannot be reached."""
         try:
             import requests
         except ImportError:
@@ -93,5 +93,5 @@ class RemoteMonitor(Callback):
 
 
 def _plain(value: Any) -> Any:
-    """A number as JSON takes it."""
+    """A number for JSON."""
     return value.item() if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else value

@@ -166,7 +166,7 @@ class TensorBoard(Callback):
                         self._writer("train").add_summary(image_message(name, image, 3), epoch)
 
     def _configure_embeddings(self) -> None:
-        """Tells TensorBoard's projector which weights are embeddings, and where their metadata are."""
+        """Writes the projector's configuration: which weights are embeddings, and their metadata files."""
         lines = []
         for layer in self.model.layers:
             if type(layer).__name__ != "Embedding":
@@ -197,7 +197,7 @@ class TensorBoard(Callback):
 
 
 def _as_image(value: np.ndarray) -> Any:
-    """Weights as grey images (number, height, width, 1); None where that makes no picture."""
+    """Weights as grey images (number, height, width, 1); None if they cannot be shown as images."""
     w = np.squeeze(np.asarray(value, dtype="float32"))
     if w.ndim == 1:
         w = w.reshape(1, w.shape[0], 1, 1)

@@ -93,7 +93,7 @@ def _cifar_folder(name: str, archive: str) -> str:
 
 
 def load_batch(fpath: Any, label_key: str = "labels") -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of a batch file of CIFAR. The pickle may come from anywhere: only arrays and lists are made of it."""
+    """Images and labels of a batch file of CIFAR. The pickle is untrusted: only arrays and lists are created from it."""
     with open(fpath, "rb") as f:
         made = Plain(f, encoding="bytes").load()
     batch = {k.decode() if isinstance(k, bytes) else k: v for k, v in made.items()} if isinstance(made, dict) else {}

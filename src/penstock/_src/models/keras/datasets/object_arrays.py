@@ -1,4 +1,4 @@
-"""Reads pickles of data sets (.npz files of lists, batches of CIFAR): the unpickler makes arrays and lists, nothing else."""
+"""Reads pickles of data sets (.npz files of lists, batches of CIFAR): the unpickler creates only arrays and lists."""
 from __future__ import annotations
 
 import pickle

@@ -1,8 +1,8 @@
 """Layer: a callable object with variables. How a layer is called, built and described.
 
 `__call__` reads top to bottom: inputs, mask and training become arguments of `call`; the layer is built when it sees its
-first input; `call` runs; where inputs are symbolic, the call is recorded as a Node. What a layer knows of its
-variables is in `layer_weights.py`, of losses, updates and metrics in `layer_losses.py`, of its calls in `connectivity.py`.
+first input; `call` runs; where inputs are symbolic, the call is recorded as a Node. The variables of a layer are in
+`layer_weights.py`, losses, updates and metrics in `layer_losses.py`, its calls in `connectivity.py`.
 """
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Layer(Connected, Losing, Weighted):
     # -- what subclasses define --------------------------------------------------------------------------------------
     @default
     def build(self, input_shape: Any) -> None:
-        """Makes the variables, once, when the shape of the inputs is known."""
+        """Creates the variables, once, when the shape of the inputs is known."""
         self._build_input_shape = input_shape
         self.built = True
 
@@ -151,7 +151,7 @@ class Layer(Connected, Losing, Weighted):
 
     @default
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again, as plain data."""
+        """The arguments that recreate the layer, as plain data."""
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
         if hasattr(self, "_batch_input_shape"):
             config["batch_input_shape"] = self._batch_input_shape
@@ -172,13 +172,13 @@ class Layer(Connected, Losing, Weighted):
         return cls(**config)
 
     def get_build_config(self) -> dict[str, Any]:
-        """What the layer was built for, so that it can be built again."""
+        """The input shapes that the layer was built for, for rebuilding it."""
         shape = getattr(self, "_build_input_shape", None)
         return {} if shape is None else {"input_shape": nest.map_structure(
             lambda s: tuple(s.as_list()) if isinstance(s, TensorShape) and s.rank is not None else s, shape)}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
-        """Builds the layer as `get_build_config` says."""
+        """Builds the layer from the result of `get_build_config`."""
         shape = (config or {}).get("input_shape")
         if shape is not None and not self.built:
             self._build_once(_as_shapes(shape))
@@ -254,7 +254,7 @@ class Layer(Connected, Losing, Weighted):
             return outputs
 
     def _first_argument(self, kwargs: dict[str, Any]) -> Any:
-        """Takes the first argument of `call`, whatever its name is, out of the keywords."""
+        """Removes the first argument of `call` from the keywords."""
         first = self._call_fn_args[0] if self._call_fn_args else None
         if first not in kwargs:
             raise ValueError("The first argument to `Layer.call` must always be passed.")
@@ -506,7 +506,7 @@ class Layer(Connected, Losing, Weighted):
 
     @property
     def input_spec(self) -> Any:
-        """What inputs the layer accepts."""
+        """The inputs that the layer accepts."""
         return self._input_spec
 
     @input_spec.setter
@@ -549,7 +549,7 @@ def _tensor_of(x: Any) -> Any:
 
 
 def _as_shapes(shapes: Any) -> Any:
-    """Shapes as TensorShapes, in whatever structure they came."""
+    """Shapes as TensorShapes, in their structure."""
     if shapes is None or isinstance(shapes, TensorShape):
         return TensorShape(shapes)
     if isinstance(shapes, dict):
@@ -566,5 +566,5 @@ def _regularizer(value: Any) -> Any:
 
 
 def _is_users(layer: Any) -> bool:
-    """Whether the layer's class is the user's own, or one of ours."""
+    """Whether the layer's class is defined by the user."""
     return not type(layer).__module__.startswith("penstock.")

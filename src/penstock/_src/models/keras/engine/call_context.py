@@ -1,6 +1,6 @@
-"""What is known while layers are called: which layer, for which inputs, training or not, and into which graph.
+"""The context of calls of layers: the layer, its inputs, training or not, and the graph.
 
-A layer that is called inside another reads here what its caller was given. Functional models are built from symbolic tensors:
+A layer that is called inside another reads the context of its caller here. Functional models are built from symbolic tensors:
 those of the default graph where graphs are built, and those of one graph of Keras's own, named `keras_graph`, in eager mode.
 """
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CallContext(threading.local):
 
 
 class _Entered:
-    """One call of a layer; puts back what was there before."""
+    """One call of a layer; restores the previous context."""
 
     __slots__ = ("_ctx", "_before", "_now")
 
@@ -98,7 +98,7 @@ def is_registered(x: Any) -> bool:
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether x represents a value that only a run will know."""
+    """Whether the value of x is known only at run time."""
     if isinstance(x, Tensor):
         return not hasattr(x, "_value")
     if isinstance(x, Variable):

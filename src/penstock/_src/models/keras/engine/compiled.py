@@ -1,4 +1,4 @@
-"""What `compile` was given, made concrete when the outputs of a model are known: losses, weights, metrics per output."""
+"""The arguments of `compile`, resolved when the outputs of a model are known: losses, weights, metrics per output."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def loss_functions(loss: Any, names: list[str]) -> list:
 
 
 def loss_weights(weights: Any, names: list[str]) -> list:
-    """How much the loss of each output counts."""
+    """The weight of the loss of each output."""
     if weights is None:
         return [None] * len(names)
     if isinstance(weights, Mapping):
@@ -179,7 +179,7 @@ class Compiled:
     built = property(lambda self: self.names is not None)
 
     def build(self, names: list[str], outputs: list, targets: Any = None) -> None:
-        """Makes losses and metrics for these outputs."""
+        """Creates losses and metrics for these outputs."""
         loss, weights, asked, asked_weighted = self._given
         self.losses = loss_functions(loss, names)
         self.weights = loss_weights(weights, names)
@@ -308,9 +308,9 @@ class Compiled:
 
 
 def _of_replica(function: Any, value: Any, replica: Any) -> tuple[Any, Any]:
-    """What a replica's loss adds to that of the whole batch, and what is reported for it.
+    """The contribution of a replica's loss to that of the whole batch, and the reported value.
 
-    A mean counts for as much as the replica has of the rows; sums add up.
+    A mean is weighted by the replica's share of the rows; sums are added.
     """
     if getattr(function, "reduction", None) == "sum":
         return value, value * replica.num_replicas_in_sync

@@ -1,7 +1,7 @@
 """Batches for training: from arrays, tensors, generators, Sequences, datasets and iterators.
 
-A batch is a flat list of arrays or tensors. A `Layout` says what they are: which of them are inputs, targets and sample
-weights, in the structure in which the user gave them. Layouts can be compared: a step is compiled once per layout.
+A batch is a flat list of arrays or tensors. A `Layout` describes which of them are inputs, targets and sample weights, in the
+user's structure. Layouts can be compared: a step is compiled once per layout.
 """
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Layout(NamedTuple):
 
 @export("keras.utils.unpack_x_y_sample_weight")
 def unpack_x_y_sample_weight(data: Any) -> tuple:
-    """Inputs, targets and weights of what a `train_step` gets; None for what does not exist."""
+    """The inputs, targets and weights in the argument of a `train_step`; None for missing ones."""
     if isinstance(data, list):
         data = tuple(data)
     if not isinstance(data, tuple):
@@ -64,7 +64,7 @@ def unpack_x_y_sample_weight(data: Any) -> tuple:
 
 @export("keras.utils.pack_x_y_sample_weight")
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    """What a `train_step` gets: the inputs alone are no tuple, unless they are several."""
+    """The argument of a `train_step`: a single input is not wrapped in a tuple."""
     if y is None and sample_weight is None:
         return (x,) if isinstance(x, (list, tuple)) else x
     return (x, y) if sample_weight is None else (x, y, sample_weight)
@@ -171,7 +171,7 @@ class Source:
         """Called after each epoch."""
 
     def restart(self) -> None:
-        """Begins at the first batch again; each validation does."""
+        """Restarts at the first batch, as each validation does."""
 
 
 class ArraySource(Source):
@@ -509,7 +509,7 @@ def coordinated(strategy: Any) -> bool:
 def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: int | None = None, steps: int | None = None,
            shuffle: Any = False, class_weight: Any = None, training: bool = True, steps_name: str = "steps",
            workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10) -> Source:
-    """The batches of some data, whatever it is."""
+    """The batches of any kind of data."""
     if is_dataset(x) or is_iterator(x) or isinstance(x, DatasetCreator):
         _refuse_others(x, y, weights, batch_size)
         on_workers = isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)
@@ -588,5 +588,5 @@ def arrays_of(*data: Any) -> Any:
 
 @export("keras.experimental.terminate_keras_multiprocessing_pools")
 def terminate_keras_multiprocessing_pools(grace_period: float = 0.1, use_sigkill: bool = False) -> set:
-    """What is left of pools of processes that read data: nothing, each ends with the loop that started it."""
+    """Does nothing: process pools that read data end with the loop that started them."""
     return set()

@@ -142,7 +142,7 @@ def _verbose(verbose: Any) -> int:
 
 
 class _Hooks:
-    """The batch hooks of callbacks; nothing at all where no callback has any."""
+    """Calls the batch hooks of callbacks; a no-op if no callback has any."""
 
     def __init__(self, callbacks: Any, mode: str):
         flag = getattr(callbacks, f"_should_call_{mode}_batch_hooks", True)
@@ -217,7 +217,7 @@ def _announce(source: Source, validation: Source | None) -> None:
 
 
 def chooses_batches(x: Any) -> bool:
-    """Whether data comes in batches, whose size is its own."""
+    """Whether the data is already batched."""
     return data_adapter.is_dataset(x) or data_adapter.is_iterator(x) or data_adapter.is_sequence(x) or \
         data_adapter.is_generator(x) or isinstance(x, data_adapter.DatasetCreator)
 
@@ -246,7 +246,7 @@ def _validates(freq: Any, epoch: int) -> bool:
 
 
 def _epoch(model: Any, source: Source, callbacks: Any, mode: str) -> dict[str, Any]:
-    """Goes over the data once, with training ("train") or without ("test"); returns the results."""
+    """Runs one epoch, with training ("train") or without ("test"); returns the results."""
     hooks = _Hooks(callbacks, mode)
     step: Any = None
     layout: Any = None
@@ -293,7 +293,7 @@ def evaluate(model: Any, x: Any, y: Any, batch_size: Any, verbose: Any, sample_w
 
 
 def run_evaluation(model: Any, source: Source, callbacks: Any) -> dict[str, Any]:
-    """Goes over the data once, without training; returns the results."""
+    """Runs one epoch without training; returns the results."""
     model.reset_metrics()
     source.restart()
     callbacks.on_test_begin()

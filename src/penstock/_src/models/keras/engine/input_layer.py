@@ -64,7 +64,7 @@ class InputLayer(Layer):
              output_tensors=[input_tensor])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {"batch_input_shape": self._batch_input_shape, "dtype": self.dtype, "sparse": self.sparse,
                 "ragged": self.ragged, "name": self.name}
 

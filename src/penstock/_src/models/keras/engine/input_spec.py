@@ -1,4 +1,4 @@
-"""InputSpec: what a layer says about the inputs it accepts, and the check of inputs against it."""
+"""InputSpec: the inputs that a layer accepts, and the check of inputs against it."""
 from __future__ import annotations
 
 from typing import Any
@@ -40,7 +40,7 @@ class InputSpec:
         return f"InputSpec({', '.join(f'{f}={getattr(self, f)}' for f in fields if getattr(self, f))})"
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """The arguments that recreate it."""
         return {f: getattr(self, f) for f in ("dtype", "shape", "ndim", "max_ndim", "min_ndim", "axes")}
 
     @classmethod
@@ -50,7 +50,7 @@ class InputSpec:
 
 
 def to_tensor_shape(spec: InputSpec) -> TensorShape:
-    """The shape that a spec describes, unknown where it is silent."""
+    """The shape that a spec describes; unspecified dimensions are unknown."""
     if spec.shape is not None:
         return TensorShape(spec.shape)
     if spec.ndim is None:
@@ -109,6 +109,6 @@ def _check(i: int, x: Any, spec: InputSpec, layer_name: str) -> None:
 
 
 def _squeezable(spec: InputSpec, dims: list) -> bool:
-    """Whether a last dimension of one makes the difference, and the layer does not mind."""
+    """Whether the shapes differ only in a last dimension of one, which the layer accepts."""
     return spec.allow_last_axis_squeeze and spec.shape is not None and (
         len(dims) == len(spec.shape) + 1 and dims[-1] == 1 or len(dims) + 1 == len(spec.shape) and spec.shape[-1] == 1)

@@ -1,4 +1,4 @@
-"""What a layer adds to the training of a model besides its output: losses, updates of its state, metrics."""
+"""The contributions of a layer to training besides its output: losses, updates of its state, metrics."""
 from __future__ import annotations
 
 import functools
@@ -46,7 +46,7 @@ class Losing:
     # -- losses ------------------------------------------------------------------------------------------------------
     @property
     def losses(self) -> list:
-        """The losses that the layer, and the layers inside, have added."""
+        """The losses that the layer, and the inner layers, have added."""
         found = list(self._thread.losses or self._losses)
         for f in self._callable_losses:
             loss = f()
@@ -172,7 +172,7 @@ class Losing:
     # -- metrics -----------------------------------------------------------------------------------------------------
     @property
     def metrics(self) -> list:
-        """The metrics that the layer, and the layers inside, have added."""
+        """The metrics that the layer, and the inner layers, have added."""
         return self._metrics + self._gather("metrics")        # type: ignore[attr-defined]
 
     def add_metric(self, value: Any, aggregation: str | None = None, name: str | None = None) -> None:
@@ -257,7 +257,7 @@ def _mean_metric(name: Any) -> Any:
 
 
 def check_not_in_branch(tensor: Any, method: str, force: bool = False) -> None:
-    """RuntimeError if a layer adds, in a branch of a conditional, what the model has to use outside of it."""
+    """Raises RuntimeError if a layer adds a tensor in a branch of a conditional, which cannot be used outside of it."""
     if not force and not in_branch(tensor):
         return
     if method == "activity_regularizer":

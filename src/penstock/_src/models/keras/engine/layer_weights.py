@@ -1,4 +1,4 @@
-"""The variables of a layer: made with add_weight, set as attributes, and those of the layers inside."""
+"""The variables of a layer: created with add_weight, set as attributes, and those of the inner layers."""
 from __future__ import annotations
 
 import functools
@@ -234,7 +234,7 @@ class Weighted(Module):
 
     @property
     def non_trainable_weights(self) -> list:
-        """The variables that training leaves alone."""
+        """The variables that training does not change."""
         if self.trainable:
             return unique(self._non_trainable_weights + self._gather("non_trainable_weights"))
         return unique(self._trainable_weights + self._non_trainable_weights + self._gather("weights"))
@@ -285,7 +285,7 @@ class Weighted(Module):
 
 
 def _found(module: Any, value: Any) -> Any:
-    """An initializer, regularizer or constraint from its name or config; what can be called is one already."""
+    """An initializer, regularizer or constraint from its name or config; callables are used directly."""
     return value if value is None or callable(value) and not isinstance(value, type) else module.get(value)
 
 

@@ -1,4 +1,4 @@
-"""Network: a graph of layers as one layer. What models are without training.
+"""Network: a graph of layers as one layer; a model without training.
 
 A network is either *functional*, made from symbolic inputs and outputs, or *subclassed*, with its own `call`. A
 functional network runs by calling its layers again in order (`_run_internal_graph`).
@@ -121,7 +121,7 @@ class Network(Layer):
         self._insert_result(AddLoss(unconditional=False, dtype=loss.dtype.base_dtype.name)(loss))
 
     def _insert_result(self, tensor: Any) -> None:
-        """Adds what leads from the inputs to a tensor."""
+        """Adds the layers between the inputs and a tensor."""
         topology = map_network(self.inputs, [tensor])
         self._insert_layers(topology.layers, [n for level in topology.nodes_by_depth.values() for n in level])
 
@@ -205,7 +205,7 @@ class Network(Layer):
 
     @no_automatic_dependency_tracking
     def _set_inputs(self, inputs: Any, outputs: Any = None, training: Any = None) -> None:
-        """Records the tensors of the first symbolic call of a subclassed network; of calls that run, what they look like."""
+        """Records the tensors of the first symbolic call of a subclassed network; for calls that run, only their specs."""
         if outputs is None and not self.built:                # requested by hand: call it, which comes back here
             self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
             return
@@ -357,7 +357,7 @@ class Network(Layer):
 
     @property
     def non_trainable_weights(self) -> list:
-        """The variables that training leaves alone."""
+        """The variables that training does not change."""
         self._assert_weights_created()
         if self.trainable:
             return unique([*self._gather("non_trainable_weights"), *self._non_trainable_weights])
@@ -393,7 +393,7 @@ class Network(Layer):
 
     @property
     def input_spec(self) -> Any:
-        """What inputs the first layers accept, unless it was set."""
+        """The inputs that the first layers accept, unless it was set."""
         return self.__dict__["_set_input_spec"] if "_set_input_spec" in self.__dict__ else self._first_input_spec()
 
     @input_spec.setter
@@ -441,7 +441,7 @@ class Network(Layer):
 
 
 def _as_input(x: Any, reference: Any) -> Any:
-    """An input in the dtype of the network's own, with a dimension of one added or taken away where only that is missing."""
+    """An input in the dtype of the network's own, with a dimension of one added or removed if that is the only difference."""
     if not isinstance(x, Tensor) or not hasattr(reference, "dtype"):
         return x
     mask = getattr(x, "_keras_mask", None)

@@ -11,7 +11,7 @@ from penstock._src.graph.sparse_tensor import SparseTensor
 
 
 class KerasHistory(NamedTuple):
-    """The layer that made a tensor, which of its calls, and which of the outputs."""
+    """The layer that created a tensor, the index of the call, and of the output."""
     layer: Any
     node_index: int
     tensor_index: int
@@ -28,7 +28,7 @@ class _OfLayers(type):
 
 @export(v2=["keras.__internal__.KerasTensor"])
 class KerasTensor(metaclass=_OfLayers):
-    """What `Input` and calls of layers on symbolic tensors return: `isinstance(x, KerasTensor)`."""
+    """The type of the results of `Input` and of calls on symbolic tensors: `isinstance(x, KerasTensor)`."""
 
     @staticmethod
     def holds(x: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Ops between layers: a model may contain plain ops, `Dense(1)(x) + 1.0`, which become their own layers.
+"""Ops between layers: a model may contain plain ops, `Dense(1)(x) + 1.0`, which become layers.
 
 When a layer is called on a tensor that did not come out of a layer, `create_keras_history` walks back to the tensors that
 did, and makes each op on the way a `TensorFlowOpLayer`. Inputs of such ops that no model input leads to are constants of it.
@@ -35,7 +35,7 @@ class Read:
 
 
 class TensorFlowOpLayer(Layer):
-    """An op as a layer. `constants` are those of its inputs, by position, that are no inputs of the layer."""
+    """An op as a layer. `constants` are those of its inputs, by position, that are not inputs of the layer."""
 
     constants: Any
 
@@ -101,7 +101,7 @@ class AddLoss(Layer):
         return inputs
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """The arguments that recreate it."""
         return {**super().get_config(), "unconditional": self.unconditional}
 
 
@@ -118,7 +118,7 @@ class AddMetric(Layer):
         return inputs
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """The arguments that recreate it."""
         return {**super().get_config(), "aggregation": self.aggregation, "metric_name": self.metric_name}
 
 
@@ -189,7 +189,7 @@ def create_keras_history(tensors: Any) -> list:
 
 
 def _constant(tensor: Tensor) -> Any:
-    """What an op takes that no input of a model leads to: a variable that is read each time, or a value."""
+    """An input of an op that does not depend on the model's inputs: a variable that is read each time, or a value."""
     op = tensor.op
     if op.type == "ReadVariableOp":
         captured = [outer for outer, inner in getattr(op.graph, "_captures", {}).values() if inner is op.inputs[0]]

@@ -28,7 +28,7 @@ def reachable_from(inputs: Any, targets: Any) -> set[int]:
 
 
 def _composite_parts(x: Any) -> list:
-    """What a tensor in parts, or a variable, is made of."""
+    """The components of a composite tensor or a variable."""
     if isinstance(x, Variable):
         return [] if hasattr(getattr(x, "handle", None), "_value") else [x.op]
     return nest.flatten(x, expand_composites=True) if hasattr(x, "_type_spec") and not isinstance(x, Tensor) else []

@@ -1,6 +1,6 @@
-"""Training steps under a distribution strategy: the batch is cut, and every replica takes the model's step on its part.
+"""Training steps under a distribution strategy: the batch is split, and every replica runs the model's step on its part.
 
-The loss of a replica counts for as much as its share of the rows, so that the sum of the replicas' gradients is the gradient
+The loss of a replica is weighted by its share of the rows, so that the sum of the replicas' gradients is the gradient
 of the whole batch, whether the batch divides or not.
 """
 from __future__ import annotations
@@ -26,7 +26,7 @@ def current_replica() -> Any:
 
 
 def check_strategy(model: Any) -> None:
-    """ValueError where a model is used in the scope of a strategy that it was not created under."""
+    """Raises ValueError if a model is used in the scope of a strategy other than its own."""
     found, own = active_strategy(), model._distribution_strategy
     if found is None or found is own:
         return
@@ -44,7 +44,7 @@ def share_of_rows(replica: Any) -> Any:
 
 
 def check_batch_size(model: Any, batch_size: int | None) -> None:
-    """ValueError where a batch size that was requested does not divide among the replicas."""
+    """Raises ValueError if a batch size is not divisible by the number of replicas."""
     strategy = model._distribution_strategy
     if strategy is None or batch_size is None:
         return
@@ -145,7 +145,7 @@ def first(strategy: Any, outputs: Any) -> Any:
 
 
 def joined(strategy: Any, outputs: Any) -> Any:
-    """The outputs of all replicas, one behind the other."""
+    """The outputs of all replicas, concatenated."""
 
     def join(v: Any) -> Any:
         parts = strategy.experimental_local_results(v)

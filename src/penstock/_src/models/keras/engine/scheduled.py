@@ -1,6 +1,6 @@
 """Training and testing under ParameterServerStrategy: each step is a function that a ClusterCoordinator runs on some worker.
 
-Batches that this program makes (arrays, generators, datasets without a number of steps) travel to the worker that takes the
+Batches of this process (arrays, generators, datasets without a number of steps) are sent to the worker that runs the
 step. A DatasetCreator, or a dataset with a number of steps, is created on every worker, and steps take its next batch. Steps
 are waited for at the end of an epoch; metrics are variables of the parameter servers like any other.
 """
@@ -29,7 +29,7 @@ def _coordinator(strategy: Any) -> Any:
 
 
 class _Scheduled:
-    """What both kinds of steps do: they are scheduled, and waited for when the epoch ends."""
+    """The base of both kinds of steps: they are scheduled, and waited for at the end of the epoch."""
 
     def __init__(self, strategy: Any):
         self._coordinator = _coordinator(strategy)
@@ -38,7 +38,7 @@ class _Scheduled:
         self._over = False
 
     def schedule(self, function: Any, args: Any) -> None:
-        """Has a step run; waits while too many do. Nothing more runs in an epoch whose data has ended."""
+        """Schedules a step; waits while too many are pending. No further steps run after the end of the data."""
         if not self._over:
             with self._until_data_ends():
                 self._last = self._coordinator._schedule(function, args, {}, self._most)
@@ -80,7 +80,7 @@ class ScheduledStep(ReplicaStep):
 
 
 class OnWorkers(NamedTuple):
-    """The layout of batches that workers make for themselves."""
+    """The layout of batches that workers create."""
     key: str = "on workers"
 
 
@@ -138,7 +138,7 @@ def _weighted(make: Any, class_weight: dict[int, float]) -> Any:
 
 
 class WorkerSource(Source):
-    """A dataset that each worker makes for itself. The next epoch continues where this one stopped; a test starts again."""
+    """A dataset that each worker creates. The next epoch continues where this one stopped; a test starts again."""
 
     def __init__(self, model: Any, data: Any, steps: int | None, class_weight: Any, steps_name: str):
         if steps is None:

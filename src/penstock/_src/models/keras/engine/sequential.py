@@ -113,7 +113,7 @@ class Sequential(Model):
 
     @no_automatic_dependency_tracking
     def pop(self) -> None:
-        """Takes the last layer away."""
+        """Removes the last layer."""
         if not self.layers:
             raise TypeError("There are no layers in the model.")
         self._layers.pop()
@@ -128,7 +128,7 @@ class Sequential(Model):
 
     @default
     def build(self, input_shape: Any = None) -> None:
-        """Makes the variables for inputs of some shape, if the first layer has not said it."""
+        """Creates the variables for inputs of some shape, if the first layer has no input shape."""
         if self._is_graph_network:
             self._init_graph_network(self.inputs, self.outputs, name=self.name)
         else:
@@ -197,7 +197,7 @@ class Sequential(Model):
             layers[0]["config"].setdefault("batch_input_shape", self._layers[0]._batch_input_shape)
         config = {"name": self.name, "layers": copy.deepcopy(layers)}
         shape = self.__dict__.get("_build_input_shape")
-        if isinstance(shape, (TensorShape, list, tuple)) and not self._is_graph_network:       # of a dict, layers see to theirs
+        if isinstance(shape, (TensorShape, list, tuple)) and not self._is_graph_network:       # of a dict: left to the layers
             config["build_input_shape"] = tuple(shape.static_dims if isinstance(shape, TensorShape) else shape)
         return config
 

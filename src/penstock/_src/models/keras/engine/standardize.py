@@ -1,4 +1,4 @@
-"""User data, made into lists of arrays for a model's inputs and outputs, and checked."""
+"""Converts user data to lists of arrays for a model's inputs and outputs, and checks them."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -23,7 +23,7 @@ backend = LazyModule("penstock._src.models.keras.backend")
 
 
 def _spec(x: Any, whole: bool) -> Any:
-    """What a step is traced for: arrays of this shape, or with any number of examples."""
+    """The input specs of a trace: arrays of this shape, or with any number of examples."""
     dims = x.shape.as_list()
     return TensorSpec(TensorShape([None, *dims[1:]] if dims and not whole else dims), x.dtype)
 
@@ -46,11 +46,11 @@ class FunctionStep:
         self._concrete: dict[Any, Any] = {}
 
     def _wrapped(self, step: Any) -> Any:
-        """What is compiled: the step itself, or what a subclass puts around it."""
+        """The function to compile: the step, or a subclass's wrapper of it."""
         return step
 
     def __call__(self, flat: list) -> Any:
-        """Runs the step; what it returns are tensors, or nothing where metrics are requested later."""
+        """Runs the step; returns tensors, or nothing if metrics are read later."""
         if self._function is None:
             return self._step(*flat)
         try:

@@ -67,7 +67,7 @@ def map_network(inputs: list, outputs: list) -> Topology:
         for parent in node.parents:
             node_depth[id(parent)] = max(depth + 1, node_depth.get(id(parent), 0))
     depth = max(layer_depth.values(), default=0)
-    for tensor in inputs:                              # inputs that nothing uses are there, too
+    for tensor in inputs:                              # unused inputs are included
         layer = tensor._keras_history.layer
         if id(layer) not in layer_depth:
             layer_depth[id(layer)] = depth

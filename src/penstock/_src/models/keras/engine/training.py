@@ -1,7 +1,7 @@
 """Model: a network that can be trained. `compile` configures how; `fit`, `evaluate` and `predict` go over data in batches.
 
-The loops are in `epochs.py`, what a batch is in `data_adapter.py`, how a step is compiled in `steps.py`, and what compile
-was given in `compiled.py`. In eager mode a step is `train_step`, which users may replace; in graphs it is built from the
+The loops are in `epochs.py`, batches in `data_adapter.py`, compiled steps in `steps.py`, and the arguments of compile in
+`compiled.py`. In eager mode a step is `train_step`, which users may replace; in graphs it is built from the
 model's tensors.
 """
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Model(Saved, Network):
         self._build_compiled()
 
     def _optimizer_of(self, given: Any) -> Any:
-        """The optimizer that compile was given, inside of one that scales the loss if the policy of the model says so."""
+        """The optimizer that compile was given, wrapped in a LossScaleOptimizer if the model's policy requires it."""
         optimizer, scale = optimizers.get(given), self._policy.loss_scale
         return optimizer if scale is None else optimizers.loss_scale.with_scale(optimizer, scale)
 
@@ -128,7 +128,7 @@ class Model(Saved, Network):
         return Compiled(self.loss, self.loss_weights, self._compile_metrics, self._compile_weighted_metrics)
 
     def _build_compiled(self) -> None:
-        """Makes losses and metrics, if the outputs are known."""
+        """Creates losses and metrics, if the outputs are known."""
         if self.built and self.inputs and self.outputs:
             with backend.get_graph().as_default():
                 self._compiled.build(list(self.output_names), list(self.outputs), self._listed_targets())
@@ -202,12 +202,12 @@ class Model(Saved, Network):
         return unique([*losses, *self._compiled.metrics, *self._layer_metrics()])
 
     def _all_metrics(self) -> list:
-        """Everything that is reported, in the order of `metrics_names`."""
+        """All reported metrics, in the order of `metrics_names`."""
         return unique([*self._compiled.loss_metrics, *self._compiled.metrics, *self._layer_metrics()])
 
     @property
     def metrics_names(self) -> list[str]:
-        """The names of what `evaluate` and `train_on_batch` return."""
+        """The names of the results of `evaluate` and `train_on_batch`."""
         names = [m.name for m in self._all_metrics()]
         return names if names and names[0] == "loss" or context.process.eager else ["loss", *names]
 
@@ -347,7 +347,7 @@ class Model(Saved, Network):
         return found
 
     def _eager_step(self, mode: str, layout: Layout) -> Any:
-        """A step of eager mode: of this process, of all replicas, or of whichever worker takes it."""
+        """A step of eager mode: on this process, on all replicas, or on some worker."""
         strategy, eagerly = self._distribution_strategy, bool(self.run_eagerly)
         if strategy is None:
             return FunctionStep(self, mode, layout, eagerly)
@@ -546,7 +546,7 @@ def _need_steps(data: Any, steps: int | None, name: str) -> None:
 
 
 def _ranked(y: Any, y_pred: Any) -> Any:
-    """Targets with a dimension of one more where only that is missing."""
+    """Targets with a dimension of one added if only that is missing."""
     if y is None or not hasattr(y, "shape") or not hasattr(y_pred, "shape"):
         return y
     rank, wanted = y.shape.rank, y_pred.shape.rank

@@ -40,7 +40,7 @@ class LeakyReLU(_Activation):
         return K.relu(inputs, alpha=float(self.alpha))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "alpha": float(self.alpha)}
 
 
@@ -76,7 +76,7 @@ class PReLU(_Activation):
         return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("alpha_initializer", "alpha_regularizer", "alpha_constraint",
                                                       "shared_axes"))
 
@@ -96,7 +96,7 @@ class ELU(_Activation):
         return K.elu(inputs, float(self.alpha))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "alpha": float(self.alpha)}
 
 
@@ -115,13 +115,13 @@ class ThresholdedReLU(_Activation):
         return inputs * tf.cast(tf.greater(inputs, tf.cast(float(self.theta), inputs.dtype)), inputs.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "theta": float(self.theta)}
 
 
 @export("keras.layers.Softmax")
 class Softmax(_Activation):
-    """The softmax along `axis`; what is masked gets none of it."""
+    """The softmax along `axis`; masked positions get zero."""
 
     def __init__(self, axis: Any = -1, **kwargs: Any):
         super().__init__(**kwargs)
@@ -138,7 +138,7 @@ class Softmax(_Activation):
         return tf.nn.softmax(inputs, axis=self.axis[0] if isinstance(self.axis, (tuple, list)) else self.axis)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("axis",))
 
 
@@ -163,6 +163,6 @@ class ReLU(_Activation):
                       max_value=None if self.max_value is None else float(self.max_value))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "max_value": None if self.max_value is None else float(self.max_value),
                 "negative_slope": float(self.negative_slope), "threshold": float(self.threshold)}

@@ -1,4 +1,4 @@
-"""Attention: dot-product, additive, and with several heads; and EinsumDense, which they are made of."""
+"""Attention: dot-product, additive, and with several heads; and EinsumDense, which they use."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,7 @@ from penstock.compat import v1 as tf
 
 
 class BaseDenseAttention(Layer):
-    """What Attention and AdditiveAttention share: scores of query and key, softmax, product with value."""
+    """The base of Attention and AdditiveAttention: scores of query and key, softmax, product with value."""
 
     def __init__(self, causal: bool = False, dropout: float = 0., **kwargs: Any):
         super().__init__(**kwargs)
@@ -78,13 +78,13 @@ class BaseDenseAttention(Layer):
                                  f"length: {len(mask)}")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("causal",))
         return {**config, "dropout": self.dropout} if self.dropout else config
 
 
 def causal_mask(scores: Any) -> Any:
-    """True where a query may see a key: not after it."""
+    """The causal mask: True where a key is not after the query."""
     sizes = K.mixed_shape(scores)
     return tf.greater_equal(tf.expand_dims(tf.range(sizes[-2]), -1), tf.range(sizes[-1]))
 
@@ -103,7 +103,7 @@ class Attention(BaseDenseAttention):
         self.use_scale, self.score_mode = use_scale, score_mode
 
     def build(self, input_shape: Any) -> None:
-        """Makes the scale."""
+        """Creates the scale."""
         self.scale = self.concat_score_weight = None
         if self.use_scale:
             self.scale = self.add_weight(name="scale", shape=(), initializer="ones", dtype=self.dtype, trainable=True)
@@ -121,7 +121,7 @@ class Attention(BaseDenseAttention):
         return scores if self.scale is None else scores * self.scale
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("use_scale",))
         return {**config, "score_mode": self.score_mode} if self.score_mode != "dot" else config
 
@@ -135,7 +135,7 @@ class AdditiveAttention(BaseDenseAttention):
         self.use_scale = use_scale
 
     def build(self, input_shape: Any) -> None:
-        """Makes the scale."""
+        """Creates the scale."""
         self.scale = None
         if self.use_scale:
             self.scale = self.add_weight(name="scale", shape=[dims_of(input_shape[1])[-1]], initializer="glorot_uniform",
@@ -147,7 +147,7 @@ class AdditiveAttention(BaseDenseAttention):
         return tf.reduce_sum(both if self.scale is None else self.scale * both, axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("use_scale",))
 
 
@@ -184,7 +184,7 @@ class EinsumDense(Layer):
              bias_constraint=bias_constraint)
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias, of the sizes in the equation."""
+        """Creates kernel and bias, of the sizes in the equation."""
         kernel, bias, _ = self._shapes(dims_of(input_shape))
         self.kernel = self.add_weight("kernel", shape=kernel, initializer=self.kernel_initializer,
                                       regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)
@@ -238,7 +238,7 @@ class EinsumDense(Layer):
         return outputs if self.activation is None else self.activation(outputs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("equation", "activation", "bias_axes", *_WEIGHTS))
         return {**config, "output_shape": self.partial_output_shape}
 
@@ -275,7 +275,7 @@ class MultiHeadAttention(Layer):
         return EinsumDense(equation, shape, bias_axes=bias, name=name, dtype=self.dtype_policy, **more)
 
     def _build_from(self, query: Any, value: Any, key: Any) -> None:
-        """Makes the projections, for inputs of these shapes."""
+        """Creates the projections, for inputs of these shapes."""
         self._built_for_inputs = True
         rank = len(dims_of(query))
         letters = "abcdefghijklmn"[:rank - 1]
@@ -299,7 +299,7 @@ class MultiHeadAttention(Layer):
     # -- calling ------------------------------------------------------------------------------------------------------------
     def call(self, query: Any, value: Any, key: Any = None, attention_mask: Any = None, return_attention_scores: bool = False,
              training: Any = None, use_causal_mask: bool = False) -> Any:
-        """The attended values, and the scores, if they are wanted."""
+        """The attended values, and the scores if requested."""
         value = tf.convert_to_tensor(value)
         mask = self._mask(query, value, value if key is None else key, attention_mask, use_causal_mask)
         key = value if key is None else tf.convert_to_tensor(key)
@@ -326,7 +326,7 @@ class MultiHeadAttention(Layer):
         return (output, scores) if return_attention_scores else output
 
     def _mask(self, query: Any, value: Any, key: Any, attention_mask: Any, causal: bool) -> Any:
-        """What may be attended to: [batch, query, key]; None is everything."""
+        """The attention mask: [batch, query, key]; None for no restriction."""
         masks = [] if attention_mask is None else [tf.cast(attention_mask, tf.bool)]
         for x, axis in ((query, -1), (value, -2), (key if key is not value else None, -2)):
             found = getattr(x, "_keras_mask", None)
@@ -353,7 +353,7 @@ class MultiHeadAttention(Layer):
         return tf.TensorShape([*dims[:-1], *out])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), _WEIGHTS)
         return {**config, "num_heads": self._num_heads, "key_dim": self._key_dim, "value_dim": self._value_dim,
                 "dropout": self._dropout, "use_bias": self._use_bias, "output_shape": self._output_shape,

@@ -25,7 +25,7 @@ from penstock.compat import v1 as tf
 
 
 class Conv(Layer):
-    """What convolutions share: kernel, bias, activation; `rank` is the number of axes that the kernel moves along."""
+    """The base of convolutions: kernel, bias, activation; `rank` is the number of axes that the kernel moves along."""
 
     activation: Any
     use_bias: Any
@@ -81,7 +81,7 @@ class Conv(Layer):
         return self._weight("bias", (size,), "bias") if self.use_bias else None
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias."""
+        """Creates kernel and bias."""
         channels = self._channels(input_shape)
         if channels % self.groups:
             raise ValueError("The number of input channels must be evenly divisible by the number of groups. Received "
@@ -132,7 +132,7 @@ class Conv(Layer):
         return tf.TensorShape(self._around(dims[0], space, self.filters))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
             "filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", "activation", "use_bias",
             "kernel_initializer", "bias_initializer", "kernel_regularizer", "bias_regularizer", "activity_regularizer",
@@ -204,7 +204,7 @@ class Conv3D(Conv):
 
 # -- transposes ---------------------------------------------------------------------------------------------------------
 class _Transposed(Conv):
-    """What transposed convolutions share: the kernel is [..., filters, channels], and the outputs are larger."""
+    """The base of transposed convolutions: the kernel is [..., filters, channels], and the outputs are larger."""
 
     def _read_output_padding(self, output_padding: Any) -> None:
         self.output_padding = None
@@ -215,7 +215,7 @@ class _Transposed(Conv):
             raise ValueError(f"Stride {self.strides} must be greater than output padding {self.output_padding}")
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias."""
+        """Creates kernel and bias."""
         channels = self._channels(input_shape)
         self.kernel = self._weight("kernel", (*self.kernel_size, self.filters, channels), "kernel")
         self.bias = self._bias(self.filters)
@@ -244,7 +244,7 @@ class _Transposed(Conv):
         return tf.TensorShape(self._around(dims[0], self._lengths(self._space(dims)), self.filters))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "output_padding": self.output_padding}
 
 
@@ -306,7 +306,7 @@ class Conv3DTranspose(_Transposed, Conv3D):
                                   data_format=self.data_format)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = super().get_config()
         del config["dilation_rate"]
         return config

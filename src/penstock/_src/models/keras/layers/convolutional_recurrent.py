@@ -76,7 +76,7 @@ class ConvLSTMCell(DropoutRNNCellMixin, Layer):
         self.state_size = (self.filters, self.filters)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the bias."""
+        """Creates the kernels and the bias."""
         channels = dims_of(input_shape)[1 if self.data_format == "channels_first" else -1]
         if channels is None:
             raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
@@ -138,7 +138,7 @@ class ConvLSTMCell(DropoutRNNCellMixin, Layer):
         return h, [h, c]
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the cell again."""
+        """The arguments that recreate the cell."""
         return described(self, super().get_config(), self._words)
 
 
@@ -164,7 +164,7 @@ class ConvRNN(RNN):
         return [dims[0], cell.filters, *space] if first else [dims[0], *space, cell.filters]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape of the output, and those of the states, if they are given back."""
+        """The shape of the output, and of the states if they are returned."""
         if isinstance(input_shape, list) and not all(d is None or isinstance(d, int) for d in input_shape):
             input_shape = input_shape[0]
         state = self._state_dims(input_shape)
@@ -196,7 +196,7 @@ class ConvRNN(RNN):
         Layer.build(self, input_shape)
 
     def get_initial_state(self, inputs: Any) -> list:
-        """States full of zeros."""
+        """Zero states."""
         sizes = K.mixed_shape(inputs)
         known = self._state_dims([d if isinstance(d, int) else None for d in sizes])
         if None not in known[1:]:
@@ -257,11 +257,11 @@ class _ConvLSTM(ConvRNN):
         self.activity_regularizer = regularizers.get(activity)
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
-        """The outputs of the last step or of all; and the last states, if they are wanted."""
+        """The outputs of the last step or of all, and the last states if requested."""
         return super().call(inputs, mask=mask, training=training, initial_state=initial_state)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (*ConvLSTMCell._words, "activity_regularizer"))
         for name in ("cell", "unroll", "time_major"):
             del config[name]

@@ -13,7 +13,7 @@ from penstock.compat import v1 as tf
 
 
 class SeparableConv(Conv):
-    """What separable convolutions share: a kernel over space and one over channels."""
+    """The base of separable convolutions: a kernel over space and one over channels."""
 
     depth_multiplier: Any
 
@@ -35,7 +35,7 @@ class SeparableConv(Conv):
              pointwise_constraint=pointwise_constraint)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the two kernels and the bias."""
+        """Creates the two kernels and the bias."""
         channels = self._channels(input_shape)
         self.depthwise_kernel = self._weight("depthwise_kernel", (*self.kernel_size, channels, self.depth_multiplier),
                                              "depthwise")
@@ -45,7 +45,7 @@ class SeparableConv(Conv):
         Layer.build(self, input_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
             "depth_multiplier", "depthwise_initializer", "pointwise_initializer", "depthwise_regularizer",
             "pointwise_regularizer", "depthwise_constraint", "pointwise_constraint"))
@@ -94,7 +94,7 @@ class SeparableConv2D(SeparableConv):
 
 
 class _Depthwise(Conv):
-    """What depthwise convolutions share: `depth_multiplier` outputs for each channel."""
+    """The base of depthwise convolutions: `depth_multiplier` outputs for each channel."""
 
     depth_multiplier: Any
 
@@ -105,7 +105,7 @@ class _Depthwise(Conv):
         self.dilation_rate = numbers(dilation_rate, self.rank, "dilation_rate")
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias."""
+        """Creates kernel and bias."""
         if len(tf.TensorShape(input_shape)) < self.rank + 2:
             raise ValueError(f"Inputs to `{type(self).__name__}` should have rank {self.rank + 2}. Received input shape:",
                              str(input_shape))
@@ -124,7 +124,7 @@ class _Depthwise(Conv):
         return tf.TensorShape(self._around(dims[0], space, channels))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
             "depth_multiplier", "depthwise_initializer", "depthwise_regularizer", "depthwise_constraint"))
         return {k: v for k, v in config.items()

@@ -61,7 +61,7 @@ class Dense(Layer):
         self.input_spec = InputSpec(min_ndim=2)
 
     def build(self, input_shape: Any) -> None:
-        """Makes kernel and bias."""
+        """Creates kernel and bias."""
         dtype = as_dtype(self.dtype or K.floatx())
         if not (dtype.is_floating or dtype.is_complex):
             raise TypeError(f"Unable to build `Dense` layer with non-floating point dtype {dtype}")
@@ -106,7 +106,7 @@ class Dense(Layer):
         return tf.TensorShape([*dims[:-1], self.units])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), (
             "units", "activation", "use_bias", "kernel_initializer", "bias_initializer", "kernel_regularizer",
             "bias_regularizer", "activity_regularizer", "kernel_constraint", "bias_constraint"))
@@ -139,7 +139,7 @@ class Activation(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("activation",))
 
 
@@ -172,7 +172,7 @@ class Masking(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("mask_value",))
 
 
@@ -190,7 +190,7 @@ class ActivityRegularization(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("l1", "l2"))
 
 
@@ -235,7 +235,7 @@ class Dropout(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("rate", "noise_shape", "seed"))
 
 
@@ -283,7 +283,7 @@ class SpatialDropout3D(_SpatialDropout):
 # -- shapes -------------------------------------------------------------------------------------------------------------
 @export("keras.layers.Flatten")
 class Flatten(Layer):
-    """All axes but the first as one.
+    """All axes except the first merged into one.
 
     Args:
         data_format: `"channels_last"`, or `"channels_first"`, which moves channels to the end first.
@@ -320,7 +320,7 @@ class Flatten(Layer):
         return tf.TensorShape([dims[0], None if None in dims[1:] else int(np.prod(dims[1:]))])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("data_format",))
 
 
@@ -363,7 +363,7 @@ class Reshape(Layer):
         return outputs
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("target_shape",))
 
 
@@ -392,13 +392,13 @@ class Permute(Layer):
         return tf.transpose(inputs, perm=(0, *self.dims))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("dims",))
 
 
 @export("keras.layers.Identity")
 class Identity(Layer):
-    """What it is given."""
+    """Returns its inputs."""
 
     def call(self, inputs: Any) -> Any:
         """The inputs."""
@@ -435,5 +435,5 @@ class RepeatVector(Layer):
         return tf.tile(tf.expand_dims(inputs, 1), [1, self.n, 1])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("n",))

@@ -1,4 +1,4 @@
-"""CuDNNLSTM and CuDNNGRU: the layers of 1.x that run on a GPU's own kernels; here they run on every device.
+"""CuDNNLSTM and CuDNNGRU: the layers of 1.x for cuDNN's kernels; here they run on every device.
 
 Their weights are laid out as cuDNN's: two biases for each gate, of the inputs and of the states.
 """
@@ -25,7 +25,7 @@ _WORDS = ("units", "kernel_initializer", "recurrent_initializer", "bias_initiali
 
 
 class _CuDNNRNN(RNN):
-    """What both layers share: there is no cell, and no mask."""
+    """The base of both layers: there is no cell, and no mask."""
 
     bias_constraint: Any
     bias_initializer: Any
@@ -58,7 +58,7 @@ class _CuDNNRNN(RNN):
         return self._cell
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the biases."""
+        """Creates the kernels and the biases."""
         super().build(input_shape)
         shape = input_shape[0] if isinstance(input_shape, list) and not isinstance(input_shape[0], int) else input_shape
         width = self.gates * self.units
@@ -75,7 +75,7 @@ class _CuDNNRNN(RNN):
         return self.bias_initializer
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
-        """The outputs of the last step or of all; and the last states, if they are wanted."""
+        """The outputs of the last step or of all, and the last states if requested."""
         mask = mask[0] if isinstance(mask, list) else mask
         if mask is not None:
             raise ValueError("Masking is not supported for CuDNN RNNs.")
@@ -94,7 +94,7 @@ class _CuDNNRNN(RNN):
         return Layer.get_losses_for(self, inputs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, Layer.get_config(self), (
             "return_sequences", "return_state", "go_backwards", "stateful", "time_major", *_WORDS))
 
@@ -173,5 +173,5 @@ class CuDNNLSTM(_CuDNNRNN):
         return outputs, [outputs[-1], carry[-1]]
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "unit_forget_bias": self.unit_forget_bias}

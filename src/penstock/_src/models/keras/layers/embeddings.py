@@ -55,7 +55,7 @@ class Embedding(Layer):
         self.input_length = input_length
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the vectors."""
+        """Creates the vectors."""
         self.embeddings = self.add_weight(shape=(self.input_dim, self.output_dim), initializer=self.embeddings_initializer,
                                           name="embeddings", regularizer=self.embeddings_regularizer,
                                           constraint=self.embeddings_constraint, experimental_autocast=False)
@@ -91,7 +91,7 @@ class Embedding(Layer):
         return outputs if compute in (None, outputs.dtype.name) else tf.cast(outputs, compute)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), (
             "input_dim", "output_dim", "embeddings_initializer", "embeddings_regularizer", "activity_regularizer",
             "embeddings_constraint", "mask_zero", "input_length"))

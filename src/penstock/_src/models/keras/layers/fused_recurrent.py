@@ -1,4 +1,4 @@
-"""Recurrent layers as one op, and the loop that the op represents in graphs that are written to files."""
+"""Recurrent layers as one op, and the equivalent loop for exported graphs."""
 from __future__ import annotations
 
 import functools

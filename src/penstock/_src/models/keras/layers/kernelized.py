@@ -1,4 +1,4 @@
-"""RandomFourierFeatures: a random map whose inner products come near to a kernel (Rahimi and Recht, 2007)."""
+"""RandomFourierFeatures: a random map whose inner products approximate a kernel (Rahimi and Recht, 2007)."""
 from __future__ import annotations
 
 import math
@@ -16,7 +16,7 @@ from penstock.compat import v1 as tf
 
 @export("keras.layers.experimental.RandomFourierFeatures")
 class RandomFourierFeatures(Layer):
-    """cos(x·W / scale + b) for random W and b: linear models on it learn what kernel machines do.
+    """cos(x·W / scale + b) for random W and b: linear models on top approximate kernel machines.
 
     >>> tf.keras.layers.experimental.RandomFourierFeatures(output_dim=4096, scale=10., kernel_initializer="gaussian")
     """
@@ -71,7 +71,7 @@ class RandomFourierFeatures(Layer):
         return tf.TensorShape([dims_of(input_shape)[0], self.output_dim])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         kernel = self.kernel_initializer
         return {**super().get_config(), "output_dim": self.output_dim, "scale": self.scale,
                 "kernel_initializer": kernel if isinstance(kernel, str) else initializers.serialize(kernel)}

@@ -70,7 +70,7 @@ class Lambda(Layer):
         return nest.map_structure(lambda s: tf.TensorShape([batch, *s.as_list()]), _shapes(self._output_shape))
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
-        """The function; variables that it makes are the layer's, and made once."""
+        """The function; variables that it creates belong to the layer, and are created once."""
         arguments = dict(self.arguments)
         for name, value in (("mask", mask), ("training", training)):
             if name in self._takes:
@@ -93,7 +93,7 @@ class Lambda(Layer):
 
     # -- configurations ---------------------------------------------------------------------------------------------------
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again; functions as code."""
+        """The arguments that recreate the layer; functions as code."""
         config = super().get_config()
         config["function"], config["function_type"], config["module"] = _dumped(self.function)
         shape = (self._output_shape, "raw", None) if not callable(self._output_shape) else _dumped(self._output_shape)

@@ -74,7 +74,7 @@ class LayerNormalization(_Affine):
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
-        """Makes scale and offset."""
+        """Creates scale and offset."""
         shape = tf.TensorShape(input_shape)
         if shape.rank is None:
             raise ValueError(f"Input shape {input_shape} has undefined rank.")
@@ -104,7 +104,7 @@ class LayerNormalization(_Affine):
         return outputs
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("axis", "epsilon", *_AFFINE))
 
 
@@ -133,7 +133,7 @@ class GroupNormalization(_Affine):
              beta_constraint=beta_constraint, gamma_constraint=gamma_constraint)
 
     def build(self, input_shape: Any) -> None:
-        """Makes scale and offset."""
+        """Creates scale and offset."""
         dims = dims_of(input_shape)
         size = dims[self.axis]
         if size is None:
@@ -172,7 +172,7 @@ class GroupNormalization(_Affine):
         return tf.reshape(means, tf.shape(channels))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("groups", "axis", "epsilon", *_AFFINE))
 
 
@@ -194,5 +194,5 @@ class UnitNormalization(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("axis",))

@@ -59,7 +59,7 @@ class _LocallyConnected(Layer):
         return self.data_format == "channels_first"
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the bias."""
+        """Creates the kernels and the bias."""
         dims = dims_of(input_shape)
         channels = dims[1] if self._first() else dims[-1]
         space = tuple(dims[2:] if self._first() else dims[1:-1])
@@ -139,7 +139,7 @@ class _LocallyConnected(Layer):
         return self.activation(output)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), (
             "filters", "kernel_size", "strides", "padding", "data_format", "activation", "use_bias", "kernel_initializer",
             "bias_initializer", "kernel_regularizer", "bias_regularizer", "activity_regularizer", "kernel_constraint",

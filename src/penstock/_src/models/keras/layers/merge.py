@@ -1,4 +1,4 @@
-"""Layers that make one tensor of several: sums, products, extremes, concatenation, dot products."""
+"""Layers that combine several tensors: sums, products, extremes, concatenation, dot products."""
 from __future__ import annotations
 
 import functools
@@ -241,7 +241,7 @@ class Concatenate(_Merge):
         return tf.reduce_all(tf.concat(masks, self.axis), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("axis",))
 
 
@@ -300,11 +300,11 @@ class Dot(_Merge):
         return tf.TensorShape(out if len(out) > 1 else [*out, 1])
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """There is none."""
+        """Returns None: there is no mask."""
         return None
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("axes", "normalize"))
 
 

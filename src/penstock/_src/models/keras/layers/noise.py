@@ -10,7 +10,7 @@ from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described, when
 from penstock.compat import v1 as tf
 
-_ALPHA_PRIME = -1.6732632423543772 * 1.0507009873554805      # what SELU goes to, far to the left
+_ALPHA_PRIME = -1.6732632423543772 * 1.0507009873554805      # the limit of SELU at minus infinity
 
 
 class _Noise(Layer):
@@ -27,7 +27,7 @@ class _Noise(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), self._words)
 
 

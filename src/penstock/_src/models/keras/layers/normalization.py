@@ -18,7 +18,7 @@ from penstock.compat import v1 as tf
 
 
 class BatchNormalizationBase(Layer):
-    """What both versions share. In the 2.x one, a layer that is not trainable predicts while others train."""
+    """The base of both versions. In the 2.x version, a layer that is not trainable runs in inference mode."""
 
     beta: Any
     center: Any
@@ -82,7 +82,7 @@ class BatchNormalizationBase(Layer):
         return dtypes.float32 if self.dtype in ("float16", "bfloat16") else self.dtype or dtypes.float32
 
     def _checked_axes(self, input_shape: Any) -> dict[int, int]:
-        """The axes that keep their statistics apart, and their sizes."""
+        """The axes with separate statistics, and their sizes."""
         shape = tf.TensorShape(input_shape)
         if not shape.rank:
             raise ValueError("Input has undefined rank:", shape)
@@ -102,7 +102,7 @@ class BatchNormalizationBase(Layer):
         return sizes
 
     def build(self, input_shape: Any) -> None:
-        """Makes scale, offset and the averages."""
+        """Creates scale, offset and the averages."""
         sizes = self._checked_axes(input_shape)
         rank = tf.TensorShape(input_shape).rank
         if self.fused is None:                                      # for images and volumes, where it is quicker
@@ -267,7 +267,7 @@ class BatchNormalizationBase(Layer):
             return tf.assign(self.moving_variance, tf.nn.relu(stddev * stddev - self.epsilon), name=scope)
 
     def _renormed(self, mean: Any, variance: Any, training: Any) -> tuple:
-        """What batch renormalization scales and shifts by, and the moments, after its own averages have moved."""
+        """The scale and shift of batch renormalization, and the moments, after updating its averages."""
         stddev = tf.sqrt(variance + self.epsilon)
         known = tf.maximum(self.renorm_stddev, tf.sqrt(tf.cast(self.epsilon, self.renorm_stddev.dtype.base_dtype)))
         r, d = stddev / known, (mean - self.renorm_mean) / known
@@ -291,7 +291,7 @@ class BatchNormalizationBase(Layer):
         return input_shape
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
             "axis", "momentum", "epsilon", "center", "scale", "beta_initializer", "gamma_initializer",
             "moving_mean_initializer", "moving_variance_initializer", "beta_regularizer", "gamma_regularizer",
@@ -359,7 +359,7 @@ class BatchNormalizationV1(BatchNormalizationBase):
 class BatchNormalization(BatchNormalizationBase):
     """Each channel with mean 0 and variance 1 over the batch, scaled and shifted; by the averages, when predicting.
 
-    A layer whose `trainable` is False predicts even while others train.
+    A layer with `trainable=False` runs in inference mode, also while training.
 
     Args:
         axis: Axis, or axes, of the channels.
@@ -392,7 +392,7 @@ class BatchNormalization(BatchNormalizationBase):
 
 @export("keras.layers.experimental.SyncBatchNormalization", v2=["keras.layers.SyncBatchNormalization"])
 class SyncBatchNormalization(BatchNormalization):
-    """Batch normalization over the batches of all replicas of a strategy together, as one device would do it.
+    """Batch normalization over the batches of all replicas of a strategy together, as on one device.
 
     >>> with strategy.scope(): layer = tf.keras.layers.experimental.SyncBatchNormalization()
     """

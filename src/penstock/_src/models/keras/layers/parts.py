@@ -1,4 +1,4 @@
-"""What layers share: reading and describing their arguments, choices by the learning phase, sizes of convolutions.
+"""Shared by layers: reading and describing their arguments, choices by the learning phase, sizes of convolutions.
 
 An argument of a layer is read, and described in its configuration, by its name: `activation`, `kernel_initializer`,
 `bias_regularizer`, `gamma_constraint` may be given as objects, names or configurations.
@@ -45,7 +45,7 @@ def named(name: str) -> Callable:
 
 
 def when(training: Any, yes: Callable, no: Callable) -> Any:
-    """`yes()` while training, else `no()`; decided now where it can be, else by a tensor."""
+    """`yes()` while training, else `no()`; decided now if possible, else by a tensor."""
     if training is None:
         training = K.learning_phase()
     if isinstance(training, Tensor) or K.is_variable(training):
@@ -95,7 +95,7 @@ def data_format_of(value: Any) -> str:
 
 
 def output_length(length: int | None, window: int, padding: str, stride: int, dilation: int = 1) -> int | None:
-    """The length of what a convolution or a pool makes of `length` elements."""
+    """The output length of a convolution or a pool for `length` elements."""
     if length is None:
         return None
     if padding not in ("same", "valid", "full", "causal"):
@@ -110,7 +110,7 @@ def output_length(length: int | None, window: int, padding: str, stride: int, di
 
 def transposed_length(length: Any, window: int, padding: str, stride: int, output_padding: int | None = None,
                       dilation: int = 1) -> Any:
-    """The length of what a transposed convolution makes of `length` elements (a number or a tensor)."""
+    """The output length of a transposed convolution for `length` elements (a number or a tensor)."""
     if length is None:
         return None
     wide = window + (window - 1) * (dilation - 1)
@@ -128,7 +128,7 @@ def dims_of(shape: Any) -> list:
 
 
 def checked_axes(axis: Any, rank: int) -> list[int]:
-    """One axis or several of a tensor, counted from the first; ValueError for one that it has not, or twice."""
+    """One axis or several of a tensor, counted from the first; ValueError for one that is out of range or repeated."""
     axes = [a + rank if a < 0 else a for a in ([axis] if isinstance(axis, int) else axis)]
     for a in axes:
         if not 0 <= a < rank:

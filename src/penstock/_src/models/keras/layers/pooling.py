@@ -12,7 +12,7 @@ from penstock.compat import v1 as tf
 
 
 class Pooling(Layer):
-    """What pools share; `rank` axes, and `mode` is "max" or "avg"."""
+    """The base of pools; `rank` axes, and `mode` is "max" or "avg"."""
 
     rank = 0
     mode = ""
@@ -46,7 +46,7 @@ class Pooling(Layer):
         return tf.TensorShape(dims)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("pool_size", "padding", "strides", "data_format"))
 
 
@@ -136,7 +136,7 @@ class AveragePooling3D(Pooling):
 
 # -- of everything --------------------------------------------------------------------------------------------------------
 class GlobalPooling(Layer):
-    """What global pools share."""
+    """The base of global pools."""
 
     rank = 0
 
@@ -158,7 +158,7 @@ class GlobalPooling(Layer):
         return tf.TensorShape(kept)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("data_format",))
         return {**config, "keepdims": True} if self.keepdims else config
 

@@ -1,8 +1,8 @@
-"""RNN: a cell over the time axis; and cells one above the other.
+"""RNN: a cell over the time axis; and stacked cells.
 
-A cell has `call(inputs at t, states at t) -> (output, new states)` and a `state_size`. RNN takes care of everything else:
-initial states, masks, constants, states that last from batch to batch. Cells that can work on all time steps of their
-inputs at once say so with `project` (see `rnn_cells.py`): then the loop is left with what depends on the states.
+A cell has `call(inputs at t, states at t) -> (output, new states)` and a `state_size`. RNN does everything else: initial
+states, masks, constants, states that are kept between batches. Cells that can project the inputs of all time steps at once
+define `project` (see `rnn_cells.py`): then the loop only computes what depends on the states.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _flat_shapes(shapes: Any) -> list:
 
 
 def zero_state(batch_size: Any, state_size: Any, dtype: Any) -> Any:
-    """States full of zeros, in the structure of `state_size`."""
+    """Zero states, in the structure of `state_size`."""
     if batch_size is None or dtype is None:
         raise ValueError("batch_size and dtype cannot be None while constructing initial state: "
                          f"batch_size={batch_size}, dtype={dtype}")
@@ -70,7 +70,7 @@ def zero_state(batch_size: Any, state_size: Any, dtype: Any) -> Any:
 
 
 def zero_state_of(cell: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
-    """States full of zeros for a cell and a batch of inputs."""
+    """Zero states for a cell and a batch of inputs."""
     if inputs is not None:
         batch_size, dtype = tf.shape(inputs)[0], inputs.dtype
     return zero_state(batch_size, cell.state_size, dtype)
@@ -109,13 +109,13 @@ class AbstractRNNCell(Layer):
         raise NotImplementedError("Abstract method")
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
-        """States full of zeros."""
+        """Zero states."""
         return zero_state_of(self, inputs, batch_size, dtype)
 
 
 @export("keras.layers.StackedRNNCells")
 class StackedRNNCells(Layer):
-    """Cells one above the other, as one cell."""
+    """Stacked cells, as one cell."""
 
     def __init__(self, cells: Any, **kwargs: Any):
         for cell in cells:
@@ -184,7 +184,7 @@ class StackedRNNCells(Layer):
         super().build(input_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         cells = [{"class_name": type(c).__name__, "config": c.get_config()} for c in self.cells]
         config = {**super().get_config(), "cells": cells}
         return {**config, "reverse_state_order": True} if self.reverse_state_order else config
@@ -251,7 +251,7 @@ class RNN(Layer):
 
     # -- shapes and masks -------------------------------------------------------------------------------------------------
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape of the output, and those of the states, if they are given back."""
+        """The shape of the output, and of the states if they are returned."""
         first = _flat_shapes(input_shape)[0]
         batch, steps = (first[1], first[0]) if self.time_major else (first[0], first[1])
 
@@ -268,7 +268,7 @@ class RNN(Layer):
         return to_list(result) + states
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """The mask of the inputs, where all steps are given back."""
+        """The mask of the inputs, if all steps are returned."""
         mask = nest.flatten(mask)[0]
         own = mask if self.return_sequences else None
         return [own] + [None for _ in self.states] if self.return_state else own
@@ -367,7 +367,7 @@ class RNN(Layer):
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None,
              constants: Any = None) -> Any:
-        """The outputs of the last step or of all; and the last states, if they are wanted."""
+        """The outputs of the last step or of all, and the last states if requested."""
         mask = None if mask is None else nest.flatten(mask)[0]
         inputs, mask, lengths = self._padded(inputs, mask)
         inputs, initial_state, constants = self._process_inputs(inputs, initial_state, constants)
@@ -431,7 +431,7 @@ class RNN(Layer):
         return to_list(output) + list(states) if self.return_state else output
 
     def _reset_dropout(self) -> None:
-        """Lets cells draw what they drop again."""
+        """Resets the dropout masks of cells."""
         cells = self.cell.cells if isinstance(self.cell, StackedRNNCells) else [self.cell]
         for cell in cells:
             if hasattr(cell, "reset_dropout_mask"):
@@ -439,7 +439,7 @@ class RNN(Layer):
                 cell.reset_recurrent_dropout_mask()
 
     def _process_inputs(self, inputs: Any, initial_state: Any, constants: Any) -> tuple:
-        """What a list of inputs means: the sequence, then initial states, then constants."""
+        """Splits a list of inputs: the sequence, then initial states, then constants."""
         if isinstance(inputs, list):
             n = self._num_constants
             initial_state = inputs[1:-n] if n else inputs[1:]
@@ -491,7 +491,7 @@ class RNN(Layer):
 
     # -- description ------------------------------------------------------------------------------------------------------
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
             "return_sequences", "return_state", "go_backwards", "stateful", "unroll", "time_major"))
         if self._num_constants:
@@ -517,7 +517,7 @@ def _all_none(states: Any) -> bool:
 
 
 def _standardized(inputs: Any, initial_state: Any, constants: Any, num_constants: int) -> tuple:
-    """A list of inputs taken apart, and states and constants as lists."""
+    """Splits a list of inputs, with states and constants as lists."""
     if isinstance(inputs, list):
         if initial_state is not None or constants is not None:
             raise ValueError("Initial states and constants are given either in the list of inputs or as arguments, not both.")

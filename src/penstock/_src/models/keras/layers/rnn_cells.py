@@ -25,7 +25,7 @@ def _inside(graph: Any, outer: Any) -> bool:
 
 
 class DropoutRNNCellMixin:
-    """What cells drop: drawn once for a sequence, and the same at each time step."""
+    """Dropout masks of cells: drawn once for a sequence, and the same at each time step."""
 
     @no_automatic_dependency_tracking
     def _remember(self, name: str, value: Any) -> Any:
@@ -41,11 +41,11 @@ class DropoutRNNCellMixin:
         self._remember("_recurrent_masks", {})
 
     def get_dropout_mask_for_cell(self, inputs: Any, training: Any, count: int = 1) -> Any:
-        """What inputs are multiplied with (a list, for a count); None where nothing is dropped."""
+        """The dropout mask of inputs (a list, for a count); None without dropout."""
         return self._masks("_dropout_masks", self.dropout, inputs, training, count)            # type: ignore[attr-defined]
 
     def get_recurrent_dropout_mask_for_cell(self, inputs: Any, training: Any, count: int = 1) -> Any:
-        """What states are multiplied with (a list, for a count); None where nothing is dropped."""
+        """The dropout mask of states (a list, for a count); None without dropout."""
         return self._masks("_recurrent_masks", self.recurrent_dropout, inputs, training, count)     # type: ignore[attr-defined]
 
     def _masks(self, name: str, rate: float, inputs: Any, training: Any, count: int) -> Any:
@@ -72,7 +72,7 @@ class DropoutRNNCellMixin:
 
 
 class _Cell(DropoutRNNCellMixin, Layer):
-    """What the three cells share; `gates` is how many of them there are."""
+    """The base of the three cells; `gates` is how many of them there are."""
 
     bias_constraint: Any
     bias_initializer: Any
@@ -102,7 +102,7 @@ class _Cell(DropoutRNNCellMixin, Layer):
         self.output_size: Any = self.units
 
     def build(self, input_shape: Any) -> None:
-        """Makes the kernels and the bias."""
+        """Creates the kernels and the bias."""
         width = self.gates * self.units
         self.kernel = self._weight("kernel", (dims_of(input_shape)[-1], width), "kernel")
         self.recurrent_kernel = self._weight("recurrent_kernel", (self.units, width), "recurrent")
@@ -145,7 +145,7 @@ class _Cell(DropoutRNNCellMixin, Layer):
         return self.gates if getattr(self, "implementation", 2) == 1 else 1
 
     def _recurrent(self, h: Any, training: Any, first: int = 0, count: int | None = None, dropped: bool = False) -> Any:
-        """The product of the state with the kernels of some gates, what is dropped dropped."""
+        """The product of the state with the kernels of some gates, with dropout."""
         count = self.gates - first if count is None else count
         width = self.units
         masks = None if dropped else self.get_recurrent_dropout_mask_for_cell(h, training, count=self._mask_count())
@@ -172,11 +172,11 @@ class _Cell(DropoutRNNCellMixin, Layer):
         return self.advance(self.project(inputs, training), states, training)
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
-        """States full of zeros."""
+        """Zero states."""
         return zero_state_of(self, inputs, batch_size, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the cell again."""
+        """The arguments that recreate the cell."""
         return described(self, super().get_config(), self._words)
 
 
@@ -223,7 +223,7 @@ class SimpleRNNCell(_Cell):
 
 
 class GRUCellBase(_Cell):
-    """What both versions of the cell share. The gates are update, reset and candidate."""
+    """The base of both versions of the cell. The gates are update, reset and candidate."""
 
     activation: Any
     reset_after: Any
@@ -287,7 +287,7 @@ class GRUCell(GRUCellV1):
 
 
 class LSTMCellBase(_Cell):
-    """What the versions of the cell share. The gates are input, forget, candidate and output."""
+    """The base of all versions of the cell. The gates are input, forget, candidate and output."""
 
     activation: Any
     bias_initializer: Any
@@ -332,7 +332,7 @@ class LSTMCellBase(_Cell):
         return h, [h, c]
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> list:
-        """States full of zeros."""
+        """Zero states."""
         return list(zero_state_of(self, inputs, batch_size, dtype))
 
 
@@ -376,7 +376,7 @@ class PeepholeLSTMCell(LSTMCellV1):
     units: Any
 
     def build(self, input_shape: Any) -> None:
-        """Makes the weights."""
+        """Creates the weights."""
         super().build(input_shape)
         for gate in ("input", "forget", "output"):
             name = f"{gate}_gate_peephole_weights"

@@ -1,6 +1,6 @@
 """SimpleRNN, GRU and LSTM: the cells over time.
 
-The inputs of all time steps are projected in one product; the loop is left with the states. Without recurrent dropout, a
+The inputs of all time steps are projected in one product; the loop computes only the states. Without recurrent dropout, a
 SimpleRNN and a GRU whose reset gate comes after the product are one op (`fused_recurrent.py`). An LSTM as it is by default in
 2.x (tanh, sigmoid) is one op, too, BlockLSTMV2. A masked step leaves the states alone, so that op computes a masked sequence
 over its valid steps, moved to the front (`Valid`), and each step's output is looked up afterwards.
@@ -61,7 +61,7 @@ class _Layer(RNN):
         self.input_spec = [InputSpec(ndim=3)]
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None) -> Any:  # type: ignore[override]
-        """The outputs of the last step or of all; and the last states, if they are wanted."""
+        """The outputs of the last step or of all, and the last states if requested."""
         from_zero = initial_state is None and not isinstance(inputs, list) and not self.stateful
         inputs, mask, lengths = self._padded(inputs, mask[0] if isinstance(mask, list) else mask)
         inputs, initial_state, _ = self._process_inputs(inputs, initial_state, None)
@@ -112,7 +112,7 @@ class _Layer(RNN):
         return outputs[-1], outputs, [after[-1]]
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (*self._cell_class._words, "activity_regularizer"))
         del config["cell"]
         return config
@@ -126,7 +126,7 @@ class _Layer(RNN):
 @export("keras.layers.SimpleRNN")
 @_delegated
 class SimpleRNN(_Layer):
-    """A fully connected recurrent layer: the output goes back in.
+    """A fully connected recurrent layer: the output is fed back.
 
     >>> tf.keras.layers.SimpleRNN(32, return_sequences=True)
     """

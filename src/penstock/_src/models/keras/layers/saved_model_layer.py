@@ -1,4 +1,4 @@
-"""TFSMLayer: a function of a SavedModel as a layer, for inference with what other programs have exported."""
+"""TFSMLayer: a function of a SavedModel as a layer, for inference with exported models."""
 from __future__ import annotations
 
 from typing import Any
@@ -49,6 +49,6 @@ class TFSMLayer(Layer):
         return function(inputs, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Where the SavedModel is, and what of it is called."""
+        """The path of the SavedModel, and the endpoint."""
         return {**super().get_config(), "filepath": self.filepath, "call_endpoint": self.call_endpoint,
                 "call_training_endpoint": self.call_training_endpoint}

@@ -19,7 +19,7 @@ def layer_classes() -> dict[str, Any]:
     api = "v2" if context.process.resource_variables else "v1"
     prefix = "keras.layers."
     found: dict[str, Any] = {}
-    for table in ("v1" if api == "v2" else "v2", api):                  # the API in use has the last word
+    for table in ("v1" if api == "v2" else "v2", api):                  # the API in use takes precedence
         for name in list(TABLES[table]):
             if name.startswith(prefix):
                 cls = resolve(table, name)

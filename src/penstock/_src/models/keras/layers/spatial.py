@@ -40,7 +40,7 @@ class _Spatial(Layer):
         return tf.TensorShape(dims)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), self._words if self.rank == 1 else (*self._words, "data_format"))
 
 

@@ -24,7 +24,7 @@ class SpectralNormalization(Wrapper):
         self.power_iterations = power_iterations
 
     def build(self, input_shape: Any = None) -> None:
-        """Builds the layer inside, and the vector that power iteration continues from."""
+        """Builds the wrapped layer, and the vector that power iteration continues from."""
         super().build(input_shape)
         kernel = getattr(self.layer, "kernel", None)
         self.kernel: Any = getattr(self.layer, "embeddings", None) if kernel is None else kernel
@@ -35,7 +35,7 @@ class SpectralNormalization(Wrapper):
                                                                       "config": {"stddev": 0.02}}))
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        """What the layer inside returns, with normalized weights while training."""
+        """What the wrapped layer returns, with normalized weights while training."""
         if training is None or training is False:
             return self.layer(inputs)
         with tf.control_dependencies(self._normalized(training)):
@@ -57,9 +57,9 @@ class SpectralNormalization(Wrapper):
                 for variable, new, old in ((self.kernel, smaller, kernel), (self.vector_u, u, start))]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """That of the layer inside."""
+        """That of the wrapped layer."""
         return self.layer.compute_output_shape(input_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "power_iterations": self.power_iterations}

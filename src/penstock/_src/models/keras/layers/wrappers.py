@@ -28,7 +28,7 @@ class Wrapper(Layer):
         self.layer = layer
 
     def build(self, input_shape: Any = None) -> None:
-        """Builds the layer inside."""
+        """Builds the wrapped layer."""
         if not self.layer.built:
             self.layer.build(input_shape)
             self.layer.built = True
@@ -36,7 +36,7 @@ class Wrapper(Layer):
 
     @property
     def activity_regularizer(self) -> Any:
-        """That of the layer inside."""
+        """That of the wrapped layer."""
         layer = self.__dict__.get("layer")
         return getattr(layer, "activity_regularizer", None)
 
@@ -45,7 +45,7 @@ class Wrapper(Layer):
         self._activity_regularizer = value
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "layer": {"class_name": type(self.layer).__name__, "config": self.layer.get_config()}}
 
     @classmethod
@@ -78,7 +78,7 @@ class TimeDistributed(Wrapper):
         return (dims[0], *dims[2:])
 
     def build(self, input_shape: Any = None) -> None:
-        """Builds the layer inside for one time step."""
+        """Builds the wrapped layer for one time step."""
         dims = dims_of(input_shape)
         if len(dims) < 3:
             raise ValueError("`TimeDistributed` Layer should be passed an `input_shape` with at least 3 dimensions, received: "
@@ -131,7 +131,7 @@ class TimeDistributed(Wrapper):
 
 @export("keras.layers.Bidirectional")
 class Bidirectional(Wrapper):
-    """A recurrent layer and a second one that goes backwards; their outputs concatenated, or merged in another way.
+    """A recurrent layer and a copy that runs backwards; their outputs are concatenated, or merged in another way.
 
     >>> tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(32), merge_mode="sum")
     """
@@ -182,7 +182,7 @@ class Bidirectional(Wrapper):
                                  f"{one} and {other}")
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape of the merged outputs, and those of the states, if they are given back."""
+        """The shape of the merged outputs, and of the states if they are returned."""
         shapes = self.forward_layer.compute_output_shape(input_shape)
         states: list = []
         if self.return_state:
@@ -235,7 +235,7 @@ class Bidirectional(Wrapper):
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, initial_state: Any = None,
              constants: Any = None) -> Any:
-        """The merged outputs of both directions; and the states, if they are wanted."""
+        """The merged outputs of both directions, and the states if requested."""
         more: dict[str, Any] = {}
         for name, value in (("training", training), ("mask", mask), ("constants", constants)):
             if has_arg(self.forward_layer.call, name):
@@ -290,7 +290,7 @@ class Bidirectional(Wrapper):
         Layer.build(self, input_shape)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """The mask of the inputs, where all steps are given back."""
+        """The mask of the inputs, if all steps are returned."""
         mask = mask[0] if isinstance(mask, list) else mask
         own = mask if self.return_sequences else None
         found = own if self.merge_mode else [own, own]
@@ -307,7 +307,7 @@ class Bidirectional(Wrapper):
         return found
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = {**super().get_config(), "merge_mode": self.merge_mode}
         if self._num_constants:
             config["num_constants"] = self._num_constants

@@ -42,7 +42,7 @@ class Loss:
         return cls(**config)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same loss again."""
+        """The arguments that recreate the loss."""
         return {"reduction": self.reduction, "name": self.name}
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -73,7 +73,7 @@ class LossFunctionWrapper(Loss):
         return self.fn(y_true, y_pred, **self._fn_kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same loss again."""
+        """The arguments that recreate the loss."""
         given = {k: K.eval(v) if isinstance(v, (Tensor, Variable)) else v for k, v in self._fn_kwargs.items()}
         return {**super().get_config(), **given}
 

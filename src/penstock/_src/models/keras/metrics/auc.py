@@ -121,7 +121,7 @@ class AUC(_FourCounts):
         return self._averaged(tf.reduce_sum(areas, axis=0)) if self.multi_label else tf.reduce_sum(areas, name=self.name)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         config = {"num_thresholds": self.num_thresholds, "curve": self.curve.value,
                   "summation_method": self.summation_method.value, "thresholds": self.thresholds[1:-1]}
         if self.multi_label:

@@ -91,7 +91,7 @@ class _OfFunction(Reduce):
         return super().update_state(self._fn(y_true, y_pred, **self._fn_kwargs), sample_weight=sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), **evaluated(self._fn_kwargs)}
 
 
@@ -107,7 +107,7 @@ class MeanMetricWrapper(_OfFunction, Mean):
         self._fn, self._fn_kwargs = fn, self._no_dependency(kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         config = super().get_config()
         return {**config, "fn": self._fn} if type(self) is MeanMetricWrapper else config
 
@@ -154,7 +154,7 @@ class MeanRelativeError(Mean):
         return super().update_state(tf.math.divide_no_nan(tf.abs(y_true - y_pred), normalizer), sample_weight=sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), **evaluated({"normalizer": self.normalizer})}
 
 

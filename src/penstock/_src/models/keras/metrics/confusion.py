@@ -104,7 +104,7 @@ class _Count(Metric):
         return self.accumulator[0] if len(self.thresholds) == 1 else tf.identity(self.accumulator)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "thresholds": self.init_thresholds}
 
 
@@ -160,7 +160,7 @@ class _Share(Metric):
         return share[0] if len(self.thresholds) == 1 else share
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "thresholds": self.init_thresholds, "top_k": self.top_k, "class_id": self.class_id}
 
 
@@ -252,7 +252,7 @@ class SensitivityAtSpecificity(_AtValue):
         return self._best(sensitivity, specificity)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "num_thresholds": self.num_thresholds, "specificity": self.specificity}
 
 
@@ -271,7 +271,7 @@ class SpecificityAtSensitivity(_AtValue):
         return self._best(specificity, sensitivity)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "num_thresholds": self.num_thresholds, "sensitivity": self.sensitivity}
 
 
@@ -290,7 +290,7 @@ class PrecisionAtRecall(_AtValue):
         return self._best(precision, recall)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "num_thresholds": self.num_thresholds, "recall": self.recall}
 
 
@@ -309,5 +309,5 @@ class RecallAtPrecision(_AtValue):
         return self._best(recall, precision)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "num_thresholds": self.num_thresholds, "precision": self.precision}

@@ -60,7 +60,7 @@ class Metric(Layer):
         return result
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again, without its state."""
+        """The arguments that recreate the metric, without its state."""
         return {"name": self.name, "dtype": self.dtype}
 
     def reset_state(self) -> None:

@@ -55,7 +55,7 @@ class MeanIoU(_Matrix):
         return tf.math.divide_no_nan(tf.reduce_sum(iou, name="mean_iou"), tf.reduce_sum(valid))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         more = {} if self.ignore_class is None else {"ignore_class": self.ignore_class}
         return {**super().get_config(), "num_classes": self.num_classes, **more}
 
@@ -77,7 +77,7 @@ class IoU(_Matrix):
         return tf.math.divide_no_nan(tf.reduce_sum(iou), tf.reduce_sum(valid))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "num_classes": self.num_classes, "target_class_ids": self.target_class_ids}
 
 
@@ -94,7 +94,7 @@ class BinaryIoU(IoU):
         return super().update_state(y_true, tf.cast(tf.cast(y_pred, self.dtype) >= self.threshold, self.dtype), sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {"name": self.name, "dtype": self.dtype, "target_class_ids": self.target_class_ids, "threshold": self.threshold}
 
 
@@ -177,7 +177,7 @@ class FBetaScore(Metric):
         return score if self.average is None else tf.reduce_mean(score)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "average": self.average, "beta": self.beta, "threshold": self.threshold}
 
 
@@ -190,7 +190,7 @@ class F1Score(FBetaScore):
         super().__init__(average, 1.0, threshold, name, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         config = super().get_config()
         del config["beta"]
         return config
@@ -252,5 +252,5 @@ class R2Score(Metric):
         return 1 - tf.math.divide_no_nan((1 - score) * (n - 1), n - p - 1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same metric again."""
+        """The arguments that recreate the metric."""
         return {**super().get_config(), "class_aggregation": self.class_aggregation, "num_regressors": self.num_regressors}

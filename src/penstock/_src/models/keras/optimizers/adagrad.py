@@ -53,7 +53,7 @@ class AdagradV1(Optimizer):
         super().set_weights(with_counter(self, weights))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same optimizer again."""
+        """The arguments that recreate the optimizer."""
         return {**super().get_config(), "initial_accumulator_value": self._initial_accumulator_value}
 
     @classmethod

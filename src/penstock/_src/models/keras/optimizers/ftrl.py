@@ -71,7 +71,7 @@ class FtrlV1(Optimizer):
         return self._rule("_KerasFtrl", var, self._slots_of_var, c, grad, indices)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same optimizer again."""
+        """The arguments that recreate the optimizer."""
         return {**super().get_config(), "initial_accumulator_value": self._initial_accumulator_value,
                 "l2_shrinkage_regularization_strength": self._l2_shrinkage_regularization_strength}
 

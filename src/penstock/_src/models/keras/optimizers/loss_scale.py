@@ -100,7 +100,7 @@ class LossScaleOptimizerV1(OptimizerAround):
         return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same optimizer again."""
+        """The arguments that recreate the optimizer."""
         scale = {"class_name": type(self._loss_scale).__name__, "config": self._loss_scale.get_config()}
         return {"optimizer": tf.keras.optimizers.serialize(self._optimizer), "loss_scale": scale}
 
@@ -148,7 +148,7 @@ class LossScaleOptimizer(LossScaleOptimizerV1):
                                     doc="How many good steps make it grow.")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same optimizer again."""
+        """The arguments that recreate the optimizer."""
         return {"inner_optimizer": tf.keras.optimizers.serialize(self._optimizer),
                 "dynamic": self.dynamic, "initial_scale": self.initial_scale,
                 "dynamic_growth_steps": self.dynamic_growth_steps}

@@ -580,7 +580,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     _config_fields: tuple[str, ...] = ()
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the same optimizer again, without its state."""
+        """The arguments that recreate the optimizer, without its state."""
         config: dict[str, Any] = {"name": self._name}
         config.update({key: getattr(self, key) for key in _OPTIONS if hasattr(self, key)})
         if self._weight_decay is not None:

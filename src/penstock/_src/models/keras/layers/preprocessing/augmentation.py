@@ -55,13 +55,13 @@ class RandomLayer(ImageLayer):
         return tf.random_uniform(shape, bounds[0], bounds[1], images.dtype, seed=self.seed)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), (*self._words, "seed"))
 
 
 # -- places -------------------------------------------------------------------------------------------------------------
 class _Moving(RandomLayer):
-    """A layer that looks up each element of an image somewhere else."""
+    """A layer that resamples the elements of an image."""
 
     def _read_filling(self, fill_mode: str, interpolation: str, fill_value: float) -> None:
         if fill_mode not in _FILL_MODES:

@@ -1,4 +1,4 @@
-"""What preprocessing layers share: learning from data before training (`adapt`), and forms of categories."""
+"""The base of preprocessing layers: learning from data before training (`adapt`), and forms of categories."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ class PreprocessingLayer(Layer):
         raise NotImplementedError(f"{type(self).__name__} has no state that adapt() could compute.")
 
     def finalize_state(self) -> None:
-        """Makes use of what was learned."""
+        """Finalizes the state that `adapt` computed."""
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape."""

@@ -68,7 +68,7 @@ class Resizing(ImageLayer):
         return tf.TensorShape([*dims[:-3], self.height, self.width, dims[-1]])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("height", "width", "interpolation", "crop_to_aspect_ratio"))
 
 
@@ -106,5 +106,5 @@ class CenterCrop(ImageLayer):
         return tf.TensorShape([*dims[:-3], self.height, self.width, dims[-1]])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("height", "width"))

@@ -22,7 +22,7 @@ _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 
 
 class IndexLookup(PreprocessingLayer):
-    """What both layers share."""
+    """The base of both layers."""
 
     def __init__(self, max_tokens: Any, num_oov_indices: int, mask_token: Any, oov_token: Any, vocabulary: Any,
                  vocabulary_dtype: Any, idf_weights: Any, invert: bool, output_mode: str, sparse: bool, pad_to_max_tokens: bool,
@@ -230,7 +230,7 @@ class IndexLookup(PreprocessingLayer):
         return tf.TensorShape([*dims[:-1], self._depth()])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (
             "max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert", "output_mode", "sparse", "pad_to_max_tokens"))
         weights = None if self._idf is None else self._idf[self._first():].tolist()
@@ -254,7 +254,7 @@ class StringLookup(IndexLookup):
                          output_mode, sparse, pad_to_max_tokens, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "encoding": self.encoding}
 
 
@@ -269,5 +269,5 @@ class IntegerLookup(IndexLookup):
                          output_mode, sparse, pad_to_max_tokens, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return {**super().get_config(), "vocabulary_dtype": self.vocabulary_dtype.name}

@@ -30,7 +30,7 @@ class Normalization(PreprocessingLayer):
         self.reset_state()
 
     def build(self, input_shape: Any) -> None:
-        """Makes the statistics, one for each place along the axes that keep them apart."""
+        """Creates the statistics, one for each index along the axes with separate statistics."""
         dims = dims_of(input_shape)
         kept = sorted(a % len(dims) for a in self.axis)
         if any(dims[a] is None for a in kept):
@@ -49,7 +49,7 @@ class Normalization(PreprocessingLayer):
         self._total: Any = None                         # count, mean, sum of squared differences
 
     def update_state(self, data: Any) -> None:
-        """Takes a batch into the statistics."""
+        """Updates the statistics with a batch."""
         if self.input_mean is not None:
             raise ValueError("Cannot `adapt` a Normalization layer that is initialized with static `mean` and `variance`.")
         if data.ndim == 1:
@@ -100,7 +100,7 @@ class Normalization(PreprocessingLayer):
         return mean + inputs * spread if self.invert else (inputs - mean) / spread
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         def plain(v: Any) -> Any:
             return v.tolist() if isinstance(v, np.ndarray) else v
         return {**super().get_config(), "axis": self.axis, "invert": self.invert, "mean": plain(self.input_mean),
@@ -124,7 +124,7 @@ class Rescaling(PreprocessingLayer):
         return tf.cast(inputs, dtype) * tf.cast(self.scale, dtype) + tf.cast(self.offset, dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("scale", "offset"))
 
 
@@ -162,7 +162,7 @@ class Discretization(PreprocessingLayer):
         self._summary = np.zeros((2, 0))                # values, and how many elements each represents
 
     def update_state(self, data: Any) -> None:
-        """Takes a batch into the summary of quantiles."""
+        """Updates the summary of quantiles with a batch."""
         if self.input_bin_boundaries is not None:
             raise ValueError("Cannot adapt a Discretization layer that has been initialized with `bin_boundaries`.")
         values = np.sort(np.asarray(data, np.float64).ravel())
@@ -197,7 +197,7 @@ class Discretization(PreprocessingLayer):
         return tf.TensorShape([*dims, depth] if self.output_mode == "one_hot" and dims[-1] != 1 else [*dims[:-1], depth])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("num_bins", "epsilon", "output_mode", "sparse"))
         learned = self.bin_boundaries if self.num_bins is None else None
         return {**config, "bin_boundaries": learned}
@@ -256,7 +256,7 @@ class CategoryEncoding(PreprocessingLayer):
         return tf.TensorShape([*dims[:-1], self.num_tokens])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("num_tokens", "output_mode", "sparse"))
 
 
@@ -290,7 +290,7 @@ class Hashing(PreprocessingLayer):
         return found if self.output_mode == "int" else encoded(found, self.num_bins, self.output_mode, sparse=self.sparse)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("num_bins", "salt", "mask_value", "output_mode", "sparse"))
 
 
@@ -330,5 +330,5 @@ class HashedCrossing(PreprocessingLayer):
         return tf.TensorShape([*(dims[:-1] if dims and dims[-1] == 1 else dims), self.num_bins])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         return described(self, super().get_config(), ("num_bins", "output_mode", "sparse"))

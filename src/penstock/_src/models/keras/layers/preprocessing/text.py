@@ -127,7 +127,7 @@ class TextVectorization(PreprocessingLayer):
         return tf.TensorShape([dims[0], self.output_sequence_length])
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make the layer again."""
+        """The arguments that recreate the layer."""
         own = self._lookup.get_config()
         return {**super().get_config(), "max_tokens": self.max_tokens, "standardize": self.standardize, "split": self.split,
                 "ngrams": self._ngrams_given, "output_mode": self.output_mode, "ragged": self.ragged,
