@@ -441,8 +441,7 @@ def _pairs(shallow: Any, deep: Any, expand: bool) -> list[tuple[Any, Any, Any]]:
     absent = [key for key, _ in items if key not in by_key]
     if absent:
         raise ValueError(
-            "The shallow_tree's keys are not a subset of the input_tree's keys. The shallow_tree has the "
-            f"following keys that are not in the input_tree: {absent}."
+            f"The keys of shallow_tree must be a subset of those of input_tree. Not in input_tree: {absent}."
         )
     return [(key, child, by_key[key]) for key, child in items]
 

@@ -314,7 +314,7 @@ class Graph:
     def get_operation_by_name(self, name: str) -> Operation:
         """The operation called `name`; KeyError if there is none."""
         if not isinstance(name, str):
-            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+            raise TypeError(f"The name of an operation must be a string, not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=False, allow_operation=True)
 
     def get_tensor_by_name(self, name: str) -> Tensor:
@@ -326,7 +326,7 @@ class Graph:
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
         """The tensor or operation that `obj` (itself, a name, or something that represents one) means."""
         if not allow_tensor and not allow_operation:
-            raise ValueError("allow_tensor and allow_operation can't both be False.")
+            raise ValueError("At least one of allow_tensor and allow_operation must be True.")
         kinds = " or ".join(k for k, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok)
         convert = getattr(obj, "_as_graph_element", None)
         obj = convert() if convert is not None else obj

@@ -74,7 +74,7 @@ def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) ->
                 wait.append(t if isinstance(t, Operation) else t.op if hasattr(t, "op") else convert(t).op)
         for c in control_inputs or ():
             if not isinstance(c, (Tensor, Operation)) and not hasattr(c, "_as_graph_element"):
-                raise TypeError(f"Control input must be Operation or Tensor: {c}")
+                raise TypeError(f"A control input must be an operation or a tensor, got {c}")
             wait.append(c if isinstance(c, Operation) else c.op)
         if not wait:
             raise ValueError(f"Must have at least one Tensor: {tensors}")

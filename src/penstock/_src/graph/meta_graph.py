@@ -294,7 +294,7 @@ def _add_collections(graph: Any, meta_graph: MetaGraphDef, scope: str, unbound: 
             continue
         kind = items.WhichOneof("kind")
         if kind is None:
-            logging.error("Cannot identify data type for collection %s. Skipping.", key)
+            logging.error("Collection %s is not exported: the type of its items is unknown.", key)
             continue
         messages = messages_of(GraphKeys.GLOBAL_VARIABLES if key == GraphKeys.METRIC_VARIABLES else key)
         values = getattr(items, kind).value

@@ -37,8 +37,7 @@ class name_scope:
 
     def __init__(self, name: Any, default_name: Any = None, values: Any = None):
         if not (default_name is None or isinstance(default_name, str)):
-            raise TypeError(f"`default_name` type ({type(default_name)}) is not a string type. You likely meant to "
-                            "pass this into the `values` kwarg.")
+            raise TypeError(f"`default_name` type ({type(default_name)}) is not a string. Pass tensors as `values`.")
         self._name = default_name if name is None else name
         self._has_name, self._values = name is not None, values
         self._stack: contextlib.ExitStack | None = None

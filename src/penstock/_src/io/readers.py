@@ -153,7 +153,7 @@ class Reader:
                                  "Expected single component queue")
         value = queue.dequeue(ctx)[0]
         if value.size != 1:
-            raise errors.invalid("Expected to dequeue a one-element string tensor")
+            raise errors.invalid("The queue of a reader must return scalar strings")
         self._work = value.item()
         self._pairs = self._source(self._work)
         self.started += 1
@@ -185,7 +185,7 @@ class Reader:
             if min(counts) < 0:
                 raise errors.invalid(f"Unexpected negative value when restoring in {self.name}: {given}")
             if counts[0] > counts[1]:
-                raise errors.invalid(f"Inconsistent work started vs. finished when restoring in {self.name}: {given}")
+                raise errors.invalid(f"Inconsistent counts of work in the state of {self.name}: {given}")
             self.started, self.finished, self.produced = counts
             self._work = given.current_work
 

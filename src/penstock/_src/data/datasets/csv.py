@@ -192,7 +192,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
         column_defaults = _column_defaults(files, len(column_names), field_delim, use_quote_delim, na_value, header,
                                            num_rows_for_inference, selected, compression_type)
     if selected is not None and len(column_defaults) != len(selected):
-        raise ValueError("If specified, column_defaults and select_columns must have same length.")
+        raise ValueError("column_defaults and select_columns must have the same length.")
     names = list(column_names) if selected is None else [column_names[i] for i in selected]
     if label_name is not None and label_name not in names:
         raise ValueError("`label_name` provided must be one of the columns.")

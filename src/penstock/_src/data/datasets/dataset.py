@@ -344,7 +344,7 @@ class DatasetV2(Trackable):
     def _predicate(self, predicate: Callable, where: str) -> ElementFunction:
         f = self._function(predicate, where)
         if not isinstance(f.output_spec, TensorSpec) or not f.output_spec.is_compatible_with(TensorSpec([], dtypes.bool)):
-            raise ValueError(f"`predicate` return type must be convertible to a scalar boolean tensor. Was {f.output_spec}.")
+            raise ValueError(f"`predicate` must return a scalar boolean, got {f.output_spec}.")
         return f
 
     def take_while(self, predicate: Callable, name: str | None = None) -> Any:

@@ -235,11 +235,11 @@ class _UnbatchCursor(BlockCursor):
     def _check(self, batch: tuple) -> None:
         if any(not values.shape_of(c) for c in batch):
             self._batch = None
-            raise errors.invalid("Input element must have a non-scalar value in each component.")
+            raise errors.invalid("An element to unbatch has a scalar component; each component needs at least one dimension.")
         if len({len(c) for c in batch}) > 1:
             self._batch = None
             i = next(i for i, c in enumerate(batch) if len(c) != len(batch[0]))
-            raise errors.invalid("Input element must have the same batch size in each component. Component 0 had size "
+            raise errors.invalid("All components of an element to unbatch must have the same number of rows: component 0 has "
                                  f"{len(batch[0])} but component {i} had size {len(batch[i])}.")
 
     def position(self) -> Any:

@@ -106,7 +106,7 @@ class Range(Stage):
 
     def __init__(self, start: int, stop: int, step: int):
         if step == 0:
-            raise errors.invalid("step must be a non-zero integer.")
+            raise errors.invalid("The step of a range must not be zero.")
         self.start, self.step = start, step
         self.size = len(range(start, stop, step))
 

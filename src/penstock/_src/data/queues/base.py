@@ -136,7 +136,7 @@ class Queue(Shared):
     # -- checks -----------------------------------------------------------------------------------------------------
     def _check_types(self, row: Sequence[Any]) -> None:
         if len(row) != len(self.types):
-            raise errors.invalid(f"Wrong number of components in tuple. Expected {len(self.types)}, got {len(row)}")
+            raise errors.invalid(f"The element has the wrong number of components: expected {len(self.types)}, got {len(row)}")
         for i, (value, dtype) in enumerate(zip(row, self.types, strict=True)):
             if getattr(value, "dtype", None) is not dtype.torch and isinstance(value, torch.Tensor):
                 raise errors.invalid(f"Type mismatch in tuple component {i}. Expected {dtype.name}, got "

@@ -154,7 +154,7 @@ class Batcher(Shared):
         """The tensors of all calls, concatenated, filled up to an allowed size with the first row."""
         counts = {len(c.values) for c in calls}
         if len(counts) != 1:
-            raise errors.invalid("Batching inputs must have equal number of edges")
+            raise errors.invalid("All calls of a batch must have the same number of tensors")
         total = sum(c.size for c in calls)
         padding = next((a for a in self.allowed if a >= total), total) - total
         out = []

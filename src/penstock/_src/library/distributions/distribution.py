@@ -275,7 +275,7 @@ class Distribution:
         if x.shape.ndims is None:
             return tf.reshape(x, [-1]), count
         if x.shape.ndims > 1:
-            raise ValueError("Input is neither scalar nor vector.")
+            raise ValueError("The sample shape must be a scalar or a vector.")
         return (tf.reshape(x, [1]) if x.shape.ndims == 0 else x), count
 
     def _with_sample_shape(self, x: Tensor, sample_shape: Tensor) -> Tensor:

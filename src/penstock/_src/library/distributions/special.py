@@ -46,7 +46,7 @@ def ndtri(p: Any, name: str = "ndtri") -> Tensor:
 def log_ndtr(x: Any, series_order: int = 3, name: str = "log_ndtr") -> Tensor:
     """The logarithm of the standard normal distribution function, by an asymptotic series of `series_order` far to the left."""
     if not isinstance(series_order, int):
-        raise TypeError("series_order must be a Python integer.")
+        raise TypeError("series_order must be an int.")
     if not 0 <= series_order <= 30:
         raise ValueError("series_order must be non-negative." if series_order < 0 else "series_order must be <= 30.")
     with tf.name_scope(name, values=[x]):

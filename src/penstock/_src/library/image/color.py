@@ -316,7 +316,7 @@ def _random_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, dr
     if min_jpeg_quality < 0 or max_jpeg_quality < 0 or min_jpeg_quality > 100 or max_jpeg_quality > 100:
         raise ValueError("jpeg encoding range must be between 0 and 100.")
     if min_jpeg_quality >= max_jpeg_quality:
-        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+        raise ValueError("`max_jpeg_quality` must be greater than `min_jpeg_quality`.")
     return adjust_jpeg_quality(image, draw([], min_jpeg_quality, max_jpeg_quality, dtypes.int32))
 
 

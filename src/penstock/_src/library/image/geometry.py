@@ -163,7 +163,7 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
         image = after(at_least_3d(image), image)
         rank = image.shape.ndims
         if rank not in (3, 4):
-            raise ValueError(f"`image` should either be a Tensor with rank = 3 or rank = 4. Had rank = {rank}.")
+            raise ValueError(f"`image` must have rank 3 or 4, but has rank {rank}.")
         dims = dimensions(image, rank)
         starts, sizes = [], []
         for d in dims[-3:-1]:

@@ -22,7 +22,7 @@ def tensor_or_variable(value: Any, name: str, dtype: Any = None) -> Any:
         return None
     if is_variable(value):
         if dtype is not None and value.dtype.base_dtype != dtype:
-            raise TypeError(f'Mutable type must be of dtype "{dtypes.as_dtype(dtype).name}" but is '
+            raise TypeError(f'The variable must have dtype "{dtypes.as_dtype(dtype).name}" but is '
                             f'"{value.dtype.base_dtype.name}".')
         return value
     return convert(value, dtype, name=name)

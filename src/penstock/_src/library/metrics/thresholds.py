@@ -168,7 +168,7 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
         summation_method: str = "trapezoidal", thresholds: Any = None) -> tuple[Any, Any]:
     """The area under the ROC or the precision-recall ("PR") curve, from counts at thresholds."""
     if curve not in ("ROC", "PR"):
-        raise ValueError(f"curve must be either ROC or PR, {curve} unknown")
+        raise ValueError(f"The curve must be ROC or PR: {curve} unknown")
     if summation_method not in _BETWEEN:
         raise ValueError(f"Invalid summation_method: {summation_method}")
     if thresholds is not None:

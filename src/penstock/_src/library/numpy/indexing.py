@@ -33,7 +33,7 @@ def nonzero(a: Any) -> list:
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """For each element, the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
-        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+        raise ValueError(f"condlist and choicelist must have the same length ({len(condlist)} vs {len(choicelist)})")
     if not condlist:
         raise ValueError("condlist must be non-empty")
     *choices, out = promoted(*choicelist, default)

@@ -47,7 +47,7 @@ def _increasing(t: Any, message: str) -> Any:
 
 def _validate_flag(validate: Any) -> None:
     if not isinstance(validate, bool):
-        raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
+        raise TypeError(f"`validate` must be a bool, got {validate}.")
 
 
 def _index(values: Any, name: str, dtype: Any, hint: Any, rank: int = 1) -> Any:

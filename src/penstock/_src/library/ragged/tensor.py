@@ -108,7 +108,7 @@ class RaggedTensor(CompositeTensor):
         if not isinstance(row_partition, RowPartition):
             raise TypeError(f"Argument `row_partition` must be a RowPartition. Received {row_partition!r}.")
         if not isinstance(validate, bool):
-            raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
+            raise TypeError(f"`validate` must be a bool, got {validate}.")
         values, row_partition = _matched(values, lambda dtype: row_partition, "row_partition")
         known, rows = row_partition.static_nvals, values.shape.static_dims
         if known is not None and rows is not None and rows[0] is not None and known != rows[0]:
@@ -123,7 +123,7 @@ class RaggedTensor(CompositeTensor):
     def _factory(cls, values: Any, scope: str, name: str | None, make: Any, validate: Any) -> RaggedTensor:
         """A ragged tensor of `values` and the partition that `make(hint)` returns."""
         if not isinstance(validate, bool):
-            raise TypeError(f"Argument `validate` must have type bool. Received {validate}.")
+            raise TypeError(f"`validate` must be a bool, got {validate}.")
         with tf.name_scope(name, scope, [values]):
             values, partition = _matched(values, lambda hint: make(hint), scope)
             return cls._from_row_partition(values, partition, validate=validate)

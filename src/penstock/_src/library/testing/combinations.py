@@ -83,7 +83,7 @@ class EagerGraphCombination(TestCombination):
         if mode is None:
             return []
         if mode not in ("eager", "graph"):
-            raise ValueError(f"Argument 'mode' must be either 'eager' or 'graph'. Received: {mode}.")
+            raise ValueError(f"'mode' must be 'eager' or 'graph', got {mode}.")
         return [context.enter(None) if mode == "eager" else Graph().as_default()]
 
     def parameter_modifiers(self) -> list[ParameterModifier]:

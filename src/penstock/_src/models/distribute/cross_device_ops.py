@@ -169,7 +169,7 @@ class AllReduceCrossDeviceOps(CrossDeviceOps):
         if num_packs < 0:
             raise ValueError(f"HierarchicalCopy requires num_packs >= 0, but {num_packs} is specified"
                              if all_reduce_alg == "hierarchical_copy" else
-                             f"NCCL all-reduce requires num_packs >= 0, but {num_packs} is specified")
+                             f"num_packs must not be negative, but {num_packs} is specified")
         self._all_reduce_alg, self._num_packs = all_reduce_alg, num_packs
         self._simple = ReductionToOneDevice()
 

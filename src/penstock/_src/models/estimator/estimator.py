@@ -343,7 +343,7 @@ class Estimator:
         if "labels" in taken:
             arguments["labels"] = labels
         elif labels is not None:
-            raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+            raise ValueError("input_fn returns labels, but model_fn has no argument for them.")
         for name, value in (("mode", mode), ("params", self.params), ("config", config)):
             if name in taken:
                 arguments[name] = value

@@ -113,10 +113,10 @@ def _checked_exports(outputs: Any, predictions: Any) -> dict[str, ExportOutput]:
     if outputs is None:
         return {default: PredictOutput(predictions)}
     if not isinstance(outputs, dict):
-        raise TypeError(f"export_outputs must be dict, given: {outputs}")
+        raise TypeError(f"export_outputs must be a dictionary, got {outputs}")
     for value in outputs.values():
         if not isinstance(value, ExportOutput):
-            raise TypeError(f"Values in export_outputs must be ExportOutput objects. Given: {outputs}")
+            raise TypeError(f"The values of export_outputs must be ExportOutputs, got {outputs}")
     if default not in outputs:
         if len(outputs) > 1:
             raise ValueError("Multiple export_outputs were provided, but none of them is specified as the default. Do this by "

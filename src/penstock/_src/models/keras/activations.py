@@ -14,7 +14,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     """The softmax along `axis`; `x` has at least two axes."""
     rank = K.ndim(x)
     if rank == 1:
-        raise ValueError(f"Cannot apply softmax to a tensor that is 1D. Received input: {x}")
+        raise ValueError(f"softmax needs at least two axes, got {x}")
     return tf.nn.softmax(x, axis=axis)
 
 

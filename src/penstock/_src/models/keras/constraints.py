@@ -97,7 +97,7 @@ class RadialConstraint(Constraint):
 
     def __call__(self, w: Any) -> Any:
         if w.shape.rank != 4:
-            raise ValueError(f"The weight tensor must be of rank 4, but is of shape: {w.shape}")
+            raise ValueError(f"RadialConstraint needs weights of rank 4, got shape {w.shape}")
         size = w.shape.as_list()[0]
         w = tf.convert_to_tensor(w)
         diagonal = tf.stack([w[i, i] for i in range(size)])

@@ -120,7 +120,7 @@ class MaxPooling3D(keras.MaxPooling3D, Layer):
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments, if there are strides: here they have no default."""
     if given["strides"] is None:
-        raise ValueError("Argument `strides` must not be None.")
+        raise ValueError("`strides` is required.")
     return given
 
 

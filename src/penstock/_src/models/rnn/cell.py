@@ -56,7 +56,7 @@ def joined_shape(prefix: Any, suffix: Any) -> Tensor:
     """One shape from two parts: numbers, shapes or tensors."""
     front, back = _part(prefix, "prefix")[0], _part(suffix, "suffix")[0]
     if front is None or back is None:
-        raise ValueError(f"Provided a prefix or suffix of None: {prefix} and {suffix}")
+        raise ValueError(f"Prefix and suffix must not be None: {prefix} and {suffix}")
     return tf.concat([front, back], 0)
 
 
@@ -183,5 +183,5 @@ def input_depth(shape: Any) -> int:
     """The last dimension, which must be known before variables can be made."""
     depth = as_shape(shape).as_list()[-1]
     if depth is None:
-        raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shape}")
+        raise ValueError(f"The last dimension of the inputs must be known, got shape {shape}")
     return depth

@@ -336,8 +336,8 @@ class MultiRNNCell(RNNCell):
         if not nest.is_nested(cells):
             raise TypeError(f"cells must be a list or tuple, but saw: {cells}.")
         if len({id(cell) for cell in cells}) < len(cells):
-            logging.log_first_n(logging.WARN, "At least two cells provided to MultiRNNCell are the same object and will share "
-                                              "weights.", 1)
+            logging.log_first_n(logging.WARN, "MultiRNNCell contains the same cell object more than once: its weights are "
+                                              "shared.", 1)
         self._cells, self._state_is_tuple = cells, state_is_tuple
         for number, cell in enumerate(cells):
             if hasattr(cell, "_checkpoint_dependencies"):

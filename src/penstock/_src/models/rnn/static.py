@@ -37,7 +37,7 @@ def static_rnn(cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = N
         if initial_state is not None:
             state = initial_state
         elif not dtype:
-            raise ValueError("If no initial_state is provided, dtype must be specified")
+            raise ValueError("Pass initial_state or dtype")
         else:
             state = steps.first_state(cell, batch_size, dtype)
         if sequence_length is not None:

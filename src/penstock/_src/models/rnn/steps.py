@@ -44,7 +44,7 @@ def state_dtype(dtype: Any, state: Any) -> Any:
         return state.dtype
     found = [s.dtype for s in nest.flatten(state)]
     if not found:
-        raise ValueError("Unable to infer dtype from empty state.")
+        raise ValueError("The dtype cannot be inferred from an empty state.")
     if any(t != found[0] for t in found):
         raise ValueError("State has tensors of different inferred_dtypes. Unable to infer a single representative dtype.")
     return found[0]

@@ -211,8 +211,7 @@ def _matrix_size(longest: int, lower: int, upper: int, rows: int, cols: int) -> 
         rows = cols = max(least_rows, least_cols)
     rows, cols = least_rows if rows == -1 else rows, least_cols if cols == -1 else cols
     if rows != least_rows and cols != least_cols:
-        raise errors.invalid("The number of rows or columns is not consistent with the specified d_lower, d_upper, and "
-                             "diagonal.")
+        raise errors.invalid("num_rows and num_cols do not match the shape of the diagonals and k.")
     return rows, cols
 
 

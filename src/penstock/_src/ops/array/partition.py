@@ -27,7 +27,7 @@ def _dynamic_partition_shape(data, partitions, *, num_partitions):
     if data is None or partitions is None:
         return [None] * num_partitions
     if not compatible(data[:len(partitions)], partitions) or len(data) < len(partitions):
-        raise ValueError(f"data.shape must start with partitions.shape: {show(data)} and {show(partitions)}")
+        raise ValueError(f"The shape of partitions must be a prefix of that of data: {show(data)} and {show(partitions)}")
     return [(None, *data[len(partitions):])] * num_partitions
 
 

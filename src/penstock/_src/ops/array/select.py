@@ -98,7 +98,7 @@ def _where(condition: Any, x: Any, y: Any, name: str | None, select: Any) -> Ten
         with name_scope(name, "Where", [condition]) as scope:
             return where_op(convert(condition, name="condition", preferred_dtype=dtypes.bool), name=scope)
     if x is None or y is None:
-        raise ValueError("x and y must both be non-None or both be None.")
+        raise ValueError("Pass both x and y, or neither.")
     return select(condition, x, y, name=name)
 
 

@@ -282,12 +282,12 @@ def _case_arguments(pairs: Any, exclusive: bool) -> tuple:
         pairs = sorted(items, key=lambda i: i[0].name) if type(pairs) is dict and not context.executing_eagerly() else items
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError("Each entry in pred_fn_pairs must be a 2-tuple")
+            raise TypeError("pred_fn_pairs must contain pairs")
         pred, fn = pair
         if not isinstance(pred, Tensor):
             raise TypeError(f"pred must be a Tensor, got: {pred}")
         if pred.dtype.base_dtype != dtypes.bool:
-            raise TypeError(f"pred must be Tensor of type bool: {pred}")
+            raise TypeError(f"A predicate must be a boolean tensor, got {pred}")
         if not callable(fn):
             raise TypeError(f"fn for pred {pred} must be callable.")
     predicates, actions = zip(*pairs, strict=True)
@@ -355,7 +355,7 @@ def _indexed_branches(branch_fns: Any, default: Any, branch_index: Any) -> list[
         pairs = list(enumerate(pairs))
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError("Each entry in branch_fns must be a 2-tuple")
+            raise TypeError("branch_fns must contain pairs")
         if not isinstance(pair[0], int):
             raise TypeError(f"key must be a Python `int`, got {type(pair[0])}")
         if not callable(pair[1]):

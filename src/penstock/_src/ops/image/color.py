@@ -141,7 +141,7 @@ for _op in (adjust_contrast, adjust_hue, adjust_saturation):
 
 def _check(images: torch.Tensor, factor: torch.Tensor, channels: bool) -> None:
     if images.dim() < 3:
-        raise errors.invalid(f"input must be at least 3-D, got shape {list(images.shape)}")
+        raise errors.invalid(f"Images must have rank 3 or more, got shape {list(images.shape)}")
     if factor.numel() != 1:
         raise errors.invalid("the factor must be a scalar")
     if channels:

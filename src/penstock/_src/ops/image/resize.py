@@ -41,7 +41,7 @@ def _target(images: torch.Tensor, size: torch.Tensor) -> tuple[int, int]:
     if h <= 0 or w <= 0:
         raise errors.invalid("output dimensions must be positive")
     if images.shape[1] <= 0 or images.shape[2] <= 0 or images.shape[3] <= 0:
-        raise errors.invalid("input image must be of non-zero size")
+        raise errors.invalid("Images to resize must not be empty")
     if images.shape[0] * h * w * images.shape[3] >= _MAX:
         raise errors.invalid(f"the resized image would have too many elements ({h} x {w})")
     return h, w

@@ -117,7 +117,7 @@ def _image_summary_kernel(tag, tensor, *, max_images, bad_color):
 def image_message(tag: str, tensor: torch.Tensor, max_images: int, bad_color: Any = None) -> Any:
     """The Summary of the first images of a batch."""
     if tensor.ndim != 4 or tensor.shape[3] not in (1, 3, 4):
-        raise errors.invalid(f"Tensor must be 4-D with last dim 1, 3, or 4, not {_show(tensor.shape)}")
+        raise errors.invalid(f"Images must have rank 4 and 1, 3 or 4 channels, not {_show(tensor.shape)}")
     channels = tensor.shape[3]
     color = np.resize(_RED if bad_color is None else np.asarray(bad_color, np.uint8).ravel(), 4)[:channels]
     out = _summary()

@@ -369,7 +369,7 @@ def when_tall(matrix: Tensor, tall: Callable, wide: Callable) -> Any:
 @matrix_solve_ls.gradient
 def _matrix_solve_ls_gradient(op, grad):
     if not op.attrs["fast"]:
-        raise ValueError("Gradient not defined for fast=False")
+        raise ValueError("matrix_solve_ls has a gradient only with fast=True")
     a, b, penalty = op.inputs
     penalty = get("Cast")(penalty, DstT=a.dtype.base_dtype)
 

@@ -235,7 +235,7 @@ def _check_solve(diagonals: Tensor, rhs: Tensor, rank: Any, rhs_rank: Any) -> No
 def _check_rows(diagonals: Tensor, rows: int | None) -> None:
     size = diagonals.shape.static_dims[-1]
     if size and rows and size != rows:
-        raise ValueError(f"Expected number of left-hand sided and right-hand sides to be equal, got {size} and {rows}")
+        raise ValueError(f"The diagonals and rhs must have the same number of rows, got {size} and {rows}")
 
 
 @export("linalg.tridiagonal_matmul")

@@ -465,7 +465,7 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
             first, second = [first], [second]
         if hasattr(first, "__len__") and hasattr(second, "__len__") and not isinstance(first, Tensor) \
                 and len(first) != len(second):
-            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
+            raise ValueError(f"`a` and `b` must have the same number of contraction axes, {len(first)} != {len(second)}.")
         return _axes(first), _axes(second)
     axes = convert(axes, dtypes.int32, "axes")
     known = constant_value(axes)

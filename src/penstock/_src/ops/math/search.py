@@ -30,7 +30,7 @@ def _bound_shape(sorted_inputs: Dims, values: Dims) -> Dims:
 
 def _bound(sorted_inputs: torch.Tensor, values: torch.Tensor, right: bool, out_type: Any) -> torch.Tensor:
     if sorted_inputs.dim() != 2 or values.dim() != 2 or sorted_inputs.shape[0] != values.shape[0]:
-        raise errors.invalid(f"Leading dim_size of both tensors must match: {arrays.show(sorted_inputs.shape)} and "
+        raise errors.invalid(f"The leading dimensions of both tensors must match: {arrays.show(sorted_inputs.shape)} and "
                              f"{arrays.show(values.shape)}")
     if out_type is dtypes.int32 and values.numel() >= 2**31:
         raise errors.invalid("values tensor size must be less than INT_MAX")
@@ -56,7 +56,7 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type
     >>> tf.searchsorted([1, 3, 5], [3, 4])    # [1, 2]
     """
     if side not in ("left", "right"):
-        raise ValueError(f"side must be either 'right' or 'left'.  Saw: {side}.")
+        raise ValueError(f"side must be 'left' or 'right', got {side}.")
     row = convert(sorted_sequence)
     values = convert(values, row.dtype)
     shape = shape_internal(values)

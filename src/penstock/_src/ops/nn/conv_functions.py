@@ -44,7 +44,7 @@ def _paddings(padding: Any) -> tuple[str, list[int]]:
             raise ValueError("When padding is a list, each element of padding must be a list/tuple of size 2. Element "
                              f"with index {i} of padding has size {len(pair)}")
     if len(padding) != 4:
-        raise ValueError(f"When padding is a list, it must be of size 4. Got padding of size: {len(padding)}")
+        raise ValueError(f"A list of paddings must have 4 entries, got {len(padding)}")
     return "EXPLICIT", [p for pair in padding for p in pair]
 
 
@@ -376,7 +376,7 @@ def atrous_conv2d_transpose(value: Any, filters: Any, output_shape: Any, rate: i
                 and not shapes.compatible(f[2:3], (int(output_shape[3]),)):
             raise ValueError(f"output_shape does not match filter's output channels, {output_shape[3]} != {f[2]}")
         if padding not in ("SAME", "VALID"):
-            raise ValueError(f"padding must be either VALID or SAME: {padding}")
+            raise ValueError(f"padding must be VALID or SAME, got {padding}")
         return conv2d_to_input(sizes, filters, value, strides=[1, 1, 1, 1], padding=padding,
                                dilations=[1, rate, rate, 1], name=scope)
 

@@ -58,7 +58,7 @@ def _rank(input: Any, data_format: str | None) -> int:
     """The number of spatial axes of an input, from its shape or from the data format."""
     rank = convert(input).shape.rank
     if rank is None and data_format is None:
-        raise ValueError("The input must have a rank or a data format must be given.")
+        raise ValueError("Pass a data format if the rank of the input is unknown.")
     n = (len(data_format) if rank is None else rank) - 2  # type: ignore[arg-type]
     if not 1 <= n <= 3:
         raise ValueError(f"Input tensor must be of rank 3, 4 or 5 but was {n + 2}.")
@@ -240,7 +240,7 @@ def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: st
         input = convert(input, name="input")
         n = len(window_shape)
         if not 1 <= n <= 3:
-            raise ValueError("It is required that 1 <= num_spatial_dims <= 3.")
+            raise ValueError("The input must have 1, 2 or 3 spatial dimensions.")
         input.shape.with_rank(n + 2)
         rate, strides = _steps("dilation_rate", rate, n), _steps("strides", strides, n)
         if any(s > 1 for s in strides) and any(r > 1 for r in rate):

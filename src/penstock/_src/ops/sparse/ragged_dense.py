@@ -29,7 +29,7 @@ def _kinds(row_partition_types: Any) -> list[str]:
     names = [shown_text(t) for t in row_partition_types]
     unknown = next((n for n in names if n not in (_FIRST, _SPLITS, _ROWS)), None)
     if unknown is not None:
-        raise errors.invalid(f"Unknown string for partition info type: {unknown}")
+        raise errors.invalid(f"Unknown kind of row partition: {unknown}")
     if not names or names[0] == _ROWS:
         raise errors.invalid("Cannot handle VALUE_ROWIDS in first dimension." if names else "No row_partition_types given.")
     return names
@@ -136,7 +136,7 @@ def _by_splits(splits: torch.Tensor, above: int) -> tuple[torch.Tensor, torch.Te
     if splits.ndim != 1 or not splits.numel() or splits[0] != 0 or (lengths < 0).any():
         raise errors.invalid("Invalid row split size.")
     if lengths.numel() > above:
-        raise errors.invalid(f"Row partition size is greater than output size: {lengths.numel()} > {above}")
+        raise errors.invalid(f"The row partition has more rows than the output: {lengths.numel()} > {above}")
     total = int(splits[-1])
     arrays.checked_dims(torch.tensor([total]))
     rows = torch.arange(lengths.numel(), device=splits.device).repeat_interleave(lengths, output_size=total)

@@ -124,7 +124,7 @@ def take_many_sparse_from_tensors_map(sparse_map_op: Any, sparse_handles: Any, r
                                       name: str | None = None) -> SparseTensor:
     """The sparse tensors that `sparse_map_op` kept, as one with an axis more."""
     if not isinstance(sparse_map_op, Operation):
-        raise TypeError("sparse_map_op be an Operation")
+        raise TypeError("sparse_map_op must be an operation")
     if sparse_map_op.type not in (add_op.name, add_many_op.name):
         raise TypeError(f"sparse_map_op must be one of {add_op.name} or {add_many_op.name}. Instead, found "
                         f"`{sparse_map_op.type}`.")

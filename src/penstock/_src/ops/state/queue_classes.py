@@ -49,7 +49,7 @@ def name_list(names: Any, count: int) -> list[str] | None:
         return None
     names = list(names) if isinstance(names, (list, tuple)) else [names]
     if len(names) != count:
-        raise ValueError("List of names must have the same length as the list of dtypes")
+        raise ValueError("There must be as many names as dtypes")
     return names
 
 
@@ -75,10 +75,10 @@ class QueueBase:
     def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Any):
         self._dtypes = dtypes
         if shapes is not None and len(shapes) != len(dtypes):
-            raise ValueError("Queue shapes must have the same length as dtypes")
+            raise ValueError("A queue needs as many shapes as dtypes")
         self._shapes = [TensorShape(s) for s in shapes] if shapes is not None else [TensorShape(None)] * len(dtypes)
         if names is not None and len(names) != len(dtypes):
-            raise ValueError("Queue names must have the same length as dtypes")
+            raise ValueError("A queue needs as many names as dtypes")
         self._names, self._queue_ref = names, queue_ref
         self._eager = context.executing_eagerly()
         self._name = (context.state.scope_name or "Empty") if self._eager else queue_ref.op.name.rsplit("/", 1)[-1]
@@ -103,9 +103,9 @@ class QueueBase:
             raise TypeError("A list of queues expected")
         first = queues[0]
         if not all(q.dtypes == first.dtypes for q in queues):
-            raise TypeError("Queues do not have matching component dtypes.")
+            raise TypeError("The queues have components of different dtypes.")
         if not all(q.names == first.names for q in queues):
-            raise TypeError("Queues do not have matching component names.")
+            raise TypeError("The queues have components of different names.")
         shapes = [functools.reduce(_common, s) for s in zip(*(q.shapes for q in queues), strict=True)]
         handles = get("Pack")([q.queue_ref for q in queues], name="stack")
         return QueueBase(first.dtypes, shapes, first.names, get("GatherV2")(handles, index, 0))

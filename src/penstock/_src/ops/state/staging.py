@@ -172,7 +172,7 @@ class BaseStagingArea:
         elif self._names:
             raise ValueError("You must enqueue a dictionary in a staging area with names")
         elif indices is None:
-            raise ValueError("Indices must be supplied when inserting a list of tensors")
+            raise ValueError("A list of tensors needs indices")
         elif len(indices) != len(vals):
             raise ValueError(f"Number of indices '{len(indices)}' doesn't match number of values '{len(vals)}'")
         if len(vals) > len(self._dtypes):

@@ -174,7 +174,7 @@ class _Base:
         """Checks the arguments of the constructor."""
         given = "flow" if handle is None else "handle"
         if handle is not None and label:
-            raise ValueError("Cannot construct with both handle and tensor_array_name")
+            raise ValueError("Pass handle or tensor_array_name, not both")
         if handle is not None and not isinstance(handle, Tensor):
             raise TypeError("Handle must be a Tensor")
         for value, what in ((size, "size"), (element_shape, "element_shape"), (dynamic, "dynamic_size"),
@@ -182,7 +182,7 @@ class _Base:
             if value is not None:
                 raise ValueError(f"Cannot provide both a {given} and {what} at the same time")
         if flow is None:
-            raise ValueError("flow must not be None if handle is not None.")
+            raise ValueError("A handle needs a flow.")
         self.flow = flow
 
 

@@ -145,7 +145,7 @@ def _decode_csv_kernel(records, record_defaults, *, OUT_TYPE, field_delim, use_q
         if d.ndim > 1:
             raise errors.invalid("Each record default should be at most rank 1")
         if len(d.reshape(-1)) > 1:
-            raise errors.invalid(f"There should only be 1 default per field but field {i} has {len(d.reshape(-1))}")
+            raise errors.invalid(f"A field has at most one default, but field {i} has {len(d.reshape(-1))}")
     rows = records.ravel().tolist()
     scanned = _scanned_columns(rows, delim, use_quote_delim, na, OUT_TYPE, record_defaults, select_cols)
     if scanned is not None:

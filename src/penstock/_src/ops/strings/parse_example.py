@@ -95,7 +95,7 @@ def dense_feature(key: bytes, dtype: Any, dims: tuple | None) -> Dense:
 def check_defaults(features: Sequence[Dense], defaults: Sequence[Any]) -> None:
     """Raises InvalidArgumentError unless the defaults are valid."""
     if len(defaults) != len(features):
-        raise errors.invalid(f"Expected len(dense_defaults) == len(dense_keys) but got: {len(defaults)} vs. {len(features)}")
+        raise errors.invalid(f"dense_defaults and dense_keys must have the same length: {len(defaults)} vs. {len(features)}")
     for d, (feature, default) in enumerate(zip(features, defaults, strict=True)):
         dims = tuple(default.shape)
         if not feature.varies and dims in ((0,), feature.dims):
@@ -242,7 +242,7 @@ def _batched(serialized: np.ndarray, names: np.ndarray, lists: list, dense: list
         if names.ndim != 1:
             raise errors.invalid(f"Expected names to be a vector, got shape: {arrays.show(names.shape)}")
         if names.size != serialized.size:
-            raise errors.invalid(f"Expected len(names) == len(serialized), but got: {names.size} vs. {serialized.size}")
+            raise errors.invalid(f"names and serialized must have the same length: {names.size} vs. {serialized.size}")
     if serialized.ndim != 1:
         raise errors.invalid(f"Expected serialized to be a vector, got shape: {arrays.show(serialized.shape)}")
     check_defaults(dense, defaults)

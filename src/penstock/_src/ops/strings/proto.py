@@ -60,7 +60,7 @@ def _pool(source: Any) -> Any:
     raw = strings.raw(source)
     if raw in (b"", b"local://"):
         return descriptor_pool.Default()
-    invalid = errors.invalid("Source does not represent serialized file descriptor set proto.")
+    invalid = errors.invalid("The descriptor source is not a serialized FileDescriptorSet.")
     data = raw.removeprefix(b"bytes://") if raw.startswith(b"bytes://") else paths.read_bytes(raw)
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -203,7 +203,7 @@ def _table(column: list[list], default: Any, dtype: Any, batch: tuple) -> Any:
 def _encode_kernel(sizes, values, *, field_names, message_type, descriptor_source, Tinput_types):
     message = _message(descriptor_source, message_type)
     if len(field_names) != len(values):
-        raise errors.invalid("Length of inputs list must match field_names")
+        raise errors.invalid("There must be as many inputs as field names")
     fields = [_Field(message, n, descriptor_source, message_type) for n in field_names]
     batch = _batch(fields, values, Tinput_types)
     if tuple(sizes.shape) != (*batch, len(fields)):

@@ -75,7 +75,7 @@ class RaggedFeature(collections.namedtuple("RaggedFeature", ["dtype", "value_key
                                 f"{[k.__name__ for k in _KINDS]}, got {partition!r}")
             kept.append(partition)
         if not isinstance(validate, bool):
-            raise TypeError(f"Argument `validate` must be a bool; got {validate!r}")
+            raise TypeError(f"`validate` must be a bool, got {validate!r}")
         return super().__new__(cls, dtypes.as_dtype(dtype), value_key, tuple(kept), dtypes.as_dtype(row_splits_dtype), validate)
 
 

@@ -112,7 +112,7 @@ class Saver:
     def build(self) -> None:
         """Adds the ops to the graph (done by the constructor, unless it is deferred)."""
         if context.executing_eagerly():
-            raise RuntimeError("Use save/restore instead of build in eager mode.")
+            raise RuntimeError("Eager savers have no ops to build: call save or restore.")
         if not self._is_built:
             self._is_built = True
             self._build(self._filename, True, True)
@@ -326,7 +326,7 @@ class Saver:
             return
         self.wait()
         if save_path is None:
-            raise ValueError("Can't load save_path when it is None.")
+            raise ValueError("save_path is None: there is no checkpoint to restore.")
         path = paths.as_text(save_path)
         if not state.checkpoint_exists(path):
             raise ValueError("The passed save_path is not a valid checkpoint: " + path)

@@ -74,7 +74,7 @@ def _grouped(wanted: Any) -> dict[str, list]:
     if wanted is None or isinstance(wanted, str):
         found = graph.get_collection(GraphKeys.TRAINABLE_VARIABLES, scope=wanted)
     elif not isinstance(wanted, list):
-        raise ValueError(f"`vars_to_warm_start must be a `list` or `str`.  Given type is {type(wanted)}")
+        raise ValueError(f"`vars_to_warm_start` must be a list or a string, not {type(wanted)}")
     elif all(isinstance(v, str) for v in wanted):
         found = [v for name in wanted for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope=name)]
     elif all(isinstance(v, (Variable, PartitionedVariable)) for v in wanted):

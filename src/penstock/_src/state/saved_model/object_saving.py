@@ -66,7 +66,7 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
         raise AssertionError("tf.saved_model.save is not supported inside a traced @tf.function. Move the call to the outer "
                              "eagerly-executed context.")
     if not isinstance(obj, Trackable):
-        raise ValueError(f"Expected a Trackable object for export, got {obj}.")
+        raise ValueError(f"Only Trackable objects can be saved, not {obj}.")
     with init_scope(), context.exporting():
         functions = obj._list_functions_for_serialization(None)        # once: reading attributes may create functions
         given = _by_key(signatures if signatures is not None else _found_signature(obj, functions))

@@ -115,7 +115,7 @@ class RegisterStatistics:
         if not isinstance(op_type, str):
             raise TypeError("op_type must be a string.")
         if "," in op_type:
-            raise TypeError("op_type must not contain a comma.")
+            raise TypeError("The name of an op type has no commas.")
         self._key = f"{op_type},{statistic_type}"
 
     def __call__(self, function: Callable) -> Callable:

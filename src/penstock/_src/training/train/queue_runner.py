@@ -58,7 +58,7 @@ class QueueRunner:
 
     def _from_arguments(self, queue: Any, enqueue_ops: Any, close_op: Any, cancel_op: Any, closed_types: Any) -> None:
         if not queue or not enqueue_ops:
-            raise ValueError("Must provide queue and enqueue_ops.")
+            raise ValueError("A QueueRunner needs a queue and enqueue_ops.")
         if closed_types is not None and (not isinstance(closed_types, tuple) or not closed_types or not all(
                 issubclass(t, errors.OpError) for t in closed_types)):
             raise TypeError("queue_closed_exception_types, when provided, must be a tuple of tf.error types, but saw: "

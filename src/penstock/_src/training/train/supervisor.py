@@ -200,8 +200,7 @@ class Supervisor:
     def start_standard_services(self, sess: Any) -> list | None:
         """Starts the threads that save and summarize; returns them."""
         if not self._is_chief:
-            raise RuntimeError("Only chief supervisor can start standard services. Because only chief supervisors can write "
-                               "events.")
+            raise RuntimeError("Only the chief's supervisor can start the standard services, because it alone writes events.")
         if not self._logdir:
             tf_logging.warning("Standard services need a 'logdir' passed to the SessionManager")
             return None

@@ -64,7 +64,7 @@ def rnn(step_function: Any, inputs: Any, initial_states: Any, go_backwards: bool
 def _unrolled(step_function: Any, inputs: Any, states: tuple, go_backwards: bool, mask: Any, constants: tuple, steps: Any,
               input_length: Any, zero_output_for_mask: bool) -> tuple:
     if not steps:
-        raise ValueError("Unrolling requires a fixed number of timesteps.")
+        raise ValueError("The number of time steps must be known for unroll=True.")
     rows = [tf.unstack(x) for x in nest.flatten(inputs)]
     masks = None if mask is None else tf.unstack(mask)
     order = range(steps - 1, -1, -1) if go_backwards else range(steps)

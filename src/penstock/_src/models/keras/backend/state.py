@@ -141,7 +141,7 @@ def global_learning_phase_is_set() -> bool:
 
 def _checked_phase(value: Any) -> int:
     if value is None or value not in (0, 1):
-        raise ValueError("Expected learning phase to be 0 or 1.")
+        raise ValueError("The learning phase must be 0 or 1.")
     return int(value)
 
 

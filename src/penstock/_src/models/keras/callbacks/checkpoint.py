@@ -117,7 +117,7 @@ class ModelCheckpoint(Callback):
             more = {} if batch is None else {"batch": batch + 1}
             return self.filepath.format(epoch=epoch + 1, **more, **logs)
         except KeyError as e:
-            raise KeyError(f"Failed to format this callback filepath: \"{self.filepath}\". Reason: {e}") from e
+            raise KeyError(f"The filepath of the callback cannot be formatted: \"{self.filepath}\". Reason: {e}") from e
 
     def _get_most_recently_modified_file_matching_pattern(self, pattern: str) -> str | None:
         """The newest file whose name fits a name with `{…}` in it; of several as new, the last by name."""

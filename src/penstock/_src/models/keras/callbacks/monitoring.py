@@ -15,7 +15,7 @@ from penstock._src.models.keras.callbacks.base import Callback
 def comparison(monitor: str, mode: str, name: str) -> tuple[Callable, float]:
     """How a value of a metric is better than another, and the worst value. `auto` goes by the metric's name."""
     if mode not in ("auto", "min", "max"):
-        logging.warning("%s mode %s is unknown, fallback to auto mode.", name, mode)
+        logging.warning("%s: unknown mode %s; using auto.", name, mode)
         mode = "auto"
     if mode == "auto":
         mode = "max" if "acc" in monitor or monitor.startswith("fmeasure") or monitor.endswith("auc") else "min"

@@ -89,7 +89,7 @@ class RemoteMonitor(Callback):
             else:
                 requests.post(self.root + self.path, {self.field: json.dumps(send)}, headers=self.headers)
         except requests.exceptions.RequestException:
-            logging.warning("Warning: could not reach RemoteMonitor root server at %s", self.root)
+            logging.warning("RemoteMonitor cannot reach the server at %s", self.root)
 
 
 def _plain(value: Any) -> Any:

@@ -43,9 +43,8 @@ def loss_functions(loss: Any, names: list[str]) -> list:
         check_keys("loss", loss, names)
         for name in names:
             if name not in loss:
-                logging.warning("Output %s missing from loss dictionary. We assume this was done on purpose. The fit and "
-                                "evaluate "
-                                "APIs will not be expecting any data to be passed to %s.", name, name)
+                logging.warning("The loss dictionary has no entry for output %s: it is not trained, and fit and evaluate "
+                                "expect no targets for %s.", name, name)
         return [loss_function(loss.get(name)) for name in names]
     if isinstance(loss, Sequence) and not isinstance(loss, str):
         if len(loss) != len(names):

@@ -67,7 +67,7 @@ class Connected:
     def input(self) -> Any:
         """The inputs of the first call."""
         if not self._inbound_nodes:
-            raise AttributeError(f"Layer {self.name} is not connected, no input to return.")
+            raise AttributeError(f"Layer {self.name} has not been called, and has no input.")
         return self._at(0, "input_tensors", "input")
 
     @property

@@ -34,7 +34,7 @@ class InputLayer(Layer):
         if kwargs:
             raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
         if sparse and ragged:
-            raise ValueError("Cannot set both sparse and ragged to True in a Keras input.")
+            raise ValueError("An Input cannot be both sparse and ragged.")
         name = name or f"input_{backend.get_uid('input')}"
         if not dtype:
             dtype = backend.floatx() if input_tensor is None else input_tensor.dtype.base_dtype.name
@@ -90,7 +90,7 @@ def Input(shape: Any = None, batch_size: int | None = None, name: str | None = N
     >>> x = tf.keras.Input(shape=(3,)); y = tf.keras.layers.Dense(2)(x); model = tf.keras.Model(x, y)
     """
     if sparse and ragged:
-        raise ValueError("Cannot set both sparse and ragged to True in a Keras input.")
+        raise ValueError("An Input cannot be both sparse and ragged.")
     whole = kwargs.pop("batch_input_shape", kwargs.pop("batch_shape", None))
     if kwargs:
         raise ValueError("Unrecognized keyword arguments:", kwargs.keys())

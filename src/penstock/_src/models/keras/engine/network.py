@@ -322,7 +322,7 @@ class Network(Layer):
                 raise ValueError(f"Was asked to retrieve layer at index {index} but model only has {len(self.layers)} layers.")
             return self.layers[index]
         if not name:
-            raise ValueError("Provide either a layer name or layer index.")
+            raise ValueError("Pass the name or the index of a layer.")
         for layer in self.layers:
             if layer.name == name:
                 return layer
@@ -462,7 +462,7 @@ def _as_input(x: Any, reference: Any) -> Any:
 
 def _check_inputs_and_outputs(inputs: list, outputs: list) -> None:
     if len({id(t) for t in inputs}) != len(inputs):
-        raise ValueError("The list of inputs passed to the model is redundant. All inputs should only appear once. Found: "
+        raise ValueError("Each input of a model may be listed once, got "
                          f"{inputs}")
     for x in inputs:
         if not hasattr(x, "_keras_history"):

@@ -115,7 +115,7 @@ class Sequential(Model):
     def pop(self) -> None:
         """Removes the last layer."""
         if not self.layers:
-            raise TypeError("There are no layers in the model.")
+            raise TypeError("The model has no layers.")
         self._layers.pop()
         if not self.layers:
             self.__dict__.update(outputs=None, inputs=None)

@@ -42,7 +42,7 @@ def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool =
     if isinstance(data, Mapping):
         missing = [n for n in names if n not in data]
         if missing:
-            raise ValueError(f"No data provided for \"{missing[0]}\". Need data for each key in: {names}")
+            raise ValueError(f"No data provided for \"{missing[0]}\". The model needs data for: {names}")
         found = [as_array(data[n]) for n in names]
     elif isinstance(data, (list, tuple)):
         if len(names) == 1 and data and (isinstance(data[0], (float, int, np.number)) or
@@ -211,12 +211,10 @@ def _check_weights(y: Any, weight: Any, mode: Any) -> None:
                              "that have "
                              "a time dimension.")
         if len(shape) != 2:
-            raise ValueError(f"Found a sample_weight array with shape {shape}. In order to use timestep-wise sample weighting, "
-                             "you should pass a 2D sample_weight array.")
+            raise ValueError(f"Found a sample_weight array with shape {shape}. Weights per time step need an array of rank 2.")
     if len(shape) > len(target):
         raise ValueError(f"Found a sample_weight with shape{shape}.Expected sample_weight with rank less than or equal to "
                          f"{len(target)}")
     if target[:len(shape)] != shape and not (len(shape) == len(target) and shape[-1] == 1):
-        raise ValueError(f"Found a sample_weight array with shape {shape} for an input with shape {target}. sample_weight "
-                         "cannot "
-                         "be broadcast.")
+        raise ValueError(f"Found a sample_weight array with shape {shape} for an input with shape {target}. It cannot be "
+                         "broadcast.")

@@ -88,7 +88,7 @@ class ELU(_Activation):
     def __init__(self, alpha: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
         if alpha is None:
-            raise ValueError(f"Alpha of an ELU layer cannot be None, requires a float. Got {alpha}")
+            raise ValueError(f"The alpha of ELU must be a number, got {alpha}")
         self.alpha = K.cast_to_floatx(alpha)
 
     def call(self, inputs: Any) -> Any:

@@ -68,8 +68,7 @@ class BaseDenseAttention(Layer):
         if not isinstance(inputs, (list, tuple)):
             raise ValueError(f"{name} layer must be called on a list of inputs, namely [query, value] or [query, value, key].")
         if not 2 <= len(inputs) <= 3:
-            raise ValueError(f"{name} layer accepts inputs list of length 2 or 3, namely [query, value] or [query, value, "
-                             f"key]. Given length: {len(inputs)}")
+            raise ValueError(f"{name} takes [query, value] or [query, value, key], got a list of length {len(inputs)}")
         if mask:
             if not isinstance(mask, (list, tuple)):
                 raise ValueError(f"{name} layer mask must be a list, namely [query_mask, value_mask].")

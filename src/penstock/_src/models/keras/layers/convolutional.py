@@ -212,7 +212,7 @@ class _Transposed(Conv):
             return
         self.output_padding = numbers(output_padding, self.rank, "output_padding")
         if any(p >= s for s, p in zip(self.strides, self.output_padding)):
-            raise ValueError(f"Stride {self.strides} must be greater than output padding {self.output_padding}")
+            raise ValueError(f"Stride {self.strides} must exceed the output padding {self.output_padding}")
 
     def build(self, input_shape: Any) -> None:
         """Creates kernel and bias."""

@@ -85,7 +85,7 @@ def output_size_of(cell: Any) -> Any:
 
 def _check_cell(cell: Any) -> None:
     if not hasattr(cell, "call"):
-        raise ValueError("`cell` should have a `call` method. The RNN was passed:", cell)
+        raise ValueError("The cell of an RNN needs a `call` method, got", cell)
     if not hasattr(cell, "state_size"):
         raise ValueError("The RNN cell should have an attribute `state_size` (tuple of integers, one integer per RNN state).")
 

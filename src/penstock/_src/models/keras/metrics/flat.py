@@ -23,7 +23,7 @@ def flat_values(values: list, mask: Any = None) -> tuple[list, Any]:
             made = [tf.expand_dims(tf.identity(v.flat_values), -1) for v in values]
             return made, None if mask is None else tf.expand_dims(tf.identity(mask.flat_values), -1)
     if any(ragged):
-        raise TypeError("One of the inputs does not have acceptable types.")
+        raise TypeError("The metric does not support the type of one of its inputs.")
     if isinstance(mask, RaggedTensor):
         raise TypeError("Ragged mask is not allowed with non-ragged inputs.")
     return values, mask

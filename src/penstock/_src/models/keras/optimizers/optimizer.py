@@ -138,7 +138,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             if kwargs.get(key) is not None:
                 setattr(self, key, kwargs[key])
         if hasattr(self, "clipnorm") and hasattr(self, "global_clipnorm"):
-            raise ValueError(f"Cannot accept both `clipnorm` and `global_clipnorm`, passed `clipnorm` {self.clipnorm}, "
+            raise ValueError(f"Pass `clipnorm` or `global_clipnorm`, not both: got `clipnorm` {self.clipnorm}, "
                              f"`global_clipnorm` {self.global_clipnorm}")
         self._hypers_created = self._is_built = False
         if rate is not None:
@@ -161,7 +161,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     def _compute_gradients(self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None) -> list:
         """Pairs (gradient, variable)."""
         if not callable(loss) and tape is None:
-            raise ValueError("`tape` is required when a `Tensor` loss is passed.")
+            raise ValueError("A loss that is a tensor needs the `tape` that recorded it.")
         if callable(loss):
             with GradientTape() as tape:
                 if not callable(var_list):

@@ -28,7 +28,7 @@ class TFOptimizer(Trackable):
             pairs = self.optimizer.compute_gradients(loss, var_list, grad_loss=grad_loss)
         else:
             if tape is None:
-                raise ValueError("`tape` is required when a `Tensor` loss is passed.")
+                raise ValueError("A loss that is a tensor needs the `tape` that recorded it.")
             pairs = list(zip(tape.gradient(loss, var_list, grad_loss), var_list, strict=True))
         return self.apply_gradients(pairs)
 

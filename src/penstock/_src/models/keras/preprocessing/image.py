@@ -41,8 +41,7 @@ def array_to_img(x: Any, data_format: str | None = None, scale: bool = True, dty
     data_format = K.image_data_format() if data_format is None else data_format
     x = np.asarray(x, dtype=K.floatx() if dtype is None else dtype)
     if x.ndim != 3:
-        raise ValueError("Expected image array to have rank 3 (single image). "
-                         f"Got array with shape: {x.shape}")
+        raise ValueError(f"An image must have rank 3, got shape {x.shape}")
     if data_format not in ("channels_first", "channels_last"):
         raise ValueError(f"Invalid data_format: {data_format}")
     x = x.transpose(1, 2, 0) if data_format == "channels_first" else x

@@ -382,7 +382,7 @@ class ImageDataGenerator:
         """Learns mean, deviation and principal components from images, for feature-wise normalization."""
         x = np.asarray(x, dtype=self.dtype)
         if x.ndim != 4:
-            raise ValueError("Input to `.fit()` should have rank 4. Got array with shape: " + str(x.shape))
+            raise ValueError("`fit` needs an array of rank 4, got shape " + str(x.shape))
         if seed is not None:
             np.random.seed(seed)
         x = np.concatenate([np.stack([self.random_transform(i) for i in x]) for _ in range(rounds)]) if augment else np.copy(x)

@@ -136,7 +136,7 @@ class Tokenizer:
         if not self.num_words and not self.word_index:
             raise ValueError("Specify a dimension (`num_words` argument), or fit on some text data first.")
         if mode == "tfidf" and not self.document_count:
-            raise ValueError("Fit the Tokenizer on some data before using tfidf mode.")
+            raise ValueError("Mode tfidf needs a Tokenizer that was fitted on texts.")
         if mode not in ("binary", "count", "freq", "tfidf"):
             raise ValueError(f"Unknown vectorization mode: {mode}")
         columns = self.num_words or len(self.word_index) + 1

@@ -102,7 +102,7 @@ class Saved:
         """
         filepath = os.fspath(filepath)
         if skip_mismatch and not by_name and not filepath.endswith((".weights.h5", ".keras")):
-            raise ValueError("When calling model.load_weights, skip_mismatch can only be set to True when by_name is True.")
+            raise ValueError("load_weights supports skip_mismatch=True only with by_name=True.")
         if filepath.endswith(".keras") or filepath.endswith(".weights.h5") and archive.is_weights_file(filepath):
             archive.load_weights(self, filepath, skip_mismatch)
             return None
@@ -231,7 +231,7 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
         with load_context(options):
             return saved_model.load(path, custom_objects, compile)
     if not os.path.exists(path):
-        raise OSError(f"No file or directory found at {path}")
+        raise OSError(f"There is no file or directory {path}")
     if archive.is_archive(path):
         return archive.load_model(path, custom_objects, compile)
     if _is_hdf5(path):

@@ -43,7 +43,7 @@ class CheckpointSaverHook(SessionRunHook):
                  save_graph_def: bool = True):
         tf_logging.info("Create CheckpointSaverHook.")
         if saver is not None and scaffold is not None:
-            raise ValueError("You cannot provide both saver and scaffold.")
+            raise ValueError("Pass a saver or a scaffold, not both.")
         self._saver, self._checkpoint_dir, self._scaffold = saver, checkpoint_dir, scaffold
         self._save_path = os.path.join(checkpoint_dir, checkpoint_basename)
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)

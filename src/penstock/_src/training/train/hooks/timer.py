@@ -39,7 +39,7 @@ class SecondOrStepTimer(_HookTimer):
         if every_secs is None and every_steps is None:
             raise ValueError("Either every_secs or every_steps should be provided.")
         if every_secs is not None and every_steps is not None:
-            raise ValueError("Can not provide both every_secs and every_steps.")
+            raise ValueError("Pass every_secs or every_steps, not both.")
         self._every_secs, self._every_steps = every_secs, every_steps
         self.reset()
 

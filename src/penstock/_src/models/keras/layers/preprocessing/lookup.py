@@ -71,7 +71,7 @@ class IndexLookup(PreprocessingLayer):
             raise ValueError(f"Attempted to set a vocabulary larger than the maximum vocab size. Passed vocab size is "
                              f"{self._first() + len(tokens)}, max vocab size is {self.max_tokens}.")
         if self.output_mode == "tf_idf" and idf_weights is None:
-            raise ValueError("`idf_weights` must be set if output_mode is TF_IDF")
+            raise ValueError("The output mode TF_IDF needs `idf_weights`")
         self._set_tokens(tokens, self._all_weights(idf_weights, len(tokens)))
 
     def _all_weights(self, weights: Any, n: int) -> Any:

@@ -34,7 +34,7 @@ class Normalization(PreprocessingLayer):
         dims = dims_of(input_shape)
         kept = sorted(a % len(dims) for a in self.axis)
         if any(dims[a] is None for a in kept):
-            raise ValueError(f"All `axis` values to be kept must have known shape. Got axis: {self.axis}, input shape: {dims}")
+            raise ValueError(f"The sizes of the axes in `axis` must be known, got axis {self.axis}, input shape: {dims}")
         self._over = tuple(i for i in range(len(dims)) if i not in kept)
         self._wide = [dims[i] if i in kept else 1 for i in range(len(dims))]
         if self.input_mean is None:
@@ -229,7 +229,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError("num_tokens must be set to use this layer. If the number of tokens is not known beforehand, use "
                              "the IntegerLookup layer instead.")
         if num_tokens < 1:
-            raise ValueError(f"`num_tokens` must be >= 1. Received: num_tokens={num_tokens}.")
+            raise ValueError(f"`num_tokens` must be positive, got{num_tokens}.")
         self.num_tokens, self.sparse = num_tokens, sparse
         self.output_mode = _checked_mode({"binary": "multi_hot"}.get(output_mode, output_mode), "one_hot", "multi_hot", "count")
 
