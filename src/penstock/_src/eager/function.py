@@ -1,6 +1,6 @@
-"""tf.function: a Python function that is traced into graphs, one per signature, and then runs as those.
+"""tf.function: traces a Python function into graphs, one per signature, and runs those.
 
-`Function` decides which trace fits the arguments and makes a new one where none does. `ConcreteFunction` is one trace:
+`Function` finds the trace for the arguments, or creates a new one. `ConcreteFunction` is one trace:
 a FuncGraph with the tensors that it captured, callable on tensors. Variables may be created in the first trace only:
 they are made outside of the graph, and the function is traced again without them.
 """
@@ -38,8 +38,8 @@ from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import call
 from penstock._src.ops.control.functional_control import rebuild
 
-_PLAIN = (int, float, str, bool, type(None))       # Python values, which a trace has as constants
-_MOST_QUICK = 256                       # combinations of types and shapes that a function finds at once
+_PLAIN = (int, float, str, bool, type(None))       # Python values, which are constants of a trace
+_MOST_QUICK = 256                       # combinations of types and shapes with a fast lookup
 
 OBSERVERS: list[Callable] = []          # called with each function that is called (tf.summary.trace_on)
 
@@ -63,7 +63,7 @@ def functions_run_eagerly() -> bool:
 @export("experimental.function_executor_type")
 @contextlib.contextmanager
 def function_executor_type(executor_type: str | None) -> Iterator[None]:
-    """A block in which functions run on an executor of TensorFlow's; all of its names mean the way in which they run here."""
+    """A context that selects one of TensorFlow's executors. All known names select the same one here."""
     if executor_type not in (None, "", "DEFAULT", "SINGLE_THREADED_EXECUTOR"):
         raise errors.NotFoundError(None, None, f"No executor factory registered for the executor type: {executor_type}")
     yield
@@ -85,7 +85,7 @@ class ConcreteFunction:
     inputs = property(lambda self: self.graph.inputs, doc="The input placeholders: arguments, then captures.")
     outputs = property(lambda self: self.graph.outputs, doc="The output tensors, flattened.")
     variables = property(lambda self: self.graph.variables, doc="The variables it uses.")
-    trainable_variables = property(lambda self: self.graph.trainable_variables, doc="Those that are trainable.")
+    trainable_variables = property(lambda self: self.graph.trainable_variables, doc="The trainable variables among them.")
     structured_outputs = property(lambda self: self.graph.structured_outputs, doc="The outputs as the function returns them.")
     structured_input_signature = property(lambda self: self.graph.structured_input_signature,
                                           doc="(args, kwargs) with TensorSpecs for tensors.")
@@ -111,7 +111,7 @@ class ConcreteFunction:
 
     @property
     def inference_fn(self) -> ConcreteFunction:
-        """The function that is called outside of tapes: this one, which builds the others when gradients are taken."""
+        """The function for calls outside of tapes: this one, which creates gradient functions on demand."""
         return self
 
     @property
@@ -125,11 +125,11 @@ class ConcreteFunction:
         return self.graph.captures
 
     def add_to_graph(self, g: Any = None) -> None:
-        """Puts the function into the library of a graph."""
+        """Adds the function to the library of a graph."""
         add_to_library(g if g is not None else context.current_graph(), self.graph_function)
 
     def add_gradient_functions_to_graph(self, g: Any = None) -> None:
-        """Changes nothing: a graph gets the functions for gradients when gradients are taken in it."""
+        """Does nothing: gradient functions are added to a graph when gradients are taken in it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with tensors, by position or by name."""
@@ -165,7 +165,7 @@ class ConcreteFunction:
             if k not in names:
                 raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}'. It takes {names}.")
             if k in values:
-                raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}': it has a value by "
+                raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}': it was also passed by "
                                 "position.")
             values[k] = v
         missing = [n for n in names if n not in values]
@@ -216,8 +216,8 @@ class ConcreteFunction:
 
 
 class _Ready:
-    """What a call from eager code, outside of tapes, needs of a trace, computed once: a step that is compiled for what was
-    captured, the types of its results, and their structure."""
+    """The parts of a trace that an eager call outside of tapes needs, computed once: a step compiled for the captured values,
+    the types of its results, and their structure."""
 
     __slots__ = ("bound", "_captured", "_dtypes", "_resources", "pack")
 
@@ -232,7 +232,7 @@ class _Ready:
         self.bound = engine.bodies.bound(function, ctx, held) if simple else None
 
     def fits(self, ctx: Any, captured: list) -> bool:
-        """Whether it still is for these resources and captures."""
+        """Whether it is valid for these resources and captures."""
         return self._resources is ctx.resources and self._captured is captured
 
     def run(self, ctx: Any, tensors: Any) -> list:
@@ -242,7 +242,7 @@ class _Ready:
 
 
 def _packing(like: Any) -> Callable[[list], Any]:
-    """What puts a list of outputs into a structure."""
+    """A function that packs a list of outputs into a structure."""
     kind = type(like)
     if kind is Tensor:
         return lambda outputs: outputs[0]
@@ -325,7 +325,7 @@ class Function:
         self._spec = FunctionSpec(self._python_function, self._given_signature, self._is_method)
 
     def _clone(self, python_function: Callable | None = None) -> Function:
-        """A function with the same options that has not been traced, maybe of another Python function."""
+        """An untraced copy with the same options, optionally of another Python function."""
         return Function(python_function or self._python_function, self._name, **self._options(), is_method=self._is_method)
 
     def __reduce__(self) -> Any:
@@ -333,7 +333,7 @@ class Function:
         return _unpickled, (self._python_function, self._name, self._is_method, self._options())
 
     def _options(self) -> dict[str, Any]:
-        """How it was created, as keyword arguments."""
+        """The options it was created with, as keyword arguments."""
         return {"input_signature": self._given_signature, "autograph": self._autograph, "jit": self._jit_compile,
                 "reduce_retracing": self._reduce_retracing, "attributes": self._attributes,
                 "autograph_options": self._experimental_autograph_options}
@@ -390,8 +390,8 @@ class Function:
         return concrete
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """The step of the trace for some arguments, as text: what tier runs it for which shapes, and why no better one; its
-        program; and where it was compiled, its kernels, its plan of memory and the generated source. Nothing is run.
+        """The step of the trace for some arguments, as text: the tier for each set of shapes, and why it is not a higher one;
+        the program; and for compiled steps the kernels, the memory plan and the generated source. Nothing is run.
 
         >>> print(f.explain(tf.TensorSpec([None, 3], tf.float32)))
         # 2 ops
@@ -417,8 +417,8 @@ class Function:
         return concrete, tensors
 
     def _described(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, list, list]:
-        """A key of the arguments, their tensors, and the shapes that a trace is for: of the tensors, then those that sparse
-        arguments declare."""
+        """A key of the arguments, their tensors, and the shapes that a trace is for: shapes of the tensors, then those that
+        sparse arguments declare."""
         tensors: list = []
         shapes: list = []
         declared: list = []
@@ -549,7 +549,7 @@ def _without_first(function: Callable) -> Any:
 
 
 def _quick_key(args: tuple) -> tuple | None:
-    """A key for arguments that are eager tensors, in eager mode; None for others, which take longer to describe."""
+    """A cache key for eager tensors in eager mode; None for other arguments, which need a full description."""
     if not context.executing_eagerly():
         return None
     key = [context.state.device]
@@ -562,7 +562,7 @@ def _quick_key(args: tuple) -> tuple | None:
 
 
 def _surroundings() -> Any:
-    """What a trace depends on besides arguments: the outermost graph (None: eager)."""
+    """The context that a trace depends on besides its arguments: the outermost graph (None: eager)."""
     if context.executing_eagerly():
         return context.state.device
     graph: Any = context.current_graph()
@@ -649,7 +649,7 @@ def _check_unchanged(args: tuple, kwargs: dict[str, Any], own: list) -> None:
 
 
 class _Resources:
-    """Variables made while tracing are resource variables."""
+    """Variables created while tracing are resource variables."""
 
     def __enter__(self) -> None:
         self._old = context.process.resource_variables
@@ -661,7 +661,7 @@ class _Resources:
 
 # -- variables ------------------------------------------------------------------------------------------------------
 class _NoVariables:
-    """The creator for traces after the first."""
+    """The variable creator for all traces after the first."""
 
     def __init__(self, owner: Function):
         self._owner = weakref.ref(owner)
@@ -673,7 +673,7 @@ class _NoVariables:
 
 
 class _Creator:
-    """Makes variables outside of the graph that is being traced, in eager mode or in the graph around."""
+    """Creates variables outside of the graph that is being traced: eagerly, or in the outer graph."""
 
     def __init__(self, tensors: list):
         self.graph: FuncGraph = None  # type: ignore[assignment]
@@ -694,7 +694,7 @@ class _Creator:
         return made
 
     def _lifted(self, value: Tensor) -> Any:
-        """The initial value, computed now (eager), or copied into the graph around."""
+        """The initial value, computed now (eager), or copied into the outer graph."""
         with init_scope():
             eager, outer = context.executing_eagerly(), context.current_graph()
         if eager:
@@ -732,8 +732,8 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     5.0
 
     Python code runs while tracing only: once per combination of dtypes, shapes and Python values. With `autograph`,
-    `if`, `while`, `for` and the like may depend on the values of tensors. With `jit_compile`, torch.compile makes code of what
-    computes tensors from tensors; where it cannot, that runs as it does without.
+    `if`, `while`, `for` and the like may depend on the values of tensors. With `jit_compile`, calls wait for the compiled
+    version; parts that cannot be compiled run as without it.
     """
     def decorate(f: Callable) -> Function:
         if isinstance(f, Function):

@@ -1,6 +1,6 @@
-"""What a tf.function is called with: arguments in one form, and the key under which a trace is kept.
+"""The arguments of a tf.function in canonical form, and the cache key of a trace.
 
-Tensors count by dtype and shape, everything else by value. Arrays become tensors; variables count by identity.
+Tensors are keyed by dtype and shape, variables by identity, everything else by value. Arrays become tensors.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FunctionSpec:
         return bound.args, bound.kwargs
 
     def _by_signature(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """Arguments converted to what input_signature says."""
+        """Arguments converted to the types of input_signature."""
         names, signature = self.arg_names, self.input_signature or ()
         values = list(args)
         defaults = {p.name: p.default for p in self.positional[:len(signature)] if p.default is not p.empty}
@@ -134,7 +134,7 @@ def _signature(function: Callable, is_method: bool) -> inspect.Signature:
 
 # -- keys -------------------------------------------------------------------------------------------------------
 def with_tensors(x: Any) -> Any:
-    """Arguments with arrays made tensors."""
+    """Arguments with arrays converted to tensors."""
     if type(x) in (tuple, list):
         return type(x)(with_tensors(v) for v in x)
     if type(x) is dict:
@@ -149,7 +149,7 @@ def with_tensors(x: Any) -> Any:
 
 
 class Weak:
-    """An object as part of a key, by identity, without keeping it alive."""
+    """An object as part of a key, by identity, through a weak reference."""
 
     __slots__ = ("ref", "hash")
 
@@ -166,7 +166,7 @@ class Weak:
 
 def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
     """A hashable description of arguments; tensors and their shapes are collected on the way, not described. So are the shapes
-    that sparse and ragged arguments declare; how many values they have is not part of a trace."""
+    that sparse and ragged arguments declare; the number of their values is not part of the key."""
     if isinstance(x, Tensor):
         tensors.append(x)
         shapes.append(x.static_dims)
@@ -200,7 +200,7 @@ def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
 
 def _composite_key(x: Any) -> Any:
     spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
-    if type(spec).__hash__ is not TypeSpec.__hash__:      # a spec of a library that says itself when two are equal
+    if type(spec).__hash__ is not TypeSpec.__hash__:      # a spec of a library, which defines its own equality
         return spec
     kept = [i for i in spec._serialize() if isinstance(i, (int, str, bool, tuple, dict, TypeSpec))]
     return type(spec), tuple(_hashable(i) for i in kept)

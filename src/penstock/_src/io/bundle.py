@@ -1,14 +1,15 @@
-"""Tensor bundles: V2 checkpoints. `PREFIX.index` is a table of what is where; `PREFIX.data-00000-of-00001` … hold the bytes.
+"""Tensor bundles: V2 checkpoints. `PREFIX.index` is a table of the tensors and their places; `PREFIX.data-00000-of-00001` …
+hold the bytes.
 
 `BundleWriter` writes one data file; `merge` makes one bundle of several. Data are written to temporary files. `_publish` then
 takes the lock of the folder, renames them to numbers that no file has, renames the index into place, and removes the data
-of the index that was replaced. The index is what makes a bundle exist. So there is a whole bundle at every moment, whichever
-writer is killed, and however many threads and processes write one prefix: the last index wins, with its own data. A reader
-opens the data files while the index it has read is still in place, and keeps them.
+of the index that was replaced. A bundle exists if its index does. So there is a complete bundle at every moment, even if
+writers are killed, or many threads and processes write one prefix: the last index wins, with its data. A reader opens the data
+files while the index it has read is still in place, and keeps them open.
 
 Temporary files and `_temp_` folders are locked by their writers (`locks.py`); the next save removes those of killed ones. Data
-files that no index names (a writer was killed between two renames) go after an hour. On other file systems ("s3://") data are
-written to unique names at once, and the lock holds within the process.
+files without an index (a writer was killed between two renames) are removed after an hour. On other file systems ("s3://") data
+are written to unique names at once, and the lock holds within the process.
 
 `BundleReader` checks every size against the file before it allocates, and every checksum; damage is a DataLossError that
 names the tensor. Values are run-time values: torch tensors, and numpy arrays of bytes for strings.
@@ -44,7 +45,7 @@ _REPLACED_MEANWHILE = 100                           # times that a reader begins
 
 
 def index_name(prefix: str) -> str:
-    """The file that says what is in a bundle."""
+    """The name of the index file of a bundle."""
     return prefix + ".index"
 
 
@@ -54,7 +55,7 @@ def data_name(prefix: str, shard: int, total: int) -> str:
 
 
 def exists(prefix: str) -> bool:
-    """Whether there is a bundle of that name."""
+    """Whether a bundle with that prefix exists."""
     return paths.exists(index_name(prefix))
 
 
@@ -91,7 +92,7 @@ def _text_bytes(value: np.ndarray) -> tuple[list[bytes], int]:
 
 
 def _checksum(data: np.ndarray) -> int:
-    """The checksum of many bytes, piece by piece, so that others get their turns."""
+    """The checksum of many bytes, piece by piece, so that other threads can run in between."""
     check = 0
     for at in range(0, len(data), _STEP):
         check = crc.extend(check, data[at:at + _STEP])
@@ -110,7 +111,7 @@ def _dims(shape: Any) -> tuple[int, ...]:
 
 # -- writing ---------------------------------------------------------------------------------------------------------
 class BundleWriter:
-    """Writes a bundle: `add` and `add_slice`, then `finish`. Until then nothing is to be seen."""
+    """Writes a bundle: `add` and `add_slice`, then `finish`. Until then nothing is visible."""
 
     def __init__(self, prefix: str):
         self.prefix = prefix
@@ -154,7 +155,7 @@ class BundleWriter:
         self._offset += entry.size
 
     def _write_array(self, data: Any) -> int:
-        """Writes bytes; returns their checksum, which of many is computed while the system takes them."""
+        """Writes bytes and returns their checksum; for large data, it is computed while the system writes."""
         if len(data) < 2 * _PIECE:
             with paths.typed(self.prefix):
                 self._data.write(data)
@@ -182,7 +183,7 @@ class BundleWriter:
         self.add(slices.key(name, part), value, dtype)
 
     def finish(self) -> None:
-        """Makes the bundle appear; if that fails, nothing is left behind."""
+        """Publishes the bundle; removes all files after a failure."""
         try:
             with paths.typed(self.prefix):
                 self._data.flush()
@@ -197,7 +198,7 @@ class BundleWriter:
         _keep_or_close(os.path.dirname(self.prefix), self._data)
 
     def abandon(self) -> None:
-        """Leaves nothing behind."""
+        """Removes all temporary files."""
         with contextlib.suppress(OSError, errors.OpError):
             self._data.close()
         with contextlib.suppress(errors.OpError):
@@ -205,7 +206,8 @@ class BundleWriter:
 
 
 def _publish(prefix: str, sources: list[str], entries: dict[bytes, Any]) -> None:
-    """Makes data files and an index the bundle of a prefix; `shard_id` of an entry is the place of its file in `sources`."""
+    """Publishes data files and an index as the bundle of a prefix; `shard_id` of an entry is the index of its file in
+    `sources`."""
     folder = os.path.dirname(prefix) or "."
     paths.makedirs(folder)
     with locks.folder_lock(folder):
@@ -230,7 +232,7 @@ def _publish(prefix: str, sources: list[str], entries: dict[bytes, Any]) -> None
 
 
 def _numbers(prefix: str, sources: list[str]) -> tuple[int, int]:
-    """How many shards to announce, and the number of the first one of ours."""
+    """The total number of shards in file names, and the number of our first one."""
     total = _total_of(prefix, sources[0]) if sources else None
     if total is None:
         total = _free_total(prefix, max(len(sources), 1))
@@ -238,13 +240,13 @@ def _numbers(prefix: str, sources: list[str]) -> tuple[int, int]:
 
 
 def _total_of(prefix: str, path: str) -> int | None:
-    """The number of shards that the name of a file announces; None if it is not a data file of this prefix."""
+    """The number of shards in the name of a data file; None if it is not a data file of this prefix."""
     found = re.fullmatch(r"\.data-\d{5}-of-(\d{5})", path[len(prefix):]) if path.startswith(prefix) else None
     return int(found[1]) if found else None
 
 
 def _free_total(prefix: str, shards: int) -> int:
-    """A number of shards to announce under which no data file exists; elsewhere, one that no other process chooses."""
+    """A total number of shards that no existing file name has; on other file systems, one that no other process chooses."""
     if paths.remote(prefix) is not None:
         return shards + 1 + secrets.randbelow(99_998 - shards)
     total = shards
@@ -254,7 +256,7 @@ def _free_total(prefix: str, shards: int) -> int:
 
 
 def _data_files(prefix: str) -> list[str]:
-    """The data files of the bundle that is there now."""
+    """The data files of the current bundle."""
     try:
         total = _header(prefix).num_shards
     except errors.OpError:
@@ -279,7 +281,7 @@ def _write_index(prefix: str, total: int, entries: dict[bytes, Any]) -> None:
 
 
 def remove(prefix: str) -> None:
-    """Removes a bundle, while no other writer publishes one. The index goes first: without it the rest is no bundle."""
+    """Removes a bundle, while no other writer publishes one. The index is removed first: without it there is no bundle."""
     folder = os.path.dirname(prefix) or "."
     if not paths.isdir(folder):
         return
@@ -340,7 +342,7 @@ _held_lock = threading.Lock()
 
 
 def _keep_or_close(folder: str, file: Any) -> None:
-    """Closes a data file; one that waits to be merged stays locked, which shows that its writer is alive."""
+    """Closes a data file; one that is to be merged stays locked, which shows that its writer is alive."""
     with _held_lock:
         gone = [f for name in list(_held) if not os.path.isdir(name) for f in _held.pop(name)]
         if _is_temporary(folder) and "://" not in folder:
@@ -352,7 +354,7 @@ def _keep_or_close(folder: str, file: Any) -> None:
 
 
 def release_parts(folder: str) -> None:
-    """Gives up the parts that this process has written to a folder: they were merged, or will never be."""
+    """Releases the parts that this process has written to a folder: they were merged, or never will be."""
     with _held_lock:
         files = _held.pop(folder, [])
     for f in files:
@@ -372,7 +374,7 @@ def _escaped(prefix: str) -> str:
 
 
 def merge(prefixes: list[str], target: str) -> None:
-    """One bundle of several, whose files go; partitioned tensors that share a name become one."""
+    """Merges several bundles into one and removes their files; partitioned tensors that share a name become one."""
     entries: dict[bytes, Any] = {}
     files: list[str] = []
     for prefix in prefixes:
@@ -409,9 +411,9 @@ def _still_there(file: Any, path: str) -> bool:
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 class BundleReader:
-    """What is in a bundle. Use it in a `with` block, or close it.
+    """Reads a bundle. Use it in a `with` block, or close it.
 
-    It is of one moment: the data files are opened while the index is in place, and stay readable when the bundle is replaced.
+    It is a snapshot: the data files are opened while the index is in place, and stay readable when the bundle is replaced.
     """
 
     def __init__(self, prefix: str, data: bool = True):
@@ -447,7 +449,7 @@ class BundleReader:
                                  f"{_VERSION}: {name}")
 
     def _open_data(self) -> None:
-        """Opens the data files that are there; one that is missing is an error when a tensor in it is read."""
+        """Opens the data files; a missing one is an error only when a tensor in it is read."""
         for path in paths.glob(f"{_escaped(self.prefix)}.data-?????-of-{self._total:05d}"):
             with contextlib.suppress(errors.NotFoundError):
                 file = paths.open_file(path, "rb")
@@ -505,11 +507,11 @@ class BundleReader:
         return dtype, _dims(entry.shape)
 
     def has(self, name: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Whether a tensor of that name exists."""
         return bool(name) and self._table.get(name.encode()) is not None
 
     def describe(self, name: str) -> tuple[Any, tuple[int, ...]]:
-        """Type and shape of a tensor; NotFoundError, with names that are like it, if there is none."""
+        """Type and shape of a tensor; NotFoundError, with similar names, if there is none."""
         return self._described(self._entry(name.encode()))
 
     def data_file(self, entry: Any) -> str:
@@ -517,7 +519,7 @@ class BundleReader:
         return data_name(self.prefix, entry.shard_id, self._total)
 
     def read(self, name: str) -> Any:
-        """A whole tensor, put together from its slices if it was saved in parts."""
+        """A whole tensor, assembled from its slices if it was saved in parts."""
         entry = self._entry(name.encode())
         if not entry.slices:
             return self._value(name, entry)

@@ -98,7 +98,7 @@ def _wait_for(fd: int, folder: str) -> None:
 
 
 def _try_lock(fd: int) -> bool:
-    """Whether the lock of an open file is ours now; also where the file system has no such locks."""
+    """Tries to lock an open file; returns whether it is locked, also if the file system does not support locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e:
@@ -142,7 +142,7 @@ def remove_abandoned(path: str) -> None:
 
 
 def remove_if_abandoned(path: str) -> bool:
-    """Removes a file if it has no living writer, which is when its lock is free; whether it is gone."""
+    """Removes a file whose writer is gone, which is when its lock is free; returns whether it was removed."""
     if fcntl is None:
         return False
     try:

@@ -1,7 +1,8 @@
 """Broadcasting of ragged and dense tensors with each other.
 
-All operands are given the same number of dimensions and of row partitions. Then, from the outermost dimension inwards, each row
-of the result knows the row of every operand that it comes from; a dimension of size one is repeated. Where rows are known to be
+All operands are first expanded to the same number of dimensions and row partitions. Then, from the outermost dimension inwards,
+each row of the result knows the row of every operand that it comes from; a dimension of size one is repeated. Where rows are
+known to be
 those of an operand, in order, the index is None: a dense column is then added to a ragged tensor by one gather.
 """
 from __future__ import annotations
