@@ -171,3 +171,17 @@ def test_py_function_takes_and_returns_ragged_tensors(traced):
     assert (tf2.function(doubled) if traced else doubled)(x).to_list() == [[3.0, 6.0], [9.0]]
     with pytest.raises((ValueError, tf2.errors.InvalidArgumentError), match="did not match Tout"):
         tf2.py_function(lambda v: v, [x], [tf2.float32])
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf2.function], ids=["eager", "function"])
+def test_custom_gradient_of_ragged_tensors(wrap):
+    @tf2.custom_gradient
+    def twice(x, y):
+        return (x * x, 2 * y), lambda dx, dy: (3 * dx, 4 * dy)
+    a, b = tf2.ragged.constant([[1.0, 2.0], [3.0]]), tf2.constant([4.0, 5.0])
+    with tf2.GradientTape() as tape:
+        tape.watch((a, b))
+        squares, doubles = wrap(twice)(a, b)
+    assert squares.to_list() == [[1.0, 4.0], [9.0]] and doubles.numpy().tolist() == [8.0, 10.0]
+    da, db = tape.gradient((squares, doubles), (a, b))
+    assert da.to_list() == [[3.0, 3.0], [3.0]] and db.numpy().tolist() == [4.0, 4.0]

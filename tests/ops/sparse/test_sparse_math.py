@@ -126,3 +126,13 @@ def test_functions_of_one_tensor_act_on_the_values(name):
     x = tf.sparse.from_dense([[0.0, 0.5], [-0.25, 0.0]])
     function = getattr(tf.math, name)
     np.testing.assert_allclose(dense(function(x)), function(dense(x)).numpy())
+
+
+def test_bincount():
+    x, w = tf.sparse.from_dense([[1, 2, 0], [2, 2, 3]]), tf.sparse.from_dense([[0.5, 1.0, 0.0], [1.0, 1.0, 2.0]])
+    assert tf.math.bincount(x).numpy().tolist() == [0, 1, 3, 1]
+    assert tf.math.bincount(x, w).numpy().tolist() == [0, 0.5, 3, 2]
+    assert tf.math.bincount(x, axis=-1).numpy().tolist() == [[0, 1, 1, 0], [0, 0, 2, 1]]
+    assert tf.math.bincount(x, axis=-1, binary_output=True, maxlength=3).numpy().tolist() == [[0, 1, 1], [0, 0, 1]]
+    with pytest.raises(ValueError, match="must be a SparseTensor"):
+        tf.math.bincount(x, [1.0])

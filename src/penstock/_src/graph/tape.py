@@ -51,7 +51,7 @@ class Tape:
 
     def watch(self, tensor: Any) -> None:
         """Watches a tensor (or nest of them): gradients with respect to it can be requested."""
-        for t in nest.flatten(tensor, expand_composites=True):
+        for t in [part for x in nest.flatten(tensor) for part in _watchable(x)]:
             if not (isinstance(t, Tensor) or hasattr(t, "handle") or hasattr(t, "_ref")):
                 raise ValueError(f"Passed in object of type {type(t)}, not tf.Tensor")
             if hasattr(t, "handle"):
@@ -154,6 +154,12 @@ def _age(variable: Any) -> int:
     """When a variable was created, from the number in its unique id."""
     number = str(getattr(variable, "_unique_id", "")).rsplit("_", 1)[-1]
     return int(number) if number.isdigit() else -1
+
+
+def _watchable(x: Any) -> list:
+    """The tensors of a composite that gradients are of."""
+    parts = getattr(x, "_gradient_components", None)
+    return nest.flatten(x, expand_composites=True) if parts is None else parts()
 
 
 def _targets(target: Any) -> list:

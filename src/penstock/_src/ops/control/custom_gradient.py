@@ -63,7 +63,24 @@ def _run(f: Callable, args: Any, kwargs: dict[str, Any]) -> tuple:
     return result, grad_fn, variables
 
 
-def _input_gradients(grad_fn: Callable, grads: tuple, variables: list, count: int) -> list:
+def _leaf(x: Any) -> Any:
+    """A tensor, or a composite whose gradient has parts."""
+    return x if hasattr(x, "_gradient_components") else convert(x)
+
+
+def _parts(leaves: list) -> list:
+    """The tensors of leaves that gradients are of."""
+    return [part for x in leaves for part in (x._gradient_components() if hasattr(x, "_gradient_components") else [x])]
+
+
+def _with_parts(leaves: list, parts: Any) -> list:
+    """The leaves with other tensors."""
+    it = iter(parts)
+    return [x._with_gradient_components([next(it) for _ in x._gradient_components()]) if hasattr(x, "_gradient_components")
+            else next(it) for x in leaves]
+
+
+def _input_gradients(grad_fn: Callable, grads: list, variables: list, count: int) -> list:
     """The gradients of the arguments, then of the variables."""
     if variables:
         input_grads, variable_grads = grad_fn(*grads, variables=variables)
@@ -75,47 +92,50 @@ def _input_gradients(grad_fn: Callable, grads: tuple, variables: list, count: in
     if len(flat) != count:
         raise ValueError("custom_gradient function expected to return", count, "gradients but returned", len(flat),
                          "instead.")
-    return flat + list(variable_grads)
+    return _parts(flat) + list(variable_grads)
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     result, grad_fn, variables = _run(f, args, kwargs)
-    flat = [get("Identity")(convert(x)) for x in nest.flatten(result)]
+    leaves = [_leaf(x) for x in nest.flatten(result)]
+    flat = [get("Identity")(t) for t in _parts(leaves)]
     arguments = nest.flatten(args)
-    inputs = [*(_source(a) for a in arguments), *(v.handle for v in variables)]
-    record(None, inputs, flat, lambda *grads: _input_gradients(grad_fn, grads, variables, len(arguments)))
-    return nest.pack_sequence_as(result, flat)
+    inputs = [*_parts([_source(a) for a in arguments]), *(v.handle for v in variables)]
+    record(None, inputs, flat, lambda *grads: _input_gradients(grad_fn, _with_parts(leaves, grads), variables, len(arguments)))
+    return nest.pack_sequence_as(result, _with_parts(leaves, flat))
 
 
 def _source(x: Any) -> Any:
-    return x.handle if hasattr(x, "handle") and hasattr(x, "trainable") else convert(x)
+    return x.handle if hasattr(x, "handle") and hasattr(x, "trainable") else _leaf(x)
 
 
 def _in_graph(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     if kwargs:
         raise ValueError("The custom_gradient decorator currently supports keywords arguments only when eager execution is "
                          "enabled.")
-    tensors = [convert(x) for x in nest.flatten(args)]
+    arguments = [_leaf(x) for x in nest.flatten(args)]
+    tensors = _parts(arguments)
     graph = context.current_graph()
     before = set(map(id, _variables_of(graph)))
-    result, grad_fn, variables = _run(f, nest.pack_sequence_as(args, tensors), {})
+    result, grad_fn, variables = _run(f, nest.pack_sequence_as(args, arguments), {})
     new = [v for v in _variables_of(graph) if id(v) not in before]
     if any(not hasattr(v, "handle") for v in new):
         raise TypeError("All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s. Ensure "
                         "that no `variable_scope` is created with `use_resource=False`.")
-    flat = [convert(x) for x in nest.flatten(result)]
+    leaves = [_leaf(x) for x in nest.flatten(result)]
+    flat = _parts(leaves)
     everything = [*flat, *tensors, *(convert(v) for v in variables)]
     passed = get("IdentityN")(everything)
 
     def gradient(op: Any, *grads: Any) -> list:
         given = [zeros_for(t) if g is None and is_trainable(t) else g
                  for g, t in zip(grads, op.outputs[:len(flat)], strict=False)]
-        return [None] * len(flat) + _input_gradients(grad_fn, tuple(given), variables, len(tensors))
+        return [None] * len(flat) + _input_gradients(grad_fn, _with_parts(leaves, given), variables, len(arguments))
     gradient.takes_none = True  # type: ignore[attr-defined]
     passed[0].op._gradient_function = gradient
     for t, p in zip(everything, passed, strict=True):
         copy_handle_data(t, p)
-    return nest.pack_sequence_as(result, list(passed[:len(flat)]))
+    return nest.pack_sequence_as(result, _with_parts(leaves, passed[:len(flat)]))
 
 
 def _variables_of(graph: Any) -> list:
@@ -145,6 +165,7 @@ def recompute_grad(f: Callable) -> Callable:
             grads = tape.gradient(again, sources, output_gradients=list(dresult))
             return (grads[:len(args)], grads[len(args):]) if variables else grads
         return result, grad
+    inner.__wrapped__ = f
     return inner
 
 

@@ -11,6 +11,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import indexing
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.checks import assert_
@@ -83,6 +84,11 @@ def _dense_bincount_kernel(input, size, weights, *, binary_output):
 def _bincount(arr: Any, weights: Any, minlength: Any, maxlength: Any, dtype: Any, axis: Any, binary: bool,
               name: str | None) -> Tensor:
     with name_scope(name or "bincount"):
+        sparse = arr if isinstance(arr, SparseTensor) else None
+        if sparse is not None:
+            if weights is not None and not isinstance(weights, SparseTensor):
+                raise ValueError(f"Argument `weights` must be a SparseTensor if `arr` is one. Received: {weights!r}")
+            arr, weights = sparse.values, None if weights is None else weights.values
         arr = convert(arr, name="arr")
         if not arr.dtype.is_integer or arr.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
             arr = cast(arr, dtypes.int32)
@@ -98,6 +104,8 @@ def _bincount(arr: Any, weights: Any, minlength: Any, maxlength: Any, dtype: Any
         if maxlength is not None:
             size = get("Minimum")(convert(maxlength, kind, "maxlength"), size)
         weights = convert([], dtypes.as_dtype(dtype)) if weights is None else convert(weights, name="weights")
+        if sparse is not None and axis == -1:
+            return get("SparseBincount")(sparse.indices, arr, sparse.dense_shape, size, weights, binary_output=binary)
         if axis in (None, 0):
             arr, weights = get("Reshape")(arr, [-1]), get("Reshape")(weights, [-1])
         return dense_bincount(arr, size, weights, binary_output=binary)

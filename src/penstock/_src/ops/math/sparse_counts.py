@@ -91,11 +91,13 @@ def _sparse_rows(indices: torch.Tensor, values: torch.Tensor, dense_shape: torch
     rank = len(dense_shape)
     if dense_shape.ndim != 1 or rank not in (1, 2):
         raise errors.invalid(f"Input must be a 1 or 2-dimensional sparse tensor, got rank {rank}")
-    if indices.ndim != 2 or indices.shape != (len(values), rank):
+    if indices.ndim != 2:
+        raise errors.invalid(f"Input indices must be a 2-dimensional tensor, got shape {tuple(indices.shape)}")
+    if indices.shape != (len(values), rank):
         raise errors.invalid(f"Number of values must match first dimension of indices. Got {len(values)} values, indices "
                              f"shape: {tuple(indices.shape)}")
     if len(indices) and (int(indices.min()) < 0 or bool((indices >= dense_shape.to(indices.device)).any())):
-        raise errors.invalid("Index value along a dimension is out of the bounds of dense_shape")
+        raise errors.invalid("An index value along a dimension is out of bounds of dense_shape")
     rows = int(dense_shape[0]) if rank == 2 else 1
     if rows < 0:
         raise errors.invalid("dense_shape must not be negative")
