@@ -63,6 +63,7 @@ def _modes_and_default_graph(_nothing_left_behind):
     np.random.seed(0)
     torch.manual_seed(0)
     random_seed._set_eager_seed(None)
+    random_seed.seed_initializers(None)
     modes.process.default_graph = None
     yield
     modes.restore(before)

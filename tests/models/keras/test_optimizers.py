@@ -73,7 +73,7 @@ SPARSE = json.loads((pathlib.Path(__file__).parent / "recorded_sparse_updates.js
 
 @pytest.mark.parametrize("name, options, expected", SPARSE, ids=[f"{r[0]}-{'-'.join(r[1])}" for r in SPARSE])
 def test_sparse_steps_are_those_of_keras(name, options, expected):
-    """Keras 3 moves all rows, and squares the rows of repeated indices one by one."""
+    """The 2.x optimizers add up the rows of repeated indices, and move all rows. Recorded from tf_keras."""
     table, opt = tf.Variable(np.arange(1, 7, dtype="f").reshape(3, 2)), getattr(tf.keras.optimizers, name)(0.1, **options)
     rows = tf.constant(np.array([[1, 2], [3, 4], [0.5, 0.25]], "f"))
     for at in ([0, 2, 0], [2, 2, 1], [1, 1, 1]):

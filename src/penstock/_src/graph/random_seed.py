@@ -27,6 +27,7 @@ class _Eager:
     rng: random.Random | None = None
     generation = 0          # counts calls of set_seed: streams of an older generation start afresh
     drawn: set = set()      # pairs of seeds drawn for one execution, which need no stream that continues
+    initializers: random.Random | None = None       # the seeds of Keras initializers, after keras.utils.set_random_seed
 
 
 _eager = _Eager()
@@ -62,6 +63,16 @@ def _set_eager_seed(seed: int | None) -> None:
     _eager.rng = None if seed is None else random.Random(seed)
     _eager.generation += 1
     _eager.drawn.clear()
+
+
+def seed_initializers(seed: int | None) -> None:
+    """Starts the sequence from which initializers without a seed of their own take theirs."""
+    _eager.initializers = None if seed is None else random.Random(seed)
+
+
+def next_initializer_seed() -> int | None:
+    """The next seed for an initializer, the same as Keras'; None if no sequence was started."""
+    return None if _eager.initializers is None else _eager.initializers.randint(1, 10**9)
 
 
 @export(v1=["random.get_seed", "get_seed"])

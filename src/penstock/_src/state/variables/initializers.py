@@ -14,6 +14,7 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import constant, convert
+from penstock._src.graph.random_seed import next_initializer_seed
 from penstock._src.ops.random import random, stateless_random
 from penstock._src.ops.registry import get
 
@@ -56,16 +57,20 @@ class InitializerV2(Initializer):
     """An initializer of the v2 API: the dtype is an argument of the call alone."""
 
     _floating_only = True
+    _given_seed: int | None = None              # drawn at the first call, if the process has seeds for initializers
 
     def __init_subclass__(cls) -> None:
         cls.__name__ = cls.__name__.removesuffix("V2")          # as configurations call it
 
     def _draw(self, kind: str, shape: Any, a: Any, b: Any, dtype: Any) -> Any:
         """Random values of a kind; with a seed, the same at each call."""
-        if self.seed is None:
+        seed = self.seed if self.seed is not None else self._given_seed
+        if seed is None:
+            seed = self._given_seed = next_initializer_seed()
+        if seed is None:
             return super()._draw(kind, shape, a, b, dtype)
         name = "stateless_" + kind
-        return getattr(stateless_random, name)(shape, [self.seed, 0], a, b, dtype)
+        return getattr(stateless_random, name)(shape, [seed, 0], a, b, dtype)
 
     def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:      # type: ignore[override]
         dtype = dtypes.as_dtype(dtype)

@@ -167,6 +167,7 @@ class Compiled:
     def __init__(self, loss: Any = None, weights: Any = None, asked: Any = None, asked_weighted: Any = None):
         self._given = loss, weights, asked, asked_weighted
         self.names: list[str] | None = None
+        self.keys: list[str] = []
         self.losses: list = []
         self.weights: list = []
         self.unweighted: list[list] = []
@@ -177,18 +178,20 @@ class Compiled:
 
     built = property(lambda self: self.names is not None)
 
-    def build(self, names: list[str], outputs: list, targets: Any = None) -> None:
-        """Creates losses and metrics for these outputs."""
+    def build(self, names: list[str], outputs: list, targets: Any = None, keys: list[str] | None = None) -> None:
+        """Creates losses and metrics for these outputs, which are reported under `names`. Dictionaries of losses, metrics and
+        targets have them under `keys`, if these differ."""
         loss, weights, asked, asked_weighted = self._given
-        self.losses = loss_functions(loss, names)
-        self.weights = loss_weights(weights, names)
+        self.keys = keys = names if keys is None else keys
+        self.losses = loss_functions(loss, keys)
+        self.weights = loss_weights(weights, keys)
         self.tracker = metrics.Mean(name="loss")
         self.output_trackers = [metrics.Mean(name=f"{n}_loss") if len(names) > 1 and f is not None else None
                                 for n, f in zip(names, self.losses)]
         taken = {"loss", *(t.name for t in self.output_trackers if t is not None)}
         targets = list(targets) if targets is not None else [None] * len(names)
         targets += [None] * (len(names) - len(targets))
-        plain, weighted = metrics_by_output(asked, names), metrics_by_output(asked_weighted, names)
+        plain, weighted = metrics_by_output(asked, keys), metrics_by_output(asked_weighted, keys)
         self.unweighted, self.weighted = [], []
         for i, name in enumerate(names):
             if self.losses[i] is None and loss:
@@ -205,8 +208,10 @@ class Compiled:
         found = metric_function(given, _static(output), self.losses[i], _static(target))
         if not isinstance(found, metrics.Metric):
             found = metrics.MeanMetricWrapper(found, name=name)
-        base = name = f"{prefix}_{name}" if prefix else name
-        n = 1
+        base = f"{prefix}_{name}" if prefix else name
+        if weighted and base in taken:
+            base = f"{prefix}_weighted_{name}" if prefix else f"weighted_{name}"
+        name, n = base, 1
         while name in taken:
             name, n = f"{base}_{n}", n + 1
         taken.add(name)

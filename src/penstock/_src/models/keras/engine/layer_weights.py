@@ -11,6 +11,7 @@ import numpy as np
 from penstock._src.base import nest
 from penstock._src.base.api import LazyModule
 from penstock._src.base.dtypes import as_dtype
+from penstock._src.graph import context
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.trackable import delete_tracking
 from penstock._src.state.asset import Asset
@@ -148,7 +149,8 @@ class Weighted(Module):
             _plain_set(self, name, value)
             return
         if name.startswith("_self_") or not own.get("_self_setattr_tracking", True) or hasattr(type(self), name) \
-                or own.get("_is_graph_network", False) and not isinstance(value, (Variable, Asset)):
+                or own.get("_is_graph_network", False) and not isinstance(value, (Variable, Asset)) \
+                and not context.eager_outside_functions():
             _plain_set(self, name, value)
             return
         value = sticky_attribute_assignment(self, name, value)
@@ -199,12 +201,15 @@ class Weighted(Module):
                 self.__dict__[key] = [w for w in self.__dict__.get(key, ()) if w is not value]
 
     # -- which there are ---------------------------------------------------------------------------------------------
-    def _nested(self) -> list:
-        """The layers directly inside."""
-        return list(nested_layers(self.__dict__.get("_layers", ())))
+    def _nested(self, metrics: bool = False) -> list:
+        """The layers directly inside. In 2.x, metrics are not among them unless `metrics`."""
+        found = nested_layers(self.__dict__.get("_layers", ()))
+        if metrics or not context.eager_outside_functions():
+            return list(found)
+        return [layer for layer in found if not isinstance(layer, metric.Metric)]
 
-    def _gather(self, attribute: str) -> list:
-        return list(itertools.chain.from_iterable(getattr(layer, attribute) for layer in self._nested()))
+    def _gather(self, attribute: str, metrics: bool = False) -> list:
+        return list(itertools.chain.from_iterable(getattr(layer, attribute) for layer in self._nested(metrics)))
 
     def _flatten_layers(self, recursive: bool = True, include_self: bool = True) -> Iterator[Any]:
         """This layer and those inside, depth first."""

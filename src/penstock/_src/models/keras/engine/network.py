@@ -19,7 +19,7 @@ from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.models.keras.engine import network_config
 from penstock._src.models.keras.engine.base_layer import Layer, _as_shapes, default
 from penstock._src.models.keras.engine.call_context import in_eager_or_function
-from penstock._src.models.keras.engine.layer_weights import has_weights, nested_layers, unique
+from penstock._src.models.keras.engine.layer_weights import has_weights, unique
 from penstock._src.models.keras.engine.node import Node
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, create_keras_history
 from penstock._src.models.keras.engine.summary import html_summary, print_summary
@@ -313,7 +313,7 @@ class Network(Layer):
     @property
     def layers(self) -> list:
         """The layers, in order."""
-        return list(nested_layers(self.__dict__.get("_layers", ())))
+        return self._nested()
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
         """The layer of a name, or at a place."""
@@ -360,15 +360,15 @@ class Network(Layer):
         """The variables that training does not change."""
         self._assert_weights_created()
         if self.trainable:
-            return unique([*self._gather("non_trainable_weights"), *self._non_trainable_weights])
-        return unique([*self._gather("trainable_weights"), *self._trainable_weights, *self._gather("non_trainable_weights"),
-                       *self._non_trainable_weights])
+            return unique([*self._gather("non_trainable_weights", metrics=True), *self._non_trainable_weights])
+        return unique([*self._gather("trainable_weights"), *self._trainable_weights,
+                       *self._gather("non_trainable_weights", metrics=True), *self._non_trainable_weights])
 
     @property
     def weights(self) -> list:
-        """All variables, layer by layer."""
+        """All variables, layer by layer, with those of metrics that are attributes."""
         self._assert_weights_created()
-        return unique([*(w for layer in self._nested() for w in layer.weights), *self._trainable_weights,
+        return unique([*self._gather("weights", metrics=True), *self._trainable_weights,
                        *self._non_trainable_weights])
 
     @property

@@ -131,12 +131,19 @@ class Model(Saved, Network):
         """Creates losses and metrics, if the outputs are known."""
         if self.built and self.inputs and self.outputs:
             with backend.get_graph().as_default():
-                self._compiled.build(list(self.output_names), list(self.outputs), self._listed_targets())
+                self._compiled.build(list(self.output_names), list(self.outputs), self._listed_targets(), self._output_keys())
             modes = getattr(self, "sample_weight_mode", None)
             if isinstance(modes, (list, tuple)) and len(modes) != len(self.outputs):
                 raise ValueError("When passing a list as sample_weight_mode, it should have one entry per model output. The "
                                  f"model has {len(self.outputs)} outputs, but you passed {len(modes)} sample_weight_modes.")
             self.loss_functions = self._compiled.losses
+
+    def _output_keys(self) -> list[str] | None:
+        """The keys of a functional model's outputs, in their order, if it was given a dictionary of them."""
+        outputs = self.__dict__.get("_nested_outputs")
+        if not isinstance(outputs, Mapping) or any(isinstance(v, (Mapping, list, tuple)) for v in outputs.values()):
+            return None
+        return sorted(outputs)
 
     def _listed_targets(self) -> list | None:
         """The tensors that compile was given as targets, in the order of the outputs."""
@@ -282,10 +289,12 @@ class Model(Saved, Network):
                 sorted(y_pred) if isinstance(y_pred, Mapping) else [f"output_{i + 1}" for i in range(len(preds))]
             if not self.output_names:
                 self.__dict__["output_names"] = names
-            self._compiled.build(names, preds, nest.flatten(y) if not isinstance(y, Mapping) else [y.get(n) for n in names])
-        names = self._compiled.names or []
-        ys = self._y_list(y, (names, None, self._compiled.losses)) if y is not None else [None] * len(preds)
-        listed = self._y_list(weights, (names, None, self._compiled.losses)) if weights is not None else [None] * len(preds)
+            keys = self._output_keys() or names
+            targets = nest.flatten(y) if not isinstance(y, Mapping) else [y.get(k) for k in keys]
+            self._compiled.build(names, preds, targets, keys)
+        keys = self._compiled.keys
+        ys = self._y_list(y, (keys, None, self._compiled.losses)) if y is not None else [None] * len(preds)
+        listed = self._y_list(weights, (keys, None, self._compiled.losses)) if weights is not None else [None] * len(preds)
         if len(listed) == 1 and len(preds) > 1:
             listed *= len(preds)
         return [_ranked(t, p) for t, p in zip(ys, preds)], preds, listed
@@ -325,9 +334,9 @@ class Model(Saved, Network):
     def _output_info(self, y: Any) -> Any:
         compiled = self._compiled
         if not compiled.built or not self.outputs:
-            return (compiled.names, [None] * len(compiled.losses), compiled.losses) if compiled.built else None
+            return (compiled.keys, [None] * len(compiled.losses), compiled.losses) if compiled.built else None
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else None for t in self.outputs]
-        return compiled.names, shapes, compiled.losses
+        return compiled.keys, shapes, compiled.losses
 
     def _weight_modes(self, names: list[str]) -> list:
         mode = getattr(self, "sample_weight_mode", None)
@@ -413,7 +422,7 @@ class Model(Saved, Network):
                 raise ValueError(f"The outputs of model {self.name} are not known: it was called, but returned no tensors.")
         self._graph_parts.setdefault(x_key, holes)
         if not self._compiled.built and self._is_compiled:
-            self._compiled.build(list(self.output_names), list(self.outputs), None)
+            self._compiled.build(list(self.output_names), list(self.outputs), None, self._output_keys())
         for part, prefix in ((layout.y, "target"), (layout.weights, "sample_weight")):
             for number, i in enumerate(nest.flatten(part)):
                 if i is not None:

@@ -6,12 +6,12 @@ import random
 import numpy as np
 
 from penstock._src.base.api import export
-from penstock._src.graph.random_seed import set_seed
+from penstock._src.graph.random_seed import seed_initializers, set_seed
 
 
 @export("keras.utils.set_random_seed")
 def set_random_seed(seed: int) -> None:
-    """Seeds Python, numpy and the ops.
+    """Seeds Python, numpy, the ops and the initializers of layers.
 
     >>> tf.keras.utils.set_random_seed(812)
     """
@@ -20,3 +20,4 @@ def set_random_seed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     set_seed(seed)
+    seed_initializers(seed)
