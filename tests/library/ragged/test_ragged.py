@@ -161,3 +161,11 @@ def test_embeddings_of_ragged_ids():
     table = tf.reshape(tf.range(8.0), [4, 2])
     found = tf.nn.embedding_lookup(table, tf.ragged.constant([[3], [], [0, 1]]))
     assert found.to_list() == [[[6, 7]], [], [[0, 1], [2, 3]]]
+
+
+def test_equality_compares_elements():
+    x = tf.ragged.constant([[3, 1, 4], [], [1, 5]])
+    assert (x == 1).to_list() == [[False, True, False], [], [True, False]]
+    assert (x != x).to_list() == [[False] * 3, [], [False] * 2]
+    assert (x == None) is False                                         # noqa: E711
+    assert (x != None) is True                                          # noqa: E711

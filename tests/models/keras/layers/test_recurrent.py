@@ -162,3 +162,11 @@ def test_ragged_sequences_are_as_each_on_its_own(make, back):
         np.testing.assert_allclose(state[i], last[0], rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="ragged"):
         layer(ragged, mask=tf.ones([3, 4], tf.bool))
+
+
+@pytest.mark.parametrize("name", ["GRUCell", "SimpleRNNCell"])
+def test_cells_with_one_state_take_it_without_a_list(name):
+    cell = getattr(tf.keras.layers, name)(3)
+    x = tf.constant(np.linspace(-1, 1, 8, dtype="f").reshape(2, 4))
+    h = tf.constant(np.linspace(0, 1, 6, dtype="f").reshape(2, 3))
+    np.testing.assert_array_equal(cell(x, h)[0], cell(x, [h])[0])

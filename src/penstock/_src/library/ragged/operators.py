@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.graph import context
 from penstock._src.library.ragged.dispatch import binary
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock.compat import v1 as tf
@@ -21,12 +22,23 @@ def _reverse(name: str) -> Callable:
     return lambda self, other: binary(getattr(tf, name), other, self)
 
 
+def _equality(name: str, identity: Callable) -> Callable:
+    """Compares elements where tensors do (2.x), and objects otherwise. Nothing equals None."""
+    def compare(self: Any, other: Any) -> Any:
+        if not context.process.tensor_equality or other is None:
+            return identity(self, other)
+        return binary(getattr(tf, name), self, other)
+    return compare
+
+
 def _install() -> None:
     for operator, name in _BINARY.items():
         setattr(RaggedTensor, f"__{operator}__", _forward(name))
         setattr(RaggedTensor, f"__r{operator}__", _reverse(name))
     for operator, name in _COMPARE.items():
         setattr(RaggedTensor, f"__{operator}__", _forward(name))
+    RaggedTensor.__eq__ = _equality("equal", object.__eq__)         # type: ignore[method-assign]
+    RaggedTensor.__ne__ = _equality("not_equal", object.__ne__)     # type: ignore[method-assign]
     for operator, name in {"neg": "negative", "abs": "abs", "invert": "logical_not"}.items():
         def unary(self: Any, name: str = name) -> Any:
             return self.with_flat_values(getattr(tf, name)(self.flat_values))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
@@ -201,6 +202,11 @@ def _split(names: dict[str, Any]) -> tuple:
     return *(names[n] for n in _ARGUMENTS), arguments, names["kwargs"]
 
 
+def _only(states: Any) -> Any:
+    """The state of a cell that has one, which may be given without a list."""
+    return states[0] if nest.is_nested(states) else states
+
+
 @export("keras.layers.SimpleRNNCell")
 class SimpleRNNCell(_Cell):
     """output = activation(inputs · kernel + output before · recurrent kernel + bias)."""
@@ -216,7 +222,7 @@ class SimpleRNNCell(_Cell):
 
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple:
         """The output and the new states, from the projected inputs and the states."""
-        output = projected + self._recurrent(states[0], training)
+        output = projected + self._recurrent(_only(states), training)
         if self.activation is not None:
             output = self.activation(output)
         return output, [output]
@@ -240,7 +246,7 @@ class GRUCellBase(_Cell):
 
     def advance(self, projected: Any, states: Any, training: Any = None) -> tuple:
         """The output and the new states, from the projected inputs and the states."""
-        h = states[0]
+        h = _only(states)
         x_zr, x_h = tf.split(projected, [2 * self.units, self.units], axis=-1)
         masks = self.get_recurrent_dropout_mask_for_cell(h, training, count=self._mask_count())
         if self.reset_after:

@@ -61,3 +61,21 @@ def test_metrics_of_layers_are_no_weights_of_theirs():
     layer = Measured()
     layer(np.ones((1, 3), "f"))
     assert len(layer.weights) == 2 and [m.name for m in layer.metrics] == ["m"]
+
+
+def test_a_train_step_of_the_user_says_what_is_training():
+    """Layers that it calls without `training` are not: batches leave the moving averages as they are."""
+    class Trained(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.norm = layers.BatchNormalization()
+
+        def train_step(self, data):
+            return {"quiet": tf.reduce_sum(self.norm(data)), "loud": tf.reduce_sum(self.norm(data, training=self.loud))}
+
+    for loud in (False, True):
+        model = Trained()
+        model.loud = loud
+        model.compile()
+        model.fit(np.arange(8, dtype="f").reshape(4, 2), verbose=0)
+        assert bool(np.any(model.norm.moving_mean.numpy() != 0)) is loud
