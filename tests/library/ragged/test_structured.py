@@ -13,7 +13,7 @@ def test_there_and_back():
     people = Structured.from_pyval(RECORDS)
     assert people.shape == (2,) and people["b"].shape.as_list() == [2, None] and set(people.field_names()) == {"a", "b"}
     assert people.field_value(("b", "c")).to_list() == [[[1, 2], []], [[3]]]
-    with pytest.raises(KeyError, match="not found"):
+    with pytest.raises(KeyError, match="no field|not found"):
         people.field_value("z")
 
 
@@ -84,9 +84,9 @@ def test_array_functions_act_on_every_field():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda s: tf.concat([s, tf.constant(1)], 0), "list of StructuredTensors"),
+    (lambda s: tf.concat([s, tf.constant(1)], 0), "structured tensors only"),
     (lambda s: tf.concat([s, s], 1), "axis=1 out of"),
-    (lambda s: tf.concat([s, s["b"]], 0), "fields"), (lambda s: tf.random.shuffle(s[0]), "scalar"),
+    (lambda s: tf.concat([s, s["b"]], 0), "fields"), (lambda s: tf.random.shuffle(s[0]), "single record"),
     (lambda s: tf.gather(s, 0, axis=0, batch_dims=1), "batch_dims=1 out of"), (lambda s: tf.expand_dims(s, 2), "-2<=axis<2")])
 def test_array_functions_refuse(call, message):
     with pytest.raises(ValueError, match=message):
@@ -98,14 +98,14 @@ def test_fields_are_merged():
     assert mixed.shape.as_list() == [2, 2]
     with pytest.raises(ValueError, match="Error in shape of s"):
         Structured.from_fields({"r": tf.ragged.constant([[1, 2], [3]]), "s": tf.ragged.constant([[1], [2, 3]])}, [2, None])
-    with pytest.raises(ValueError, match="'_' is not currently allowed"):
+    with pytest.raises(ValueError, match="not '_'"):
         Structured.from_fields({"_": 1}, ())
     assert Structured.from_pyval({"s": "x"}).to_pyval() == {"s": b"x"}
 
 
 @pytest.mark.parametrize("value, fields, rank, message", [
     ({"a": [[1]]}, {"a": tf.TensorSpec([], tf.int32)}, 0, r"Value at \('a',\)"),
-    ([[1]], {"a": tf.TensorSpec([1, 1], tf.int32)}, 2, r"Value at \(\)"), ([[{}], 5], None, 0, "Expected dict")])
+    ([[1]], {"a": tf.TensorSpec([1, 1], tf.int32)}, 2, r"Value at \(\)"), ([[{}], 5], None, 0, "Only some items")])
 def test_values_of_another_type(value, fields, rank, message):
     with pytest.raises(ValueError, match=message):
         Structured.from_pyval(value, fields and Structured.Spec._from_fields_and_rank(fields, rank))

@@ -51,7 +51,7 @@ def test_batch_gather_below_ragged_batches():
     params = value([[["a", "b", "c"], ["d"]], [["e", "f"]]])
     indices = value([[[2, 0], [0, 0]], [[1, 0]]], ragged_rank=1)
     assert tf1.batch_gather(params, indices).to_list() == [[[b"c", b"a"], [b"d", b"d"]], [[b"f", b"e"]]]
-    with pytest.raises(ValueError, match="batch shape from indices .* does not match"):
+    with pytest.raises(ValueError, match="Batch dimensions differ"):
         tf1.batch_gather([[[1, 2]]], value([[[0], [0, 0]]]))
 
 
@@ -110,7 +110,7 @@ def test_gathers_along_any_axis(indices, axis, batch_dims, expected):
     assert ragged.to_list() == [[[r[1]], [r[0], r[0]]] for r in ROWS]
 
 
-@pytest.mark.parametrize("axis, batch_dims, message", [(0, 1, "greater than or equal"), (3, 0, "axis=3 out of bounds"),
+@pytest.mark.parametrize("axis, batch_dims, message", [(0, 1, "batch dimensions"), (3, 0, "axis=3 out of bounds"),
                                                        (None, 2, "batch_dims=2 out of bounds")])
 def test_gathers_refuse(axis, batch_dims, message):
     with pytest.raises(ValueError, match=message):
@@ -140,7 +140,7 @@ def test_format():
     rows = tf.ragged.constant([[1], [], [2, 3]])
     assert tf.strings.format("a {} b {}", [rows, [1, 2]]).numpy() == b"a [[1], [], [2, 3]] b [1 2]"
     assert tf.strings.format("{}", value([["x"], []])).numpy() == b"[['x'], []]"
-    with pytest.raises(ValueError, match="matches inputs length"):
+    with pytest.raises(ValueError, match="2 placeholders"):
         tf.strings.format("{} {}", rows)
 
 

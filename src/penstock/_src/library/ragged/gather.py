@@ -21,10 +21,10 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
         count = indices.shape.rank
         batch_dims = batch_dims if batch_dims == count else _positive("batch_dims", batch_dims, count)
         if params.shape.rank is not None and batch_dims >= params.shape.rank:
-            raise ValueError("batch_dims must be less than rank(params)")
+            raise ValueError(f"params of rank {params.shape.rank} have no axis after batch_dims={batch_dims}")
         axis = batch_dims if axis is None else _positive("axis", axis, params.shape.rank)
         if axis < batch_dims:
-            raise ValueError("axis must be greater than or equal to batch_dims")
+            raise ValueError(f"axis={axis} is one of the {batch_dims} batch dimensions")
         return _gather(params, indices, axis, batch_dims)
 
 
@@ -34,7 +34,7 @@ def _positive(what: str, axis: Any, rank: int | None) -> int:
         raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
     if rank is None:
         if axis < 0:
-            raise ValueError(f"{what} may only be negative if the rank is statically known.")
+            raise ValueError(f"{what} is negative, and the rank that it counts from is not known")
         return axis
     if not -rank <= axis < rank:
         raise ValueError(f"{what}={axis} out of bounds: expected {-rank}<={what}<{rank}")
@@ -46,7 +46,7 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     if not isinstance(params, RaggedTensor) and not isinstance(indices, RaggedTensor):
         return tf.gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims > 0 and not params.shape[:batch_dims].is_compatible_with(indices.shape[:batch_dims]):
-        raise ValueError(f"batch shape from indices {indices.shape[:batch_dims]} does not match params shape {params.shape}")
+        raise ValueError(f"Batch dimensions differ: {indices.shape[:batch_dims]} of indices, params of shape {params.shape}")
     if batch_dims > 1:
         params, indices = _partitioned(params, indices), _partitioned(indices, params)
         return params.with_values(_gather(params.values, indices.values, axis - 1, batch_dims - 1))
@@ -84,7 +84,7 @@ def _gather_rows(params: Any, indices: Any) -> Any:
 def _gather_within_rows(params: Any, indices: Any) -> Any:
     """Slices along the second dimension, within the row of each index: the values of all rows, counted from the row's start."""
     if indices.shape.rank is None:
-        raise ValueError("rank(indices) must be known statically")
+        raise ValueError("The rank of indices must be known")
     if isinstance(params, RaggedTensor):
         starts, values = params.row_starts(), params.values
     else:

@@ -57,8 +57,7 @@ def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize
     values = [convert_to_tensor_or_ragged_tensor(v) for v in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
     pieces = template.split(placeholder)
     if len(pieces) != len(values) + 1:
-        raise ValueError(f"The template expects {len(pieces) - 1} tensors, but the inputs only has {len(values)}. Please "
-                         "ensure the number of placeholders in template matches inputs length.")
+        raise ValueError(f"{len(pieces) - 1} placeholders in the template for {len(values)} inputs")
     texts = [ragged_text(v, summarize) if isinstance(v, RaggedTensor) else tf.strings.format("{}", v, summarize=summarize)
              for v in values]
     return tf.strings.join([*(t for pair in zip(pieces, texts, strict=False) for t in pair), pieces[-1]], name=name)

@@ -111,7 +111,7 @@ class StructuredTensor(CompositeTensor):
         value: Any = self
         for i, name in enumerate(field_name):
             if not isinstance(value, StructuredTensor) or name not in value._fields:
-                raise KeyError(f"Field path {field_name} not found in {self}: there is no {'.'.join(field_name[:i + 1])}")
+                raise KeyError(f"There is no field {'.'.join(field_name[:i + 1])} in {self}")
             value = value._fields[name]
         return value
 
@@ -349,7 +349,7 @@ def _checked_fields(fields: Mapping) -> dict[str, Any]:
         if not isinstance(name, str):
             raise TypeError(f"Unexpected type for key in `fields`: {name!r}")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"Field name {name!r} is not currently allowed.")
+            raise ValueError(f"A field is called by a letter and letters, digits or underscores, not {name!r}")
     return {name: _field(value) for name, value in fields.items()}
 
 
@@ -467,7 +467,7 @@ def _keys_and_depth(value: Any) -> tuple[set | None, int]:
     if not with_keys:
         return None, 0
     if any(keys is None and not isinstance(v, (list, tuple)) for v, (keys, _) in zip(value, found, strict=True)):
-        raise ValueError(f"Expected dict or nested list/tuple of dict, got {value!r}")
+        raise ValueError(f"Only some items of a list are records: {value!r}")
     if len({depth for _, depth in with_keys}) > 1:
         raise ValueError("Inconsistent depth of dictionaries")
     return set().union(*(keys for keys, _ in with_keys)), with_keys[0][1] + 1

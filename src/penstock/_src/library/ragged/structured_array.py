@@ -52,14 +52,14 @@ def gather(params: StructuredTensor, indices: Any, validate_indices: Any = None,
 def concat(values: Any, axis: int, name: str | None = "concat") -> StructuredTensor:
     """The records of several structured tensors with the same fields, in sequence."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(v, StructuredTensor) for v in values):
-        raise ValueError("values must be a list of StructuredTensors")
+        raise ValueError("Structured tensors are joined with structured tensors only")
     first = values[0]
     for v in values[1:]:
         if set(v.field_names()) != set(first.field_names()):
             raise ValueError(f"The structured tensors have different fields: {sorted(first.field_names())} and "
                              f"{sorted(v.field_names())}")
         if v.rank != first.rank:
-            raise ValueError(f"Ranks of sub-message do not match: {first.rank} and {v.rank}")
+            raise ValueError(f"The structured tensors have ranks {first.rank} and {v.rank}")
     at = _axis(axis, first.rank)
     with tf.name_scope(name, "concat", []):
         return _each_field(list(values), first.rank, lambda fields: tf.concat(fields, at))
@@ -68,7 +68,7 @@ def concat(values: Any, axis: int, name: str | None = "concat") -> StructuredTen
 def random_shuffle(value: StructuredTensor, seed: int | None = None, name: str | None = None) -> StructuredTensor:
     """The records of the outermost dimension in random order."""
     if value.rank == 0:
-        raise ValueError("Cannot shuffle a scalar StructuredTensor")
+        raise ValueError("A single record has no order to shuffle")
     with tf.name_scope(name, "shuffle", []):
         return gather(value, tf.random_shuffle(tf.range(value.nrows()), seed=seed))
 

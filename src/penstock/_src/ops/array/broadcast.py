@@ -219,7 +219,7 @@ def _axis_of_repeat(axis: Any, rank: int | None) -> int:
 
 def _check_repeats(repeats: Tensor, rows: int | None) -> None:
     if repeats.ndim is not None and repeats.ndim != 1:
-        raise ValueError(f"Shape {repeats.shape} must have rank at most 1: repeats is a scalar or a vector")
+        raise ValueError(f"repeats must be a scalar or a vector, got shape {repeats.shape}")
     if repeats.static_dims is not None and None not in (rows, repeats.static_dims[0]) and repeats.static_dims[0] != rows:
         raise ValueError(f"Dimensions {rows} and {repeats.static_dims[0]} are not compatible: repeats must have one element "
                          "per slice")

@@ -87,7 +87,7 @@ def _bincount(arr: Any, weights: Any, minlength: Any, maxlength: Any, dtype: Any
         sparse = arr if isinstance(arr, SparseTensor) else None
         if sparse is not None:
             if weights is not None and not isinstance(weights, SparseTensor):
-                raise ValueError(f"Argument `weights` must be a SparseTensor if `arr` is one. Received: {weights!r}")
+                raise ValueError(f"The weights of a sparse tensor are sparse, not {weights!r}")
             arr, weights = sparse.values, None if weights is None else weights.values
         arr = convert(arr, name="arr")
         if not arr.dtype.is_integer or arr.dtype.base_dtype not in (dtypes.int32, dtypes.int64):

@@ -92,7 +92,7 @@ def _sparse_rows(indices: torch.Tensor, values: torch.Tensor, dense_shape: torch
     if dense_shape.ndim != 1 or rank not in (1, 2):
         raise errors.invalid(f"Input must be a 1 or 2-dimensional sparse tensor, got rank {rank}")
     if indices.ndim != 2:
-        raise errors.invalid(f"Input indices must be a 2-dimensional tensor, got shape {tuple(indices.shape)}")
+        raise errors.invalid(f"indices must be a matrix, got shape {tuple(indices.shape)}")
     if indices.shape != (len(values), rank):
         raise errors.invalid(f"Number of values must match first dimension of indices. Got {len(values)} values, indices "
                              f"shape: {tuple(indices.shape)}")
