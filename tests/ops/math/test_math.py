@@ -134,3 +134,15 @@ def test_wide_unsigned_wrap_around(bits):
     assert tf2.subtract(np.array([0], t), t(1)).numpy()[0] == top[0]
     assert tf2.maximum(top, t(3)).numpy()[0] == top[0]
     assert get("FloorDiv")(top, np.array([2], t)).numpy()[0] == top[0] // 2
+
+
+@pytest.mark.parametrize(("x", "y", "want"), [       # of TensorFlow 2.21
+    ([None], [None], [None]), ([None, 1], [None], [None, None]), ([None], [], [None]), ([1], [None, 3], [None, 3]),
+    ([None, 1], [3], [None, 3]), ([None, 3], [None, 3], [None, 3]), ([4], [None, 3], []), ([3], [4], []),
+    ([None], [3], None), ([None, 1], [2, 3], None), ([None, 3], [2, 3], None), (None, [3], None)])
+def test_the_static_shape_of_operators_that_compare(x, y, want):
+    @tf2.function(input_signature=[tf2.TensorSpec(x, tf.int64), tf2.TensorSpec(y, tf.int64)])
+    def different(a, b):
+        return a != b
+    found = different.get_concrete_function().structured_outputs.shape
+    assert (None if found.rank is None else found.as_list()) == want

@@ -10,6 +10,7 @@ import torch
 from penstock._src.base import dtypes
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import Dims
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -40,17 +41,25 @@ rules.regions.each.update({less: "LESS", less_equal: "LESS_EQUAL", greater: "GRE
 
 
 # -- equality ---------------------------------------------------------------------------------------------------------
+def _compared(x: Dims, y: Dims) -> Dims:
+    """The shape of `==`, which is a scalar for shapes that do not broadcast. An unknown size against a known one above 1
+    may be either; two unknown sizes are assumed to broadcast, as in TensorFlow."""
+    if x is None or y is None:
+        return None
+    rank = max(len(x), len(y))
+    for a, b in zip((1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y, strict=True):
+        if 1 in (a, b) or a == b:
+            continue
+        return None if None in (a, b) else ()
+    return shapes.broadcast(x, y)
+
+
 def _equality(name: str, kernel: Callable, on_strings: Callable, unequal: bool) -> OpDef:
     made = op(name, _BOTH, "T: type, incompatible_shape_error: bool = True", commutative=True).no_gradient()
 
     @made.shape
     def _made_shape(x, y, *, incompatible_shape_error):
-        if incompatible_shape_error:
-            return shapes.broadcast(x, y)
-        try:
-            return shapes.broadcast(x, y) if x is not None and y is not None and None not in x + y else None
-        except ValueError:
-            return ()
+        return shapes.broadcast(x, y) if incompatible_shape_error else _compared(x, y)
 
     def run(x: Any, y: Any, compare: Callable, strict: bool) -> Any:
         if not strict:
