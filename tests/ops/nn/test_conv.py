@@ -271,3 +271,16 @@ def test_pointwise_convolution_of_a_view_with_bias_and_relu():
     product = x.transpose(0, 2, 1, 3)[:, ::2] @ w[0, 0] + b
     np.testing.assert_allclose(found, np.where(product <= 0, 0, product), rtol=1e-5, atol=1e-5)
     assert np.isnan(found[0, 0, 0]).all()
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_convolution_over_several_batch_dimensions(data_format):
+    if data_format == "NCHW":
+        x, w = np.ones([2, 3, 4, 6, 5], "f"), np.ones([3, 2, 4, 7], "f")
+    else:
+        x, w = np.random.RandomState(2).randn(2, 3, 6, 5, 4).astype("f"), np.random.RandomState(3).randn(3, 2, 4, 7).astype("f")
+    found = tf.nn.convolution(x, w, padding="SAME", data_format=data_format, dilations=2).numpy()
+    flat = tf.nn.convolution(x.reshape(6, *x.shape[2:]), w, padding="SAME", data_format=data_format, dilations=2).numpy()
+    np.testing.assert_allclose(found, flat.reshape(2, 3, *flat.shape[1:]), rtol=1e-6)
+    with pytest.raises(ValueError, match="rank 4 at least"):
+        tf.nn.convolution(x[0, 0], w)

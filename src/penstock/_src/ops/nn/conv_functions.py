@@ -300,7 +300,7 @@ def _convolution(input: Any, filters: Any, strides: Any, padding: str, data_form
                  name: str | None) -> Tensor:
     input = convert(input, name="input")
     filters = convert(filters, None if isinstance(filters, Tensor) else input.dtype.base_dtype, name="filter")
-    rank = input.shape.rank if input.shape.rank is not None else filters.shape.rank
+    rank = filters.shape.rank if filters.shape.rank is not None else input.shape.rank
     if rank is None:
         raise ValueError("rank of input or filter must be known")
     n = rank - 2
@@ -320,12 +320,12 @@ def _convolution(input: Any, filters: Any, strides: Any, padding: str, data_form
 
 
 def _check_channels(input: Tensor, filters: Tensor, n: int, data_format: str) -> None:
-    for what, t in (("input", input), ("filter", filters)):
-        if t.shape.rank not in (None, n + 2):
-            raise ValueError(f"{what} tensor must have rank {n + 2}")
+    if input.shape.rank is not None and input.shape.rank < n + 2:
+        raise ValueError(f"input tensor must have rank {n + 2} at least, with a filter of rank {n + 2}; shapes {input.shape} "
+                         f"and {filters.shape}")
     if input.static_dims is None or filters.static_dims is None:
         return
-    channels, wanted = input.static_dims[windows.channel_axis(data_format)], filters.static_dims[n]
+    channels, wanted = input.static_dims[windows.channel_axis(data_format) - len(data_format)], filters.static_dims[n]
     if channels is not None and wanted and channels % wanted:
         raise ValueError("number of input channels does not match corresponding dimension of filter, "
                          f"{channels} != {wanted}")
