@@ -138,3 +138,11 @@ def test_normalize():
     unit, size = tf.linalg.normalize(np.array([[3.0, 4.0], [0.0, 2.0]]), axis=1)
     np.testing.assert_allclose(unit.numpy(), [[0.6, 0.8], [0, 1]])
     np.testing.assert_allclose(size.numpy(), [[5.0], [2.0]])
+
+
+def test_fused_batch_norm_without_a_factor_ignores_given_moments():
+    x = rng.rand(2, 3, 3, 2).astype(np.float32)
+    ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
+    found = tf1.nn.fused_batch_norm(x, ones, zeros, mean=zeros, variance=ones, exponential_avg_factor=None)
+    for value, want in zip(found, tf1.nn.fused_batch_norm(x, ones, zeros), strict=True):
+        np.testing.assert_array_equal(value, want)

@@ -288,7 +288,7 @@ _MIN_EPSILON = 1.001e-5      # cuDNN's minimum
 @dispatched
 def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001,
                      data_format: str = "NHWC", is_training: bool = True, name: str | None = None,
-                     exponential_avg_factor: float = 1.0) -> tuple:
+                     exponential_avg_factor: float | None = 1.0) -> tuple:
     """Batch normalization of images in one op; returns y, the mean and the variance of the batch (or those given).
 
     Args:
@@ -301,7 +301,7 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
         data_format: `"NHWC"` (channels last) or `"NCHW"` (channels first).
         is_training: Whether to use the moments of the batch.
         name: Name of the operation.
-        exponential_avg_factor: Weight of the batch in the returned moments.
+        exponential_avg_factor: Weight of the batch in the returned moments; None is 1.0, with moments that are unused.
 
     Returns:
         The images, the mean and the variance.
@@ -313,7 +313,7 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
     variance = convert([], dtypes.float32) if variance is None else variance
     out = batch_norm_v3(x, scale, offset, mean, variance, epsilon=max(float(epsilon), _MIN_EPSILON),
                         data_format=data_format, is_training=is_training, name=name)
-    if not is_training or exponential_avg_factor == 1.0:
+    if not is_training or exponential_avg_factor in (None, 1.0):
         return out[0], out[1], out[2]
     kept = 1.0 - exponential_avg_factor
     return out[0], mean * kept + out[1] * exponential_avg_factor, variance * kept + out[2] * exponential_avg_factor
