@@ -247,3 +247,23 @@ def test_numbers_of_lines_start_at_an_offset(tmp_path):
                                           value_index_offset=2)
     table = tf2.lookup.StaticHashTable(init, -1)
     assert table.lookup(tf2.constant(["a", "c", "z"])).numpy().tolist() == [2, 4, -1]
+
+
+def test_whole_lines_as_integer_values(tmp_path):
+    path = tmp_path / "numbers.txt"
+    path.write_text("10\n20\n")
+    index = tf2.lookup.TextFileIndex
+    init = tf2.lookup.TextFileInitializer(str(path), tf2.int64, index.LINE_NUMBER, tf2.int64, index.WHOLE_LINE)
+    table = tf2.lookup.StaticHashTable(init, -1)
+    assert table.lookup(tf2.constant([0, 1, 2], tf2.int64)).numpy().tolist() == [10, 20, -1]
+    with pytest.raises(ValueError, match="integer or string"):
+        tf2.lookup.TextFileInitializer(str(path), tf2.int64, index.LINE_NUMBER, tf2.float32, index.WHOLE_LINE)
+
+
+def test_the_entries_of_an_eager_table_as_saveables():
+    table = tf2.lookup.experimental.MutableHashTable(tf2.string, tf2.int32, -1, name="words")
+    table.insert(tf2.constant(["a"]), tf2.constant([4]))
+    saveable = table._gather_saveables_for_checkpoint()["table"]()
+    assert [spec.tensor.numpy().tolist() for spec in saveable.specs] == [[b"a"], [4]]
+    saveable.restore([tf2.constant(["b"]), tf2.constant([5])], None)
+    assert table.lookup(tf2.constant(["a", "b"])).numpy().tolist() == [-1, 5]

@@ -13,6 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, add_to_collection
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
@@ -195,9 +196,8 @@ def _check_column(what: str, word: str, dtype: Any, index: int) -> None:
         raise ValueError(f"Invalid {word} index {index}.")
     if index == TextFileIndex.LINE_NUMBER and dtype != dtypes.int64:
         raise ValueError(f"Signature mismatch. {what} must be dtype {dtypes.int64}, got {dtype}.")
-    if index == TextFileIndex.WHOLE_LINE and dtype != dtypes.string and not (word == "key" and dtype.is_integer):
-        wanted = "integer or string" if word == "key" else f"dtype {dtypes.string}"
-        raise ValueError(f"Signature mismatch. {what} must be {wanted}, got {dtype}.")
+    if index == TextFileIndex.WHOLE_LINE and dtype != dtypes.string and not dtype.is_integer:
+        raise ValueError(f"Signature mismatch. {what} must be integer or string, got {dtype}.")
 
 
 @export(v1=["contrib.lookup.TextFileStringTableInitializer"])
@@ -378,10 +378,15 @@ class _MutableTable(LookupInterface):
         self._name, self._checkpoint = name, checkpoint
         self._set_handle(self._create_resource())
         if checkpoint and not context.executing_eagerly():
-            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _saveable(self, f"{self.resource_handle.op.name}_table"))
+            add_to_collection(GraphKeys.SAVEABLE_OBJECTS, _saveable(self, self._saved_name()))
+
+    def _saved_name(self) -> str:
+        """The name of the entries in checkpoints that are not object-based."""
+        handle = self.resource_handle
+        return f"{self._name if isinstance(handle, EagerTensor) else handle.op.name}_table"
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
-        return {"table": lambda name=None: _saveable(self, name or f"{self.resource_handle.op.name}_table")}
+        return {"table": lambda name=None: _saveable(self, name or self._saved_name())}
 
     def _find(self, keys: Tensor, name: str | None, default: Any = None) -> Tensor:
         default = self._default_value if default is None else convert(default, self._value_dtype)

@@ -288,8 +288,9 @@ def _check_columns(table: StaticTable, key_index: int, value_index: int) -> None
         if index == LINE_NUMBER and dtype != dtypes.int64:
             raise errors.invalid(f"{what} index for line number requires table {what.lower()} dtype of int64, got "
                                  f"{dtype.name}")
-        if index == WHOLE_LINE and dtype != dtypes.string and not (what == "Key" and dtype.is_integer):
-            raise errors.invalid(f"{what} index for whole line requires string table {what.lower()}, got {dtype.name}")
+        if index == WHOLE_LINE and dtype != dtypes.string and not dtype.is_integer:
+            raise errors.invalid(f"{what} index for whole line requires a table {what.lower()} of strings or integers, got "
+                                 f"{dtype.name}")
 
 
 def _lines(path: str, limit: int) -> list[bytes]:
