@@ -155,3 +155,37 @@ def test_layers_of_columns_from_a_configuration():
                   tf2.keras.experimental.SequenceFeatures([tf2.feature_column.sequence_numeric_column("x")])):
         made = tf2.keras.layers.deserialize(tf2.keras.layers.serialize(layer))
         assert type(made) is type(layer) and made._feature_columns == layer._feature_columns
+
+
+class Manager(tf2.__internal__.feature_column.StateManager):
+    """How a layer of another library makes the variables of columns."""
+
+
+class Borrowing(tf2.keras.layers.Layer):
+    """Takes columns by the protocol that TensorFlow's columns have."""
+
+    def __init__(self, columns):
+        super().__init__()
+        self._columns, self._manager = columns, Manager(self, True)
+
+    def build(self, _):
+        for column in self._columns:
+            column.create_state(self._manager)
+
+    def call(self, features):
+        cache = tf2.__internal__.feature_column.FeatureTransformationCache(features)
+        made = [column.get_dense_tensor(cache, self._manager) for column in self._columns]
+        return tf2.concat([tf2.reshape(m, [2, -1]) for m in made], 1)
+
+
+def test_layers_of_other_libraries_get_the_same_numbers():
+    chosen = sorted(columns(), key=lambda c: c.name)
+    shared = tf2.feature_column.shared_embeddings([fc.categorical_column_with_identity("day", 3)], 2)
+    features = {key: tf2.constant(value) for key, value in FEATURES.items()}
+    ours, other = tf2.keras.layers.DenseFeatures(chosen), Borrowing(chosen)
+    want, _ = ours(features), other(features)
+    other.set_weights(ours.get_weights())
+    np.testing.assert_array_equal(tf2.function(other)(features), want)
+    assert len(other._column_tables) == 1
+    layer = Borrowing(shared)
+    assert layer(features).shape == (2, 2) and layer._manager.has_resource(shared[0], "embedding_weights")

@@ -50,6 +50,16 @@ class FeatureColumn:
         """Transforms the features of a batch."""
         raise NotImplementedError(f"{type(self).__name__} has to define transform")
 
+    def transform_feature(self, transformation_cache: Batch, state_manager: Any) -> Any:
+        """`transform`, as layers of other libraries call it: their `state_manager` keeps variables and tables."""
+        return self.transform(transformation_cache.with_state(state_manager))
+
+    def create_state(self, state_manager: Any) -> None:
+        """Makes the variables of the column and of those that it depends on."""
+        for parent in self.parents:
+            if isinstance(parent, FeatureColumn):
+                parent.create_state(state_manager)
+
     def __lt__(self, other: Any) -> bool:
         return str(self) < str(other)
 
@@ -70,6 +80,10 @@ class DenseColumn(FeatureColumn):
         """The numbers of a batch; `weights(name, shape, dtype, initializer, trainable)` makes a variable."""
         raise NotImplementedError(f"{type(self).__name__} has to define dense")
 
+    def get_dense_tensor(self, transformation_cache: Batch, state_manager: Any) -> Any:
+        """`dense`, with the variables of a layer of another library."""
+        return self.dense(transformation_cache.with_state(state_manager), state_manager.weights_of(self))
+
 
 @export("__internal__.feature_column.SequenceDenseColumn")
 class SequenceDenseColumn(FeatureColumn):
@@ -85,6 +99,11 @@ class SequenceDenseColumn(FeatureColumn):
     def dense_sequence(self, batch: Batch, weights: Any) -> tuple[Any, Any]:
         """The numbers of a batch and the steps of its rows; `weights` makes variables."""
         raise NotImplementedError(f"{type(self).__name__} has to define dense_sequence")
+
+    def get_sequence_dense_tensor(self, transformation_cache: Batch, state_manager: Any) -> TensorSequenceLengthPair:
+        """`dense_sequence`, with the variables of a layer of another library."""
+        made = self.dense_sequence(transformation_cache.with_state(state_manager), state_manager.weights_of(self))
+        return self.TensorSequenceLengthPair(*made)
 
 
 class IdWeightPair(NamedTuple):
@@ -104,6 +123,10 @@ class CategoricalColumn(FeatureColumn):
         """The ids of a batch."""
         return IdWeightPair(batch.get(self), None)
 
+    def get_sparse_tensors(self, transformation_cache: Batch, state_manager: Any) -> IdWeightPair:
+        """`sparse`, with the tables of a layer of another library."""
+        return self.sparse(transformation_cache.with_state(state_manager))
+
     def _get_sparse_tensors(self, inputs: Batch, weight_collections: Any = None, trainable: Any = None) -> IdWeightPair:
         """Alias for user programs of 1.x."""
         return self.sparse(inputs)
@@ -117,6 +140,12 @@ class Batch:
         self._features, self._tables = dict(features), tables
         self._made: dict[Any, Any] = {}
 
+    def with_state(self, state_manager: Any) -> Batch:
+        """This batch, from now on with the tables that a state manager keeps."""
+        if self._tables is None and state_manager is not None:
+            self._tables = state_manager.tables
+        return self
+
     def table(self, column: Any, make: Callable[[], Any]) -> Any:
         """A column's lookup table: one that is kept, or a new one. Tables of graphs are not kept: others could not use them."""
         if self._tables is None:
@@ -129,8 +158,9 @@ class Batch:
                 self._tables[name] = make()
             return self._tables[name]
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: Any, state_manager: Any = None) -> Any:
         """A raw feature by its key, with at least two dimensions; or what a column makes of the batch."""
+        self.with_state(state_manager)
         if key not in self._made:
             self._made[key] = self._raw(key) if isinstance(key, str) else self._checked(key)
         return self._made[key]

@@ -116,6 +116,12 @@ class EmbeddingColumn(DenseColumn, SequenceDenseColumn, collections.namedtuple("
             tf.train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: table})
         return table
 
+    def create_state(self, state_manager: Any) -> None:
+        """Makes the table, and what the categories need."""
+        super().create_state(state_manager)
+        state_manager.create_table(self, "embedding_weights", [self.categorical_column.num_buckets, self.dimension], tf.float32,
+                                   self.initializer, self.trainable)
+
     def dense(self, batch: Batch, weights: Any) -> Any:
         """The combined vectors of each row."""
         refuse_sequence(self, "embedding_column")
