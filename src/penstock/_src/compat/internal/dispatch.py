@@ -11,7 +11,7 @@ from penstock._src.library.ragged.getitem import ragged_getitem
 
 export.value(OpDispatcher, "__internal__.dispatch.OpDispatcher")
 export.value(GlobalOpDispatcher, "__internal__.dispatch.GlobalOpDispatcher")
-export.value(dispatched(ragged_getitem), "__operators__.ragged_getitem")
+export.value(ragged_getitem, "__operators__.ragged_getitem")
 
 
 @export("__internal__.dispatch.add_dispatch_support")

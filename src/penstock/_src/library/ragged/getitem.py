@@ -10,11 +10,15 @@ from penstock._src.library.ragged.gather import gather
 from penstock._src.library.ragged.ranges import ragged_range
 from penstock._src.library.ragged.segments import lengths_to_splits
 from penstock._src.library.ragged.tensor import RaggedTensor
+from penstock._src.ops.composite import dispatched
 from penstock.compat import v1 as tf
 
 
+@dispatched
 def ragged_getitem(rt: RaggedTensor, key: Any) -> Any:
     """The piece of `rt` that a key of ints, slices, newaxis and ellipsis names."""
+    if not isinstance(rt, RaggedTensor):
+        raise TypeError(f"Expected a RaggedTensor, got {type(rt).__name__}")       # dispatchers of libraries take it from here
     with tf.name_scope(None, "RaggedGetItem", [rt.flat_values]):
         keys = list(key) if isinstance(key, (list, tuple)) else [key]
         if Ellipsis in [k for k in keys if k is Ellipsis]:

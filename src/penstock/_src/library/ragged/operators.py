@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.graph import context
-from penstock._src.library.ragged.dispatch import binary
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock.compat import v1 as tf
 
@@ -15,11 +14,12 @@ _COMPARE = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_eq
 
 
 def _forward(name: str) -> Callable:
-    return lambda self, other: binary(getattr(tf, name), self, other)
+    """The public function, which dispatches: libraries call operators of this class on symbolic tensors of their own."""
+    return lambda self, other: getattr(tf, name)(self, other)
 
 
 def _reverse(name: str) -> Callable:
-    return lambda self, other: binary(getattr(tf, name), other, self)
+    return lambda self, other: getattr(tf, name)(other, self)
 
 
 def _equality(name: str, identity: Callable) -> Callable:
@@ -27,7 +27,7 @@ def _equality(name: str, identity: Callable) -> Callable:
     def compare(self: Any, other: Any) -> Any:
         if not context.process.tensor_equality or other is None:
             return identity(self, other)
-        return binary(getattr(tf, name), self, other)
+        return getattr(tf, name)(self, other)
     return compare
 
 
@@ -41,7 +41,7 @@ def _install() -> None:
     RaggedTensor.__ne__ = _equality("not_equal", object.__ne__)     # type: ignore[method-assign]
     for operator, name in {"neg": "negative", "abs": "abs", "invert": "logical_not"}.items():
         def unary(self: Any, name: str = name) -> Any:
-            return self.with_flat_values(getattr(tf, name)(self.flat_values))
+            return getattr(tf, name)(self)
         setattr(RaggedTensor, f"__{operator}__", unary)
 
     def refuse(self: Any) -> bool:
