@@ -164,6 +164,31 @@ def test_a_dispatcher_of_one_function():
         half(object())
 
 
+def test_dispatchers_get_the_operators_of_ragged_tensors(recorder):
+    x, ragged = Symbol(), tf.RaggedTensor
+    for made, op in ((ragged.__add__(x, 1), tf.math.add), (ragged.__rsub__(x, 1), tf.math.subtract),
+                     (ragged.__neg__(x), tf.math.negative), (ragged.__getitem__(x, 0), tf.__operators__.ragged_getitem)):
+        assert isinstance(made, Symbol) and made.made_by[0] is op
+    rows = tf.ragged.constant([[1, 2], [3]])
+    assert (10 - rows).to_list() == [[9, 8], [7]] and (-rows)[0].numpy().tolist() == [-1, -2]
+
+
+def test_every_test_of_a_class_is_decorated():
+    from penstock._src.compat.programs.inside import test_util
+
+    def adding(amount):
+        return lambda test: lambda self: test(self) + amount
+
+    @test_util.for_all_test_methods(adding, 5)
+    class Tests:
+        def test_one(self):
+            return 1
+
+        def other(self):
+            return 1
+    assert Tests().test_one() == 6 and Tests().other() == 1
+
+
 def test_types_of_libraries_come_back_from_saved_models(tmp_path):
     class Revived(tf.__internal__.tracking.AutoTrackable):
         pass
@@ -390,3 +415,15 @@ def test_functions_have_a_graph_around_them():
     with tf.Graph().as_default() as graph:
         function()
     assert inner[1].outer_graph is graph
+
+
+def test_saving_returns_the_objects_and_their_paths(tmp_path):
+    from penstock._src.state.saved_model.object_saving import save_and_return_nodes
+    root = tf.Module()
+    root.parts = [tf.Module()]
+    root.parts[0].v = tf.Variable(2.0)
+    nodes, ways = save_and_return_nodes(root, str(tmp_path / "model"))
+    assert nodes[0] is root and ways[root] == ()
+    assert [ref.name for ref in ways[root.parts[0].v]] == ["parts", "0", "v"]
+    assert root.parts in ways and len(ways) == len(nodes)
+    assert tf.saved_model.load(str(tmp_path / "model")).parts[0].v.numpy() == 2.0

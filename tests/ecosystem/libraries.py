@@ -34,7 +34,8 @@ LIBRARIES = (
         "losses", "metrics", "optimizers", "saving", "models", "ops", "layers", "layers/preprocessing", "trainers",
         "callbacks", "export")), root="keras_root"),
     Library("TensorFlow Probability", "tensorflow-probability==0.25.0", tuple(
-        f"tensorflow_probability/python/{folder}" for folder in ("distributions", "bijectors", "mcmc")),
+        f"tensorflow_probability/python/{folder}" for folder in (
+            "distributions", "bijectors", "mcmc", "sts", "vi", "optimizer", "math", "layers")),
         "tensorflow/probability", "v0.25.0"),
     Library("Sonnet", "dm-sonnet", ("sonnet/src",)),
     Library("GPflow", "gpflow==2.11.2", ("tests/gpflow",), "GPflow/GPflow", "v2.9.2", "test_*.py"),

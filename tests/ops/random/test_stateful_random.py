@@ -82,3 +82,8 @@ def test_wrong_arguments():
         tf.raw_ops.StatefulUniform(resource=g.state.handle, algorithm=9, shape=[2])
     with raises_op(tf.errors.InvalidArgumentError, "int64 vector of 3"):
         tf.raw_ops.StatefulUniform(resource=tf.Variable([1, 2]).handle, algorithm=1, shape=[2])
+
+
+def test_libraries_find_the_state_of_a_generator():
+    g = tf.random.Generator.from_seed(5)
+    assert g._state_var is g.state

@@ -203,3 +203,17 @@ def test_a_template_must_not_make_variables_later():
     bad()
     with pytest.raises(ValueError, match=r"(?s)Trainable variable created.*originally defined at:.*test_scope"):
         bad()
+
+
+def test_initializers_get_partition_info_only_by_name():
+    seen = []
+
+    def strict(shape, dtype=None, **kwargs):
+        seen.append(kwargs)
+        return tf.zeros(shape, dtype)
+
+    def informed(shape, dtype=None, partition_info=None):
+        return tf.zeros(shape, dtype)
+    tf.get_variable("a", [2], initializer=strict)
+    tf.get_variable("b", [2], initializer=informed)
+    assert seen == [{}]

@@ -257,3 +257,8 @@ def test_a_function_changes_the_variable_it_captures(eager):
     np.testing.assert_array_equal(step(penstock.constant([1., 1.])).numpy(), [4, 6])
     np.testing.assert_array_equal(step(penstock.constant([1., 1.])).numpy(), [6, 8])
     np.testing.assert_array_equal(v.numpy(), [3, 4])
+
+
+def test_a_variable_per_worker_is_plain_where_there_is_one_worker(eager):
+    v = penstock.Variable([1, 2], per_worker_variable=True)
+    np.testing.assert_array_equal(v.assign_add([1, 1]), [2, 3])

@@ -82,12 +82,12 @@ class Generator(AutoTrackable):
             raise ValueError("Both state and alg have to be given")
         self._alg = _algorithm(alg)
         if isinstance(state, tf.Variable):
-            self._state = state
+            self._state_var = state
         else:
             with name_scope("random_generator"):
-                self._state = tf.Variable(tf.cast(convert(_as_signed(state)), dtypes.int64), trainable=False,
-                                          name="StateVar")
-        self._state.shape.assert_is_compatible_with([3])
+                self._state_var = tf.Variable(tf.cast(convert(_as_signed(state)), dtypes.int64), trainable=False,
+                                              name="StateVar")
+        self._state_var.shape.assert_is_compatible_with([3])
 
     @classmethod
     def from_state(cls, state: Any, alg: Any) -> Generator:
@@ -109,29 +109,29 @@ class Generator(AutoTrackable):
         """A generator from a key, and a counter of two numbers."""
         return cls(state=_key_counter(key, counter), alg=alg)
 
-    state = property(lambda self: self._state, doc="The variable that holds the state.")
+    state = property(lambda self: self._state_var, doc="The variable that holds the state.")
     algorithm = property(lambda self: self._alg, doc="The number of the algorithm: 1, for Philox.")
-    key = property(lambda self: self._state[-1], doc="The key, which differs between generators that were split from one.")
+    key = property(lambda self: self._state_var[-1], doc="The key, which differs between generators that were split from one.")
 
     def reset(self, state: Any) -> None:
         """Sets the state."""
-        self._state.assign(tf.cast(convert(_as_signed(state)), dtypes.int64))
+        self._state_var.assign(tf.cast(convert(_as_signed(state)), dtypes.int64))
 
     def reset_from_seed(self, seed: Any) -> None:
         """Sets the state from a seed."""
-        self._state.assign(create_rng_state(seed, self._alg))
+        self._state_var.assign(create_rng_state(seed, self._alg))
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
         """Sets the state from a key and a counter."""
-        self._state.assign(_key_counter(key, counter))
+        self._state_var.assign(_key_counter(key, counter))
 
     def skip(self, delta: Any) -> Tensor:
         """Continues as if `delta` numbers had been drawn; returns the state from before."""
-        return rng_read_and_skip(self._state.handle, self._alg, tf.cast(delta, dtypes.uint64))
+        return rng_read_and_skip(self._state_var.handle, self._alg, tf.cast(delta, dtypes.uint64))
 
     def _draw(self, opdef: Any, shape: Any, dtype: Any, *bounds: Any, name: str | None = None) -> Tensor:
         shape = convert(shape, dtypes.int64 if isinstance(shape, (list, tuple)) and not shape else None, name="shape")
-        return opdef(self._state.handle, self._alg, shape, *bounds, dtype=dtype, name=name)
+        return opdef(self._state_var.handle, self._alg, shape, *bounds, dtype=dtype, name=name)
 
     def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32,
                name: str | None = None) -> Tensor:

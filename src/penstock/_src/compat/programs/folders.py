@@ -29,7 +29,8 @@ layers @compat.programs.inside.layer_names: layers.convolutional layers.pooling
 keras: keras
 summary: summary summary.summary summary.writer summary.writer.writer summary.writer.writer_cache
     summary.writer.event_file_writer
-saved_model: saved_model saved_model.simple_save saved_model.load saved_model.save saved_model.saved_model
+saved_model: saved_model saved_model.simple_save saved_model.load saved_model.saved_model
+saved_model @state.saved_model.object_saving: saved_model.save
 estimator: estimator
 feature_column: feature_column
 feature_column @compat.programs.inside.columns @models.feature_column.serialization: feature_column.feature_column

@@ -67,6 +67,10 @@ class CoordinatedExtended(OneDeviceExtended):
 
     # -- variables ----------------------------------------------------------------------------------------------------
     def _create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("per_worker_variable", False):
+            raise NotImplementedError("Variables with a copy per worker. Create them by "
+                                      "tf.distribute.coordinator.ClusterCoordinator.create_per_worker_dataset, or without "
+                                      "per_worker_variable.")
         beside = kwargs.pop("colocate_with", None)
         if beside is not None:
             with init_scope(), colocate_with(None, ignore_existing=True), device(beside.device):

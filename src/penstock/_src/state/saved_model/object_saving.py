@@ -10,7 +10,7 @@ import enum
 import inspect
 import keyword
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from penstock._src.graph.graph import Graph
 from penstock._src.graph.meta_graph import create_meta_graph_def
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
-from penstock._src.graph.trackable import Trackable
+from penstock._src.graph.trackable import Trackable, TrackableReference
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.io.messages import SavedModel
@@ -62,6 +62,13 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
 
     >>> tf.saved_model.save(module, "/tmp/model", signatures=module.f.get_concrete_function(tf.TensorSpec([None], tf.float32)))
     """
+    save_and_return_nodes(obj, export_dir, signatures, options)
+
+
+def save_and_return_nodes(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None,
+                          experimental_skip_checkpoint: bool = False) -> tuple[list, Any]:
+    """`save`; returns the objects in the order of the message, and the path of references to each. tf_keras writes metadata
+    about its layers by them."""
     if not context.executing_eagerly() and context.current_graph().building_function:
         raise AssertionError("tf.saved_model.save is not supported inside a traced @tf.function. Move the call to the outer "
                              "eagerly-executed context.")
@@ -70,7 +77,9 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     with init_scope(), context.exporting():
         functions = obj._list_functions_for_serialization(None)        # once: reading attributes may create functions
         given = _by_key(signatures if signatures is not None else _found_signature(obj, functions))
-        _Saving(obj, paths.as_text(export_dir), given, functions, options or SaveOptions()).run()
+        saving = _Saving(obj, paths.as_text(export_dir), given, functions, options or SaveOptions())
+        saving.run(variables=not experimental_skip_checkpoint)
+        return saving.nodes_and_paths()
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
@@ -202,10 +211,11 @@ class _Saving:
         self._slot_references: dict[int, list[tuple[str, int, int]]] = {}      # of optimizers: name, variable, slot
         self._functions: dict[int, dict] = {id(root): functions}       # of each object, requested once
         self._assets: dict[str, str] = {}
+        self._cache: dict[Any, Any] = {}                               # in which classes of libraries keep what they make
         self._graph = Graph()
         self._proto = SavedObjectGraph()
 
-    def run(self) -> None:
+    def run(self, variables: bool = True) -> None:
         """Writes everything; the message last."""
         self._map = SignatureMap(self._signatures)
         self._collect()
@@ -213,10 +223,20 @@ class _Saving:
         handles = self._build_graph(concrete)
         self._describe(concrete)
         paths.makedirs(os.path.dirname(variables_path(self._dir)))
-        saver = TrackableSaver(ObjectGraphView(self._root))
-        saver.sharding = self._options.experimental_sharding_callback
-        saver.save(variables_path(self._dir))
+        if variables:
+            saver = TrackableSaver(ObjectGraphView(self._root))
+            saver.sharding = self._options.experimental_sharding_callback
+            saver.save(variables_path(self._dir))
         self._write(concrete, handles)
+
+    def nodes_and_paths(self) -> tuple[list, _ByIdentity]:
+        """The objects, and by object the references that lead to it from the root."""
+        found: dict[int, tuple] = {id(self._root): ()}
+        for obj, children in zip(self._nodes, self._children, strict=False):
+            for name, child in children:
+                if id(obj) in found and id(child) not in found:
+                    found[id(child)] = (*found[id(obj)], TrackableReference(name, child))
+        return list(self._nodes), _ByIdentity(self._nodes, found)
 
     # -- nodes -------------------------------------------------------------------------------------------------------
     def _add(self, obj: Any) -> int:
@@ -253,7 +273,7 @@ class _Saving:
         """The dependencies of an object; a library's class may define them for SavedModels."""
         if type(obj)._trackable_children is Trackable._trackable_children:
             return [(d.name, d.ref) for d in ObjectGraphView(obj).list_dependencies(obj)]
-        given = children_of(obj, "savedmodel")
+        given = children_of(obj, "savedmodel", cache=self._cache)
         functions = {n: c for n, c in given.items() if isinstance(c, (Function, ConcreteFunction))}
         self._functions.setdefault(id(obj), functions)
         return [(n, c) for n, c in given.items() if n not in functions]
@@ -485,6 +505,22 @@ class _Saving:
         model.meta_graphs.add().CopyFrom(meta_graph)
         write_fingerprint(self._dir, model, variables_path(self._dir))
         write_saved_model(model, self._dir, False)
+
+
+class _ByIdentity(Mapping):
+    """Values by object: lists and dictionaries, which are not hashable, are among the keys."""
+
+    def __init__(self, objects: list, values: dict[int, Any]):
+        self._objects, self._values = [o for o in objects if id(o) in values], values
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._values[id(key)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
 
 
 def _file_of(asset: Asset) -> str:

@@ -30,6 +30,7 @@ def _default_creator_v2(**kwargs: Any) -> Any:
     kwargs.pop("use_resource", None)
     kwargs.pop("collections", None)
     kwargs.pop("expected_shape", None)
+    kwargs.pop("per_worker_variable", None)
     return ResourceVariable(**kwargs)
 
 

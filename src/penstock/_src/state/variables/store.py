@@ -232,11 +232,11 @@ class VariableStore:
 
 
 def _accepts(function: Any, name: str) -> bool:
+    """Whether a function has a parameter of this name. Initializers of Keras check what they get as `**kwargs`."""
     try:
-        parameters = inspect.signature(function).parameters
+        return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return True
-    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _initial_value(initializer: Any, shape: TensorShape, dtype: Any, partition_info: Any) -> tuple[Any, Any]:

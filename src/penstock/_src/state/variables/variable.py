@@ -71,10 +71,13 @@ def _v2_arguments(initial_value: Any = None, trainable: bool | None = None, vali
                   import_scope: Any = None, constraint: Any = None,
                   synchronization: Any = VariableSynchronization.AUTO,
                   aggregation: Any = VariableAggregation.NONE, shape: Any = None,
-                  experimental_enable_variable_lifting: bool | None = None) -> dict[str, Any]:
+                  experimental_enable_variable_lifting: bool | None = None,
+                  per_worker_variable: bool = False) -> dict[str, Any]:
     given = dict(locals())
     del given["experimental_enable_variable_lifting"]      # variables of a first trace are always lifted out of it
-    return given
+    if not given.pop("per_worker_variable"):
+        return given
+    return {**given, "per_worker_variable": True}          # one copy, unless a strategy has several workers
 
 
 # -- the class --------------------------------------------------------------------------------------------------------

@@ -67,6 +67,11 @@ def _decorate_class(cls: type, decorator: Callable) -> type:
     return cls
 
 
+def for_all_test_methods(decorator: Callable, *args: Any, **kwargs: Any) -> Callable:
+    """Decorates every test of a class with `decorator(*args, **kwargs)`."""
+    return lambda cls: _decorate_class(cls, decorator(*args, **kwargs))
+
+
 def IsMklEnabled() -> bool:  # noqa: N802
     """Whether kernels are those of Intel's own TensorFlow: never."""
     return False
