@@ -1,6 +1,7 @@
 """Settings for the whole test run: one thread per process, a traceback when a process dies, clean state and seeds per test."""
 
 import faulthandler
+import itertools
 import os
 import pathlib
 import sys
@@ -56,10 +57,16 @@ def _nothing_left_behind():
     assert not left, f"the test leaves {', '.join(left)}"
 
 
+def _keras_settings():
+    """The type of floats and the policy of Keras, if it has been loaded."""
+    found = [sys.modules.get(f"penstock._src.models.keras.{name}") for name in ("backend.config", "mixed_precision")]
+    return [found[0]._config, found[1]._global] if all(found) else []
+
+
 @pytest.fixture(autouse=True)
 def _modes_and_default_graph(_nothing_left_behind):
     """Each test starts with an empty default graph and the same seeds, and leaves the process's modes as it found them."""
-    before = modes.snapshot()
+    before, keras = modes.snapshot(), [dict(vars(now)) for now in _keras_settings()]
     np.random.seed(0)
     torch.manual_seed(0)
     random_seed._set_eager_seed(None)
@@ -67,6 +74,9 @@ def _modes_and_default_graph(_nothing_left_behind):
     modes.process.default_graph = None
     yield
     modes.restore(before)
+    for now, was in itertools.zip_longest(_keras_settings(), keras, fillvalue={}):      # Keras may have been loaded by now
+        vars(now).clear()
+        vars(now).update(was)
     writers = sys.modules.get("penstock._src.training.summary.file_writer")
     if writers is not None:
         writers.FileWriterCache.clear()              # one writer per folder, for the whole process

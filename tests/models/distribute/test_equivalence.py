@@ -48,9 +48,7 @@ def optimizer(name):
 
 @pytest.fixture
 def floatx():
-    before = tf.keras.backend.floatx()
-    yield tf.keras.backend.set_floatx
-    tf.keras.backend.set_floatx(before)
+    return tf.keras.backend.set_floatx               # tests/conftest.py restores it
 
 
 def trained(strategy, kind, opt, dtype):

@@ -211,9 +211,7 @@ def test_gradients_outside_of_replicas_are_refused(mirrored):
 
 @pytest.fixture
 def half_precision():
-    tf.keras.mixed_precision.set_global_policy("mixed_float16")
-    yield
-    tf.keras.mixed_precision.set_global_policy("float32")
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")          # tests/conftest.py restores it
 
 
 def test_variables_in_mixed_precision_keep_their_copies(mirrored, half_precision, tmp_path):
