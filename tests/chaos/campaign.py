@@ -23,7 +23,7 @@ from tests.cluster.nursery import ROOT, Nursery
 
 ROUND = 20                                       # faults of a round
 LIMIT = 120.0                                    # seconds that a recovery or the end of a training may take
-STEPS = {"asynchronous": 1000, "MultiWorkerMirroredStrategy": 800, "ParameterServerStrategy": 2000}      # else 500
+STEPS = {"MultiWorkerMirroredStrategy": 800, "ParameterServerStrategy": 1500}      # of a training, else 500
 TOGETHER = 0.25                                  # the part of the faults that strike before the last one is over
 
 
