@@ -1,12 +1,14 @@
 """A small HTTP/1.1 server on asyncio, for clients that are slow, broken or hostile.
 
 Everything a client can make the server wait for or store has a limit: headers, bodies, the time for each of them and for
-reading an answer, idle connections, the number of connections. Bodies are read in pieces, so that a length that is only
-declared costs nothing. Handlers are coroutines from Request to Response.
+reading an answer, idle connections, the number of connections: for one more, the one that has sent no request for the longest
+time is dropped. Bodies are read in pieces, so that a length that is only declared costs nothing. Handlers are coroutines from
+Request to Response.
 """
 from __future__ import annotations
 
 import asyncio
+import resource
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable
@@ -27,6 +29,10 @@ class Limits:
     idle_seconds: float = 75.0
     body_seconds: float = 30.0                       # beyond what the body needs at _RATE
     connections: int = 4096
+
+    def open_at_once(self) -> int:
+        """Connections that there may be: half of the process's descriptors stay for other things."""
+        return max(1, min(self.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 
 
 @dataclass
@@ -65,6 +71,7 @@ class HttpServer:
     def __init__(self, handler: Handler, limits: Limits, on_error: Callable[[str], bytes]):
         self._handler, self._limits, self._on_error = handler, limits, on_error
         self._connections: set[asyncio.Task] = set()
+        self._waiting: dict[asyncio.StreamWriter, None] = {}     # connections without a request, the longest first
         self._busy = 0                               # requests that are being answered
         self._draining = False
         self._server: asyncio.Server | None = None
@@ -94,8 +101,8 @@ class HttpServer:
         self._connections.add(task)
         try:
             try:
-                if len(self._connections) > self._limits.connections:
-                    raise BadRequest(503, "too many connections")
+                if len(self._connections) > self._limits.open_at_once():
+                    self._make_room()
                 await self._serve(reader, writer)
             except BadRequest as e:
                 await self._write(writer, Response(self._on_error(str(e)), e.status), False)
@@ -109,6 +116,14 @@ class HttpServer:
             self._connections.discard(task)
             writer.close()
 
+    def _make_room(self) -> None:
+        """Drops the connection that has been without a request for the longest time; 503 if all have one."""
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            raise BadRequest(503, "too many connections")
+        del self._waiting[longest]
+        longest.transport.abort()
+
     async def _linger(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Discards the data that the client still sends. Closing at once would reset the connection, and the answer would be
         lost."""
@@ -121,7 +136,11 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         limits, keep, first = self._limits, True, True
         while keep and not self._draining:
-            head = await self._head(reader, limits.header_seconds if first else limits.idle_seconds)
+            self._waiting[writer] = None
+            try:
+                head = await self._head(reader, limits.header_seconds if first else limits.idle_seconds)
+            finally:
+                self._waiting.pop(writer, None)
             if head is None:
                 return
             first = False
