@@ -25,7 +25,12 @@ class _Activation(Layer):
 
 @export("keras.layers.LeakyReLU")
 class LeakyReLU(_Activation):
-    """x where it is positive, else alpha * x."""
+    """x where it is positive, else alpha * x.
+
+    Args:
+        alpha: Slope for negative inputs.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, alpha: float = 0.3, **kwargs: Any):
         if "negative_slope" in kwargs:
@@ -46,7 +51,15 @@ class LeakyReLU(_Activation):
 
 @export("keras.layers.PReLU")
 class PReLU(_Activation):
-    """x where it is positive, else alpha * x, with a learned alpha for each element (the same along `shared_axes`)."""
+    """x where it is positive, else alpha * x, with a learned alpha for each element (the same along `shared_axes`).
+
+    Args:
+        alpha_initializer: Initializer of the slopes.
+        alpha_regularizer: Function of the slopes whose result is added to the losses.
+        alpha_constraint: Function applied to the slopes after each update.
+        shared_axes: Axes along which the slope is shared, such as [1, 2] for images.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     alpha_constraint: Any
     alpha_initializer: Any
@@ -83,7 +96,12 @@ class PReLU(_Activation):
 
 @export("keras.layers.ELU")
 class ELU(_Activation):
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """x where it is positive, else alpha * (exp(x) - 1).
+
+    Args:
+        alpha: Factor for negative inputs.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, alpha: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
@@ -121,7 +139,14 @@ class ThresholdedReLU(_Activation):
 
 @export("keras.layers.Softmax")
 class Softmax(_Activation):
-    """The softmax along `axis`; masked positions get zero."""
+    """The softmax along `axis`; masked positions get zero.
+
+    A call may pass a `mask`.
+
+    Args:
+        axis: Axis or axes to normalize over.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, axis: Any = -1, **kwargs: Any):
         super().__init__(**kwargs)
@@ -144,7 +169,14 @@ class Softmax(_Activation):
 
 @export("keras.layers.ReLU")
 class ReLU(_Activation):
-    """max(x, 0), with a slope below the threshold and a bound above."""
+    """max(x, 0), with a slope below the threshold and a bound above.
+
+    Args:
+        max_value: Upper bound of the output; none by default.
+        negative_slope: Slope below the threshold.
+        threshold: Inputs below are cut off.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, max_value: Any = None, negative_slope: float = 0, threshold: float = 0, **kwargs: Any):
         super().__init__(**kwargs)

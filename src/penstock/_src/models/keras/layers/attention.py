@@ -92,6 +92,14 @@ def causal_mask(scores: Any) -> Any:
 class Attention(BaseDenseAttention):
     """Dot-product attention: softmax(query · key) · value.
 
+    The inputs are a list: query [batch, Tq, dim], value [batch, Tv, dim] and optionally key [batch, Tv, dim]. The output is
+    [batch, Tq, dim].
+
+    Args:
+        use_scale: Whether to multiply the scores by a learned number.
+        score_mode: `"dot"`, or `"concat"` for tanh of the sum of query and key.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Attention()([query, value])
     """
 
@@ -245,6 +253,26 @@ class EinsumDense(Layer):
 @export(v2=["keras.layers.MultiHeadAttention"])
 class MultiHeadAttention(Layer):
     """Attention with several heads: query, key and value are projected for each, and the results joined.
+
+    A call takes query [batch, Tq, ...], value [batch, Tv, ...], and optionally key, `attention_mask` [batch, Tq, Tv] and
+    `return_attention_scores`. The output is [batch, Tq, output size].
+
+    Args:
+        num_heads: Number of heads.
+        key_dim: Size of query and key in each head.
+        value_dim: Size of the value in each head, by default `key_dim`.
+        dropout: Fraction of the scores that is dropped while training.
+        use_bias: Whether to add a bias vector.
+        output_shape: Size of the output, by default that of the query.
+        attention_axes: Axes that are attended to, by default all except batch and features.
+        kernel_initializer: Initializer of the projections.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
     >>> tf.keras.layers.MultiHeadAttention(num_heads=8, key_dim=64)(query, value)
     """

@@ -144,6 +144,29 @@ class Conv(Layer):
 class Conv1D(Conv):
     """A convolution over time; with padding 'causal', no output sees a later input.
 
+    Inputs are [batch, time, channels], the output is [batch, new time, filters].
+
+    Args:
+        filters: Number of channels of the output.
+        kernel_size: Length of the filters.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` keeps the length at stride 1; `"causal"` pads the beginning
+            only.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the filters.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        fused: Accepted for compatibility and unused.
+        groups: Number of groups in which the channels are divided; each group of filters sees its channels only.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Conv1D(32, 3, padding="causal")
     """
 
@@ -192,7 +215,29 @@ class Conv2D(Conv):
 
 @export("keras.layers.Conv3D", "keras.layers.Convolution3D")
 class Conv3D(Conv):
-    """A convolution over volumes."""
+    """A convolution over volumes.
+
+    Inputs are [batch, depth, height, width, channels], or channels first.
+
+    Args:
+        filters: Number of channels of the output.
+        kernel_size: Depth, height and width of the filters; one integer for all.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the filters.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        groups: Number of groups in which the channels are divided; each group of filters sees its channels only.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = (1, 1, 1), activation: Any = None, use_bias: bool = True,

@@ -76,7 +76,32 @@ class SeparableConv1D(SeparableConv):
 
 @export("keras.layers.SeparableConv2D", "keras.layers.SeparableConvolution2D")
 class SeparableConv2D(SeparableConv):
-    """A separable convolution over images."""
+    """A separable convolution over images.
+
+    A depthwise convolution per channel, then a 1x1 convolution that mixes the channels: fewer weights than Conv2D.
+
+    Args:
+        filters: Number of channels of the output.
+        kernel_size: Height and width of the filters; one integer for both.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        depth_multiplier: Number of outputs per input channel of the depthwise convolution.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        depthwise_initializer: Initializer of the depthwise filters.
+        pointwise_initializer: Initializer of the pointwise filters.
+        bias_initializer: Initializer of the bias.
+        depthwise_regularizer: Function of the depthwise filters whose result is added to the losses.
+        pointwise_regularizer: Function of the pointwise filters whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        depthwise_constraint: Function applied to the depthwise filters after each update.
+        pointwise_constraint: Function applied to the pointwise filters after each update.
+        bias_constraint: Function applied to the bias after each update.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
                  dilation_rate: Any = (1, 1), depth_multiplier: int = 1, activation: Any = None, use_bias: bool = True,
@@ -133,7 +158,28 @@ class _Depthwise(Conv):
 
 @export("keras.layers.DepthwiseConv2D")
 class DepthwiseConv2D(_Depthwise, Conv2D):
-    """A convolution of each channel of images by itself."""
+    """A convolution of each channel of images by itself.
+
+    Inputs are [batch, height, width, channels], the output has channels * depth_multiplier channels.
+
+    Args:
+        kernel_size: Height and width of the filters; one integer for both.
+        strides: Step of the window in each dimension; one integer for all.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        depth_multiplier: Number of outputs per input channel of the depthwise convolution.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        activation: Function applied to the result, or None for a linear layer.
+        use_bias: Whether to add a bias vector.
+        depthwise_initializer: Initializer of the depthwise filters.
+        bias_initializer: Initializer of the bias.
+        depthwise_regularizer: Function of the depthwise filters whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        depthwise_constraint: Function applied to the depthwise filters after each update.
+        bias_constraint: Function applied to the bias after each update.
+        dilation_rate: Distance between the elements of a filter; 1 for none. It cannot be combined with strides above 1.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", depth_multiplier: int = 1,
                  data_format: Any = None, activation: Any = None, use_bias: bool = True,

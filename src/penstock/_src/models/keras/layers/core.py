@@ -147,6 +147,12 @@ class Activation(Layer):
 class Masking(Layer):
     """Masks the time steps all of whose features are `mask_value`.
 
+    Inputs are [batch, time, features]; later layers skip the masked steps.
+
+    Args:
+        mask_value: Value of masked features.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Masking(mask_value=0.)
     """
 
@@ -258,7 +264,14 @@ class _SpatialDropout(Dropout):
 
 @export("keras.layers.SpatialDropout1D")
 class SpatialDropout1D(_SpatialDropout):
-    """Dropout of whole channels of [batch, time, channels]."""
+    """Dropout of whole channels of [batch, time, channels].
+
+    It drops the same channels at all time steps.
+
+    Args:
+        rate: Fraction of the channels that is dropped.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, rate: Any, **kwargs: Any):
         super().__init__(rate, "channels_last", 1, **kwargs)
@@ -266,7 +279,15 @@ class SpatialDropout1D(_SpatialDropout):
 
 @export("keras.layers.SpatialDropout2D")
 class SpatialDropout2D(_SpatialDropout):
-    """Dropout of whole channels of images."""
+    """Dropout of whole channels of images.
+
+    It drops the same channels at all positions.
+
+    Args:
+        rate: Fraction of the channels that is dropped.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, rate: Any, data_format: Any = None, **kwargs: Any):
         super().__init__(rate, data_format, 2, **kwargs)
@@ -370,6 +391,10 @@ class Reshape(Layer):
 @export("keras.layers.Permute")
 class Permute(Layer):
     """The axes of each example in another order, counted from 1.
+
+    Args:
+        dims: The new order of the axes; the batch axis is not counted.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
     >>> tf.keras.layers.Permute((2, 1))
     """

@@ -34,6 +34,15 @@ def _shapes(value: Any) -> Any:
 class Lambda(Layer):
     """A function of tensors as a layer.
 
+    For layers with weights, subclass `Layer` instead. A saved model contains the code of a lambda; prefer named functions.
+
+    Args:
+        function: Function of the inputs; `mask` and `training` are passed if it has these arguments.
+        output_shape: Shape of the output without the batch axis, or a function of the input shape; inferred by default.
+        mask: Mask of the output, or a function that returns it.
+        arguments: Further keyword arguments of the function.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Lambda(lambda x: x ** 2)
     """
 

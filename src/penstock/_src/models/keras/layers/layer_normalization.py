@@ -52,6 +52,23 @@ def _moments(inputs: Any, axes: list) -> tuple:
 class LayerNormalization(_Affine):
     """Each example with mean 0 and variance 1 over `axis`, scaled and shifted.
 
+    Unlike batch normalization, it does the same in training and inference, and does not depend on the batch.
+
+    Args:
+        axis: Axis or axes to normalize over; usually the features.
+        epsilon: Small number added to the variance.
+        center: Whether to add a learned offset (beta).
+        scale: Whether to multiply by a learned scale (gamma).
+        beta_initializer: Initializer of the offset.
+        gamma_initializer: Initializer of the scale.
+        beta_regularizer: Function of the offset whose result is added to the losses.
+        gamma_regularizer: Function of the scale whose result is added to the losses.
+        beta_constraint: Function applied to the offset after each update.
+        gamma_constraint: Function applied to the scale after each update.
+        trainable: Whether training updates the weights.
+        name: Name of the layer.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.LayerNormalization(epsilon=1e-6)
     """
 

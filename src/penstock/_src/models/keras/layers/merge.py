@@ -249,6 +249,11 @@ class Concatenate(_Merge):
 class Dot(_Merge):
     """The product of two inputs over one axis of each, for each element of the batch; of unit vectors, if `normalize`.
 
+    Args:
+        axes: Axis of both inputs, or a pair of axes.
+        normalize: Whether to normalize along the axes first: cosine similarity.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Dot(axes=1, normalize=True)([x, y])       # the cosine
     """
 

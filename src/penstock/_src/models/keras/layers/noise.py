@@ -33,7 +33,14 @@ class _Noise(Layer):
 
 @export("keras.layers.GaussianNoise")
 class GaussianNoise(_Noise):
-    """Adds normally distributed noise."""
+    """Adds normally distributed noise.
+
+    It is active while training only.
+
+    Args:
+        stddev: Standard deviation of the noise.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     _words = ("stddev",)
 
@@ -49,7 +56,14 @@ class GaussianNoise(_Noise):
 
 @export("keras.layers.GaussianDropout")
 class GaussianDropout(_Noise):
-    """Multiplies with normally distributed noise of mean 1 and variance rate / (1 - rate)."""
+    """Multiplies with normally distributed noise of mean 1 and variance rate / (1 - rate).
+
+    It is active while training only.
+
+    Args:
+        rate: Dropout rate with the same variance.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     _words = ("rate",)
 

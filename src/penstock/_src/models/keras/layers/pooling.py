@@ -52,7 +52,17 @@ class Pooling(Layer):
 
 @export("keras.layers.MaxPool1D", "keras.layers.MaxPooling1D")
 class MaxPooling1D(Pooling):
-    """The largest element of each window of time steps."""
+    """The largest element of each window of time steps.
+
+    Inputs are [batch, time, features], the output is [batch, new time, features].
+
+    Args:
+        pool_size: Length of the windows.
+        strides: Distance between windows, by default `pool_size`.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank, mode = 1, "max"
 
@@ -63,7 +73,17 @@ class MaxPooling1D(Pooling):
 
 @export("keras.layers.AveragePooling1D", "keras.layers.AvgPool1D")
 class AveragePooling1D(Pooling):
-    """The mean of each window of time steps."""
+    """The mean of each window of time steps.
+
+    Inputs are [batch, time, features], the output is [batch, new time, features].
+
+    Args:
+        pool_size: Length of the windows.
+        strides: Distance between windows, by default `pool_size`.
+        padding: `"valid"` uses only complete windows; `"same"` pads with zeros so that stride 1 keeps the size.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank, mode = 1, "avg"
 
@@ -177,7 +197,15 @@ class _GlobalMax(GlobalPooling):
 
 @export("keras.layers.GlobalAveragePooling1D", "keras.layers.GlobalAvgPool1D")
 class GlobalAveragePooling1D(_GlobalAverage):
-    """The mean over time; of the steps that are not masked."""
+    """The mean over time; of the steps that are not masked.
+
+    Inputs are [batch, time, features], the output is [batch, features].
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        keepdims: Whether reduced axes stay, with size 1.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank = 1
 
@@ -221,7 +249,15 @@ class GlobalAveragePooling3D(_GlobalAverage):
 
 @export("keras.layers.GlobalMaxPooling1D", "keras.layers.GlobalMaxPool1D")
 class GlobalMaxPooling1D(_GlobalMax):
-    """The largest element over time."""
+    """The largest element over time.
+
+    Inputs are [batch, time, features], the output is [batch, features].
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        keepdims: Whether reduced axes stay, with size 1.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank = 1
 

@@ -206,6 +206,18 @@ def of_cell(name: str) -> property:
 class RNN(Layer):
     """A cell over the time axis of its inputs.
 
+    Inputs are [batch, time, ...] and may be masked. A call takes `initial_state`, and `constants` for the cell.
+
+    Args:
+        cell: Cell with `call(inputs, states) -> (output, new states)` and `state_size`; a list is stacked.
+        return_sequences: Whether to return the outputs of all steps instead of the last one.
+        return_state: Whether to return the final states after the output.
+        go_backwards: Whether to process the sequence from its end, and return it reversed.
+        stateful: Whether the final states of a batch are the initial states of the next one; needs a fixed batch size.
+        unroll: Whether to unroll the loop; faster for short sequences, and needs a fixed number of steps.
+        time_major: Whether inputs and outputs are [time, batch, ...].
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> layer = tf.keras.layers.RNN([tf.keras.layers.LSTMCell(32), tf.keras.layers.LSTMCell(32)], return_sequences=True)
     """
 

@@ -128,6 +128,32 @@ class _Layer(RNN):
 class SimpleRNN(_Layer):
     """A fully connected recurrent layer: the output is fed back.
 
+    Inputs are [batch, time, features] and may be masked. The output is [batch, units], or [batch, time, units] with
+    `return_sequences`. The state is the output.
+
+    Args:
+        units: Size of the output.
+        activation: Function of the output, by default tanh.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the input weights.
+        recurrent_initializer: Initializer of the recurrent weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        recurrent_regularizer: Function of the recurrent weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        recurrent_constraint: Function applied to the recurrent weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        dropout: Fraction of the inputs that is dropped while training.
+        recurrent_dropout: Fraction of the recurrent state that is dropped while training; disables the fused kernel.
+        return_sequences: Whether to return the outputs of all steps instead of the last one.
+        return_state: Whether to return the final states after the output.
+        go_backwards: Whether to process the sequence from its end, and return it reversed.
+        stateful: Whether the final states of a batch are the initial states of the next one; needs a fixed batch size.
+        unroll: Whether to unroll the loop; faster for short sequences, and needs a fixed number of steps.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.SimpleRNN(32, return_sequences=True)
     """
 
@@ -192,6 +218,36 @@ class _Dropping(DropoutRNNCellMixin):
 @_delegated
 class GRU(_Dropping, GRUV1):
     """Gated recurrent units, as cuDNN has them: the reset gate after the product.
+
+    Inputs are [batch, time, features] and may be masked. The output is [batch, units], or [batch, time, units] with
+    `return_sequences`. The state is the output. With the default arguments the layer is one fused op.
+
+    Args:
+        units: Size of the output.
+        activation: Function of the candidate, by default tanh.
+        recurrent_activation: Function of the gates, by default sigmoid.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the input weights.
+        recurrent_initializer: Initializer of the recurrent weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        recurrent_regularizer: Function of the recurrent weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        recurrent_constraint: Function applied to the recurrent weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        dropout: Fraction of the inputs that is dropped while training.
+        recurrent_dropout: Fraction of the recurrent state that is dropped while training; disables the fused kernel.
+        implementation: 1 draws a dropout mask for each gate, 2 one for all of them.
+        return_sequences: Whether to return the outputs of all steps instead of the last one.
+        return_state: Whether to return the final states after the output.
+        go_backwards: Whether to process the sequence from its end, and return it reversed.
+        stateful: Whether the final states of a batch are the initial states of the next one; needs a fixed batch size.
+        unroll: Whether to unroll the loop; faster for short sequences, and needs a fixed number of steps.
+        time_major: Whether inputs and outputs are [time, batch, ...].
+        reset_after: Whether the reset gate is applied after the matrix product, as in cuDNN.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
     >>> tf.keras.layers.GRU(32, return_sequences=True, return_state=True)
     """
@@ -312,6 +368,37 @@ class LSTMV1(_Layer):
 @_delegated
 class LSTM(_Dropping, LSTMV1):
     """Long short-term memory.
+
+    Inputs are [batch, time, features] and may be masked. The output is [batch, units], or [batch, time, units] with
+    `return_sequences`. The states are the output and the carry. With the default activations, without recurrent dropout,
+    the layer is one fused op.
+
+    Args:
+        units: Size of the output and of the carry.
+        activation: Function of the candidate and of the carry, by default tanh.
+        recurrent_activation: Function of the gates, by default sigmoid.
+        use_bias: Whether to add a bias vector.
+        kernel_initializer: Initializer of the input weights.
+        recurrent_initializer: Initializer of the recurrent weights.
+        bias_initializer: Initializer of the bias.
+        unit_forget_bias: Whether the bias of the forget gate begins at 1.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        recurrent_regularizer: Function of the recurrent weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        recurrent_constraint: Function applied to the recurrent weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        dropout: Fraction of the inputs that is dropped while training.
+        recurrent_dropout: Fraction of the recurrent state that is dropped while training; disables the fused kernel.
+        implementation: 1 draws a dropout mask for each gate, 2 one for all of them.
+        return_sequences: Whether to return the outputs of all steps instead of the last one.
+        return_state: Whether to return the final states after the output.
+        go_backwards: Whether to process the sequence from its end, and return it reversed.
+        stateful: Whether the final states of a batch are the initial states of the next one; needs a fixed batch size.
+        time_major: Whether inputs and outputs are [time, batch, ...].
+        unroll: Whether to unroll the loop; faster for short sequences, and needs a fixed number of steps.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
     >>> tf.keras.layers.LSTM(32, return_sequences=True)
     """

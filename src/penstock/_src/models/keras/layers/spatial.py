@@ -74,7 +74,16 @@ class UpSampling1D(_UpSampling):
 
 @export("keras.layers.UpSampling2D")
 class UpSampling2D(_UpSampling):
-    """Rows and columns repeated, or interpolated ('bilinear' and the other methods of tf.image.resize)."""
+    """Rows and columns repeated, or interpolated ('bilinear' and the other methods of tf.image.resize).
+
+    Inputs are [batch, height, width, channels], or channels first.
+
+    Args:
+        size: Factors for rows and columns; one integer for both.
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        interpolation: `"nearest"` repeats, `"bilinear"` and others interpolate.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank = 2
     _words = ("size", "interpolation")
@@ -138,7 +147,12 @@ class _ZeroPadding(_Spatial):
 
 @export("keras.layers.ZeroPadding1D")
 class ZeroPadding1D(_ZeroPadding):
-    """Zeros before and after the time steps."""
+    """Zeros before and after the time steps.
+
+    Args:
+        padding: A number, or (before, after).
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank = 1
 
@@ -156,7 +170,13 @@ class ZeroPadding1D(_ZeroPadding):
 
 @export("keras.layers.ZeroPadding2D")
 class ZeroPadding2D(_ZeroPadding):
-    """Zeros around images: a number, (rows, columns), or ((top, bottom), (left, right))."""
+    """Zeros around images: a number, (rows, columns), or ((top, bottom), (left, right)).
+
+    Args:
+        padding: A number, (rows, columns), or ((top, bottom), (left, right)).
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank = 2
 
@@ -224,7 +244,13 @@ class Cropping1D(_Cropping):
 
 @export("keras.layers.Cropping2D")
 class Cropping2D(_Cropping):
-    """Images without some rows and columns: a number, (rows, columns), or ((top, bottom), (left, right))."""
+    """Images without some rows and columns: a number, (rows, columns), or ((top, bottom), (left, right)).
+
+    Args:
+        cropping: A number, (rows, columns), or ((top, bottom), (left, right)).
+        data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     rank = 2
 

@@ -133,6 +133,15 @@ class TimeDistributed(Wrapper):
 class Bidirectional(Wrapper):
     """A recurrent layer and a copy that runs backwards; their outputs are concatenated, or merged in another way.
 
+    Inputs are [batch, time, features].
+
+    Args:
+        layer: Recurrent layer for the forward direction.
+        merge_mode: `"concat"`, `"sum"`, `"mul"`, `"ave"`, or None to return both outputs.
+        weights: Initial weights of both directions.
+        backward_layer: Recurrent layer for the other direction, by default a copy of `layer`.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Bidirectional(tf.keras.layers.LSTM(32), merge_mode="sum")
     """
 

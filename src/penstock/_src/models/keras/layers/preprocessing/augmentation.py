@@ -122,6 +122,16 @@ class _Moving(RandomLayer):
 class RandomRotation(_Moving):
     """Rotates images by a random part of a full turn.
 
+    It is active while training only.
+
+    Args:
+        factor: Largest rotation as a part of a full turn, or (lower, upper).
+        fill_mode: What fills the outside: `"reflect"`, `"wrap"`, `"constant"` or `"nearest"`.
+        interpolation: `"nearest"` or `"bilinear"`.
+        seed: Seed of the random numbers; nondeterministic by default.
+        fill_value: The value for `fill_mode="constant"`.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.RandomRotation(0.1)
     """
 
@@ -145,7 +155,19 @@ class RandomRotation(_Moving):
 
 @export(*names("RandomTranslation"))
 class RandomTranslation(_Moving):
-    """Moves images up or down and sideways by a random part of their size."""
+    """Moves images up or down and sideways by a random part of their size.
+
+    It is active while training only.
+
+    Args:
+        height_factor: Largest shift as a part of the height, or (lower, upper).
+        width_factor: The same for the width.
+        fill_mode: What fills the outside: `"reflect"`, `"wrap"`, `"constant"` or `"nearest"`.
+        interpolation: `"nearest"` or `"bilinear"`.
+        seed: Seed of the random numbers; nondeterministic by default.
+        fill_value: The value for `fill_mode="constant"`.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     _words = ("height_factor", "width_factor", "fill_mode", "interpolation", "fill_value")
 
@@ -165,7 +187,19 @@ class RandomTranslation(_Moving):
 
 @export(*names("RandomZoom"))
 class RandomZoom(_Moving):
-    """Makes images smaller (positive factors) or larger (negative ones) around their middle."""
+    """Makes images smaller (positive factors) or larger (negative ones) around their middle.
+
+    It is active while training only.
+
+    Args:
+        height_factor: Largest change as a part of the height, or (lower, upper).
+        width_factor: The same for the width, by default that of the height.
+        fill_mode: What fills the outside: `"reflect"`, `"wrap"`, `"constant"` or `"nearest"`.
+        interpolation: `"nearest"` or `"bilinear"`.
+        seed: Seed of the random numbers; nondeterministic by default.
+        fill_value: The value for `fill_mode="constant"`.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     _words = ("height_factor", "width_factor", "fill_mode", "interpolation", "fill_value")
 
@@ -189,7 +223,15 @@ class RandomZoom(_Moving):
 
 @export(*names("RandomFlip"))
 class RandomFlip(RandomLayer):
-    """Flips images at random: 'horizontal', 'vertical' or 'horizontal_and_vertical'."""
+    """Flips images at random: 'horizontal', 'vertical' or 'horizontal_and_vertical'.
+
+    It is active while training only.
+
+    Args:
+        mode: Which axes to flip.
+        seed: Seed of the random numbers; nondeterministic by default.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     _words = ("mode",)
 
@@ -280,7 +322,15 @@ class RandomWidth(_Stretching):
 # -- colours ------------------------------------------------------------------------------------------------------------
 @export(*names("RandomContrast"))
 class RandomContrast(RandomLayer):
-    """Moves elements away from the mean of their channel, or towards it, by a random factor."""
+    """Moves elements away from the mean of their channel, or towards it, by a random factor.
+
+    It is active while training only.
+
+    Args:
+        factor: Largest relative change, or (lower, upper).
+        seed: Seed of the random numbers; nondeterministic by default.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     _words = ("factor",)
 

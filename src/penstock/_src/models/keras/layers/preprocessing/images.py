@@ -41,6 +41,15 @@ def resized(images: Any, size: Any, method: str) -> Any:
 class Resizing(ImageLayer):
     """Images in a given size.
 
+    Inputs are [..., height, width, channels]; the output has a floating-point type.
+
+    Args:
+        height: New height.
+        width: New width.
+        interpolation: Method of `tf.image.resize`, such as `"bilinear"`.
+        crop_to_aspect_ratio: Whether to crop instead of distorting images.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.Resizing(32, 32)
     """
 
@@ -74,7 +83,13 @@ class Resizing(ImageLayer):
 
 @export(*names("CenterCrop"))
 class CenterCrop(ImageLayer):
-    """The middle of images; smaller ones are first made larger."""
+    """The middle of images; smaller ones are first made larger.
+
+    Args:
+        height: New height.
+        width: New width.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, height: int, width: int, **kwargs: Any):
         super().__init__(**kwargs)

@@ -241,6 +241,22 @@ class IndexLookup(PreprocessingLayer):
 class StringLookup(IndexLookup):
     """Strings as indices into a vocabulary, or indices as strings, if `invert`.
 
+    Set the vocabulary here, by `adapt`, or by `set_vocabulary`.
+
+    Args:
+        max_tokens: Maximum size of the vocabulary, including special tokens; unlimited by default.
+        num_oov_indices: Number of indices for tokens outside of the vocabulary, which are hashed to them.
+        mask_token: Token that masks an element; it gets index 0.
+        oov_token: Token returned for unknown indices if `invert`.
+        vocabulary: List of strings, or the path of a file with one per line.
+        idf_weights: Inverse document frequencies of the tokens, for `output_mode="tf_idf"`.
+        encoding: Encoding of the strings.
+        invert: Whether to map indices to tokens.
+        output_mode: `"int"` for indices, or rows: `"one_hot"`, `"multi_hot"`, `"count"` or `"tf_idf"`.
+        pad_to_max_tokens: Whether rows have `max_tokens` columns even if the vocabulary is smaller.
+        sparse: Whether to return a SparseTensor.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.StringLookup(vocabulary=["a", "b"])(tf.constant([["b", "z"]]))      # [[2, 0]]
     """
 
@@ -260,7 +276,24 @@ class StringLookup(IndexLookup):
 
 @export(*names("IntegerLookup"))
 class IntegerLookup(IndexLookup):
-    """Integers as indices into a vocabulary, or indices as integers, if `invert`."""
+    """Integers as indices into a vocabulary, or indices as integers, if `invert`.
+
+    Set the vocabulary here, by `adapt`, or by `set_vocabulary`.
+
+    Args:
+        max_tokens: Maximum size of the vocabulary, including special tokens; unlimited by default.
+        num_oov_indices: Number of indices for tokens outside of the vocabulary, which are hashed to them.
+        mask_token: Token that masks an element; it gets index 0.
+        oov_token: Token returned for unknown indices if `invert`.
+        vocabulary: List of integers, or the path of a file with one per line.
+        vocabulary_dtype: Type of the tokens.
+        idf_weights: Inverse document frequencies of the tokens, for `output_mode="tf_idf"`.
+        invert: Whether to map indices to tokens.
+        output_mode: `"int"` for indices, or rows: `"one_hot"`, `"multi_hot"`, `"count"` or `"tf_idf"`.
+        sparse: Whether to return a SparseTensor.
+        pad_to_max_tokens: Whether rows have `max_tokens` columns even if the vocabulary is smaller.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+    """
 
     def __init__(self, max_tokens: int | None = None, num_oov_indices: int = 1, mask_token: Any = None, oov_token: int = -1,
                  vocabulary: Any = None, vocabulary_dtype: Any = "int64", idf_weights: Any = None, invert: bool = False,

@@ -17,6 +17,13 @@ from penstock.compat import v1 as tf
 class Normalization(PreprocessingLayer):
     """(x - mean) / standard deviation, with statistics from `adapt`, or as given.
 
+    Args:
+        axis: Axes with separate statistics; None for one mean and variance of all elements.
+        mean: Known mean, instead of `adapt`.
+        variance: Known variance, instead of `adapt`.
+        invert: Whether to undo the normalization.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> layer = tf.keras.layers.Normalization(mean=3., variance=2.)
     """
 
@@ -110,6 +117,11 @@ class Normalization(PreprocessingLayer):
 @export(*names("Rescaling"))
 class Rescaling(PreprocessingLayer):
     """inputs * scale + offset.
+
+    Args:
+        scale: Factor.
+        offset: Added after the multiplication.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
     >>> tf.keras.layers.Rescaling(1. / 255)
     """
@@ -218,6 +230,12 @@ def _compressed(summary: np.ndarray, share: float) -> np.ndarray:
 class CategoryEncoding(PreprocessingLayer):
     """Integers as rows: one-hot, multi-hot or counts.
 
+    Args:
+        num_tokens: Number of categories: the size of the rows.
+        output_mode: `"one_hot"`, `"multi_hot"` or `"count"`.
+        sparse: Whether to return a SparseTensor.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> tf.keras.layers.CategoryEncoding(num_tokens=4, output_mode="multi_hot")
     """
 
@@ -263,6 +281,14 @@ class CategoryEncoding(PreprocessingLayer):
 @export(*names("Hashing"))
 class Hashing(PreprocessingLayer):
     """Strings or integers as the bin that their hash falls into; a masked value is bin 0.
+
+    Args:
+        num_bins: Number of bins.
+        mask_value: Value that is mapped to bin 0.
+        salt: Key of the hash, one or two integers.
+        output_mode: `"int"` for indices, or rows: `"one_hot"`, `"multi_hot"`, `"count"` or `"tf_idf"`.
+        sparse: Whether to return a SparseTensor.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
     >>> tf.keras.layers.Hashing(num_bins=3)(tf.constant([["A"], ["B"]]))
     """

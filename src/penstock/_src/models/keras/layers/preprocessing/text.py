@@ -21,6 +21,23 @@ _SPLIT = ("whitespace", "character", None)
 class TextVectorization(PreprocessingLayer):
     """Text made lower case, split into words (and n-grams), and looked up in a vocabulary.
 
+    Inputs are strings [batch] or [batch, 1]. Set the vocabulary here or by `adapt`.
+
+    Args:
+        max_tokens: Maximum size of the vocabulary, including special tokens; unlimited by default.
+        standardize: `"lower_and_strip_punctuation"`, `"lower"`, `"strip_punctuation"`, a function, or None.
+        split: `"whitespace"`, `"character"`, a function, or None.
+        ngrams: Maximum length of n-grams, or a tuple of lengths.
+        output_mode: `"int"` for indices, or rows: `"one_hot"`, `"multi_hot"`, `"count"` or `"tf_idf"`.
+        output_sequence_length: Length to which indices are padded or truncated.
+        pad_to_max_tokens: Whether rows have `max_tokens` columns even if the vocabulary is smaller.
+        vocabulary: List of words, or the path of a file with one per line.
+        idf_weights: Inverse document frequencies of the tokens, for `output_mode="tf_idf"`.
+        sparse: Whether to return a SparseTensor.
+        ragged: Whether to return indices as a RaggedTensor.
+        encoding: Encoding of the strings.
+        **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
     >>> layer = tf.keras.layers.TextVectorization(output_sequence_length=4)
     >>> layer.adapt(["the cat", "the dog sat"])
     >>> layer(tf.constant(["the cat sat"]))
