@@ -17,6 +17,7 @@ from typing import Any
 from penstock._src.base import clock
 from penstock._src.base.api import export
 from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHook
+from penstock.compat import v1 as tf
 
 _AT_ONCE = 0.1                  # of a step: how long a worker waits at once; it gets to its place in several steps
 _IN_ALL, _AGAIN = 1.0, 0.005    # of a step: what it may wait in all, and what it may wait more with each step
@@ -77,8 +78,6 @@ class StaggerHook(SessionRunHook):
 
     def begin(self) -> None:
         """Adds the variable to the graph, on the task of the global step or of another variable."""
-        import penstock.compat.v1
-        tf: Any = penstock.compat.v1
         shared = [v for v in [tf.train.get_global_step(), *tf.global_variables()] if v is not None]
         with tf.device(shared[0].device if shared else None):
             board = tf.get_variable("stagger/begun", [len(self._begun)], tf.float64, tf.zeros_initializer(), trainable=False,

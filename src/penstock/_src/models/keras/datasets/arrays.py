@@ -17,6 +17,7 @@ from penstock._src.models.keras.backend.config import keras_home
 from penstock._src.models.keras.datasets.object_arrays import Plain, load
 from penstock._src.models.keras.preprocessing.sequence import _remove_long_seq
 from penstock._src.models.keras.utils.file_cache import fetch, get_file
+from penstock._src.tools.digits import load as load_digits
 
 _ORIGIN = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
 _CHECKSUMS = {
@@ -217,5 +218,4 @@ def digits(test_split: float = 0.2, seed: int = 0) -> Split:
 
     >>> (x_train, y_train), (x_test, y_test) = tf.keras.datasets.digits.load_data()
     """
-    from penstock._src.tools.digits import load
-    return load(test_split, seed)
+    return load_digits(test_split, seed)

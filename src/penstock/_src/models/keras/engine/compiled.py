@@ -11,18 +11,11 @@ from penstock._src.base.api import LazyModule
 from penstock._src.graph import context
 from penstock._src.graph.scopes import name_scope
 from penstock._src.models.keras.engine.replicas import current_replica, share_of_rows
+from penstock._src.models.keras.engine.standardize import check_keys
 
 losses = LazyModule("penstock._src.models.keras.losses")
 metrics = LazyModule("penstock._src.models.keras.metrics")
 _SHORT = {"accuracy": "accuracy", "acc": "accuracy", "crossentropy": "crossentropy", "ce": "crossentropy"}
-
-
-def check_keys(what: str, given: Mapping, names: Sequence[str]) -> None:
-    """ValueError if a dictionary by output names has others."""
-    unknown = set(given) - set(names)
-    if unknown:
-        raise ValueError(f"Unknown entries in {what} dictionary: {sorted(map(str, unknown))}. Only expected following keys: "
-                         f"{list(names)}")
 
 
 def loss_function(loss: Any) -> Any:

@@ -1,7 +1,7 @@
 """Converts user data to lists of arrays for a model's inputs and outputs, and checks them."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,14 @@ import numpy as np
 import penstock as tf
 from penstock._src.graph import context
 from penstock._src.graph.convert import is_tensor
+
+
+def check_keys(what: str, given: Mapping, names: Sequence[str]) -> None:
+    """Raises ValueError if a dictionary by output names has unknown keys."""
+    unknown = set(given) - set(names)
+    if unknown:
+        raise ValueError(f"Unknown entries in {what} dictionary: {sorted(map(str, unknown))}. Only expected following keys: "
+                         f"{list(names)}")
 
 
 def as_array(x: Any) -> Any:
@@ -171,7 +179,6 @@ def weights_by_output(given: Any, names: list[str], what: str) -> list:
                              f"should provide one `{what}`array per model output.")
         return list(given)
     if isinstance(given, Mapping):
-        from penstock._src.models.keras.engine.compiled import check_keys
         check_keys(what, given, names)
         return [given.get(n) for n in names]
     raise TypeError(f"The model has multiple outputs, so `{what}` should be either a list or a dict. Provided `{what}` "
