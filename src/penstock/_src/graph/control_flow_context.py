@@ -209,12 +209,7 @@ class CondContext(ControlFlowContext):
         if val.name in self._values:
             result = self._external_values.get(val.name)
             return val if result is None else result
-        self._values.add(val.name)
-        result = val
-        if self._outer_context is not None:
-            result = self._outer_context.AddValue(val)
-            self._values.add(result.name)
-            self._external_values[result.name] = result
+        result = self._outer_value(val)
         graph = context.current_graph()
         with graph.control_dependencies(None):
             result = switch_ref_or_tensor(result, self._pred)[self._branch]
@@ -255,15 +250,19 @@ class CondContext(ControlFlowContext):
         if val.name in self._values:
             external = self._external_values.get(val.name)
             return val if external is None else external
-        self._values.add(val.name)
-        real = val
-        if self._outer_context is not None:
-            real = self._outer_context.AddValue(val)
-            self._values.add(real.name)
-            self._external_values[real.name] = real
-        real = switch_ref_or_tensor(real, self._pred)[self._branch]
+        real = switch_ref_or_tensor(self._outer_value(val), self._pred)[self._branch]
         self._external_values[val.name] = real
         return real
+
+    def _outer_value(self, val: Tensor) -> Tensor:
+        """Registers a value from outside of this branch; returns the tensor that represents it in the outer context."""
+        self._values.add(val.name)
+        if self._outer_context is None:
+            return val
+        result = self._outer_context.AddValue(val)
+        self._values.add(result.name)
+        self._external_values[result.name] = result
+        return result
 
     def _BuildCondTensor(self, v: Any) -> Tensor:
         if isinstance(v, Operation):                # the pivot represents an op that has no result

@@ -238,6 +238,17 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return tuple(int(d) for d in dims)
 
 
+def checked_numeric(key: Any, shape: Any, dtype: Any, normalizer_fn: Any) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of a column of numbers, after checking all of its arguments."""
+    check_key(key)
+    dims, dtype = as_shape(shape), tf.as_dtype(dtype)
+    if not (dtype.is_integer or dtype.is_floating):
+        raise ValueError(f"dtype must be convertible to float. dtype: {dtype}, key: {key}")
+    if normalizer_fn is not None and not callable(normalizer_fn):
+        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
+    return dims, dtype
+
+
 def _serialization() -> Any:
     from penstock._src.models.feature_column import serialization  # which knows all columns
     return serialization

@@ -8,7 +8,7 @@ import numpy as np
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
-from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn, IdWeightPair, as_shape, check_key
+from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn, IdWeightPair, checked_numeric
 
 
 class NumericColumn(DenseColumn, collections.namedtuple("NumericColumn",
@@ -56,12 +56,7 @@ def numeric_column(key: str, shape: Any = (1,), default_value: Any = None, dtype
 
     >>> tf.feature_column.numeric_column("price", normalizer_fn=lambda x: x / 100.)
     """
-    check_key(key)
-    shape, dtype = as_shape(shape), tf.as_dtype(dtype)
-    if not (dtype.is_integer or dtype.is_floating):
-        raise ValueError(f"dtype must be convertible to float. dtype: {dtype}, key: {key}")
-    if normalizer_fn is not None and not callable(normalizer_fn):
-        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
+    shape, dtype = checked_numeric(key, shape, dtype, normalizer_fn)
     return NumericColumn(key, shape, _default(default_value, shape, dtype, key), dtype, normalizer_fn)
 
 

@@ -12,8 +12,7 @@ from penstock._src.models.feature_column.base import (
     DenseColumn,
     IdWeightPair,
     SequenceDenseColumn,
-    as_shape,
-    check_key,
+    checked_numeric,
     to_sparse,
 )
 from penstock._src.models.feature_column.combined import SequenceColumn, lengths
@@ -112,12 +111,7 @@ def sequence_categorical_column_with_vocabulary_file(key: str, vocabulary_file: 
 def sequence_numeric_column(key: str, shape: Any = (1,), default_value: float = 0., dtype: Any = tf.float32,
                             normalizer_fn: Any = None) -> SequenceNumericColumn:
     """Numbers per time step."""
-    check_key(key)
-    shape, dtype = as_shape(shape), tf.as_dtype(dtype)
-    if not (dtype.is_integer or dtype.is_floating):
-        raise ValueError(f"dtype must be convertible to float. dtype: {dtype}, key: {key}")
-    if normalizer_fn is not None and not callable(normalizer_fn):
-        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
+    shape, dtype = checked_numeric(key, shape, dtype, normalizer_fn)
     return SequenceNumericColumn(key, shape, default_value, dtype, normalizer_fn)
 
 

@@ -48,12 +48,7 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_sta
         batch_size = steps.batch_size_of(flat)
         if sequence_length is not None:
             sequence_length = _checked_length(sequence_length, batch_size)
-        if initial_state is not None:
-            state = initial_state
-        elif not dtype:
-            raise ValueError("If there is no initial_state, dtype is required.")
-        else:
-            state = steps.first_state(cell, batch_size, dtype)
+        state = steps.first_state(cell, initial_state, batch_size, dtype)
         outputs, state = _loop(cell, nest.pack_sequence_as(inputs, flat), state, parallel_iterations or 32, swap_memory,
                                sequence_length, dtype)
         if not time_major:

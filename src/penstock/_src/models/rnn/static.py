@@ -34,12 +34,7 @@ def static_rnn(cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = N
     with tf.variable_scope(scope or "rnn") as varscope:
         steps.cache_variables(varscope)
         batch_size = _batch_size(inputs)
-        if initial_state is not None:
-            state = initial_state
-        elif not dtype:
-            raise ValueError("Pass initial_state or dtype")
-        else:
-            state = steps.first_state(cell, batch_size, dtype)
+        state = steps.first_state(cell, initial_state, batch_size, dtype)
         if sequence_length is not None:
             length = tf.convert_to_tensor(sequence_length, name="sequence_length")
             if length.shape.ndims not in (None, 1):

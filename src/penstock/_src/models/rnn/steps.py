@@ -50,8 +50,12 @@ def state_dtype(dtype: Any, state: Any) -> Any:
     return found[0]
 
 
-def first_state(cell: Any, batch_size: Any, dtype: Any) -> Any:
-    """The state that a cell begins with when none was given."""
+def first_state(cell: Any, given: Any, batch_size: Any, dtype: Any) -> Any:
+    """The state that a cell begins with: the given one, or the cell's initial state of a dtype."""
+    if given is not None:
+        return given
+    if not dtype:
+        raise ValueError("If there is no initial_state, dtype is required.")
     if getattr(cell, "get_initial_state", None) is not None:
         return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
     return cell.zero_state(batch_size, dtype)

@@ -413,17 +413,25 @@ rules.regions.views |= {split_op, split_v, unpack_op}
 
 @split_op.shape
 def _split_shape(split_dim, value, *, num_split, c):
-    axis = c.const("split_dim")
-    if value is None:
-        return [None] * num_split
-    if axis is None:
-        return [(None,) * len(value)] * num_split
-    at = canonical(int(axis), len(value))
+    at = _known_axis(value, c)
+    if at is None:
+        return _unknown_parts(value, num_split)
     size = value[at]
     if size is not None and size % num_split:
         raise ValueError(f"Number of ways to split should evenly divide the split dimension: {show(value)} cannot be "
                          f"split into {num_split} along axis {at}")
     return [value[:at] + (None if size is None else size // num_split,) + value[at + 1:]] * num_split
+
+
+def _known_axis(value: Dims, c: Any) -> int | None:
+    """The axis of a split, counted from the front; None if the rank or the axis is unknown."""
+    axis = c.const("split_dim")
+    return None if value is None or axis is None else canonical(int(axis), len(value))
+
+
+def _unknown_parts(value: Dims, count: int) -> list[Dims]:
+    """The shapes of the parts of a split along an unknown axis."""
+    return [None if value is None else (None,) * len(value)] * count
 
 
 def _split_axis(split_dim: Any, rank: int) -> int:
@@ -462,12 +470,9 @@ def _split_prepare(known):
 
 @split_v.shape
 def _split_v_shape(value, size_splits, split_dim, *, num_split, c):
-    axis = c.const("split_dim")
-    if value is None:
-        return [None] * num_split
-    if axis is None:
-        return [(None,) * len(value)] * num_split
-    at = canonical(int(axis), len(value))
+    at = _known_axis(value, c)
+    if at is None:
+        return _unknown_parts(value, num_split)
     given = c.const("size_splits")
     if given is None:
         return [value[:at] + (None,) + value[at + 1:]] * num_split

@@ -11,6 +11,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, compatible, rank_at_least, rank_at_most, rank_is, show
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
+from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -121,22 +122,13 @@ def _reverse_sequence_gradient(op, grad):
     return reverse_sequence_op(grad, op.inputs[1], seq_dim=op.attrs["seq_dim"], batch_dim=op.attrs["batch_dim"]), None
 
 
-def _one_of(name: str, value: Any, old_name: str, old: Any) -> Any:
-    """The value of an argument that had another name before."""
-    if old is None:
-        return value
-    if value is not None:
-        raise ValueError(f"Cannot specify both '{name}' and '{old_name}'")
-    return old
-
-
 @export(v1=["reverse_sequence"])
 @dispatched
 def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None, batch_axis: int | None = None,
                      name: str | None = None, seq_dim: int | None = None, batch_dim: int | None = None) -> Tensor:
     """In each batch, the first `seq_lengths[b]` elements along `seq_axis` in reverse."""
-    seq_axis = _one_of("seq_axis", seq_axis, "seq_dim", seq_dim)
-    batch_axis = _one_of("batch_axis", batch_axis, "batch_dim", batch_dim)
+    seq_axis = renamed("seq_axis", seq_axis, "seq_dim", seq_dim)
+    batch_axis = renamed("batch_axis", batch_axis, "batch_dim", batch_dim)
     return reverse_sequence_op(input, seq_lengths, seq_dim=seq_axis, batch_dim=batch_axis or 0, name=name)
 
 

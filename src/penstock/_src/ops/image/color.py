@@ -153,9 +153,14 @@ def _adjust_contrast_kernel(images, contrast_factor):
     _check(images, contrast_factor, False)
     if colours.takes(images, contrast_factor):
         return colours.contrast(images, float(contrast_factor))
+    return _contrasted(images, contrast_factor).to(images.dtype)
+
+
+def _contrasted(images, factor):
+    """The elements in float32, moved away from the mean of their channel by a factor."""
     x = images.to(torch.float32)
     mean = x.mean((-3, -2), keepdim=True)
-    return ((x - mean) * contrast_factor + mean).to(images.dtype)
+    return (x - mean) * factor + mean
 
 
 @old_adjust_contrast.shape
@@ -169,9 +174,7 @@ def _old_adjust_contrast_shape(images, contrast_factor, min_value, max_value):
 def _old_adjust_contrast_kernel(images, contrast_factor, min_value, max_value):
     for factor in (contrast_factor, min_value, max_value):
         _check(images, factor, False)
-    x = images.to(torch.float32)
-    mean = x.mean((-3, -2), keepdim=True)
-    return torch.minimum(torch.maximum((x - mean) * contrast_factor + mean, min_value), max_value)
+    return torch.minimum(torch.maximum(_contrasted(images, contrast_factor), min_value), max_value)
 
 
 @adjust_hue.kernel

@@ -211,18 +211,25 @@ class RefVariable(VariableV1):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
-def _scatter_method(kind: str, words: str) -> Any:
-    def scatter(self: Any, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter(f"Scatter{kind.capitalize()}", sparse_delta, use_locking, name)
-    scatter.__name__, scatter.__doc__ = f"scatter_{kind}", words
-    return scatter
-
-
-ROW_UPDATES = {
+_ROW_UPDATES = {
     "sub": "Subtracts IndexedSlices from rows.", "add": "Adds IndexedSlices to rows.",
     "max": "Takes the maximum of rows and IndexedSlices.", "min": "Takes the minimum of rows and IndexedSlices.",
     "mul": "Multiplies rows by IndexedSlices.", "div": "Divides rows by IndexedSlices.",
     "update": "Sets rows to IndexedSlices.",
 }
-for _kind, _words in ROW_UPDATES.items():
-    setattr(RefVariable, f"scatter_{_kind}", _scatter_method(_kind, _words))
+
+
+def add_row_updates(cls: type, prefix: str) -> None:
+    """Adds the methods scatter_sub, scatter_add … to a class of variables; `prefix` begins the names of their ops."""
+    for kind, words in _ROW_UPDATES.items():
+        setattr(cls, f"scatter_{kind}", _scatter_method(kind, words, f"{prefix}{kind.capitalize()}"))
+
+
+def _scatter_method(kind: str, words: str, op_name: str) -> Any:
+    def scatter(self: Any, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+        return self._scatter(op_name, sparse_delta, use_locking, name)
+    scatter.__name__, scatter.__doc__ = f"scatter_{kind}", words
+    return scatter
+
+
+add_row_updates(RefVariable, "Scatter")

@@ -27,7 +27,7 @@ from penstock._src.ops.state.state import VariableResource
 from penstock._src.state.variables.functions import batch_scatter_update
 from penstock._src.state.variables.guard import guarded
 from penstock._src.state.variables.policy import validated
-from penstock._src.state.variables.reference import ROW_UPDATES, check_outside_control_flow, checked_collections
+from penstock._src.state.variables.reference import add_row_updates, check_outside_control_flow, checked_collections
 from penstock._src.state.variables.variable import VariableV1, sparse_parts
 
 _uid = itertools.count()
@@ -303,15 +303,7 @@ class BaseResourceVariable(VariableV1):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
-def _scatter_method(kind: str, words: str) -> Any:
-    def scatter(self: Any, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        return self._scatter(f"ResourceScatter{kind.capitalize()}", sparse_delta, use_locking, name)
-    scatter.__name__, scatter.__doc__ = f"scatter_{kind}", words
-    return scatter
-
-
-for _kind, _words in ROW_UPDATES.items():
-    setattr(BaseResourceVariable, f"scatter_{_kind}", _scatter_method(_kind, _words))
+add_row_updates(BaseResourceVariable, "ResourceScatter")
 
 
 def _rebuild(value: Any, trainable: bool, name: str, dtype: Any) -> Any:

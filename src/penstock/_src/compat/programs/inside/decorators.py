@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import TABLES, resolve
+from penstock._src.ops.arguments import renamed
 
 _said: set[str] = set()
 
@@ -76,11 +77,7 @@ def deprecated_arg_values(date: str | None, instructions: str, warn_once: bool =
 
 def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
     """The one of two arguments that is given; ValueError if both are."""
-    if old_value is None:
-        return new_value
-    if new_value is not None:
-        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'")
-    return old_value
+    return renamed(new_name, new_value, old_name, old_value)
 
 
 def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_once: bool = True) -> Any:
