@@ -1,1 +1,1 @@
-"""What older programs need: tf.contrib, and `import tensorflow` finding penstock."""
+"""Support for older programs: tf.contrib, and `import tensorflow` as penstock."""

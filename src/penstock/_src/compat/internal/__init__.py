@@ -1,4 +1,4 @@
-"""tf.__internal__: what TensorFlow shows to libraries of its ecosystem (Keras, TensorFlow Probability) only.
+"""tf.__internal__: the part of TensorFlow's API for libraries of its ecosystem (Keras, TensorFlow Probability).
 
-Most of these names are exported beside what they name. The modules of this folder have what only libraries request.
+Most of these names are exported beside their functions. The modules of this folder have those that only libraries use.
 """

@@ -11,7 +11,7 @@ from penstock._src.graph import context
 
 
 class Status(enum.Enum):
-    """Whether AutoGraph converts what is called now."""
+    """Whether AutoGraph converts called functions at this point."""
     UNSPECIFIED = 0
     ENABLED = 1
     DISABLED = 2

@@ -25,7 +25,7 @@ class NamedDistribution:
         return self._make()
 
     def lacks(self) -> str | None:
-        """Why the strategy cannot be made here, or None."""
+        """Why the strategy cannot be created, or None."""
         found = len(tf.config.list_logical_devices("GPU"))
         if self.required_tpu:
             return "it needs a TPU"
@@ -41,7 +41,7 @@ class DistributionCombination(combinations.TestCombination):
     """Arguments that are named strategies become strategies."""
 
     def should_execute_combination(self, kwargs: dict[str, Any]) -> tuple[bool, str | None]:
-        """Not without the devices of a strategy."""
+        """Skips combinations whose devices are missing."""
         for value in kwargs.values():
             if isinstance(value, NamedDistribution) and value.lacks():
                 return False, f"{value}: {value.lacks()}"

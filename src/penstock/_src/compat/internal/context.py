@@ -1,4 +1,4 @@
-"""`tf.__internal__.eager_context` and what else libraries ask of the state of execution."""
+"""`tf.__internal__.eager_context` and other queries of the execution state by libraries."""
 from __future__ import annotations
 
 from typing import Any
@@ -31,7 +31,7 @@ def get_config() -> Any:
 
 
 class Executor:
-    """What runs eager operations. They run in the thread that calls them, so there is never anything left to wait for."""
+    """What runs eager operations. They run in the calling thread, so there is never anything to wait for."""
 
     def is_async(self) -> bool:
         """Whether operations may run after their call has returned."""
@@ -41,7 +41,7 @@ class Executor:
         """Waits for the operations that were called."""
 
     def clear_error(self) -> None:
-        """Forgets the errors of operations that ran later than their call."""
+        """Clears the errors of asynchronous operations."""
 
 
 @export("__internal__.eager_context.get_executor")
@@ -64,7 +64,7 @@ def is_tfrt_enabled() -> bool:
 
 @export("test.experimental.sync_devices")
 def sync_devices() -> None:
-    """Waits until the devices have done what was asked of them. In eager execution only."""
+    """Waits for all devices. In eager execution only."""
     if not tf.executing_eagerly():
         raise RuntimeError("sync_devices() must only be called in Eager mode, outside tf functions")
     for device in tf.config.list_logical_devices("GPU"):

@@ -1,4 +1,4 @@
-"""`tf.__internal__.dispatch`: how libraries let functions, theirs and TensorFlow's, take their own types."""
+"""`tf.__internal__.dispatch`: how libraries extend functions, theirs and TensorFlow's, to their types."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ export.value(ragged_getitem, "__operators__.ragged_getitem")
 
 @export("__internal__.dispatch.add_dispatch_support")
 def add_dispatch_support(target: Callable | None = None, iterable_parameters: Any = None) -> Callable:
-    """A decorator: where the function refuses its arguments, dispatchers are asked."""
+    """A decorator: if the function refuses its arguments, dispatchers are tried."""
     return dispatched if target is None else dispatched(target)
 
 

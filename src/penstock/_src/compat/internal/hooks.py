@@ -29,7 +29,7 @@ def register_clear_session_function(func: Callable) -> None:
 
 @export("__internal__.register_get_session_function")
 def register_get_session_function(func: Callable) -> None:
-    """Registers the function that gives Keras's session."""
+    """Registers the function that returns Keras's session."""
     _GIVEN["get_session"] = func
 
 
@@ -47,7 +47,7 @@ def is_mixed_precision_graph_rewrite_enabled() -> bool:
 
 @export("__internal__.train.set_using_mixed_precision_policy")
 def set_using_mixed_precision_policy(is_using: bool) -> None:
-    """Notes that a Keras policy computes in half precision."""
+    """Records that a Keras policy computes in half precision."""
     _GIVEN["mixed_precision_policy"] = lambda: is_using
 
 

@@ -56,7 +56,7 @@ def saveable_objects_from_trackable(obj: Any, tf1_saver: bool = False) -> dict[s
 
 @export("__internal__.tracking.streaming_restore")
 def streaming_restore(status: Any, session: Any = None) -> None:
-    """In graphs, restores the variables that are there in `session`; eagerly there is nothing left to do."""
+    """In graphs, restores the existing variables in `session`; does nothing in eager execution."""
     if tf.executing_eagerly():
         return
     status.initialize_or_restore(session)

@@ -1,4 +1,4 @@
-"""Programs that were written for TensorFlow, run as they are.
+"""Running programs written for TensorFlow unchanged.
 
 `penstock run program.py` (`tools/run.py`) is `runner.py`: it guesses which API the program was written for (`guess.py`), lets
 `import tensorflow` and everything below it find penstock (`importer.py`, with `reach_in.py` for TensorFlow's own folders and

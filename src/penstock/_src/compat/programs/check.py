@@ -11,7 +11,7 @@ from penstock._src.compat.programs import guess, importer, missing, symbols
 
 
 class Finding(NamedTuple):
-    """A name, the lines where it is used, and whether it is here."""
+    """A name, the lines where it is used, and whether penstock has it."""
     name: str
     where: tuple[str, ...]
     here: bool
@@ -48,7 +48,7 @@ def has(name: str, module: str = "tensorflow") -> bool:
         if isinstance(found, (missing.Missing, missing.MissingModule)):
             return False
         if not isinstance(found, (types.ModuleType, type)):
-            return True                                 # what a value has, such as FLAGS, is the program's own
+            return True                                 # attributes of values, such as FLAGS, belong to the program
     return True
 
 

@@ -17,7 +17,7 @@ HOOK = pathlib.Path(__file__).parent / "hook"
 
 
 def pass_on(api: str, supplied: Iterable[str]) -> None:
-    """Tells the children of this process."""
+    """Sets the environment of child processes."""
     root = HOOK.parents[4]
     wanted = [str(HOOK)] if root.name in ("site-packages", "dist-packages") else [str(HOOK), str(root)]
     before = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p not in wanted]

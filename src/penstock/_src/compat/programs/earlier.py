@@ -40,7 +40,7 @@ MADE = {"make_cluster_def": make_cluster_def}
 
 
 def find(full: str) -> Any:
-    """What a name from before 1.0 is called now, or NOTHING."""
+    """The current object for a name from before 1.0, or NOTHING."""
     if full in MADE:
         return MADE[full]
     value: Any = tf if full in RENAMED else NOTHING

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 # Places, a colon, and modules of tensorflow.python. A place is a prefix of public names (`.` is tf itself), or, after an @, a
-# module of penstock. They are asked in this order.
+# module of penstock. They are searched in this order.
 _TABLE = """
 train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad training.adagrad_da training.adam
     training.checkpoint_ops training.checkpoint_utils training.coordinator training.device_setter training.ftrl

@@ -15,7 +15,7 @@ METHODS_V1 = {"make_one_shot_iterator", "make_initializable_iterator"}      # of
 
 
 class Guess(NamedTuple):
-    """An API, and a name that tells."""
+    """An API, and the name that determined it."""
     api: str
     because: str
     removed: frozenset[str]     # Python 2's functions that the program uses
@@ -47,7 +47,7 @@ def guess(path: pathlib.Path) -> Guess:
     if found is not None:
         return Guess("v1", found, frozenset(undefined))
     two = "keras" in imported and any(n == "tf.keras" or n.startswith("tf.keras.") for n in used)
-    return Guess("v2", "tf.compat.v1 is asked for by name" if compat else "nothing of 1.x", frozenset(undefined), two)
+    return Guess("v2", "the program uses tf.compat.v1" if compat else "nothing of 1.x", frozenset(undefined), two)
 
 
 def only_v2(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What tells a program that it runs on TensorFlow: the version of the distribution, and the modules that classes name.
+"""Identification as TensorFlow: the version of the distribution, and the modules of classes.
 
 Libraries ask `importlib.metadata.version("tensorflow")` whether TensorFlow is installed, and inspect `type(x).__module__` to
 tell a tensor or a dataset of TensorFlow from others without importing it.
@@ -48,7 +48,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def distributions(context: Any, version: str) -> Iterable[importlib.metadata.Distribution]:
-    """What a finder answers to a question for distributions: none but TensorFlow's, and only on request by name."""
+    """The finder's distributions: only TensorFlow's, and only if it is requested by name."""
     return [_Distribution(context.name, version)] if context.name in DISTRIBUTIONS else []
 
 

@@ -1,7 +1,7 @@
 """`import tensorflow`, and any module below it, finds penstock.
 
-A finder is first in `sys.meta_path`, so that an installed TensorFlow is never imported. What it makes are modules
-that look their attributes up when they are requested, first in the public names (`base.api`), then where programs reach
+A finder is first in `sys.meta_path`, so that an installed TensorFlow is never imported. It creates modules that look up their
+attributes on access, first in the public names (`base.api`), then where programs reach
 into TensorFlow's own folders (`reach_in.py`). A module or name that does not exist does not stop an import: the program gets
 something that raises when it is used (`missing.py`), except where it asks whether there is such a thing (`try: import ...`).
 """
@@ -158,7 +158,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return made
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to do: names are looked up when they are requested."""
+        """Does nothing: names are looked up on access."""
 
 
 def installed() -> Finder | None:
@@ -168,7 +168,7 @@ def installed() -> Finder | None:
 
 @contextlib.contextmanager
 def in_place(api: str) -> Iterator[None]:
-    """Inside of it, `import tensorflow` finds the names of one API, whatever was found before; afterwards it is as before."""
+    """A context in which `import tensorflow` provides one API; restores the previous state afterwards."""
     finders, kept = [f for f in sys.meta_path if isinstance(f, Finder)], _take_modules()
     finder = Finder(api)
     sys.meta_path[:] = [finder, *(f for f in sys.meta_path if f not in finders)]
@@ -185,7 +185,7 @@ def _take_modules() -> dict[str, types.ModuleType]:
 
 
 def install(api: str) -> None:
-    """Puts the finder in place, and chooses the behavior that goes with the API."""
+    """Installs the finder, and sets the behavior of the API."""
     if api not in VERSIONS:
         raise ValueError(f"api must be 'v1' or 'v2', not {api!r}")
     now = installed()

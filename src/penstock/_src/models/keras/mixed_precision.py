@@ -107,7 +107,7 @@ def disable_v2_dtype_behavior() -> None:
 @export("keras.mixed_precision.global_policy", "keras.mixed_precision.experimental.global_policy",
         v2=["keras.mixed_precision.dtype_policy", "keras.config.dtype_policy"])
 def global_policy() -> Policy:
-    """The policy of layers that are given no dtype."""
+    """The policy of layers without a dtype."""
     if _global.policy is None:
         return Policy(backend.floatx()) if v2_dtype_behavior_enabled() else Policy("_infer")
     return _global.policy
@@ -121,7 +121,7 @@ def policy_defaults_to_floatx() -> bool:
 @export("keras.mixed_precision.set_global_policy", "keras.mixed_precision.experimental.set_policy",
         v2=["keras.mixed_precision.set_dtype_policy", "keras.config.set_dtype_policy"])
 def set_global_policy(policy: Any) -> None:
-    """Sets the policy of layers that are given no dtype; None: floatx.
+    """Sets the policy of layers without a dtype; None: floatx.
 
     >>> tf.keras.mixed_precision.set_global_policy("mixed_float16")
     """
@@ -145,7 +145,7 @@ def as_policy(dtype: Any) -> Policy:
 
 @contextlib.contextmanager
 def casting_to(dtype: Any) -> Iterator[None]:
-    """Variables that cast themselves are read as `dtype` inside."""
+    """A context in which AutoCastVariables are read as `dtype`."""
     old = _casting.dtype
     _casting.dtype = as_dtype(dtype) if dtype and as_dtype(dtype).is_floating else None
     try:
@@ -155,5 +155,5 @@ def casting_to(dtype: Any) -> Iterator[None]:
 
 
 def read_dtype() -> Any:
-    """The dtype that such variables are read as now; None: their own."""
+    """The dtype in which such variables are read; None: their own."""
     return _casting.dtype

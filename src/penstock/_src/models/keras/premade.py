@@ -1,4 +1,4 @@
-"""Models that are ready made: LinearModel, WideDeepModel."""
+"""Premade models: LinearModel, WideDeepModel."""
 from __future__ import annotations
 
 from typing import Any
@@ -77,7 +77,7 @@ class WideDeepModel(Model):
         self.activation = activations.get(activation)
 
     def call(self, inputs: Any, training: Any = None) -> Any:                 # type: ignore[override]
-        """The sum of what both models make of their inputs: a pair, or one input for both."""
+        """The sum of the outputs of both models; the inputs are a pair, or one input for both."""
         pair = isinstance(inputs, (list, tuple)) and len(inputs) == 2
         wide, deep = inputs if pair else (inputs, inputs)
         total = tf.add(self.linear_model(wide), self.dnn_model(deep, training=training))

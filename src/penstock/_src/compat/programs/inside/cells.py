@@ -1,4 +1,4 @@
-"""Of `ops.rnn_cell_impl` and `ops.rnn`: what programs' own cells and loops are built from."""
+"""Of `ops.rnn_cell_impl` and `ops.rnn`: building blocks of custom cells and loops."""
 from __future__ import annotations
 
 from typing import Any

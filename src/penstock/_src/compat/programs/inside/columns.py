@@ -43,5 +43,5 @@ _WeightedCategoricalColumn, _SequenceCategoricalColumn = WeightedCategoricalColu
 
 
 def fused_safe_embedding_lookup_sparse(*args: Any, **kwargs: Any) -> Any:
-    """`safe_embedding_lookup_sparse` by DeepRec's name: the compiler fuses without being asked."""
+    """`safe_embedding_lookup_sparse` by DeepRec's name: the compiler fuses it automatically."""
     return safe_embedding_lookup_sparse(*args, **kwargs)

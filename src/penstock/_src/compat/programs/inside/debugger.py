@@ -1,4 +1,4 @@
-"""`tensorflow.python.debug`: the command-line debugger. There is none here; the error says what there is instead."""
+"""`tensorflow.python.debug`: the command-line debugger. It is not implemented; the error names the alternatives."""
 from __future__ import annotations
 
 from typing import Any

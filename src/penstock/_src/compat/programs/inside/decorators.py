@@ -45,7 +45,7 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
 
 
 def deprecated_args(date: str | None, instructions: str, *deprecated_arg_names: Any, **kwargs: Any) -> Callable:
-    """Marks arguments as deprecated: a call that returns one logs a warning."""
+    """Marks arguments as deprecated: a call that passes one logs a warning."""
     old = {n if isinstance(n, str) else n[0] for n in deprecated_arg_names}
 
     def decorate(function: Callable) -> Callable:
@@ -76,23 +76,23 @@ def deprecated_arg_values(date: str | None, instructions: str, warn_once: bool =
 
 
 def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
-    """The one of two arguments that is given; ValueError if both are."""
+    """The argument that was given; ValueError if both were."""
     return renamed(new_name, new_value, old_name, old_value)
 
 
 def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_once: bool = True) -> Any:
-    """The same function or class; the old name is only another name."""
+    """Returns the function or class: the old name is an alias."""
     return func_or_class
 
 
 def deprecated_endpoints(*names: str) -> Callable:
-    """Names that are old: nothing changes."""
+    """Returns the function: old names are aliases."""
     return lambda function: function
 
 
 @contextlib.contextmanager
 def silence() -> Any:
-    """Inside of it, warnings about deprecated things are not logged."""
+    """A context without deprecation warnings."""
     level = logging.get_verbosity()
     logging.set_verbosity(logging.ERROR)
     try:
@@ -136,7 +136,7 @@ class keras_export:  # noqa: N801
         return obj
 
     def export_constant(self, module_name: str, name: str) -> None:
-        """Constants carry no names."""
+        """Does nothing: constants have no names."""
 
 
 estimator_export = api_export = tf_export
@@ -215,7 +215,7 @@ def keyword_args_only(function: Callable) -> Callable:
 
 
 def should_use_result(function: Callable, *args: Any, **kwargs: Any) -> Callable:
-    """The function as it is."""
+    """Returns the function."""
     return function
 
 
@@ -233,7 +233,7 @@ def has_kwargs(fn: Callable) -> bool:
 
 
 def remove_undocumented(module_name: str, *args: Any, **kwargs: Any) -> None:
-    """Leaves the module as it is."""
+    """Returns the module."""
 
 
 def make_all(module_name: str, *args: Any, **kwargs: Any) -> list[str]:

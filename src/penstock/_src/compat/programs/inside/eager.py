@@ -25,14 +25,14 @@ def in_graph_mode() -> bool:
 
 @contextlib.contextmanager
 def eager_mode() -> Iterator[None]:
-    """Inside of it, operations run at once."""
+    """A context in which operations run eagerly."""
     with _context.enter(None):
         yield
 
 
 @contextlib.contextmanager
 def graph_mode() -> Iterator[None]:
-    """Inside of it, operations build its own graph."""
+    """A context in which operations build a separate graph."""
     with tf.Graph().as_default():
         yield
 
@@ -60,7 +60,7 @@ _record_gradient = record_gradient
 
 
 class _Context:
-    """What programs ask TensorFlow's eager context for."""
+    """TensorFlow's eager context, as far as programs use it."""
 
     executing_eagerly = staticmethod(tf.executing_eagerly)
 
@@ -81,7 +81,7 @@ class _Context:
 
     @staticmethod
     def clear_kernel_cache() -> None:
-        """Nothing is kept between eager ops that would have to be forgotten."""
+        """Does nothing: there are no caches of eager ops."""
 
     @staticmethod
     def devices() -> list[str]:

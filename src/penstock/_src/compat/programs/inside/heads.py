@@ -1,4 +1,4 @@
-"""Of `estimator.canned.head` and `estimator.canned.optimizers`: what programs' own heads and model functions are made of."""
+"""Of `estimator.canned.head` and `estimator.canned.optimizers`: building blocks of custom heads and model functions."""
 from __future__ import annotations
 
 import collections

@@ -39,6 +39,6 @@ def strip_unused(input_graph_def: Any, input_node_names: Sequence[str], output_n
 
 def optimize_for_inference(input_graph_def: Any, input_node_names: Sequence[str], output_node_names: Sequence[str],
                            placeholder_type_enum: Any, toco_compatible: bool = False) -> Any:
-    """The same graph without what only training needs; sessions fuse and fold what is left when they run it."""
+    """The graph without ops for training; sessions fuse and fold the rest when they run it."""
     stripped = strip_unused(input_graph_def, input_node_names, output_node_names, placeholder_type_enum)
     return tf.graph_util.remove_training_nodes(stripped, list(output_node_names))

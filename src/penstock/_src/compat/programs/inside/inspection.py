@@ -1,4 +1,4 @@
-"""`util.tf_inspect`: Python's inspect that sees through decorators, with what newer Pythons have removed."""
+"""`util.tf_inspect`: Python's inspect that unwraps decorators, with functions that newer Pythons have removed."""
 import inspect as _inspect
 from collections.abc import Callable
 from typing import Any

@@ -3,5 +3,5 @@ from __future__ import annotations
 
 
 def make_composite_tensor(cls: type, module_name: str = "tf.linalg") -> type:
-    """The class as it is: every linear operator is a composite tensor."""
+    """Returns the class: every linear operator is a composite tensor."""
     return cls

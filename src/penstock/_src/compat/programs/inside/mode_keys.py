@@ -1,4 +1,4 @@
-"""`saved_model.model_utils.mode_keys`: what Keras calls the ways in which a model runs."""
+"""`saved_model.model_utils.mode_keys`: Keras' names for the modes of a model."""
 from __future__ import annotations
 
 

@@ -151,7 +151,7 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
 
 @export(v2=["keras.losses.BinaryFocalCrossentropy", "losses.BinaryFocalCrossentropy"])
 class BinaryFocalCrossentropy(LossFunctionWrapper):
-    """Binary cross-entropy in which what is already predicted well counts less."""
+    """Focal binary cross-entropy: well-classified examples are weighted less."""
 
     def __init__(self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
                  label_smoothing: float = 0.0, axis: int = -1, reduction: Any = AUTO,
@@ -162,7 +162,7 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
 
 @export(v2=["keras.losses.CategoricalFocalCrossentropy", "losses.CategoricalFocalCrossentropy"])
 class CategoricalFocalCrossentropy(LossFunctionWrapper):
-    """Categorical cross-entropy in which what is already predicted well counts less."""
+    """Focal categorical cross-entropy: well-classified examples are weighted less."""
 
     def __init__(self, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
                  axis: int = -1, reduction: Any = AUTO, name: str | None = "categorical_focal_crossentropy"):
@@ -188,7 +188,7 @@ class SquaredHinge(LossFunctionWrapper):
 
 @_named("CategoricalHinge")
 class CategoricalHinge(LossFunctionWrapper):
-    """How far the best wrong class comes within 1 of the right one, or above it."""
+    """The margin by which the best wrong class is within 1 of the right one, or above it."""
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "categorical_hinge"):
         super().__init__(functions.categorical_hinge, reduction, name)
@@ -220,7 +220,7 @@ class KLDivergence(LossFunctionWrapper):
 
 @_named("Huber")
 class Huber(LossFunctionWrapper):
-    """Half the squared error where it is below `delta`, and a line from there on."""
+    """Half the squared error up to `delta`, linear beyond."""
 
     def __init__(self, delta: Any = 1.0, reduction: Any = AUTO, name: str | None = "huber_loss"):
         super().__init__(functions.huber, reduction, name, delta=delta)

@@ -64,7 +64,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
 
 
 def _signed(y_true: Any) -> Any:
-    """Labels 0 and 1 as -1 and 1; others as they are."""
+    """Labels 0 and 1 as -1 and 1; others unchanged."""
     binary = tf.reduce_all(tf.logical_or(tf.equal(y_true, 0), tf.equal(y_true, 1)))
     return tf.where(binary, 2.0 * y_true - 1.0, y_true)
 
@@ -85,7 +85,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Any:
 
 @_both("categorical_hinge", metrics=False)
 def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
-    """How far the best wrong class comes within 1 of the right one, or above it."""
+    """The margin by which the best wrong class is within 1 of the right one, or above it."""
     y_true, y_pred = _pair(y_true, y_pred)
     right = tf.reduce_sum(y_true * y_pred, axis=-1)
     wrong = tf.reduce_max((1.0 - y_true) * y_pred, axis=-1)
@@ -94,7 +94,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
 
 @export(v2=["keras.losses.huber", "keras.metrics.huber", "losses.huber", "metrics.huber", "keras.losses.huber_loss"])
 def huber(y_true: Any, y_pred: Any, delta: Any = 1.0) -> Any:
-    """Half the squared error where it is below `delta`, and a line from there on."""
+    """Half the squared error up to `delta`, linear beyond."""
     dtype = K.floatx()
     error = tf.abs(tf.cast(y_pred, dtype) - tf.cast(y_true, dtype))
     delta = tf.cast(delta, dtype)
@@ -114,7 +114,7 @@ export.value(log_cosh, v1=["keras.metrics.logcosh"], v2=["keras.metrics.logcosh"
 
 
 def _smoothed(y_true: Any, smoothing: Any, towards: Any) -> Any:
-    """Labels moved by the part `smoothing` towards what `towards()` returns."""
+    """Labels moved towards `towards()` by the fraction `smoothing`."""
     if isinstance(smoothing, (int, float)):
         return y_true * (1.0 - smoothing) + smoothing * towards() if smoothing else y_true
     smoothing = tf.cast(smoothing, y_true.dtype)
@@ -175,7 +175,7 @@ def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, lab
 @export(v2=["keras.losses.binary_focal_crossentropy", "keras.metrics.binary_focal_crossentropy"])
 def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: bool = False, alpha: float = 0.25,
                               gamma: float = 2.0, from_logits: bool = False, label_smoothing: Any = 0.0, axis: int = -1) -> Any:
-    """binary_crossentropy in which what is already predicted well counts less."""
+    """Focal binary cross-entropy: well-classified examples are weighted less."""
     y_true, y_pred = _pair(y_true, y_pred)
     y_true = _smoothed(y_true, label_smoothing, lambda: 0.5)
     y_pred = tf.sigmoid(y_pred) if from_logits else y_pred
@@ -190,7 +190,7 @@ def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: b
 @export(v2=["keras.losses.categorical_focal_crossentropy", "keras.metrics.categorical_focal_crossentropy"])
 def categorical_focal_crossentropy(y_true: Any, y_pred: Any, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False,
                                    label_smoothing: Any = 0.0, axis: int = -1) -> Any:
-    """categorical_crossentropy in which what is already predicted well counts less."""
+    """Focal categorical cross-entropy: well-classified examples are weighted less."""
     y_true, y_pred = _pair(y_true, y_pred)
     y_true = _smoothed(y_true, label_smoothing, lambda: 1.0 / tf.cast(tf.shape(y_true)[axis], y_pred.dtype))
     y_pred = tf.nn.softmax(y_pred, axis) if from_logits else y_pred / tf.reduce_sum(y_pred, axis, keepdims=True)

@@ -13,7 +13,7 @@ from penstock._src.ops.registry import get
 
 @export(v1=["keras.losses.Reduction"], v2=["keras.losses.Reduction", "losses.Reduction"])
 class Reduction:
-    """How the losses of a batch become one."""
+    """How the losses of a batch are reduced."""
 
     AUTO = "auto"
     NONE = "none"
@@ -47,7 +47,7 @@ def same_rank(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 
 def fitting_weights(values: Any, weights: Any) -> Any:
-    """Weights of the rank of the values: a last dimension of one comes or goes."""
+    """Weights with the rank of the values: adds or removes a last dimension of one."""
     w, v = weights.shape.ndims, values.shape.ndims
     if w == 0:
         return weights

@@ -36,7 +36,7 @@ def deserialize(name: Any, custom_objects: Any = None) -> Any:
 
 @export("keras.losses.get", v2=["losses.get"])
 def get(identifier: Any) -> Any:
-    """The loss with a name or configuration; a function stays as it is."""
+    """The loss with a name or configuration; a function is returned unchanged."""
     if identifier is None:
         return None
     if isinstance(identifier, (str, dict)):

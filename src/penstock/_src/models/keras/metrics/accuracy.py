@@ -1,4 +1,4 @@
-"""How often predictions are right: as functions, one number per sample, and as metrics."""
+"""Accuracies: as functions, one number per sample, and as metrics."""
 from __future__ import annotations
 
 from typing import Any
@@ -22,7 +22,7 @@ def accuracy(y_true: Any, y_pred: Any) -> Any:
 
 @export("keras.metrics.binary_accuracy", v2=["metrics.binary_accuracy"])
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
-    """The part of predictions that are on the label's side of `threshold`.
+    """The fraction of predictions on the label's side of `threshold`.
 
     >>> tf.keras.metrics.binary_accuracy([[1., 0.]], [[0.9, 0.8]])     # [0.5]
     """

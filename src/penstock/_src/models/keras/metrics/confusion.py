@@ -17,7 +17,7 @@ _KINDS = {"tp": (True, True), "fp": (False, True), "tn": (False, False), "fn": (
 
 
 def to_list(x: Any) -> list:
-    """A list as it is, anything else in one."""
+    """Wraps a value in a list, unless it is one."""
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
@@ -137,7 +137,7 @@ class TruePositives(_Count):
 
 
 class _Share(Metric):
-    """True positives divided by those and others."""
+    """The ratio of true positives to true positives plus another count."""
 
     _other, _other_name = "", ""
 
@@ -166,7 +166,7 @@ class _Share(Metric):
 
 @public("Precision")
 class Precision(_Share):
-    """How many of the positive predictions are right.
+    """The fraction of positive predictions that are correct.
 
     >>> m = tf.keras.metrics.Precision()
     >>> m.update_state([0, 1, 1, 1], [1, 0, 1, 1])
@@ -178,7 +178,7 @@ class Precision(_Share):
 
 @public("Recall")
 class Recall(_Share):
-    """How many of the positive labels are found."""
+    """The fraction of positive labels that are found."""
 
     _other, _other_name = "fn", "false_negatives"
 

@@ -1,4 +1,5 @@
-"""Values of metrics made to fit: ragged ones flat, ranks that differ by a dimension of one, weights of the values' shape."""
+"""Matching the shapes of metric values: flattens ragged ones, aligns ranks that differ by a dimension of one, broadcasts
+weights."""
 from __future__ import annotations
 
 from typing import Any

@@ -76,13 +76,13 @@ class Metric(Layer):
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def result(self) -> Any:
-        """What was collected so far, as a tensor."""
+        """The result so far, as a tensor."""
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def add_weight(self, name: str, shape: Any = (), aggregation: Any = VariableAggregation.SUM,   # type: ignore[override]
                    synchronization: Any = VariableSynchronization.ON_READ, initializer: Any = None,
                    dtype: Any = None) -> Any:
-        """A variable that collects."""
+        """A state variable."""
         with init_scope():
             return super().add_weight(name=name, shape=shape, dtype=self.dtype if dtype is None else dtype, trainable=False,
                                       initializer=initializer, collections=[], synchronization=synchronization,
@@ -101,7 +101,7 @@ def _resets(cls: type) -> Any:
 
 
 def _updating(cls: type) -> Any:
-    """`update_state` of a class, as its instances have it."""
+    """Wraps `update_state` of a class for its instances."""
     method, ours = cls.update_state, cls.__module__.startswith("penstock._src.models.keras.metrics")  # type: ignore[attr-defined]
     if _resets(cls) == "reset_states":
         cls.reset_state = lambda self: self.reset_states()  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ def _traced(metric: Any, method: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _resulting(cls: type) -> Any:
-    """`result` of a class, as its instances have it."""
+    """Wraps `result` of a class for its instances."""
     method = cls.result  # type: ignore[attr-defined]
 
     def result(self: Any) -> Any:
@@ -144,7 +144,7 @@ def _resulting(cls: type) -> Any:
 
 
 def clone_metric(metric: Any) -> Any:
-    """A metric like this one, without its state; anything else as it is."""
+    """A copy of a metric without its state; other values unchanged."""
     if not isinstance(metric, Metric):
         return metric
     with init_scope():

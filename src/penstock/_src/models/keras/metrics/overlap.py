@@ -198,7 +198,7 @@ class F1Score(FBetaScore):
 
 @export("keras.metrics.R2Score", v2=["metrics.R2Score"])
 class R2Score(Metric):
-    """1 - (what is left of the labels' variance after the predictions) / (that variance)."""
+    """1 - (residual variance) / (variance of the labels)."""
 
     count: Any
     squared_sum: Any

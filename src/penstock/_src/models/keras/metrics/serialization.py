@@ -31,7 +31,7 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 @export("keras.metrics.get", v2=["metrics.get"])
 def get(identifier: Any) -> Any:
-    """The metric with a name or configuration; a function stays as it is.
+    """The metric with a name or configuration; a function is returned unchanged.
 
     >>> tf.keras.metrics.get("binary_accuracy")
     """

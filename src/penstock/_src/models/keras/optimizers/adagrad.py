@@ -78,7 +78,7 @@ Adagrad = modern(AdagradV1, "Adagrad")
 
 @export(v1=["keras.optimizers.Adadelta"], v2=["keras.optimizers.legacy.Adadelta"])
 class AdadeltaV1(Optimizer):
-    """Steps as long as past steps were, relative to past gradients."""
+    """Steps scaled by the ratio of past steps to past gradients."""
 
     _config_hypers = ("learning_rate", "decay", "rho")
     _config_fields = ("epsilon",)

@@ -14,7 +14,7 @@ from penstock._src.training.train.optimizer import cast
 
 
 class BetaOptimizer(Optimizer):
-    """What the Adam family shares: two decays, a small number, and slots for moments."""
+    """The base of the Adam family: two decays, epsilon, and slots for moments."""
 
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
     _config_fields: tuple[str, ...] = ("epsilon",)
@@ -43,7 +43,7 @@ class BetaOptimizer(Optimizer):
 
 @export(v1=["keras.optimizers.Adam"], v2=["keras.optimizers.legacy.Adam"])
 class AdamV1(BetaOptimizer):
-    """Steps along averaged gradients, divided by the root of averaged squares, with their bias taken out.
+    """Steps along averaged gradients, divided by the root of averaged squares, with bias correction.
 
     >>> opt = tf.keras.optimizers.Adam(0.001)
     """
@@ -87,7 +87,7 @@ Adam = modern(AdamV1, "Adam")
 
 @export("keras.optimizers.AdamW", "keras.optimizers.experimental.AdamW", v2=["optimizers.AdamW"])
 class AdamW(Adam):                              # type: ignore[valid-type, misc]
-    """Adam with decay of the weights that is no part of the gradient."""
+    """Adam with decoupled weight decay."""
 
     def __init__(self, learning_rate: Any = 0.001, weight_decay: Any = 0.004, beta_1: Any = 0.9, beta_2: Any = 0.999,
                  epsilon: Any = 1e-7, amsgrad: bool = False, name: str | None = "AdamW", **kwargs: Any):

@@ -1,4 +1,4 @@
-"""OptimizerAround: an optimizer around another, which has its state and its hyperparameters."""
+"""OptimizerAround: a wrapper of another optimizer, which holds the state and the hyperparameters."""
 from __future__ import annotations
 
 from typing import Any

@@ -10,7 +10,7 @@ from penstock._src.ops.registry import get
 
 
 class MovingAverages:
-    """Averages of the variables that an optimizer trains, and which variables its weight decay leaves alone.
+    """Averages of the variables that an optimizer trains, and which variables are excluded from weight decay.
 
     With `use_ema`, each variable has a slot `average` that follows it; `finalize_variable_values` puts the averages in the
     variables' place, and every `ema_overwrite_frequency` steps the optimizer does so automatically.
@@ -62,7 +62,7 @@ class MovingAverages:
                 v.assign(self.get_slot(v, "average").value())  # type: ignore[attr-defined]
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
-        """Leaves variables out of weight decay: these, and those in whose names one of the patterns is found."""
+        """Excludes variables from weight decay: these, and those whose names contain one of the patterns."""
         self._not_decayed = ([] if var_list is None else list(var_list), list(var_names or ()))
 
     def _uses_weight_decay(self, var: Any) -> bool:

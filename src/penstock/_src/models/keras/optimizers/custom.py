@@ -1,4 +1,4 @@
-"""Optimizers that programs write in the styles of Keras 2.11 and later and of Keras 3.
+"""User-defined optimizers in the styles of Keras 2.11 and later and of Keras 3.
 
 Such an optimizer has `build(variables)`, which makes its state with `add_variable_from_reference`, and `update_step(gradient,
 variable)` or `update_step(gradient, variable, learning_rate)`, which changes one variable.
@@ -19,7 +19,7 @@ from penstock._src.training.train.schedules import LearningRateSchedule
 
 @functools.cache
 def _takes_rate(step: Any) -> bool:
-    """Whether an `update_step` takes the learning rate, too."""
+    """Whether an `update_step` has an argument for the learning rate."""
     kinds = [p.kind for p in inspect.signature(step).parameters.values()]
     return kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) > 3 or inspect.Parameter.VAR_POSITIONAL in kinds
 
@@ -63,7 +63,7 @@ class CustomSteps:
         self._index_dict = {self._var_key(v): i for i, v in enumerate(var_list)}       # type: ignore[attr-defined]
 
     def _get_variable_index(self, variable: Any) -> int:
-        """The place of a variable among those that are trained."""
+        """The index of a variable among the trained ones."""
         return self._index_dict[self._var_key(variable)]         # type: ignore[attr-defined]
 
     def add_variable_from_reference(self, model_variable: Any = None, variable_name: str | None = None, shape: Any = None,

@@ -13,7 +13,7 @@ from penstock.keras import initializers
 
 @export(v1=["keras.optimizers.Ftrl"], v2=["keras.optimizers.legacy.Ftrl"])
 class FtrlV1(Optimizer):
-    """FTRL-Proximal: what the gradients request so far, with l1 that keeps small weights at zero.
+    """FTRL-Proximal: follows the sum of all gradients, with l1 that keeps small weights at zero.
 
     >>> opt = tf.keras.optimizers.Ftrl(0.05, l1_regularization_strength=0.01)
     """

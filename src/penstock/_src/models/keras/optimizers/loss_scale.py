@@ -161,7 +161,7 @@ class LossScaleOptimizer(LossScaleOptimizerV1):
 
 
 def with_scale(optimizer: Any, scale: LossScale) -> Any:
-    """A Keras optimizer inside of one that scales the loss, unless it is one already."""
+    """Wraps a Keras optimizer in a LossScaleOptimizer, unless it is one."""
     if not isinstance(optimizer, Optimizer) or isinstance(optimizer, LossScaleOptimizerV1):
         return optimizer
     if not context.eager_outside_functions():

@@ -1,6 +1,6 @@
-"""The 2.x sisters of optimizers: the same class with a flag, under the 2.x names.
+"""The 2.x variants of optimizers: the same class with a flag, under the 2.x names.
 
-They clip gradients where they are applied, and some have epsilon in another place of their formula.
+They clip gradients when they are applied, and some use epsilon elsewhere in the formula.
 """
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     # -- gradients ----------------------------------------------------------------------------------------------------
     def minimize(self, loss: Any, var_list: Any, grad_loss: Any = None, name: str | None = None, tape: Any = None) -> Any:
-        """Changes the variables so that `loss`, a function (or a tensor that `tape` recorded), gets smaller."""
+        """Runs one training step on `loss`, a function (or a tensor that `tape` recorded)."""
         given = {} if tape is None else {"tape": tape}         # subclasses written before 2.4 take no tape
         return self.apply_gradients(self._compute_gradients(loss, var_list=var_list, grad_loss=grad_loss, **given), name=name)
 
@@ -194,7 +194,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         return [self.apply_gradients(pairs)]
 
     def _clip(self, grads: list) -> list:
-        """The gradients cut to the sizes that were requested."""
+        """The clipped gradients."""
         if hasattr(self, "clipvalue"):
             grads = [g if g is None else clip.clip_by_value(g, -self.clipvalue, self.clipvalue) for g in grads]
         if hasattr(self, "clipnorm"):
@@ -228,7 +228,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
                 return self._finish(self._updates(pairs, state), var_list)
 
     def _clipped_at_last(self, pairs: list) -> list:
-        """The gradients of the newer optimizers are cut when they are applied."""
+        """Clips the gradients of the newer optimizers, when they are applied."""
         if not self._modern:
             return pairs
         with name_scope("clip"):
@@ -321,7 +321,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             return var.assign(var.constraint(var))
 
     def _update_rows(self, grad: Any, var: Any, state: dict) -> Any:
-        """The rows of an embedding variable are updated as if they were all that there is."""
+        """Updates the looked-up rows of an embedding variable as a dense variable."""
         rows = KeyedRows(var, grad, type(self).__name__, cast(self.iterations, dtypes.int64))
         before = self._decay_weights(rows, state)
         with control_dependencies([] if before is None else [before]):
@@ -345,7 +345,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         return var.assign_sub(var * rate * cast(self._weight_decay, var.dtype.base_dtype))
 
     def _prepare(self, var_list: list) -> dict:
-        """What the updates share, by device and type."""
+        """The tensors shared by all updates, by device and type."""
         state: dict = {}
         for device, dtype in dict.fromkeys((v.device, v.dtype.base_dtype) for v in var_list):
             state[device, dtype] = {}
@@ -365,7 +365,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         return state[var_device, var_dtype]
 
     def _coefficients(self, var: Any, apply_state: dict | None) -> dict:
-        """What `_prepare_local` made for a variable's device and type."""
+        """The result of `_prepare_local` for a variable's device and type."""
         key = var.device, var.dtype.base_dtype
         return (apply_state or {}).get(key) or self._fallback_apply_state(*key)
 
@@ -388,7 +388,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     # -- what subclasses say ------------------------------------------------------------------------------------------
     def _create_slots(self, var_list: list) -> None:
-        """Makes the slots of the variables."""
+        """Creates the slots of the variables."""
 
     def _resource_apply_dense(self, grad: Any, handle: Any, apply_state: dict | None = None) -> Any:
         """How a gradient changes a variable; a subclass in the newer styles has `update_step` instead."""
@@ -448,7 +448,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             self._hyper[name] = value
 
     def _get_hyper(self, name: str, dtype: Any = None) -> Any:
-        """A hyperparameter: a variable, a tensor or a schedule; of a function, what it returns now."""
+        """A hyperparameter: a variable, a tensor or a schedule; for a function, its current result."""
         if not self._hypers_created:
             self._create_hypers()
         value = self._hyper[name]

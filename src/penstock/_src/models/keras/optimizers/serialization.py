@@ -44,7 +44,7 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
 
 @export("keras.optimizers.get", v2=["optimizers.get"])
 def get(identifier: Any) -> Any:
-    """The optimizer with a name or configuration; an optimizer stays as it is, one of tf.train is wrapped.
+    """The optimizer with a name or configuration; an optimizer is returned unchanged, one of tf.train is wrapped.
 
     >>> tf.keras.optimizers.get("adam")
     """

@@ -13,7 +13,7 @@ from penstock._src.ops.registry import get
 
 @export(v1=["keras.optimizers.SGD"], v2=["keras.optimizers.legacy.SGD"])
 class SGDV1(Optimizer):
-    """Steps of `learning_rate` times the gradient; with momentum, along what is left of earlier steps.
+    """Steps of `learning_rate` times the gradient; with momentum, along a decaying sum of earlier steps.
 
     >>> opt = tf.keras.optimizers.SGD(0.01, momentum=0.9, nesterov=True)
     """

@@ -23,7 +23,7 @@ class TFOptimizer(Trackable):
         self._track_trackable(iterations, name="global_step")
 
     def minimize(self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None) -> Any:
-        """Changes the variables so that `loss` gets smaller."""
+        """Runs one training step."""
         if callable(loss):
             pairs = self.optimizer.compute_gradients(loss, var_list, grad_loss=grad_loss)
         else:
@@ -58,9 +58,9 @@ class TFOptimizer(Trackable):
         raise NotImplementedError("Optimizers of tf.train have no list of weights; use an optimizer of tf.keras.optimizers.")
 
     def get_config(self) -> dict[str, Any]:
-        """Not there: optimizers of tf.train have no configuration."""
+        """Not supported: optimizers of tf.train have no configuration."""
         raise NotImplementedError("Optimizers of tf.train have no configuration; use an optimizer of tf.keras.optimizers.")
 
     def from_config(self, config: Any) -> Any:
-        """Not there: optimizers of tf.train have no configuration."""
+        """Not supported: optimizers of tf.train have no configuration."""
         raise NotImplementedError("Optimizers of tf.train have no configuration; use an optimizer of tf.keras.optimizers.")
