@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.training.profiler.counts import float_operations, parameters
 
 ROOT = "_TFProfRoot"
@@ -164,7 +165,7 @@ def _shape(node: Node) -> list[str]:
     if len(node.ops) != 1 or not node.own["parameters"]:
         return []
     op = node.ops[0]
-    dims = op.get_attr("shape").as_list() if op.type == "VarHandleOp" else op.outputs[0].shape.as_list()
+    dims = TensorShape(op.get_attr("shape")).as_list() if op.type == "VarHandleOp" else op.outputs[0].shape.as_list()
     return ["x".join(map(str, dims))] if dims else []
 
 
