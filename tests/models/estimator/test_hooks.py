@@ -34,7 +34,7 @@ FALLING, RISING = [(10, 3.0), (20, 2.0), (30, 2.5), (40, 2.1)], [(10, 0.1), (20,
     (more.stop_if_higher_hook, "acc", 0.5, 0, False), (more.stop_if_no_decrease_hook, "loss", 20, 0, True),
     (more.stop_if_no_decrease_hook, "loss", 21, 0, False), (more.stop_if_no_decrease_hook, "loss", 20, 25, False),
     (more.stop_if_no_increase_hook, "acc", 20, 0, True), (more.stop_if_no_increase_hook, "acc", 30, 0, False)])
-def test_evaluations_end_training(tmp_path, make, name, limit, min_steps, stops):
+def testevaluations_end_training(tmp_path, make, name, limit, min_steps, stops):
     model = made(tmp_path)
     evaluated(model.eval_dir(), loss=FALLING, acc=RISING)
     hook = make(model, name, limit, min_steps=min_steps, run_every_secs=None, run_every_steps=1)
@@ -85,7 +85,7 @@ def test_stopping_at_a_saved_step(tmp_path):
     assert steps_made(model, more.make_stop_at_checkpoint_step_hook(model, 3)) == 3
 
 
-def test_evaluations_in_the_middle_of_training(tmp_path):
+def testevaluations_in_the_middle_of_training(tmp_path):
     model, found = made(tmp_path), []
 
     class Watching(tf.train.SessionRunHook):
@@ -97,8 +97,8 @@ def test_evaluations_in_the_middle_of_training(tmp_path):
     assert [step for step, _ in found] == [0, 4, 8, 10]
     np.testing.assert_allclose(found[0][1], np.zeros([3, 1]))
     np.testing.assert_allclose(found[-1][1], model.get_variable_value("w"), rtol=1e-6)
-    from penstock._src.models.estimator.early_stopping import _evaluations
-    losses = [metrics["loss"] for _, metrics in _evaluations(model.eval_dir("inside"))]
+    from penstock._src.models.estimator.early_stopping import evaluations
+    losses = [metrics["loss"] for _, metrics in evaluations(model.eval_dir("inside"))]
     assert len(losses) == 4 and losses == sorted(losses, reverse=True)
     np.testing.assert_allclose(losses[-1], model.evaluate(inputs(1, False))["loss"], rtol=1e-5)
 

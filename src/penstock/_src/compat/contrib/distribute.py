@@ -46,12 +46,22 @@ class CollectiveAllReduceStrategy(tf.distribute.experimental.MultiWorkerMirrored
         super().__init__(communication or tf.distribute.experimental.CollectiveCommunication.AUTO)
 
 
+@_export("ParameterServerStrategy")
+class ParameterServerStrategy(tf.distribute.experimental.ParameterServerStrategy):
+    """Variables on the parameter servers that TF_CONFIG names, or on the CPU of this process."""
+
+    def __init__(self, num_gpus_per_worker: int = 0):
+        super().__init__()
+
+
 for _old, _new in {"CrossDeviceOps": "CrossDeviceOps", "ReductionToOneDeviceCrossDeviceOps": "ReductionToOneDevice",
                    "AllReduceCrossDeviceOps": "HierarchicalCopyAllReduce", "get_replica_context": "get_replica_context",
                    "get_cross_replica_context": "get_cross_replica_context", "has_distribution_strategy": "has_strategy",
                    "get_distribution_strategy": "get_strategy", "get_strategy": "get_strategy",
                    "has_strategy": "has_strategy", "in_cross_replica_context": "in_cross_replica_context",
-                   "get_loss_reduction": "get_loss_reduction"}.items():
+                   "get_loss_reduction": "get_loss_reduction",
+                   "DistributionStrategy": "Strategy", "DistributionStrategyExtended": "StrategyExtended",
+                   "ReplicaContext": "ReplicaContext"}.items():
     export.value(getattr(tf.distribute, _new), v1=[f"contrib.distribute.{_old}"])
 
 

@@ -42,12 +42,12 @@ def _check_features(features: Any) -> None:
 
 
 # -- logits ------------------------------------------------------------------------------------------------------------
-def _linear_logits(features: Any, columns: Any, units: int, combiner: str, partitioner: Any) -> Any:
+def linear_logits(features: Any, columns: Any, units: int, combiner: str, partitioner: Any) -> Any:
     with tf.variable_scope("linear", values=list(features.values()), partitioner=partitioner):
         return tf.feature_column.linear_model(features, columns, units, combiner)
 
 
-def _dnn_logits(features: Any, columns: Any, hidden: Any, units: int, mode: str, activation: Any, dropout: Any,
+def dnn_logits(features: Any, columns: Any, hidden: Any, units: int, mode: str, activation: Any, dropout: Any,
                 partitioner: Any, batch_norm: bool) -> Any:
     training = mode == ModeKeys.TRAIN
     with tf.variable_scope("dnn", values=list(features.values()), partitioner=partitioner):
@@ -85,7 +85,7 @@ class LinearEstimator(Estimator):
 
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
             _check_features(features)
-            logits = _linear_logits(features, columns, head.logits_dimension, sparse_combiner, partitioner)
+            logits = linear_logits(features, columns, head.logits_dimension, sparse_combiner, partitioner)
             rate = min(0.2, 1.0 / math.sqrt(len(columns) or 1))
             return head.create_estimator_spec(features, mode, logits, labels, _optimizer(optimizer, rate))
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
@@ -129,7 +129,7 @@ class DNNEstimator(Estimator):
 
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
             _check_features(features)
-            logits = _dnn_logits(features, columns, hidden_units, head.logits_dimension, mode, activation_fn, dropout,
+            logits = dnn_logits(features, columns, hidden_units, head.logits_dimension, mode, activation_fn, dropout,
                                  input_layer_partitioner, batch_norm)
             return head.create_estimator_spec(features, mode, logits, labels, _optimizer(optimizer, 0.05))
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
@@ -201,10 +201,10 @@ class DNNLinearCombinedEstimator(Estimator):
             _check_features(features)
             parts = []
             if deep:
-                parts.append(_dnn_logits(features, deep, dnn_hidden_units, head.logits_dimension, mode, dnn_activation_fn,
+                parts.append(dnn_logits(features, deep, dnn_hidden_units, head.logits_dimension, mode, dnn_activation_fn,
                                          dnn_dropout, input_layer_partitioner, batch_norm))
             if linear:
-                parts.append(_linear_logits(features, linear, head.logits_dimension, linear_sparse_combiner,
+                parts.append(linear_logits(features, linear, head.logits_dimension, linear_sparse_combiner,
                                             input_layer_partitioner))
 
             def train_op(loss: Any) -> Any:

@@ -85,7 +85,7 @@ class _FollowStop(tf.train.SessionRunHook):
 
 
 # -- what evaluations say ----------------------------------------------------------------------------------------------
-def _evaluations(folder: str) -> list[tuple[int, dict[str, float]]]:
+def evaluations(folder: str) -> list[tuple[int, dict[str, float]]]:
     """The numbers of the evaluations that a folder has summaries of, in the order of their steps."""
     found: dict[int, dict[str, float]] = {}
     for name in sorted(tf.gfile.ListDirectory(folder)) if tf.gfile.Exists(folder) else ():
@@ -102,7 +102,7 @@ def _hook(estimator: Any, judge: Callable[[list[tuple[int, float]]], bool], metr
     def should_stop() -> bool:
         folder = eval_dir or estimator.eval_dir()
         values = []
-        for step, metrics in _evaluations(folder):
+        for step, metrics in evaluations(folder):
             if step >= min_steps:
                 if metric_name not in metrics:
                     raise ValueError(f"The evaluation of step {step} in {folder} has no metric {metric_name!r}; it has "
