@@ -118,3 +118,67 @@ def test_columns_say_what_they_cannot_do():
         layers.sparse_column_with_hash_bucket("w", 10, combiner="mean")
     with pytest.raises(ValueError, match="must be known"):
         layers.real_valued_column("x", dimension=None)
+
+
+def test_validation_monitor_ends_training_early(tmp_path):
+    x, y = line()
+    model = learn.Estimator(model_fn, str(tmp_path), learn.RunConfig(save_checkpoints_steps=5), {"rate": 0.0})
+    error = learn.MetricSpec(tf.contrib.metrics.streaming_mean_squared_error, "y")
+    monitor = learn.monitors.ValidationMonitor(x, y, every_n_steps=5, metrics={"mse": error}, early_stopping_rounds=10,
+                                               check_interval_secs=None)
+    model.fit(x, y, steps=60, monitors=[monitor])
+    assert monitor.early_stopped and monitor.best_metrics["mse"] == pytest.approx(monitor.best_value, rel=1e-5)
+    assert model.get_variable_value("global_step") == monitor.best_step + 10
+
+
+def test_monitors_see_steps_and_values(tmp_path):
+    x, y = line()
+    capture, stop = learn.monitors.CaptureVariable("Mean", every_n=3, first_n=2), learn.monitors.StopAtStep(num_steps=10)
+
+    class Counted(learn.monitors.BaseMonitor):
+        seen = ()
+
+        def step_end(self, step, output):
+            self.seen = (*self.seen, step)
+            return super().step_end(step, output)
+
+    counted, hook = Counted(), tf.train.StopAtStepHook(last_step=50)
+    model = learn.Estimator(model_fn, str(tmp_path), params={"rate": 0.1})
+    model.fit(x, y, steps=100, monitors=[capture, counted, stop, hook, learn.monitors.LoggingTrainable(every_n=4),
+                                         learn.monitors.PrintTensor(["Mean"], every_n=5), learn.monitors.StepCounter(4)])
+    assert counted.seen == tuple(range(1, 11)) and sorted(capture.values) == [1, 2, 5, 8]
+    assert capture.values[8] < capture.values[1]
+    rates = [v.tag for f in tf.gfile.Glob(f"{tmp_path}/events*") for e in tf.train.summary_iterator(f) for v in e.summary.value]
+    assert "global_step/sec" in rates
+
+
+def test_nan_loss_monitor_and_checkpoints(tmp_path):
+    global_step = tf.train.get_or_create_global_step()
+    loss = tf.log(2.0 - tf.cast(tf.assign_add(global_step, 1), tf.float32))
+    saver = learn.monitors.CheckpointSaver(str(tmp_path), save_steps=2, saver=tf.train.Saver(max_to_keep=None))
+    quiet, raising = (learn.monitors.NanLoss(loss, every_n_steps=1, fail_on_nan_loss=f) for f in (False, True))
+    with tf.train.MonitoredSession(hooks=[learn.monitors.RunHookAdapterForMonitors([saver, quiet])]) as session:
+        while not session.should_stop():
+            session.run(loss)
+    assert len(tf.gfile.Glob(f"{tmp_path}/model.ckpt-*.index")) == 2
+    with pytest.raises(learn.NanLossDuringTrainingError), \
+            tf.train.MonitoredSession(hooks=[learn.monitors.RunHookAdapterForMonitors([raising])]) as session:
+        for _ in range(4):
+            session.run(loss)
+
+
+def test_experiment_takes_monitors(tmp_path):
+    x, y = line()
+    capture = learn.monitors.CaptureVariable("Mean:0", every_n=2)
+    model = learn.Estimator(model_fn, str(tmp_path), params={"rate": 0.1})
+    given = tf.estimator.inputs.numpy_input_fn(x, y, 40, None, shuffle=False)
+    learn.Experiment(model, given, given, train_steps=4, eval_steps=1, train_monitors=[capture]).train_and_evaluate()
+    assert sorted(capture.values) == [1, 3]
+
+
+def test_metric_of_predicted_classes(tmp_path, points):
+    x, y = points
+    model = learn.DNNClassifier([4], learn.infer_real_valued_columns_from_input(x), str(tmp_path))
+    metric = learn.MetricSpec(tf.contrib.metrics.streaming_accuracy, learn.PredictionKey.CLASSES)
+    found = model.fit(x, y, steps=2).evaluate(x, y, metrics={"right": metric})
+    assert found["right"] == pytest.approx(found["accuracy"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.compat.contrib.estimator import clip_gradients_by_norm
 from penstock._src.compat.contrib.learn.estimators import BaseEstimator, each
 from penstock.compat import v1 as tf
 
@@ -99,24 +100,6 @@ class _Regressor(_Ready):
         return found if as_iterable else np.asarray(list(found))
 
 
-class _Clipping(tf.train.Optimizer):
-    """An optimizer behind which gradients have at most a norm, all together."""
-
-    def __init__(self, optimizer: Any, norm: float):
-        super().__init__(False, "Clipping")
-        self._optimizer, self._norm = optimizer, norm
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list:
-        """The gradients, clipped."""
-        pairs = self._optimizer.compute_gradients(*args, **kwargs)
-        clipped, _ = tf.clip_by_global_norm([g for g, _ in pairs], self._norm)
-        return list(zip(clipped, [v for _, v in pairs], strict=True))
-
-    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Applies them with the optimizer itself."""
-        return self._optimizer.apply_gradients(*args, **kwargs)
-
-
 def _optimizer(given: Any, default: str, clip: float | None, most: float, columns: Any = ()) -> Any:
     """The optimizer, or its name; if gradients are clipped, a function that makes it (in the graph of the model)."""
     given = given or default
@@ -126,8 +109,9 @@ def _optimizer(given: Any, default: str, clip: float | None, most: float, column
     def make() -> Any:
         if isinstance(given, str):
             kind = "GradientDescent" if given == "SGD" else given
-            return _Clipping(getattr(tf.train, f"{kind}Optimizer")(min(most, 1 / math.sqrt(len(columns or ()) or 1))), clip)
-        return _Clipping(given() if callable(given) else given, clip)
+            rate = min(most, 1 / math.sqrt(len(columns or ()) or 1))
+            return clip_gradients_by_norm(getattr(tf.train, f"{kind}Optimizer")(rate), clip)
+        return clip_gradients_by_norm(given() if callable(given) else given, clip)
     return make
 
 

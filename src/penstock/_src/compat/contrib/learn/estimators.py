@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.compat.contrib.learn.monitors import replace_monitors_with_hooks
 from penstock.compat import v1 as tf
 
 _ESTIMATORS = ("contrib.learn", "contrib.learn.python.learn.estimators.estimator", "contrib.learn.estimators")
@@ -124,7 +125,8 @@ class BaseEstimator:
     def fit(self, x: Any = None, y: Any = None, input_fn: Any = None, steps: int | None = None, batch_size: int | None = None,
             monitors: Any = None, max_steps: int | None = None) -> Any:
         """Trains; a second call continues where the first ended."""
-        self._core.train(self._input(_from(x, y, input_fn, batch_size, True)), monitors, steps, max_steps)
+        hooks = replace_monitors_with_hooks(monitors, self)
+        self._core.train(self._input(_from(x, y, input_fn, batch_size, True)), hooks, steps, max_steps)
         return self
 
     def partial_fit(self, x: Any = None, y: Any = None, input_fn: Any = None, steps: int = 1, batch_size: int | None = None,
@@ -203,6 +205,13 @@ def _spec(made: Any, mode: str) -> Any:
                                       scaffold=made.scaffold)
 
 
+def _numbered(predictions: Any) -> Any:
+    """Predictions in which `classes` are numbers, as contrib.learn has them; those of tf.estimator are strings."""
+    if not isinstance(predictions, dict) or "class_ids" not in predictions:
+        return predictions
+    return {**predictions, "classes": tf.squeeze(predictions["class_ids"], axis=[-1])}
+
+
 def _with_metrics(core: Any, metrics: dict[Any, Any]) -> Any:
     """An estimator of the same checkpoints with more metrics."""
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -210,7 +219,7 @@ def _with_metrics(core: Any, metrics: dict[Any, Any]) -> Any:
         for name, metric in metrics.items():
             name, key = name if isinstance(name, tuple) else (name, None)
             metric = metric if isinstance(metric, MetricSpec) else MetricSpec(metric, key)
-            more[name] = metric.create_metric_ops(features, labels, spec.predictions)
+            more[name] = metric.create_metric_ops(features, labels, _numbered(spec.predictions))
         return spec._replace(eval_metric_ops={**(spec.eval_metric_ops or {}), **more})
     return tf.estimator.Estimator(model_fn, core.model_dir, core.config)
 

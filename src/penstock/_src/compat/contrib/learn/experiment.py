@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.compat.contrib.learn.monitors import replace_monitors_with_hooks
 from penstock.compat import v1 as tf
 
 
@@ -63,8 +64,8 @@ class Experiment:
 
     def _train(self, limit: int | None) -> Any:
         if isinstance(self._estimator, tf.estimator.Estimator):
-            return self._estimator.train(self._train_input_fn, hooks=self._hooks, max_steps=limit,
-                                         saving_listeners=self._listeners)
+            hooks = replace_monitors_with_hooks(self._hooks, self._estimator)
+            return self._estimator.train(self._train_input_fn, hooks=hooks, max_steps=limit, saving_listeners=self._listeners)
         return self._estimator.fit(input_fn=self._train_input_fn, max_steps=limit, monitors=self._hooks)
 
     def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> Any:

@@ -15,6 +15,8 @@ _attach(__name__, "v1", "contrib.learn.", {
     "MetricSpec": "compat.contrib.learn.estimators",
     "ModeKeys": "compat.contrib.learn.modes",
     "ModelFnOps": "compat.contrib.learn.estimators",
+    "NanLossDuringTrainingError": "compat.contrib.learn.monitors",
+    "PredictionKey": "compat.contrib.learn.modes",
     "RunConfig": "compat.contrib.learn.estimators",
     "SKCompat": "compat.contrib.learn.estimators",
     "infer_real_valued_columns_from_input": "compat.contrib.learn.canned",
@@ -23,6 +25,8 @@ _attach(__name__, "v1", "contrib.learn.", {
     "datasets",
     "estimators",
     "learn_runner",
+    "models",
+    "monitors",
     "preprocessing",
     "python",
 ))

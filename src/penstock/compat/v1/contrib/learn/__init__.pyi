@@ -2,6 +2,8 @@
 from penstock.compat.v1.contrib.learn import datasets as datasets
 from penstock.compat.v1.contrib.learn import estimators as estimators
 from penstock.compat.v1.contrib.learn import learn_runner as learn_runner
+from penstock.compat.v1.contrib.learn import models as models
+from penstock.compat.v1.contrib.learn import monitors as monitors
 from penstock.compat.v1.contrib.learn import preprocessing as preprocessing
 from penstock.compat.v1.contrib.learn import python as python
 from collections.abc import Callable
@@ -89,6 +91,15 @@ class ModelFnOps(_NamedTuple):
     training_chief_hooks: Any = None
     training_hooks: Any = None
     scaffold: Any = None
+from penstock.estimator import NanLossDuringTrainingError as NanLossDuringTrainingError
+class PredictionKey:
+    CLASSES: str
+    GENERIC: str
+    LOGISTIC: str
+    LOGITS: str
+    PROBABILITIES: str
+    SCORES: str
+    TOP_K: str
 class RunConfig(_RunConfig):
     def __init__(self, master: str | None = None, num_cores: int = 0, log_device_placement: bool = False, gpu_memory_fraction: float = 1.0, tf_random_seed: int | None = None, save_summary_steps: int = 100, save_checkpoints_secs: int | None = None, save_checkpoints_steps: int | None = None, keep_checkpoint_max: int = 5, keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100, protocol: Any = None, evaluation_master: str = "", model_dir: Any = None, session_config: Any = None) -> None: ...
 class SKCompat:

@@ -6,6 +6,8 @@ _attach(__name__, "v1", "contrib.learn.python.learn.", {
 }, (
     "datasets",
     "estimators",
+    "models",
+    "monitors",
     "preprocessing",
     "run_config",
 ))

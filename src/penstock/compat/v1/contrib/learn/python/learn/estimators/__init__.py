@@ -5,5 +5,6 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "contrib.learn.python.learn.estimators.", {
 }, (
     "estimator",
+    "prediction_key",
     "run_config",
 ))
