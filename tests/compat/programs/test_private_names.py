@@ -258,3 +258,10 @@ def test_calls_of_keras_models_are_traced():
         traced(late)
     late(tf.ones([2, 3]))
     assert traced(late)(tf.ones([5, 3]))["output_1"].numpy().tolist() == [[2.0] * 3] * 5
+
+
+def test_barrier_of_data_flow_ops():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        barrier = _module("ops.data_flow_ops").Barrier((tf.float32, tf.string), shapes=((), ()))
+        session.run([barrier.insert_many(0, ["a", "b"], [1.0, 2.0]), barrier.insert_many(1, ["a", "b"], ["x", "y"])])
+        assert sorted(session.run(barrier.take_many(2).keys)) == [b"a", b"b"]

@@ -95,7 +95,7 @@ initializers: ops.initializers_ns
 . @compat.programs.inside.ops @compat.internal.context: ops.control_flow_ops
 . random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
-. queue @ops.state.staging @ops.state.queue_classes: ops.data_flow_ops
+. queue @ops.state.staging @ops.state.queue_classes @ops.state.barrier: ops.data_flow_ops
 lookup contrib.lookup @state.lookup_tables @ops.state.lookup: ops.lookup_ops
 image: ops.image_ops ops.image_ops_impl
 . io: ops.io_ops ops.parsing_ops
