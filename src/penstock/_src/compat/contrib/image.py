@@ -136,3 +136,28 @@ def compose_transforms(*transforms: Any) -> Tensor:
     for each in transforms[1:]:
         total = tf.matmul(total, flat_transforms_to_matrices(each))
     return matrices_to_flat_transforms(total)
+
+
+@_export
+def dense_image_warp(image: Any, flow: Any, name: str = "dense_image_warp") -> Tensor:
+    """Images whose pixel (y, x) is that of the given ones at (y, x) minus the flow there, between pixels interpolated linearly.
+
+    Points outside of an image take the nearest pixels of its border. Both arguments can be differentiated.
+    """
+    with tf.name_scope(name):
+        image, flow = tf.convert_to_tensor(image), tf.convert_to_tensor(flow)
+        batch, height, width = tf.unstack(tf.shape(image))[:3]
+        with tf.control_dependencies([tf.debugging.assert_greater_equal(tf.minimum(height, width), 2,
+                                                                        message="Images must be of at least 2 by 2 pixels.")]):
+            rows, columns = tf.meshgrid(tf.range(height), tf.range(width), indexing="ij")
+        at = tf.cast(tf.stack([rows, columns], axis=2), flow.dtype)[tf.newaxis] - flow
+        floor = tf.clip_by_value(tf.floor(at), 0.0, tf.cast(tf.stack([height - 2, width - 2]), flow.dtype))
+        weight = tf.cast(tf.clip_by_value(at - floor, 0.0, 1.0), image.dtype)
+        corner = tf.cast(floor, tf.int32)
+        which = tf.broadcast_to(tf.range(batch)[:, tf.newaxis, tf.newaxis, tf.newaxis], tf.shape(corner[..., :1]))
+
+        def pixels(down: int, right: int) -> Tensor:
+            return tf.gather_nd(image, tf.concat([which, corner + [down, right]], axis=3))
+        y, x = weight[..., :1], weight[..., 1:]
+        top, bottom = (pixels(d, 0) + x * (pixels(d, 1) - pixels(d, 0)) for d in (0, 1))
+        return top + y * (bottom - top)

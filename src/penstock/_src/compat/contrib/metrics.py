@@ -183,3 +183,26 @@ def aggregate_metric_map(names_to_tuples: dict[str, Any]) -> tuple[dict, dict]:
     """
     values, updates = zip(*names_to_tuples.values(), strict=True)
     return dict(zip(names_to_tuples, values, strict=True)), dict(zip(names_to_tuples, updates, strict=True))
+
+
+def _rate(wrong: str, right: str) -> None:
+    """A rate of wrong answers among the rows with one label."""
+    def metric(predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
+               updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+        with tf.variable_scope(name, f"{wrong}_rate", (predictions, labels, weights)):
+            predictions, labels = tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool)
+            parts = [getattr(tf.metrics, n)(labels, predictions, weights) for n in (f"{wrong}s", f"{right}s")]
+
+            def ratio(a: Any, b: Any, name: str) -> Tensor:
+                return tf.div_no_nan(a, a + b, name=name)
+            value, update = ratio(parts[0][0], parts[1][0], "value"), ratio(parts[0][1], parts[1][1], "update_op")
+        for collection, tensor in ((metrics_collections, value), (updates_collections, update)):
+            if collection:
+                tf.add_to_collections(collection, tensor)
+        return value, update
+    metric.__name__, metric.__doc__ = f"streaming_{wrong}_rate", f"The {wrong}s among all rows that are {wrong}s or {right}s."
+    _export(metric.__name__)(metric)
+
+
+_rate("false_positive", "true_negative")
+_rate("false_negative", "true_positive")

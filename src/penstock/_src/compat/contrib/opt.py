@@ -356,3 +356,45 @@ class ScipyOptimizerInterface(ExternalOptimizerInterface):
                 bounds += list(zip(np.broadcast_to(low, shape).ravel(), np.broadcast_to(high, shape).ravel(), strict=True))
         return scipy.optimize.minimize(function(0), start, jac=True, callback=step_callback, constraints=constraints,
                                        bounds=bounds, **kwargs).x
+
+
+@_export
+class AdaMaxOptimizer(_Elementwise):
+    """Adam with the largest gradient so far, which decays, in place of the mean of squares."""
+
+    def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 use_locking: bool = False, name: str = "AdaMax"):
+        super().__init__(use_locking, name)
+        self._numbers = learning_rate, beta1, beta2, epsilon
+
+    def _create_slots(self, var_list: Any) -> None:
+        first = min(var_list, key=lambda v: v.name)
+        self._create_non_slot_variable(initial_value=self._numbers[1], name="beta1_power", colocate_with=first)
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+            self._zeros_slot(var, "v", self._name)
+
+    def _power(self) -> Any:
+        return self._get_non_slot_variable("beta1_power", graph=tf.get_default_graph())
+
+    def _change(self, grad: Tensor, var: Any) -> Tensor:
+        numbers = [tf.cast(n() if callable(n) else n, grad.dtype) for n in (*self._numbers, self._power())]
+        rate, beta1, beta2, epsilon, power = numbers
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        m = tf.assign(m, beta1 * m + (1 - beta1) * grad)
+        v = tf.assign(v, tf.maximum(beta2 * v, tf.abs(grad)))
+        return rate / (1 - power) * m / (v + epsilon)
+
+    def _finish(self, update_ops: Any, name_scope: Any) -> Any:
+        with tf.control_dependencies(update_ops):
+            power = self._power()
+            return tf.group(*update_ops, tf.assign(power, power * self._numbers[1]), name=name_scope)
+
+
+@_export
+def clip_gradients_by_global_norm(gradients_variables: Any, clip_norm: float = 20.0) -> list:
+    """Pairs of gradients and variables, with the gradients scaled down so that their global norm is at most `clip_norm`."""
+    gradients, variables = zip(*gradients_variables, strict=True)
+    total = tf.global_norm(gradients)
+    clipped, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=tf.maximum(total, 1e-10))
+    return list(zip(clipped, variables, strict=True))

@@ -1,5 +1,5 @@
 """Packages of tf.contrib that are a few names each: staging, stateless, memory_stats, util, checkpoint, nn, compiler,
-resampler."""
+resampler, cluster_resolver, saved_model, deprecated, hooks, feature_column."""
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +27,24 @@ _moved(
     stateless__stateless_multinomial="random.stateless_multinomial", util__constant_value="get_static_value",
     nn__sampled_softmax_loss="nn.sampled_softmax_loss", checkpoint__Checkpointable="v2:Module",
     proto__decode_proto="io.decode_proto",
-    proto__encode_proto="io.encode_proto",
+    proto__encode_proto="io.encode_proto", hooks__ProfilerHook="train.ProfilerHook",
+    checkpoint__CheckpointManager="train.CheckpointManager", nn__conv1d_transpose="nn.conv1d_transpose",
+    layers__recompute_grad="recompute_grad",
+    lookup__string_to_index_table_from_tensor="contrib.lookup.index_table_from_tensor",
+    lookup__string_to_index_table_from_file="contrib.lookup.index_table_from_file",
+    cluster_resolver__UnionClusterResolver="distribute.cluster_resolver.UnionResolver",
+    saved_model__save_keras_model="keras.experimental.export_saved_model",
+    saved_model__load_keras_model="keras.experimental.load_from_saved_model",
+    deprecated__audio_summary="summary.audio", deprecated__histogram_summary="summary.histogram",
+    deprecated__image_summary="summary.image", deprecated__merge_all_summaries="summary.merge_all",
+    deprecated__merge_summary="summary.merge", deprecated__scalar_summary="summary.scalar",
+    **{f"cluster_resolver__{n}": f"distribute.cluster_resolver.{n}" for n in (
+        "ClusterResolver", "GCEClusterResolver", "KubernetesClusterResolver", "SimpleClusterResolver", "SlurmClusterResolver",
+        "TFConfigClusterResolver")},
+    **{f"feature_column__{n}": f"feature_column.{n}" for n in (
+        "sequence_categorical_column_with_hash_bucket", "sequence_categorical_column_with_identity",
+        "sequence_categorical_column_with_vocabulary_file", "sequence_categorical_column_with_vocabulary_list",
+        "sequence_numeric_column")},
 )
 
 
@@ -109,3 +126,43 @@ def resampler(data: Any, warp: Any, name: str = "resampler") -> Tensor:
                 where = tf.stack([rows, tf.clip_by_value(cy, 0, height - 1), tf.clip_by_value(cx, 0, width - 1)], -1)
                 total = total + tf.gather_nd(data, where) * weight[..., tf.newaxis]
         return total
+
+
+@export(v1=["contrib.nn.nth_element"])
+def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
+    """The n-th smallest value (with `reverse`, the n-th largest) of the last dimension, counted from zero."""
+    return resolve("v1", "raw_ops.NthElement")(input=input, n=n, reverse=reverse, name=name)
+
+
+@export(v1=["contrib.nn.scaled_softplus"])
+def scaled_softplus(x: Any, alpha: Any, clip: Any = None, name: str | None = None) -> Tensor:
+    """The softplus of `x / alpha`, times alpha; at most `clip`."""
+    with tf.name_scope(name, "scaled_softplus", [x, alpha]):
+        y = alpha * tf.nn.softplus(x / alpha)
+        return y if clip is None else tf.minimum(y, clip)
+
+
+def _flipped(kind: str) -> None:
+    def loss(logits: Any, *args: Any, **kwargs: Any) -> Tensor:
+        labels = kwargs.pop("labels" if "labels" in kwargs else "targets") if not args else args[0]
+        more = dict(zip(("dim", "name") if kind == "softmax" else ("name",), args[1:], strict=False))
+        return getattr(tf.nn, f"{kind}_cross_entropy_with_logits")(labels=labels, logits=logits, **more, **kwargs)
+    loss.__name__ = f"deprecated_flipped_{kind}_cross_entropy_with_logits"
+    loss.__doc__ = f"tf.nn.{kind}_cross_entropy_with_logits with logits in front of labels."
+    export(v1=[f"contrib.nn.{loss.__name__}"])(loss)
+
+
+for _kind in ("sigmoid", "softmax", "sparse_softmax"):
+    _flipped(_kind)
+
+
+@export(v1=["contrib.lookup.string_to_index"])
+def string_to_index(tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None) -> Tensor:
+    """The positions of strings in a vector of strings. `tf.tables_initializer` must have run."""
+    return tf.contrib.lookup.index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
+
+
+@export(v1=["contrib.lookup.index_to_string"])
+def index_to_string(tensor: Any, mapping: Any, default_value: str = "UNK", name: str | None = None) -> Tensor:
+    """The strings at positions in a vector of strings. `tf.tables_initializer` must have run."""
+    return tf.contrib.lookup.index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)

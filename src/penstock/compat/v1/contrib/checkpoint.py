@@ -3,6 +3,7 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "contrib.checkpoint.", {
+    "CheckpointManager": "compat.contrib.small",
     "Checkpointable": "compat.contrib.small",
     "List": "compat.contrib.small",
     "Mapping": "compat.contrib.small",

@@ -5,6 +5,7 @@ from penstock import Module as _Checkpointable
 from penstock.__internal__.tracking import TrackableDataStructure as _TrackableDataStructure
 from typing import Any
 
+from penstock.train import CheckpointManager as CheckpointManager
 Checkpointable = _Checkpointable
 class List(_TrackableDataStructure, Sequence[Any]):
     def __add__(self, other: Any) -> Any: ...

@@ -3,5 +3,12 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "contrib.cluster_resolver.", {
+    "ClusterResolver": "compat.contrib.small",
+    "GCEClusterResolver": "compat.contrib.small",
+    "KubernetesClusterResolver": "compat.contrib.small",
+    "SimpleClusterResolver": "compat.contrib.small",
+    "SlurmClusterResolver": "compat.contrib.small",
+    "TFConfigClusterResolver": "compat.contrib.small",
     "TPUClusterResolver": "compat.contrib.tpu",
+    "UnionClusterResolver": "compat.contrib.small",
 })

@@ -3,5 +3,10 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "contrib.feature_column.", {
+    "sequence_categorical_column_with_hash_bucket": "compat.contrib.small",
+    "sequence_categorical_column_with_identity": "compat.contrib.small",
+    "sequence_categorical_column_with_vocabulary_file": "compat.contrib.small",
+    "sequence_categorical_column_with_vocabulary_list": "compat.contrib.small",
     "sequence_input_layer": "models.feature_column.sequence",
+    "sequence_numeric_column": "compat.contrib.small",
 })

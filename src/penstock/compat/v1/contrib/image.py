@@ -5,6 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "contrib.image.", {
     "angles_to_projective_transforms": "compat.contrib.image",
     "compose_transforms": "compat.contrib.image",
+    "dense_image_warp": "compat.contrib.image",
     "flat_transforms_to_matrices": "compat.contrib.image",
     "matrices_to_flat_transforms": "compat.contrib.image",
     "rotate": "compat.contrib.image",

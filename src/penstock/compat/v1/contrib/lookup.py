@@ -17,6 +17,10 @@ _attach(__name__, "v1", "contrib.lookup.", {
     "TextFileStringTableInitializer": "state.lookup_tables",
     "index_table_from_file": "state.lookup_tables",
     "index_table_from_tensor": "state.lookup_tables",
+    "index_to_string": "compat.contrib.small",
     "index_to_string_table_from_file": "state.lookup_tables",
     "index_to_string_table_from_tensor": "state.lookup_tables",
+    "string_to_index": "compat.contrib.small",
+    "string_to_index_table_from_file": "compat.contrib.small",
+    "string_to_index_table_from_tensor": "compat.contrib.small",
 })

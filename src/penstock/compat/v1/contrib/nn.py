@@ -4,5 +4,11 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "contrib.nn.", {
     "alpha_dropout": "compat.contrib.small",
+    "conv1d_transpose": "compat.contrib.small",
+    "deprecated_flipped_sigmoid_cross_entropy_with_logits": "compat.contrib.small",
+    "deprecated_flipped_softmax_cross_entropy_with_logits": "compat.contrib.small",
+    "deprecated_flipped_sparse_softmax_cross_entropy_with_logits": "compat.contrib.small",
+    "nth_element": "compat.contrib.small",
     "sampled_softmax_loss": "compat.contrib.small",
+    "scaled_softplus": "compat.contrib.small",
 })

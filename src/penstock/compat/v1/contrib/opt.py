@@ -3,6 +3,7 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "contrib.opt.", {
+    "AdaMaxOptimizer": "compat.contrib.opt",
     "AdamWOptimizer": "compat.contrib.opt",
     "AddSignOptimizer": "compat.contrib.opt",
     "DecoupledWeightDecayExtension": "compat.contrib.opt",
@@ -14,5 +15,6 @@ _attach(__name__, "v1", "contrib.opt.", {
     "NadamOptimizer": "compat.contrib.opt",
     "PowerSignOptimizer": "compat.contrib.opt",
     "ScipyOptimizerInterface": "compat.contrib.opt",
+    "clip_gradients_by_global_norm": "compat.contrib.opt",
     "extend_with_decoupled_weight_decay": "compat.contrib.opt",
 })

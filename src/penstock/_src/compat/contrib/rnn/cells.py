@@ -410,6 +410,89 @@ class IndRNNCell(LayerRNNCell):
         return output, output
 
 
+class _Independent(LayerRNNCell):
+    """What the other independently recurrent cells share: gates in which each unit sees its own last state only."""
+
+    def __init__(self, num_units: int, activation: Any, reuse: Any, kernel_initializer: Any, bias_initializer: Any,
+                 name: str | None, dtype: Any):
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units, self._activation = num_units, activation or tf.tanh
+        self._initializers = kernel_initializer, bias_initializer
+
+    @property
+    def output_size(self) -> int:
+        """The number of units."""
+        return self._num_units
+
+    def _gates(self, scope: str, count: int, inputs_shape: Any, bias: Any) -> tuple[Any, Any, Any]:
+        """The variables of `count` gates: of inputs, of the state, and the bias."""
+        size = count * self._num_units
+        return (self.add_weight(f"{scope}kernel_w", shape=[input_depth(inputs_shape), size], initializer=self._initializers[0]),
+                self.add_weight(f"{scope}kernel_u", shape=[1, size], initializer=tf.random_uniform_initializer(-1, 1)),
+                self.add_weight(f"{scope}bias", shape=[size], initializer=self._initializers[1] or bias))
+
+
+def _gated(inputs: Any, state: Any, variables: tuple[Any, Any, Any], count: int) -> list[Tensor]:
+    w, u, bias = variables
+    return tf.split(tf.nn.bias_add(tf.matmul(inputs, w) + tf.tile(state, [1, count]) * u, bias), count, axis=1)
+
+
+@_export
+class IndyGRUCell(_Independent):
+    """A GRU whose units see their own last state only."""
+
+    def __init__(self, num_units: int, activation: Any = None, reuse: Any = None, kernel_initializer: Any = None,
+                 bias_initializer: Any = None, name: str | None = None, dtype: Any = None):
+        super().__init__(num_units, activation, reuse, kernel_initializer, bias_initializer, name, dtype)
+
+    @property
+    def state_size(self) -> int:
+        """The number of units."""
+        return self._num_units
+
+    def build(self, inputs_shape: Any) -> None:
+        """Creates the variables."""
+        self._gate = self._gates("gates/", 2, inputs_shape, tf.constant_initializer(1.0))
+        self._candidate = self._gates("candidate/", 1, inputs_shape, tf.zeros_initializer())
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        """One step."""
+        reset, update = (tf.sigmoid(g) for g in _gated(inputs, state, self._gate, 2))
+        candidate, = _gated(inputs, reset * state, self._candidate, 1)
+        new = update * state + (1 - update) * self._activation(candidate)
+        return new, new
+
+
+@_export
+class IndyLSTMCell(_Independent):
+    """An LSTM whose units see their own last state only."""
+
+    def __init__(self, num_units: int, forget_bias: float = 1.0, activation: Any = None, reuse: Any = None,
+                 kernel_initializer: Any = None, bias_initializer: Any = None, name: str | None = None, dtype: Any = None):
+        super().__init__(num_units, activation, reuse, kernel_initializer, bias_initializer, name, dtype)
+        self._forget_bias = forget_bias
+
+    @property
+    def state_size(self) -> LSTMStateTuple:
+        """The sizes of c and h."""
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Creates the variables."""
+        self._gate = self._gates("", 4, inputs_shape, tf.zeros_initializer())
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        """One step."""
+        c, h = state
+        i, j, f, o = _gated(inputs, h, self._gate, 4)
+        new_c = c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * self._activation(j)
+        new_h = self._activation(new_c) * tf.sigmoid(o)
+        return new_h, LSTMStateTuple(new_c, new_h)
+
+
 @_export
 class SRUCell(LayerRNNCell):
     """The simple recurrent unit (https://arxiv.org/abs/1709.02755): no product with the state."""

@@ -57,6 +57,7 @@ _attach(__name__, "v1", "contrib.layers.", {
     "poincare_normalize": "compat.contrib.layers.reshaping",
     "pool": "compat.contrib.layers.pooling",
     "real_valued_column": "compat.contrib.layers.feature_columns",
+    "recompute_grad": "compat.contrib.small",
     "relu": "compat.contrib.layers.dense",
     "relu6": "compat.contrib.layers.dense",
     "repeat": "compat.contrib.layers.dense",

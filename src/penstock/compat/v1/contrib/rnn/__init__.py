@@ -23,6 +23,8 @@ _attach(__name__, "v1", "contrib.rnn.", {
     "GRUCell": "compat.contrib.rnn",
     "HighwayWrapper": "compat.contrib.rnn.wrappers",
     "IndRNNCell": "compat.contrib.rnn.cells",
+    "IndyGRUCell": "compat.contrib.rnn.cells",
+    "IndyLSTMCell": "compat.contrib.rnn.cells",
     "InputProjectionWrapper": "compat.contrib.rnn.wrappers",
     "IntersectionRNNCell": "compat.contrib.rnn.cells",
     "LSTMBlockCell": "compat.contrib.rnn.block",

@@ -8,8 +8,10 @@ from penstock.compat.v1.contrib.metrics import f1_score as f1_score
 from penstock.compat.v1.contrib.metrics import streaming_accuracy as streaming_accuracy
 from penstock.compat.v1.contrib.metrics import streaming_auc as streaming_auc
 from penstock.compat.v1.contrib.metrics import streaming_covariance as streaming_covariance
+from penstock.compat.v1.contrib.metrics import streaming_false_negative_rate as streaming_false_negative_rate
 from penstock.compat.v1.contrib.metrics import streaming_false_negatives as streaming_false_negatives
 from penstock.compat.v1.contrib.metrics import streaming_false_negatives_at_thresholds as streaming_false_negatives_at_thresholds
+from penstock.compat.v1.contrib.metrics import streaming_false_positive_rate as streaming_false_positive_rate
 from penstock.compat.v1.contrib.metrics import streaming_false_positives as streaming_false_positives
 from penstock.compat.v1.contrib.metrics import streaming_false_positives_at_thresholds as streaming_false_positives_at_thresholds
 from penstock.compat.v1.contrib.metrics import streaming_mean_absolute_error as streaming_mean_absolute_error

@@ -23,6 +23,8 @@ _attach(__name__, "v1", "contrib.rnn.python.ops.core_rnn_cell.", {
     "GRUCell": "compat.contrib.rnn",
     "HighwayWrapper": "compat.contrib.rnn",
     "IndRNNCell": "compat.contrib.rnn",
+    "IndyGRUCell": "compat.contrib.rnn",
+    "IndyLSTMCell": "compat.contrib.rnn",
     "InputProjectionWrapper": "compat.contrib.rnn",
     "IntersectionRNNCell": "compat.contrib.rnn",
     "LSTMBlockCell": "compat.contrib.rnn",

@@ -20,6 +20,8 @@ from penstock.compat.v1.contrib.rnn import GRUBlockCellV2 as GRUBlockCellV2
 from penstock.compat.v1.nn.rnn_cell import GRUCell as GRUCell
 from penstock.compat.v1.contrib.rnn import HighwayWrapper as HighwayWrapper
 from penstock.compat.v1.contrib.rnn import IndRNNCell as IndRNNCell
+from penstock.compat.v1.contrib.rnn import IndyGRUCell as IndyGRUCell
+from penstock.compat.v1.contrib.rnn import IndyLSTMCell as IndyLSTMCell
 from penstock.compat.v1.contrib.rnn import InputProjectionWrapper as InputProjectionWrapper
 from penstock.compat.v1.contrib.rnn import IntersectionRNNCell as IntersectionRNNCell
 from penstock.compat.v1.contrib.rnn import LSTMBlockCell as LSTMBlockCell
