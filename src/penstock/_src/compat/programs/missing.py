@@ -1,4 +1,4 @@
-"""What a program gets for a name that penstock does not have: something that raises when it is used, and says what to do.
+"""Placeholders for names that penstock does not have: they raise when they are used, and name the alternatives.
 
 An import does not fail for it, since programs import more than they use. But where the program itself asks whether there is
 such a name (`try: from tensorflow... import x`, `hasattr`), it gets the answer that it can handle: ImportError, AttributeError.
@@ -32,7 +32,7 @@ class MissingSymbol(AttributeError, NotImplementedError):
 
 
 def explain(full: str, api: str, public: str) -> str:
-    """What is said of a missing name: that it is missing, what is nearest, and how to report it."""
+    """The message for a missing name: similar names, and how to report it."""
     near = nearest(api, public)
     text = f"{full} is not in penstock {__version__}."
     if near:
@@ -55,7 +55,7 @@ def nearest(api: str, public: str) -> tuple[str, ...]:
 
 
 class Missing:
-    """Stands for a name that a program has imported, and raises when the program uses it."""
+    """A placeholder for an imported name, which raises when the program uses it."""
 
     def __init__(self, full: str, api: str, public: str):
         self.__dict__["_missing"] = (full, api, public)
@@ -77,7 +77,7 @@ class Missing:
 
 
 class MissingModule(types.ModuleType):
-    """Stands for a module that a program has imported; so are its submodules, and its names raise when they are used."""
+    """A placeholder for an imported module; its names raise when they are used."""
 
     def __init__(self, full: str, api: str, public: str):
         super().__init__(full, "A module that penstock does not have.")
@@ -100,7 +100,7 @@ def module(full: str, api: str, public: str) -> MissingModule | None:
 
 
 def found_missing(full: str, api: str, public: str) -> Any:
-    """What a program gets that requests `full`: something to import, or the error that says that it is missing."""
+    """The result of a request for `full`: a placeholder, or an error."""
     frame = _importing_frame()
     if frame is not None and not _guarded(frame):
         return Missing(full, api, public)

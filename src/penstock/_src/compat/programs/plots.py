@@ -33,7 +33,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def mend(canvas: Any) -> None:
-    """Lets the event loop of a canvas without a window end at once where it would wait forever."""
+    """Makes the event loop of a canvas without a window end at once instead of waiting forever."""
     wait = canvas.start_event_loop
 
     def start_event_loop(self: Any, timeout: float = 0) -> None:

@@ -65,7 +65,7 @@ def _tool() -> Any:
 
 
 def _parse_error() -> type[Exception]:
-    """What the converter raises for a text that is no Python at all."""
+    """The converter's exceptions for text that is not Python."""
     return importlib.import_module(type(_tool()).__module__.split(".")[0] + ".pgen2.parse").ParseError
 
 

@@ -96,11 +96,11 @@ class View(types.ModuleType):
         return value
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What was taken for a module is called: it is a function that penstock lacks."""
+        """Handles a call of a supposed module: it is a function that penstock lacks."""
         raise missing.MissingSymbol(self.__name__, self._api, self.__name__.rpartition(".")[2])
 
     def _stated(self, name: str) -> Any:
-        """What has this name in the places that `folders.py` states, or NOTHING."""
+        """The object of this name in the places of `folders.py`, or NOTHING."""
         for where in self._where:
             if where.startswith("@"):
                 value = _own(where[1:], name)
@@ -111,8 +111,7 @@ class View(types.ModuleType):
         return NOTHING
 
     def _star_names(self) -> list[str]:
-        """What `from module import *` returns: what the stated places have; of tf itself, nothing that hides what Python
-        has."""
+        """The names of `from module import *`: those of the stated places; from tf itself, none that shadow builtins."""
         found: set[str] = set()
         for where in self._where:
             if where.startswith("@"):
@@ -155,7 +154,7 @@ def _public(api: str, full: str) -> Any:
 
 
 def _anywhere(api: str, name: str) -> Any:
-    """What has this name anywhere in the public API, if there is only one such thing."""
+    """The object of this name anywhere in the public API, if it is unique."""
     found = {id(v): v for n, v in list(names.TABLES[api].items()) if n.rsplit(".", 1)[-1] == name
              and not n.startswith("raw_ops.") and not isinstance(v, (types.ModuleType, names.Later))}
     return next(iter(found.values())) if len(found) == 1 else NOTHING

@@ -1,4 +1,4 @@
-"""Names that Python and NumPy have removed since, supplied to programs that use them; each is said once, on stderr.
+"""Names that Python and NumPy have removed since, supplied to programs that use them; each is reported once, on stderr.
 
 A module gets a `__getattr__`, so nothing that is there changes, and nothing is logged unless a program uses a name. Methods of
 arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last; a
@@ -91,7 +91,7 @@ LIBRARY = pathlib.Path(__file__).parents[3]
 
 
 class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules that are gone under the name they have now."""
+    """Finds removed modules under their current names."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         root, dot, rest = fullname.partition(".")
@@ -110,7 +110,7 @@ class _Moved(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to do: the names are there."""
+        """Does nothing: the names exist."""
 
 
 def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType:
@@ -147,7 +147,7 @@ def _array_methods() -> None:
 
 
 def _call_as_before(name: str, change: Any) -> None:
-    """Lets a function of NumPy take calls that it refuses since: `change(function, args, kwargs)` makes one."""
+    """Makes a function of NumPy accept calls that it refuses now: `change(function, args, kwargs)` converts them."""
     function = getattr(np, name)
     if getattr(function, "supplies", False):
         return
@@ -179,7 +179,7 @@ def _fromstring(function: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _ragged(function: Any, args: tuple, kwargs: dict) -> Any:
-    """np.array makes an array of objects of rows that differ in length, again."""
+    """np.array accepts rows of different lengths again, as an array of objects."""
     try:
         return function(*args, **kwargs)
     except ValueError as e:
@@ -196,7 +196,7 @@ def _called_by_program() -> bool:
 
 
 def _sum(function: Any, args: tuple, kwargs: dict) -> Any:
-    """np.sum adds up what a generator returns, again."""
+    """np.sum accepts generators again."""
     if args and isinstance(args[0], types.GeneratorType):
         say("np.sum of a generator", "sum")
         return sum(args[0])
@@ -211,7 +211,7 @@ def _assertion(old: str, new: str) -> Any:
 
 
 def install(names: frozenset[str] | set[str] = frozenset()) -> None:
-    """Supplies what is gone; of Python 2's functions, those in `names`, which the program uses and does not define."""
+    """Supplies removed names; of Python 2's functions, those in `names`, which the program uses and does not define."""
     supply(np, NUMPY, "np")
     for module, values in MODULES.items():
         supply(module, values, module.__name__)

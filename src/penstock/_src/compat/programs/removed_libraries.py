@@ -100,7 +100,7 @@ EMPTY = ("scipy.misc", "sklearn.externals")         # folders of names that may 
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Adds to modules of libraries, when they are imported, what they had before."""
+    """Adds removed names to modules of libraries when they are imported."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """The module of the library, which gets its earlier names, or one under an earlier name."""
@@ -136,6 +136,6 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Puts the finder in front, once."""
+    """Installs the finder first, once."""
     if not any(isinstance(f, Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, Finder())

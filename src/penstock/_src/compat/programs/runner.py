@@ -17,7 +17,7 @@ MAGIC = {"display": print, "get_ipython": lambda: _Shell()}
 
 
 class _Shell:
-    """What programs that were notebooks ask IPython for: nothing happens."""
+    """Stand-in for IPython in programs that were notebooks; it does nothing."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None
@@ -70,7 +70,7 @@ def _run(file: pathlib.Path, path: str, folder: pathlib.Path, arguments: list[st
 
 
 def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]:
-    """Puts penstock in TensorFlow's place, with the API that is requested or guessed, and says which."""
+    """Installs penstock as TensorFlow, with the requested or inferred API, and reports it."""
     try:
         guessed = guess.guess(file)
     except (SyntaxError, ValueError, KeyError):          # running it will say so, with the line

@@ -1,4 +1,4 @@
-"""`import keras`, of programs from when Keras was its own package on top of TensorFlow: it is `tf.keras` here.
+"""`import keras`, of programs from when Keras was a separate package: it is `tf.keras` here.
 
 The finder is last in `sys.meta_path`: a Keras that is installed, or a module of the program's own, goes first. Folders that
 Keras 2 had and Keras 3 has not (`keras.engine`, from 2.13 `keras.src.engine`) are found here beside a Keras 3, too.
@@ -79,7 +79,7 @@ def _keras_3() -> bool:
 
 
 def install(api: str | None) -> None:
-    """Puts penstock in the place of TensorFlow, and of Keras where there is none, once."""
+    """Installs penstock as TensorFlow, and as Keras if there is none, once."""
     api = api or _api_of_main()
     importer.install(api)
     if not any(isinstance(f, KerasFinder) for f in sys.meta_path):

@@ -1,4 +1,4 @@
-"""How names that are gone are supplied to programs: a module gets a `__getattr__`, and each is said once, on stderr."""
+"""Supplying removed names to programs: a module gets a `__getattr__`, and each name is reported once, on stderr."""
 from __future__ import annotations
 
 import sys
@@ -16,12 +16,12 @@ def say(old: str, new: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """How a value is named in what is said."""
+    """The name of a value in reports."""
     return getattr(value, "__name__", None) or repr(value)
 
 
 def supply(module: types.ModuleType, values: dict[str, Any], short: str) -> None:
-    """Lets a module answer for names that it no longer has."""
+    """Makes a module provide names that it no longer has."""
     before = module.__dict__.get("__getattr__")
     if getattr(before, "supplies", None) is values:
         return

@@ -26,7 +26,7 @@ class Use:
 
 @dataclasses.dataclass
 class Source:
-    """What is known of a program's source."""
+    """The analysis of a program's source."""
     uses: list[Use]
     attributes: set[str]        # names of attributes of anything
     undefined: set[str]         # names that are read and defined nowhere
@@ -35,7 +35,7 @@ class Source:
 
 
 def scan(text: str, filename: str = "<program>") -> Source:
-    """Reads a source; SyntaxError if it is no Python 3."""
+    """Reads a source; SyntaxError if it is not Python 3."""
     reader = _Reader()
     reader.visit(ast.parse(text, filename))
     defined = reader.stored | set(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)

@@ -1,4 +1,4 @@
-"""tf.keras.regularizers: what weights cost."""
+"""tf.keras.regularizers: penalties of weights, which are added to the loss."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from penstock.compat import v1 as tf
 
 @export("keras.regularizers.Regularizer")
 class Regularizer:
-    """A function of a weight that returns its cost, with a configuration."""
+    """A function of a weight that returns its penalty, with a configuration."""
 
     def __call__(self, x: Any) -> Any:
         return 0.

@@ -118,7 +118,7 @@ class MaxPooling3D(keras.MaxPooling3D, Layer):
 
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, if there are strides: here they have no default."""
+    """Checks that strides are given: they have no default here."""
     if given["strides"] is None:
         raise ValueError("`strides` is required.")
     return given

@@ -1,4 +1,4 @@
-"""Model parallelism: a model in stages on several devices, with micro-batches in a pipeline; layers cut over devices.
+"""Model parallelism: a model in stages on several devices, with micro-batches in a pipeline; layers split over devices.
 
 `schedule.py` has the order in which stages work, and its cost. `graph.py` builds a pipeline into a graph from functions;
 `cut.py`, `runner.py` and `model.py` make one of a Keras model. `parallel_layers.py` has layers whose weights are on several

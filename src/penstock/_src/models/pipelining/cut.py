@@ -1,4 +1,4 @@
-"""Cutting a Keras model into stages: consecutive layers, each stage with about the same number of parameters.
+"""Splitting a Keras model into stages: consecutive layers, each stage with about the same number of parameters.
 
 A stage is a function from the tensors that cross the cut before it to those that cross the cut behind it. In a functional model
 these may be several: what a later stage needs travels through the stages between.

@@ -1,4 +1,4 @@
-"""Layers cut vertically: each device has a part of the weights and computes a part of the result; then the parts are exchanged.
+"""Tensor parallelism: each device has a part of the weights and computes a part of the result; then the parts are exchanged.
 
 A dense layer can be cut by columns (each device computes some of the outputs from all inputs: outputs are put side by side) or
 by rows (each device takes some of the inputs: outputs are added up). A cut by columns followed by one by rows needs no exchange
@@ -42,7 +42,7 @@ class _Parallel(Layer):
 
 
 class _ParallelDense(_Parallel):
-    """What both cuts of a dense layer have."""
+    """The base of both parallel dense layers."""
 
     def __init__(self, units: int, devices: Sequence[str], activation: Any = None, use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", **kwargs: Any):
@@ -72,7 +72,7 @@ class ColumnParallelDense(_ParallelDense):
         self.gather_output = gather_output
 
     def build(self, input_shape: Any) -> None:
-        """Makes the parts of the weights."""
+        """Creates the parts of the weights."""
         width, sizes = input_shape[-1], shares(self.units, len(self.devices))
         self.kernels = self._weights_on_devices("kernel", [(width, n) for n in sizes], self.kernel_initializer)
         self.biases = self._weights_on_devices("bias", [(n,) for n in sizes], self.bias_initializer) if self.use_bias else None
@@ -100,7 +100,7 @@ class RowParallelDense(_ParallelDense):
     """
 
     def build(self, input_shape: Any) -> None:
-        """Makes the parts of the weights."""
+        """Creates the parts of the weights."""
         self._sizes = [int(s[-1]) for s in input_shape] if isinstance(input_shape, list) else \
             shares(int(input_shape[-1]), len(self.devices))
         if len(self._sizes) != len(self.devices):
@@ -117,7 +117,7 @@ class RowParallelDense(_ParallelDense):
             return self.add_weight(name=f"kernel_{i}", shape=(rows, self.units), initializer=initial.part(i))
 
     def call(self, inputs: Any) -> Any:
-        """The sum of what the devices compute."""
+        """The sum of the devices' results."""
         given = inputs if isinstance(inputs, (list, tuple)) else \
             get("SplitV")(inputs, self._sizes, -1, num_split=len(self._sizes))
         parts = []
@@ -158,7 +158,7 @@ class VocabularyParallelEmbedding(_Parallel):
         self.embeddings_initializer = initializers.get(embeddings_initializer)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the parts of the table."""
+        """Creates the parts of the table."""
         self._sizes = shares(self.input_dim, len(self.devices))
         self.kernels = self._weights_on_devices("embeddings", [(n, self.output_dim) for n in self._sizes],
                                                 self.embeddings_initializer)

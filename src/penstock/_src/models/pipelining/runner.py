@@ -1,4 +1,4 @@
-"""Running a schedule in eager execution: a thread for each stage, results handed from one to the next.
+"""Running a schedule in eager execution: a thread for each stage, which pass results to the next.
 
 A stage is a function, on a device, whose forward pass a tape records and whose backward pass plays that tape. The first error
 ends all stages. What was done when is kept in `spans`, from which come the bubble and a timeline.
@@ -115,11 +115,11 @@ class Step:
 
     # -- the results ---------------------------------------------------------------------------------------------------
     def bubble(self) -> float:
-        """The part of the time for which stages waited."""
+        """The fraction of the time that stages waited."""
         return schedules.idle([[(b, e) for _, b, e in stage] for stage in self.spans])
 
     def timeline(self) -> str:
-        """What was done when, as a Chrome trace (JSON)."""
+        """The timeline, as a Chrome trace (JSON)."""
         begin = min(b for stage in self.spans for _, b, _ in stage)
         events: list[dict] = [{"ph": "M", "pid": 0, "tid": s, "name": "thread_name",
                                "args": {"name": f"stage {s}: {stage.where}"}} for s, stage in enumerate(self._stages)]

@@ -1,4 +1,4 @@
-"""In which order the stages of a pipeline work on micro-batches, and what that costs. Pure: no tensors, no threads.
+"""The order in which the stages of a pipeline process micro-batches, and its cost. Pure: no tensors, no threads.
 
 A batch of m micro-batches goes forward and backward through p stages. A schedule is, for each stage, the order of its 2·m
 tasks. While the pipeline fills and drains, stages wait: with stages of equal cost that is (p - 1) / (m + p - 1) of the time,
@@ -60,7 +60,7 @@ def schedule(name: str, stages: int, micro_batches: int) -> Schedule:
 
 
 def bubble(stages: int, micro_batches: int) -> float:
-    """The part of the time for which stages of equal cost wait."""
+    """The fraction of the time that stages of equal cost wait."""
     return (stages - 1) / (micro_batches + stages - 1)
 
 
@@ -108,7 +108,7 @@ def idle(spans: list[list[tuple[float, float]]]) -> float:
 
 
 def most_held(plan: Schedule) -> list[int]:
-    """How many micro-batches each stage holds at most between forward and backward."""
+    """The maximum number of micro-batches that each stage holds between forward and backward."""
     found = []
     for tasks in plan:
         held = most = 0

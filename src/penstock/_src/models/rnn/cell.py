@@ -1,4 +1,4 @@
-"""RNNCell: what a recurrent cell is, its zero states, and the sizes of which they are made."""
+"""RNNCell: the base of recurrent cells, their zero states, and the sizes of states."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ from penstock.compat import v1 as tf
 
 
 def assert_like_rnncell(cell_name: str, cell: Any) -> None:
-    """Raises a TypeError that names what `cell` lacks to be a recurrent cell."""
+    """Raises a TypeError that names the attributes that `cell` lacks."""
     missing = []
     if not _has(cell, "output_size"):
         missing.append("'output_size' property is missing")
@@ -124,7 +124,7 @@ class RNNCell(base.Layer):
         raise NotImplementedError("Abstract method")
 
     def build(self, _: Any) -> None:
-        """Nothing: `call` may still make variables."""
+        """Does nothing: `call` may create variables."""
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
         """The initial state, for a batch like `inputs`."""
@@ -146,7 +146,7 @@ class RNNCell(base.Layer):
         return self.zero_state(batch_size, dtype)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """A state of zeros. Eagerly, the same one again while its size does not change."""
+        """A state of zeros, cached in eager execution."""
         size, eager = self.state_size, context.executing_eagerly()
         key = (batch_size, dtype, size)
         last = self.__dict__.get("_last_zero_state") if eager and not is_tensor(batch_size) else None
@@ -168,7 +168,7 @@ class LayerRNNCell(RNNCell):
 
 
 def check_floating(*dtypes: Any) -> None:
-    """Raises a ValueError for a type that the activations of cells do not take."""
+    """Raises a ValueError for a type that the activations of cells do not support."""
     for dtype in dtypes:
         if dtype is not None and not (tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex):
             raise ValueError(f"RNN cell only supports floating point inputs, but saw dtype: {dtype}")

@@ -1,4 +1,4 @@
-"""The cells of tf.nn.rnn_cell: basic, GRU, LSTM, and several on top of each other.
+"""The cells of tf.nn.rnn_cell: basic, GRU, LSTM, and stacks of cells.
 
 Names of variables (`kernel`, `bias`, `gates/kernel`, `w_f_diag`, `projection/kernel`, ...) are TensorFlow's, so that
 checkpoints can be exchanged.
@@ -320,7 +320,7 @@ def _shards(number: int | None) -> Any:
 
 @export(v1=["nn.rnn_cell.MultiRNNCell"])
 class MultiRNNCell(RNNCell):
-    """Cells on top of each other: the output of one is the input of the next.
+    """Stacked cells: the output of one is the input of the next.
 
     Args:
         cells: List of cells, the lowest first.

@@ -195,7 +195,7 @@ def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_
 @export(v1=["nn.raw_rnn"])
 def raw_rnn(cell: Any, loop_fn: Any, parallel_iterations: int | None = None, swap_memory: bool = False,
             scope: Any = None) -> tuple[Any, Any, Any]:
-    """Runs a cell in a loop that `loop_fn(time, output, state, loop_state)` steers.
+    """Runs a cell in a loop that `loop_fn(time, output, state, loop_state)` controls.
 
     `loop_fn` returns `(finished, next_input, next_state, emit_output, next_loop_state)`; it is first called with None for
     output and state. The result is the array of what was emitted, the last state and the last loop state.

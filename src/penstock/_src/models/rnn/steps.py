@@ -1,4 +1,4 @@
-"""What running a cell over a sequence needs, in a loop or unrolled: sizes, types, first states, and steps past the end."""
+"""Shared by functions that run a cell over a sequence: sizes, types, initial states, and steps past the end."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +13,7 @@ from penstock.compat import v1 as tf
 
 
 def transpose_batch_time(x: Tensor) -> Tensor:
-    """Swaps the first two dimensions; what has fewer stays as it is."""
+    """Swaps the first two dimensions; tensors with fewer stay unchanged."""
     static = x.shape
     if static.ndims is not None and static.ndims < 2:
         return x
@@ -67,7 +67,7 @@ def is_keras_cell(cell: Any) -> bool:
 
 
 def cache_variables(scope: Any) -> None:
-    """Lets variables be read once, in front of a loop, and not in each of its steps."""
+    """Makes variables be read once before a loop instead of in each step."""
     if not context.executing_eagerly() and scope.caching_device is None:
         graph = context.current_graph()
         inside = graph._get_control_flow_context()

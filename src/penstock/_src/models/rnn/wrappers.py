@@ -78,7 +78,7 @@ class _Wrapper(RNNCell):
 
 
 def _default_state_filter(substate: Any) -> Any:
-    """Which parts of a state are dropped: everything but the memory of LSTMs and arrays of tensors."""
+    """Which parts of a state are dropped: everything except the memory of LSTMs and arrays of tensors."""
     if isinstance(substate, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not isinstance(substate, tf.TensorArray)
@@ -92,7 +92,7 @@ def _numbered_map(shallow: Any, function: Any, *structures: Any) -> Any:
 
 if TYPE_CHECKING:
     class _Wrapping:
-        """What the classes below are mixed with: a wrapper of tf.nn.rnn_cell or of Keras."""
+        """The interface that the mixins below need: a wrapper of tf.nn.rnn_cell or of Keras."""
 
         def __init__(self, cell: Any, **kwargs: Any):
             raise NotImplementedError

@@ -46,12 +46,12 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str
 
 
 def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """The tensor on one of two ways: (where `pred` is false, where it is true)."""
+    """The outputs of a Switch: (for a false `pred`, for a true one)."""
     return tf.raw_ops.Switch(data=tf.convert_to_tensor(data, dtype), pred=pred, name=name)
 
 
 def merge(inputs: Sequence[Any], name: str | None = None) -> Any:
-    """The one of several tensors that is computed, and which one that is."""
+    """The output of a Merge: the tensor that is available, and its index."""
     return tf.raw_ops.Merge(inputs=list(inputs), name=name)
 
 

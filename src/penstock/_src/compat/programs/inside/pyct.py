@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class EntityInfo(NamedTuple):
-    """What is known of the function that is transformed."""
+    """Information about the transformed function."""
     name: str
     source_code: str
     source_file: str
@@ -17,7 +17,7 @@ class EntityInfo(NamedTuple):
 
 
 class Context:
-    """What a transformer knows while it walks."""
+    """The context of a transformer."""
 
     def __init__(self, info: EntityInfo, namer: Any, user_context: Any):
         self.info, self.namer, self.user = info, namer, user_context
@@ -32,7 +32,7 @@ class Base(ast.NodeTransformer):
 
 
 class Namer:
-    """Makes names that are in use nowhere else."""
+    """Creates unused names."""
 
     def __init__(self, global_namespace: dict[str, Any]):
         self.generated_names: set[Any]

@@ -1,4 +1,4 @@
-"""Of `pywrap_tfe`: what TensorFlow's C library tells about devices."""
+"""Of `pywrap_tfe`: the devices, as in TensorFlow's C library."""
 from __future__ import annotations
 
 import penstock

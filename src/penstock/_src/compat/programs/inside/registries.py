@@ -9,7 +9,7 @@ from penstock._src.training.profiler.counts import OpStats, RegisterStatistics, 
 
 
 class _Entry(dict):
-    """What a registry keeps for a name: setting `type` replaces the function."""
+    """An entry of a registry: setting `type` replaces the function."""
 
     def __init__(self, name: str):
         super().__init__(type=GRADIENTS[name], location=("UNKNOWN",) * 5)

@@ -12,7 +12,7 @@ from penstock._src.graph.recording import record, variable_accessed  # noqa: F40
 
 @contextlib.contextmanager
 def stop_recording() -> Iterator[None]:
-    """Inside of it, no tape records."""
+    """A context in which no tape records."""
     tapes, context.state.tapes = context.state.tapes, ()
     try:
         yield

@@ -113,7 +113,7 @@ disable_cudnn_autotune = disable_eager_op_as_function = disable_xla_jit = with_e
 
 
 def InstallStackTraceHandler() -> None:  # noqa: N802
-    """Prints the stacks of all threads when the process gets a deadly signal."""
+    """Prints the stacks of all threads on a fatal signal."""
     import faulthandler
     faulthandler.enable()
 

@@ -1,3 +1,3 @@
-"""Of `types.core`: what counts as a tensor."""
+"""Of `types.core`: the types of tensors."""
 from penstock._src.graph.node import SymbolicTensor as Symbol  # noqa: F401
 from penstock._src.graph.node import TensorType as Tensor  # noqa: F401

@@ -85,11 +85,11 @@ class DataSet:
 
     images = property(lambda self: self._images, doc="All images.")
     labels = property(lambda self: self._labels, doc="All labels.")
-    num_examples = property(lambda self: self._num_examples, doc="How many there are.")
-    epochs_completed = property(lambda self: self._epochs_completed, doc="How many times all were handed out.")
+    num_examples = property(lambda self: self._num_examples, doc="The number of examples.")
+    epochs_completed = property(lambda self: self._epochs_completed, doc="The number of completed epochs.")
 
     def next_batch(self, batch_size: int, fake_data: bool = False, shuffle: bool = True) -> tuple[Any, Any]:
-        """The next images and labels; what is left of an epoch is completed with the beginning of the next one."""
+        """The next images and labels; the rest of an epoch is completed with the beginning of the next one."""
         if fake_data or self._fake:
             return [[1] * 784] * batch_size, [([1] + [0] * 9) if self.one_hot else 0] * batch_size
         start = self._index

@@ -39,5 +39,5 @@ def training(loss: Any, learning_rate: float) -> Any:
 
 
 def evaluation(logits: Any, labels: Any) -> Any:
-    """How many of the images are classified rightly."""
+    """The number of correctly classified images."""
     return tf.reduce_sum(tf.cast(tf.nn.in_top_k(logits, labels, 1), tf.int32))

@@ -1,4 +1,4 @@
-"""`examples.speech_commands.models`: networks that tell spoken words apart, from features of their sound."""
+"""`examples.speech_commands.models`: networks that recognize spoken words."""
 from __future__ import annotations
 
 from typing import Any

@@ -59,7 +59,7 @@ def array_to_img(x: Any, data_format: str | None = None, scale: bool = True, dty
 
 @export("keras.preprocessing.image.smart_resize")
 def smart_resize(x: Any, size: Any, interpolation: str = "bilinear") -> Any:
-    """Images [..., height, width, channels] in another size, cut around their middle so that nothing is distorted.
+    """Images [..., height, width, channels] in another size, cropped around the center to keep the aspect ratio.
 
     >>> tf.keras.preprocessing.image.smart_resize(np.ones((8, 6, 3)), (4, 4)).shape
     (4, 4, 3)
@@ -192,7 +192,7 @@ def random_channel_shift(x: np.ndarray, intensity_range: float, channel_axis: in
 
 @export("keras.preprocessing.image.apply_brightness_shift")
 def apply_brightness_shift(x: np.ndarray, brightness: float) -> np.ndarray:
-    """An image with another brightness; 1 leaves it as it is."""
+    """An image with another brightness; 1 leaves it unchanged."""
     from PIL import ImageEnhance
     return img_to_array(ImageEnhance.Brightness(array_to_img(x)).enhance(brightness))
 
@@ -206,7 +206,7 @@ def random_brightness(x: np.ndarray, brightness_range: Any) -> np.ndarray:
 
 
 def flip_axis(x: np.ndarray, axis: int) -> np.ndarray:
-    """An image turned around along an axis."""
+    """An image flipped along an axis."""
     return np.flip(x, axis)
 
 

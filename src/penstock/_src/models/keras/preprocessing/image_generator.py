@@ -24,7 +24,7 @@ from penstock._src.models.keras.utils.data_utils import Sequence
 
 @export("keras.preprocessing.image.Iterator")
 class Iterator(Sequence):
-    """Batches of `n` samples in order or shuffled, by number or in sequence, without end."""
+    """An infinite sequence of batches of `n` samples, in order or shuffled, by index or by iteration."""
 
     white_list_formats = ("png", "jpg", "jpeg", "bmp", "ppm", "tif", "tiff")
 

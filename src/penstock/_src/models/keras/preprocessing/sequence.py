@@ -14,7 +14,7 @@ from penstock._src.models.keras.utils.data_utils import Sequence
 @export("keras.preprocessing.sequence.pad_sequences", v2=["keras.utils.pad_sequences"])
 def pad_sequences(sequences: Any, maxlen: int | None = None, dtype: Any = "int32", padding: str = "pre",
                   truncating: str = "pre", value: Any = 0.0) -> np.ndarray:
-    """Sequences as rows of one array, cut or filled up to `maxlen`, at the beginning or at the end.
+    """Sequences as rows of one array, truncated or padded to `maxlen`, at the beginning or at the end.
 
     Args:
         sequences: List of lists.
@@ -135,7 +135,7 @@ class TimeseriesGenerator(Sequence):
         return (samples[:, ::-1, ...] if self.reverse else samples), targets
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, as JSON keeps them."""
+        """The arguments, as values for JSON."""
         def plain(x: Any) -> Any:
             return json.dumps(x.tolist() if isinstance(x, np.ndarray) else x)
         return {"data": plain(self.data), "targets": plain(self.targets), "length": self.length,

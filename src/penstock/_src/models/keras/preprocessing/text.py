@@ -158,7 +158,7 @@ class Tokenizer:
         return made
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments and what was learned, as JSON keeps them."""
+        """The arguments and the vocabulary, as values for JSON."""
         return {"num_words": self.num_words, "filters": self.filters, "lower": self.lower, "split": self.split,
                 "char_level": self.char_level, "oov_token": self.oov_token, "document_count": self.document_count,
                 "word_counts": json.dumps(self.word_counts), "word_docs": json.dumps(self.word_docs),

@@ -56,7 +56,7 @@ def _named(layers: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
-    """What is below an object: (way, layer)."""
+    """The layers below an object: (path, layer)."""
     if hasattr(obj, "_is_graph_network"):
         yield from ((f"layers/{n}", v) for n, v in _named(obj.layers if type(obj).__name__ == "Sequential" or
                                                           not obj._is_graph_network else obj._layers))
@@ -87,7 +87,7 @@ def _store(obj: Any, group: Any, seen: set[int]) -> None:
 
 
 def _collect(obj: Any, group: Any, seen: set[int], pairs: list, problems: list, way: str = "") -> None:
-    """The values for the variables of an object, and what does not fit."""
+    """The values for the variables of an object, and the mismatches."""
     if id(obj) in seen:
         return
     seen.add(id(obj))
@@ -119,7 +119,7 @@ def _write_weights(model: Any, file: Any, include_optimizer: bool) -> None:
 
 
 def _read_weights(model: Any, file: Any, skip_mismatch: bool) -> None:
-    """Sets the weights; none of them if some do not fit."""
+    """Sets the weights; none of them if some do not match."""
     with hdf5_guard.opened(file) as f:
         pairs: list = []
         problems: list = []

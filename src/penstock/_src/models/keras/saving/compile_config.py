@@ -33,7 +33,7 @@ def _for_all_versions(described: Any) -> Any:
 
 
 def training_config(model: Any) -> dict[str, Any] | None:
-    """What compile was given; None if the optimizer cannot be described."""
+    """The arguments of compile; None if the optimizer cannot be described."""
     optimizer = model.optimizer
     try:
         config = optimizer.get_config()
@@ -46,7 +46,7 @@ def training_config(model: Any) -> dict[str, Any] | None:
 
 
 def compile_from_config(model: Any, config: dict[str, Any], custom_objects: Any = None) -> None:
-    """Compiles a model as it was."""
+    """Compiles a model with stored arguments."""
     with custom_object_scope(custom_objects or {}):
         given = config.get("optimizer_config") or config.get("optimizer")
         optimizer = optimizers.deserialize(given) if isinstance(given, dict) else optimizers.get(given or "rmsprop")

@@ -28,7 +28,7 @@ _VERSION = "2.2.4-tf"
 
 @contextlib.contextmanager
 def _written(path: Any) -> Iterator[Any]:
-    """A file that takes its place when it is complete."""
+    """A file that is renamed into place when it is complete."""
     if hasattr(path, "create_group"):
         yield path
         return
@@ -188,7 +188,7 @@ def _load_by_name(group: Any, layers: Any, skip_mismatch: bool) -> None:
 
 
 def _converted(layer: Any, values: list) -> list:
-    """Weights as the layer has them now, from those that older versions wrote."""
+    """Converts the weights of older versions to the current layout."""
     convert = getattr(layer, "_preprocess_weights_for_loading", None)
     return values if convert is None else convert(values)
 
@@ -226,7 +226,7 @@ def _text(x: Any) -> str:
 
 
 def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
-    """Reads a model; compiled as it was, if it was."""
+    """Reads a model, and compiles it if it was compiled."""
     with _read(path) as f:
         if "model_config" not in f.attrs:
             raise ValueError(f"No model found in config file: {path} has only weights. Use `load_weights`.")

@@ -16,7 +16,7 @@ from penstock._src.models.keras.saving.compile_config import compile_from_config
 serialization = LazyModule("penstock._src.models.keras.layers.serialization")
 VERSION = "3.0.0"
 _KINDS = {"initializer": "keras.initializers", "regularizer": "keras.regularizers", "constraint": "keras.constraints"}
-# What our layers say of themselves, and Keras 3 has no word for.
+# Fields of our configs that Keras 3 does not have.
 _OURS_ONLY = {"batch_input_shape", "time_major", "implementation", "fused", "virtual_batch_size", "adjustment", "dynamic",
               "input_length", "decay", "is_legacy_optimizer", "jit_compile"}
 
@@ -184,7 +184,7 @@ def rebuild(config: dict[str, Any], custom_objects: Any = None) -> Any:
 
 
 def translated(x: Any, custom_objects: Any = None) -> Any:
-    """A description of Keras 3 in our words: objects without modules, layers without arguments that they do not have."""
+    """Converts a description of Keras 3 to ours: objects without modules, layers without unknown arguments."""
     if isinstance(x, list):
         return [translated(v, custom_objects) for v in x]
     if not isinstance(x, dict):

@@ -140,7 +140,7 @@ class Saved:
         return json.dumps(self._updated_config(), default=plain_json, **kwargs)
 
     def to_yaml(self, **kwargs: Any) -> str:
-        """YAML is not written: reading it would run code."""
+        """Not supported: reading YAML would run code."""
         raise RuntimeError("Method `model.to_yaml()` has been removed due to security risk of arbitrary code execution. Please "
                            "use `model.to_json()` instead.")
 
@@ -207,7 +207,7 @@ def _network_config() -> Any:
 @export("keras.models.load_model", v2=["keras.saving.load_model"])
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True,
                options: Any = None) -> Any:
-    """Reads a whole model, in whichever format it was written.
+    """Reads a whole model, in any of the formats.
 
     Args:
         filepath: File or folder: HDF5, SavedModel or `.keras`.
@@ -256,7 +256,7 @@ def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
 
 @export("keras.models.model_from_yaml", v1=[])
 def model_from_yaml(yaml_string: str, custom_objects: Any = None) -> Any:
-    """YAML is not read: that would run code."""
+    """Not supported: reading YAML would run code."""
     raise RuntimeError("Method `model_from_yaml()` has been removed due to security risk of arbitrary code execution. "
                        "Please use "
                        "`Model.to_json()` and `model_from_json()` instead.")

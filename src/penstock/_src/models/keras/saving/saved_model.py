@@ -107,8 +107,8 @@ def _output_names(model: Any, n: int) -> list[str]:
 
 
 def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
-    """What a SavedModel has and a checkpoint has not: lists of the variables, and functions that compute the losses of
-    regularizers; programs look for them in what they load."""
+    """The attributes of a SavedModel that a checkpoint does not have: lists of the variables, and functions that compute the
+    losses of regularizers; users of loaded models read them."""
     if not model.built:                      # its weights are created when it is first called
         return {}
     lists = {name: list(getattr(model, name)) for name in ("variables", "trainable_variables", "non_trainable_variables")}
@@ -232,7 +232,7 @@ def _stored_metadata(path: str) -> dict[str, Any]:
 
 
 def _decoded(value: dict[str, Any]) -> Any:
-    """What tf.keras writes for values that JSON has not."""
+    """The form in which tf.keras writes values that JSON does not support."""
     kind = value.get("class_name")
     if kind in ("__tuple__", "TensorShape") and "items" in value:
         return tuple(value["items"])
@@ -260,7 +260,7 @@ def load_from_saved_model(saved_model_path: str, custom_objects: Any = None) -> 
 
 
 def save_spec(inputs: Any) -> Any:
-    """What the inputs of a call look like, for any number of examples; None if they are no tensors."""
+    """The specs of the inputs of a call, for any number of examples; None if they are not tensors."""
     flat = nest.flatten(inputs)
     if not all(hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x.shape, "rank") for x in flat):
         return None

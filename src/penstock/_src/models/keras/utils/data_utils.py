@@ -1,4 +1,4 @@
-"""Sequences of batches and what reads them ahead. An enqueuer starts threads that fill a queue; `stop` ends them."""
+"""Sequences of batches, and enqueuers that read them ahead. An enqueuer starts threads that fill a queue; `stop` ends them."""
 from __future__ import annotations
 
 import abc
@@ -43,7 +43,7 @@ class Sequence:
 
 
 def iter_sequence_infinite(sequence: Any) -> Iterator:
-    """The batches of a sequence, again and again."""
+    """The batches of a sequence, repeated infinitely."""
     while True:
         yield from sequence
 

@@ -58,7 +58,7 @@ def get_file(fname: str | None = None, origin: str | None = None, untar: bool = 
 
 
 def fetch(origin: str | None, path: str, checksum: str | None = None) -> None:
-    """Brings a file into the cache, from an address or from a local `file://` path."""
+    """Copies a file to the cache, from an address or from a local `file://` path."""
     if not origin:
         raise FileNotFoundError(f"{path} does not exist, and no address is given to download it from.")
     if origin.startswith("file://"):

@@ -123,7 +123,7 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
         v2=["keras.saving.deserialize_keras_object"])
 def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
                              printable_module_name: str = "object") -> Any:
-    """The object of a configuration, or of a name: classes are called without arguments, functions given as they are."""
+    """The object of a configuration, or of a name: classes are called without arguments, functions are returned."""
     if identifier is None:
         return None
     if isinstance(identifier, dict):
