@@ -146,6 +146,36 @@ def test_assets_move_with_the_model(tmp_path):
     assert tf.saved_model.load(str(tmp_path / "moved")).read().numpy() == b"hello"
 
 
+def test_assets_of_signatures_move_with_the_model(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    root = tf.Module()
+    root.asset = tf.saved_model.Asset(str(tmp_path / "a.txt"))
+    root.read = tf.function(lambda: tf.io.read_file(root.asset), input_signature=[])
+    tf.saved_model.save(root, str(tmp_path / "m"), root.read)
+    (tmp_path / "a.txt").write_text("new")
+    tf.saved_model.save(root, str(tmp_path / "m"), root.read)
+    (tmp_path / "a.txt").unlink()
+    os.rename(tmp_path / "m", tmp_path / "moved")
+    with v1.Session(graph=v1.Graph()) as sess:
+        signature = v1.saved_model.load(sess, ["serve"], str(tmp_path / "moved")).signature_def["serving_default"]
+        assert sess.run(signature.outputs["output_0"].name) == b"new"
+    with v1.Graph().as_default():
+        tf.saved_model.load(str(tmp_path / "moved"))
+        assert len(v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)) == 1
+
+
+def test_defaults_of_arguments(tmp_path):
+    root = tf.Module()
+    root.f = tf.function(lambda x, y=tf.constant(5.0): x + y, input_signature=[tf.TensorSpec([])])
+    root.g = tf.function(lambda x=np.array(5.0, np.float32): x, input_signature=[tf.TensorSpec([])], jit_compile=False)
+    tf.saved_model.save(root, str(tmp_path / "m"), {"f": root.f})
+    model = tf.saved_model.load(str(tmp_path / "m"))
+    assert model.f(2.0) == 7.0 and model.g() == 5.0 and model.g(7.0) == 7.0
+    with v1.Session(graph=v1.Graph()) as sess:
+        f = v1.saved_model.load(sess, ["serve"], str(tmp_path / "m")).signature_def["f"]
+        assert sess.run(f.outputs["output_0"].name, {f.inputs["x"].name: 2.0}) == 7.0
+
+
 def test_arguments_that_fit_no_trace_are_refused(saved):
     model = tf.saved_model.load(saved)
     with pytest.raises(ValueError, match="Could not find matching concrete function"):

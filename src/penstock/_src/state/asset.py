@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
-from penstock._src.graph.convert import constant
+from penstock._src.graph.convert import constant, convert, register_tensor_conversion_function
 from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.trackable import Trackable
 from penstock._src.io import paths
@@ -27,3 +27,6 @@ class Asset(Trackable):
     def asset_path(self) -> Any:
         """The path, as a tensor; where the file is now."""
         return self._path
+
+
+register_tensor_conversion_function(Asset, lambda value, dtype=None, name=None, as_ref=False: convert(value.asset_path, dtype))

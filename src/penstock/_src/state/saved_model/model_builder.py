@@ -199,8 +199,8 @@ def copy_assets(copied: dict[str, str], export_dir: str) -> None:
     paths.makedirs(assets_dir(export_dir))
     for name, source in copied.items():
         target = paths.join(assets_dir(export_dir), name)
-        if not paths.exists(target):
-            paths.copy(source, target)
+        if os.path.abspath(source) != os.path.abspath(target):       # else the model is saved where it was loaded from
+            paths.copy(source, target, overwrite=True)
 
 
 @export(v1=["saved_model.simple_save"])

@@ -16,6 +16,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import constant
 from penstock._src.graph.function_messages import from_definition
@@ -282,7 +283,10 @@ class _Loader:
         if kind == "variable":
             return _variable(node.variable)
         if kind == "asset":
-            return Asset(paths.join(assets_dir(self._dir), self._assets[node.asset.asset_file_def_index].filename))
+            asset = Asset(paths.join(assets_dir(self._dir), self._assets[node.asset.asset_file_def_index].filename))
+            if not context.executing_eagerly():
+                context.current_graph().add_to_collection(GraphKeys.ASSET_FILEPATHS, asset.asset_path)
+            return asset
         if kind == "function":
             return self._function(node.function)
         if kind == "bare_concrete_function":
@@ -301,7 +305,8 @@ class _Loader:
         spec = saved.function_spec
         concrete = [self._functions[n] for n in saved.concrete_functions if n in self._functions]
         name = concrete[0].graph_function.name.removeprefix("__inference_").rpartition("_")[0] if concrete else "function"
-        return RestoredFunction(concrete, decode(spec.fullargspec), name or "function", decode(spec.input_signature))
+        return RestoredFunction(concrete, decode(spec.fullargspec), name or "function", decode(spec.input_signature),
+                                {spec.ON: True, spec.OFF: False}.get(spec.jit_compile))
 
     def _constant(self, operation: str) -> Any:
         node = next((n for n in self._meta_graph.graph_def.node if n.name == operation), None)

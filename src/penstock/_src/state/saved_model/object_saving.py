@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from tensorboard.compat.proto.saved_object_graph_pb2 import FunctionSpec as SpecProto
 from tensorboard.compat.proto.saved_object_graph_pb2 import SavedObject, SavedObjectGraph
 
 from penstock._src.base import dtypes, nest
@@ -113,9 +114,13 @@ def _defaults(function: Any) -> dict[str, Tensor]:
         return {}
     out: dict[str, Tensor] = {}
     arguments = iter(_argument_names(function.get_concrete_function()))
-    for parameter, specs in zip(function.function_spec.positional, function.input_signature, strict=False):
-        inputs = [next(arguments) for _ in nest.flatten(specs, expand_composites=True)]
+    signature = function.input_signature
+    for i, parameter in enumerate(function.function_spec.positional):
         values = nest.flatten(parameter.default, expand_composites=True)
+        if i >= len(signature):                # its default is an argument of the trace, if it is a tensor
+            values = [v for v in values if isinstance(v, Tensor)]
+        specs = nest.flatten(signature[i], expand_composites=True) if i < len(signature) else values
+        inputs = [next(arguments) for _ in specs]
         out.update({n: v for n, v in zip(inputs, values, strict=False) if isinstance(v, Tensor)})
     return out
 
@@ -212,6 +217,7 @@ class _Saving:
         self._functions: dict[int, dict] = {id(root): functions}       # of each object, requested once
         self._assets: dict[str, str] = {}
         self._cache: dict[Any, Any] = {}                               # in which classes of libraries keep what they make
+        self._asset_tensors: dict[int, Any] = {}      # by id of the asset, what servers feed its path to
         self._graph = Graph()
         self._proto = SavedObjectGraph()
 
@@ -360,6 +366,7 @@ class _Saving:
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)
                 elif isinstance(obj, Asset):
                     there[id(obj.asset_path)] = constant(constant_value(obj.asset_path), name="asset_path_initializer")
+                    self._asset_tensors[id(obj)] = there[id(obj.asset_path)]
                 elif isinstance(obj, Tensor):
                     made = constant(obj.numpy() if hasattr(obj, "_value") else constant_value(obj), dtype=obj.dtype)
                     there[id(obj)] = made
@@ -367,7 +374,18 @@ class _Saving:
             for c in concrete:
                 self._add_function(c.graph_function)
             self._make_resources(there)
+            self._keep_asset_paths(there)
         return there
+
+    def _keep_asset_paths(self, there: dict[int, Any]) -> None:
+        """Variables for the paths that signatures use: servers feed the present paths to the op that they run first only."""
+        used = {id(t) for signature in self._signatures.values() for t in signature.captured_inputs}
+        for obj in self._nodes:
+            if isinstance(obj, Asset) and id(obj.asset_path) in used:
+                path, name = self._asset_tensors[id(obj)], self._graph.unique_name("asset_path")
+                handle = get("VarHandleOp")(shape=[], dtype=path.dtype, shared_name=name, name=name + "/")
+                self._fillers.append(get("AssignVariableOp")(handle, path))
+                there[id(obj.asset_path)] = get("ReadVariableOp")(handle, dtype=path.dtype)
 
     def _make_resources(self, there: dict[int, Any]) -> None:
         """Tables and datasets in the graph: what makes them, and what the op that servers run first fills them with."""
@@ -496,9 +514,9 @@ class _Saving:
         for key, signature in signatures.items():
             meta_graph.signature_def[key].CopyFrom(signature)
         for obj in self._nodes:
-            if isinstance(obj, Asset) and id(obj.asset_path) in there:
+            if isinstance(obj, Asset):
                 name = asset_name(_file_of(obj), self._assets)
-                meta_graph.asset_file_def.add(filename=name).tensor_info.name = there[id(obj.asset_path)].name
+                meta_graph.asset_file_def.add(filename=name).tensor_info.name = self._asset_tensors[id(obj)].name
         meta_graph.object_graph_def.CopyFrom(self._proto)
         copy_assets(self._assets, self._dir)
         model = SavedModel(saved_model_schema_version=names.SAVED_MODEL_SCHEMA_VERSION)
@@ -607,6 +625,7 @@ def _function_spec(function: Function) -> Any:
         out.fullargspec.CopyFrom(encode(spec))
     except NotEncodableError:
         out.fullargspec.CopyFrom(encode(spec._replace(defaults=None, kwonlydefaults=None)))
+    out.jit_compile = {None: SpecProto.DEFAULT, True: SpecProto.ON, False: SpecProto.OFF}[function._jit_compile]
     out.input_signature.CopyFrom(encode(None if function.input_signature is None else tuple(function.input_signature)))
     return out
 

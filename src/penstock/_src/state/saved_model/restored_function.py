@@ -65,7 +65,8 @@ def _with_tensors(structure: Any, tensors: list) -> Any:
 class RestoredFunction(Function):
     """Calls the concrete function of a SavedModel that matches the arguments."""
 
-    def __init__(self, concrete: list, fullargspec: Any, name: str, input_signature: Any = None):
+    def __init__(self, concrete: list, fullargspec: Any, name: str, input_signature: Any = None,
+                 jit: bool | None = None):
         self._concrete = concrete
         signature = _python_signature(fullargspec)
 
@@ -74,7 +75,7 @@ class RestoredFunction(Function):
         body.__name__ = body.__qualname__ = name
         if signature is not None:
             body.__signature__ = signature           # type: ignore[attr-defined]
-        super().__init__(body, name, input_signature)
+        super().__init__(body, name, input_signature, jit=jit)
 
     def _list_all_concrete_functions(self) -> list:
         return list(self._concrete)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+import numpy as np
 from tensorboard.compat.proto.struct_pb2 import StructuredValue, TypeSpecProto
 
 from penstock._src.base import dtypes, nest
@@ -63,6 +64,8 @@ def encode(value: Any) -> Any:
         _encode_spec(out, value)
     elif isinstance(value, Tensor) and hasattr(value, "_value") and value.dtype not in (dtypes.resource, dtypes.variant):
         out.tensor_value.CopyFrom(make_tensor_proto(value.numpy(), value.dtype))
+    elif isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "OV":
+        out.numpy_value.CopyFrom(make_tensor_proto(value))
     else:
         raise NotEncodableError(f"No encoder for object {value!r} of type {type(value)}.")
     return out
@@ -96,6 +99,8 @@ def decode(message: Any) -> Any:
         return getattr(message, kind)
     if kind == "tensor_value":
         return constant(make_ndarray(message.tensor_value))
+    if kind == "numpy_value":
+        return make_ndarray(message.numpy_value)
     if kind == "tensor_shape_value":
         return TensorShape(message.tensor_shape_value)
     if kind == "tensor_dtype_value":
