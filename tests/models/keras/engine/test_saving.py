@@ -201,3 +201,15 @@ def test_what_programs_look_for_in_a_loaded_model(tmp_path):
     assert tf.io.read_file(loaded.number.asset_path) == b"12"
     loaded.trainable_variables[0].assign([[2.0]])
     assert max(float(f()) for f in loaded.regularization_losses) == 2.0
+
+
+def test_functions_as_constraints_are_loaded(tmp_path):
+    def positive(w):
+        return tf.where(w < 0.0, tf.zeros_like(w), w)
+
+    inputs = tf.keras.Input((2,))
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1, kernel_constraint=positive)(inputs))
+    model.save(str(tmp_path / "m.keras"))
+    loaded = tf.keras.models.load_model(str(tmp_path / "m.keras"), custom_objects={"positive": positive})
+    assert loaded.layers[1].kernel_constraint is positive
+    assert tf.keras.constraints.get("non_neg").get_config() == {}

@@ -158,3 +158,12 @@ def test_given_boundaries_stay():
     layer = tf.keras.layers.Discretization(bin_boundaries=[0.0, 1.0])
     layer.finalize_state()
     assert layer(tf.constant([-1.0, 0.5, 2.0])).numpy().tolist() == [0, 1, 2]
+
+
+def test_saved_models_have_the_tables_of_lookups(tmp_path):
+    words = tf.keras.Input((1,), dtype="string")
+    found = tf.keras.layers.StringLookup(vocabulary=["a", "b"], output_mode="multi_hot")(words)
+    model, given = tf.keras.Model(words, found), tf.constant([["b"], ["q"]])
+    model.save(str(tmp_path / "model"))
+    for loaded in (tf.keras.models.load_model(str(tmp_path / "model")), tf.saved_model.load(str(tmp_path / "model"))):
+        np.testing.assert_array_equal(loaded(given), [[0, 0, 1], [1, 0, 0]])

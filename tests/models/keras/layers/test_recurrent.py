@@ -170,3 +170,34 @@ def test_cells_with_one_state_take_it_without_a_list(name):
     x = tf.constant(np.linspace(-1, 1, 8, dtype="f").reshape(2, 4))
     h = tf.constant(np.linspace(0, 1, 6, dtype="f").reshape(2, 3))
     np.testing.assert_array_equal(cell(x, h)[0], cell(x, [h])[0])
+
+
+def test_weights_of_cells_are_named_after_the_cells():
+    """As tf_keras names them; in graph mode, cells add nothing to the names."""
+    class Mine(tf.keras.layers.Layer):
+        state_size = 2
+
+        def build(self, input_shape):
+            self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 2))
+
+        def call(self, inputs, states):
+            return states[0] + inputs @ self.kernel, states
+
+    made = {"a": tf.keras.layers.LSTM(2, name="a"), "b": tf.keras.layers.RNN(Mine(name="mine"), name="b"),
+            "c": tf.keras.layers.RNN([Mine(name="one"), Mine(name="two")], name="c")}
+    for layer in made.values():
+        layer(np.ones((1, 2, 3), "f"))
+    assert [w.name for w in made["a"].weights] == [f"a/lstm_cell/{n}:0" for n in ("kernel", "recurrent_kernel", "bias")]
+    assert [w.name for w in made["b"].weights] == ["b/mine/kernel:0"]
+    assert [w.name.split("/")[2] for w in made["c"].weights] == ["one", "two"]
+    assert tf.keras.layers.ConvLSTM2D(2, 2).name.startswith("conv_lstm2d")
+
+
+def test_each_step_of_ragged_sequences_goes_through_a_layer():
+    values = np.arange(12, dtype="f").reshape(6, 2)
+    ragged = tf.RaggedTensor.from_row_lengths(values, [3, 1, 2])
+    inputs = tf.keras.Input((None, 2), ragged=True)
+    model = tf.keras.Model(inputs, tf.keras.layers.TimeDistributed(tf.keras.layers.Dense(1, kernel_initializer="ones"))(inputs))
+    found = model(ragged)
+    np.testing.assert_array_equal(found.values, values.sum(1, keepdims=True))
+    np.testing.assert_array_equal(found.row_lengths(), [3, 1, 2])

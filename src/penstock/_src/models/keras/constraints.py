@@ -139,10 +139,8 @@ def get(identifier: Any) -> Any:
 
     >>> tf.keras.constraints.get("non_neg")
     """
-    if identifier is None or isinstance(identifier, dict):
+    if identifier is None or isinstance(identifier, (dict, str)):
         return deserialize(identifier)
-    if isinstance(identifier, str):
-        return deserialize({"class_name": identifier, "config": {}})
     if callable(identifier):
         return identifier
     raise ValueError(f"Could not interpret constraint identifier: {identifier}")

@@ -18,9 +18,9 @@ from penstock._src.graph.collections import GraphKeys
 from penstock._src.graph.convert import is_tensor
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.models.keras.engine import base_layer
-from penstock._src.models.keras.engine.base_layer import to_snake_case
 from penstock._src.models.keras.engine.layer_weights import _checked_trainable
 from penstock._src.models.keras.mixed_precision import Policy
+from penstock._src.models.keras.utils.generic_utils import to_snake_case
 from penstock._src.state.variables.partitioned import PartitionedVariable
 from penstock._src.state.variables.policy import VariableAggregation, VariableSynchronization
 from penstock._src.state.variables.scope import VariableScope, get_variable, variable_scope

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from penstock._src.models.keras.engine.input_spec import InputSpec, assert_input
 from penstock._src.models.keras.engine.layer_losses import Losing, PerThread
 from penstock._src.models.keras.engine.layer_weights import Weighted
 from penstock._src.models.keras.saving.saved_model import layer_metadata, user_functions
+from penstock._src.models.keras.utils.generic_utils import to_snake_case
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -49,13 +49,6 @@ _KEYWORDS = frozenset(("input_dim", "input_shape", "batch_input_shape", "batch_s
                        "autocast", "implementation"))
 
 _BY_KEYWORD: Any = object()               # represents the first argument of a call that has it as a keyword
-
-
-def to_snake_case(name: str) -> str:
-    """"Conv2DTranspose" as "conv2d_transpose"."""
-    inner = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    found = re.sub(r"([a-z])([A-Z])", r"\1_\2", inner).lower()
-    return "private" + found if found.startswith("_") else found
 
 
 def default(method: Any) -> Any:

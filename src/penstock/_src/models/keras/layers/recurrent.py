@@ -6,6 +6,7 @@ define `project` (see `rnn_cells.py`): then the loop only computes what depends 
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -21,6 +23,11 @@ from penstock._src.models.keras.layers.parts import described
 from penstock._src.models.keras.layers.serialization import deserialize
 from penstock._src.models.keras.utils.generic_utils import has_arg, to_list
 from penstock.compat import v1 as tf
+
+
+def _scope_of(cell: Any) -> Any:
+    """Where the names of a cell's weights are: below the cell in 2.x, in the layer around it in 1.x."""
+    return tf.name_scope(cell.name) if context.eager_outside_functions() else contextlib.nullcontext()
 
 
 def is_multiple(state_size: Any) -> bool:
@@ -177,7 +184,8 @@ class StackedRNNCells(Layer):
         shape = input_shape
         for cell in self.cells:
             if isinstance(cell, Layer) and not cell.built:
-                cell.build(shape)
+                with _scope_of(cell):
+                    cell.build(shape)
                 cell.built = True
             batch = _flat_shapes(shape)[0][0]
             shape = tuple([batch, *dims(output_size_of(cell))])
@@ -305,7 +313,8 @@ class RNN(Layer):
             self.input_spec = to_list(specs)
         step = _map_shapes(lambda s: tuple(s[1:]) if self.time_major else (s[0], *s[2:]), input_shape)
         if isinstance(self.cell, Layer) and not self.cell.built:
-            self.cell.build(step)
+            with _scope_of(self.cell):
+                self.cell.build(step)
             self.cell.built = True
         sizes = self._sizes()
         if self.state_spec is not None:

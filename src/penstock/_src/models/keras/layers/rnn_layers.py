@@ -26,6 +26,7 @@ from penstock._src.models.keras.layers.rnn_cells import (
     LSTMCellV1,
     SimpleRNNCell,
 )
+from penstock._src.models.keras.utils.generic_utils import to_snake_case
 from penstock._src.ops.registry import get
 from penstock.compat import v1 as tf
 
@@ -55,6 +56,8 @@ class _Layer(RNN):
             logging.warning("`implementation=0` has been deprecated, and now defaults to `implementation=1`.Please update your "
                             "layer call.")
             arguments["implementation"] = 1
+        if context.eager_outside_functions():
+            arguments["name"] = to_snake_case(self._cell_class.__name__)
         cell = self._cell_class(dtype=own.get("dtype"), trainable=own.get("trainable", True), **arguments)
         super().__init__(cell, **words, **own)
         self.activity_regularizer = regularizers.get(activity)

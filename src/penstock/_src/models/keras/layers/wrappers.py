@@ -98,6 +98,8 @@ class TimeDistributed(Wrapper):
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """The layer's outputs for all time steps."""
         more = {"training": training} if has_arg(self.layer.call, "training") else {}
+        if isinstance(inputs, tf.RaggedTensor):
+            return inputs.with_values(self.layer(inputs.values, **more))
         dims = K.int_shape(inputs)
         if dims[0] and not self._always_use_reshape:
             _, outputs, _ = K.rnn(lambda x, _: (self.layer(x, **more), []), inputs, initial_states=[], unroll=False)
@@ -114,6 +116,8 @@ class TimeDistributed(Wrapper):
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The mask of the layer's outputs, or that of the time steps."""
+        if isinstance(inputs, tf.RaggedTensor):
+            return mask
         dims = K.int_shape(inputs)
         if dims[0] and not self._always_use_reshape:
             return mask

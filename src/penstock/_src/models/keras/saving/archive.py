@@ -19,9 +19,10 @@ import numpy as np
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
 from penstock._src.io import archives, hdf5_guard, paths
-from penstock._src.models.keras.engine.base_layer import Layer, to_snake_case
+from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.saving import keras3
 from penstock._src.models.keras.saving.model_files import parsed_json, plain_json
+from penstock._src.models.keras.utils.generic_utils import to_snake_case
 
 backend = LazyModule("penstock._src.models.keras.backend")
 _CONFIG, _META, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"

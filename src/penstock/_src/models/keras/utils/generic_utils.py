@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.graph import context
 
 _CUSTOM: dict[str, Any] = {}
 
@@ -159,8 +160,9 @@ def has_arg(fn: Callable, name: str, accept_all: bool = False) -> bool:
 
 
 def to_snake_case(name: str) -> str:
-    """`MyLayer` as `my_layer`; names that begin with an underscore get `private` before it."""
-    spread = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    """`MyLayer` as `my_layer`; names that begin with an underscore get `private` before it. `ConvLSTM2D` is `conv_lst_m2d` in
+    1.x, and `conv_lstm2d` in 2.x."""
+    spread = re.sub(r"(.)([A-Z][a-z]+)" if context.eager_outside_functions() else r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
     lower = re.sub(r"([a-z])([A-Z])", r"\1_\2", spread).lower()
     return "private" + lower if lower[0] == "_" else lower
 

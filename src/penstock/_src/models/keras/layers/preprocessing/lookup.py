@@ -147,6 +147,8 @@ class IndexLookup(PreprocessingLayer):
             found = self._tables.get(where)
             if found is None:
                 found = self._tables[where] = self._made_table()
+                if where is None:
+                    self._track_trackable(found, "lookup_table", overwrite=True)        # SavedModels need what functions use
         return found
 
     def _made_table(self) -> Any:
