@@ -1,8 +1,11 @@
 """Sessions on a server: graphs, steps, state, errors, strangers."""
 import json
+import os
 import random
 import socket
 import struct
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -13,6 +16,7 @@ import penstock.compat.v1 as tf
 from penstock._src.cluster import connection, security, wire
 from penstock._src.cluster import server as server_module
 from tests.checks import eventually
+from tests.cluster.conftest import SOURCE
 
 pytestmark = pytest.mark.distributed
 
@@ -200,3 +204,24 @@ def test_the_name_of_a_service_stands_for_all_addresses(monkeypatch):
     monkeypatch.delenv("PENSTOCK_SECRET")
     with pytest.raises(tf.errors.FailedPreconditionError):
         tf.train.Server(cluster)
+
+
+FORK = """
+import os, sys
+import penstock.compat.v1 as tf
+from penstock._src.cluster import server as server_module
+server = tf.train.Server.create_local_server()
+server_module.serving = lambda host, port: None
+pid = os.fork()
+if not pid:
+    sys.exit()                            # with what is registered by atexit
+assert os.waitpid(pid, 0)[1] == 0
+with tf.Graph().as_default(), tf.Session(server.target) as sess:
+    print(sess.run(tf.constant(3.0)))
+"""
+
+
+def test_a_fork_that_exits_does_not_stop_the_server():
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=200,
+                          env={**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"})
+    assert done.stdout == "3.0\n", done.stderr

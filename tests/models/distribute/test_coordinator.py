@@ -251,8 +251,12 @@ def test_a_function_that_blocks(made):  # noqa: F811
     def fails(x):
         tf.debugging.assert_equal(x, 2)
     result = c.coordinator.schedule(block)
-    with pytest.raises(E.DeadlineExceededError, match="block runs on /job:worker"):
-        c.coordinator.join(timeout=1.0)
+
+    def named():                                   # as soon as a worker has begun it
+        with pytest.raises(E.DeadlineExceededError) as found:
+            c.coordinator.join(timeout=0.5)
+        return "block runs on /job:worker" in found.value.message
+    assert eventually(named)
     with pytest.raises(E.DeadlineExceededError):
         result.fetch(timeout=0.1)
     c.coordinator.schedule(fails, args=(tf.constant(1),))

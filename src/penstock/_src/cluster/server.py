@@ -110,7 +110,7 @@ class Server:
         self._next = 1
         self._lock = threading.Lock()
         self._busy: dict[Any, MasterSession] = {}
-        self._ended = threading.Event()
+        self._ended, self._process = threading.Event(), os.getpid()
         self._threads: list[threading.Thread] = []
         try:
             listener = _listener(host, port, self._credentials)
@@ -159,8 +159,8 @@ class Server:
             pass
 
     def stop(self) -> None:
-        """Ends all sessions and connections, and the server."""
-        if self._ended.is_set():
+        """Ends the server, its sessions and connections; does nothing in a fork of its process, which shares its sockets."""
+        if self._ended.is_set() or os.getpid() != self._process:
             return
         self._ended.set()
         self._acceptor.shut()
