@@ -1,4 +1,4 @@
-"""tf.layers: the layers of TensorFlow 1, which make their variables with get_variable."""
+"""tf.layers: the layers of TensorFlow 1, which create their variables with get_variable."""
 from penstock._src.models.layers import base as base
 from penstock._src.models.layers import convolutional as convolutional
 from penstock._src.models.layers import core as core

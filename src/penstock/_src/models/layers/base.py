@@ -33,7 +33,7 @@ _style = {"keras": False}
 @export(v1=["layers.experimental.keras_style_scope"])
 @contextlib.contextmanager
 def keras_style_scope() -> Iterator[None]:
-    """Layers made inside have their own variables, as Keras layers do, whatever variable scope they are called in."""
+    """A context in which layers own their variables, like Keras layers, independent of the variable scope."""
     before = _style["keras"]
     _style["keras"] = True
     try:
@@ -44,7 +44,7 @@ def keras_style_scope() -> Iterator[None]:
 
 @export(v1=["layers.experimental.set_keras_style"])
 def set_keras_style() -> None:
-    """Lets layers that are created from now on have their own variables, as Keras layers do."""
+    """Makes layers that are created from now on own their variables, like Keras layers."""
     _style["keras"] = True
 
 
@@ -114,7 +114,7 @@ class Layer(base_layer.Layer):
         return super()._name_scope() if self._keras_style else self._current_scope.original_name_scope
 
     def _set_scope(self, scope: Any = None) -> None:
-        """Finds the variable scope, the first time."""
+        """Determines the variable scope on the first call."""
         if self._scope is not None:
             return
         if self._reuse:
@@ -157,7 +157,7 @@ class Layer(base_layer.Layer):
         return made
 
     def _forget_frozen(self, graph: Any, made: Any, before: int) -> None:
-        """A variable that a custom getter made untrainable counts as such here, too."""
+        """Handles variables that a custom getter made untrainable."""
         with graph.as_default():
             trained = {id(v) for v in tf.trainable_variables()}
         parts = list(made) if isinstance(made, PartitionedVariable) else [made]

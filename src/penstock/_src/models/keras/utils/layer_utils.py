@@ -1,4 +1,4 @@
-"""Utilities for layers and models: inputs of a tensor, numbers of weights, kernels turned around."""
+"""Utilities for layers and models: inputs of a tensor, numbers of weights, flipped kernels."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from penstock._src.models.keras import backend as K
 
 
 def count_params(weights: Any) -> int:
-    """How many numbers the weights have, each weight once."""
+    """The number of elements of the weights, each weight counted once."""
     return int(sum(np.prod(w.shape.as_list()) for w in {id(w): w for w in weights}.values()))
 
 
@@ -36,7 +36,7 @@ def get_source_inputs(tensor: Any, layer: Any = None, node_index: int | None = N
 
 @export("keras.utils.convert_all_kernels_in_model")
 def convert_all_kernels_in_model(model: Any) -> None:
-    """Turns the kernels of all convolutions around in space, as weights of Theano need it."""
+    """Flips the kernels of all convolutions in space, for weights of Theano."""
     kinds = ("Conv1D", "Conv2D", "Conv3D", "Conv2DTranspose", "Convolution1D", "Convolution2D", "Convolution3D")
     for layer in model.layers:
         if type(layer).__name__ in kinds:

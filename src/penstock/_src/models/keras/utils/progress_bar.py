@@ -1,4 +1,4 @@
-"""Progbar: a line that shows how far a loop has come."""
+"""Progbar: a line that shows the progress of a loop."""
 from __future__ import annotations
 
 import math
@@ -56,7 +56,7 @@ class Progbar:
         self._last_update = now
 
     def add(self, n: int, values: Any = None) -> None:
-        """Moves the bar on by `n`."""
+        """Advances the bar by `n`."""
         self.update(self._seen_so_far + n, values)
 
     def _take(self, name: str, value: Any, current: int) -> None:

@@ -1,4 +1,4 @@
-"""One seed for everything that is random in a program."""
+"""One seed for all random numbers of a process."""
 from __future__ import annotations
 
 import random

@@ -43,7 +43,7 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
 
 
 def _sizes(left: Any, right: Any, total: int) -> tuple[int, int]:
-    """The numbers of elements; what is not given is the rest."""
+    """The numbers of elements; a missing one is the rest."""
     if left is None and right is None:
         raise ValueError("At least one of the `left_size` or `right_size` must be specified. Received: left_size=None and "
                          "right_size=None")

@@ -34,7 +34,7 @@ class Dot:
     __str__ = to_string
 
     def write(self, path: Any, format: str | None = None) -> None:
-        """Writes the drawing; ImportError if a picture is wanted and Graphviz is not installed."""
+        """Writes the drawing; ImportError if it is an image and Graphviz is not installed."""
         kind = format or os.path.splitext(path)[1][1:] or "png"
         if kind in ("dot", "gv"):
             with open(path, "w") as f:
@@ -74,7 +74,7 @@ def _shapes(layer: Any, which: str) -> str:
 @export("keras.utils.model_to_dot")
 def model_to_dot(model: Any, show_shapes: bool = False, show_layer_names: bool = True, rankdir: str = "TB",
                  expand_nested: bool = False, dpi: int = 96, subgraph: bool = False, show_dtype: bool = False) -> Any:
-    """A drawing of a model's layers and what goes between them, as Graphviz' text.
+    """A drawing of a model's layers and their connections, as Graphviz' text.
 
     >>> print(tf.keras.utils.model_to_dot(model))
     """

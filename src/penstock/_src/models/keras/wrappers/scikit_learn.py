@@ -32,7 +32,7 @@ class BaseWrapper:
         return self.build_fn if plain else self.build_fn.__call__
 
     def check_params(self, params: dict[str, Any]) -> None:
-        """ValueError for arguments that neither the builder nor a method of the model takes."""
+        """Raises ValueError for arguments that neither the builder nor a method of the model has."""
         methods = [Sequential.fit, Sequential.predict, Sequential.evaluate, self._builder()]
         for name in params:
             if name != "nb_epoch" and not any(has_arg(m, name) for m in methods):
