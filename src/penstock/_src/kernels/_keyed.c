@@ -638,7 +638,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
     else
         for (int64_t i = 0; i < distinct; i++) {
             float *row = rows[i];
-            b->rule(n, b->numbers, row, row + b->slots[0], row + b->slots[1], row + b->slots[2], grads[i], NULL);
+            b->rule(n, b->numbers, row, row + b->slots[0], row + b->slots[1], row + b->slots[2], grads[i]);
         }
     free(rows);
     free(grads);

@@ -7,9 +7,9 @@
 #include <math.h>
 
 typedef void (*Rule)(int64_t count, const float *n, float *restrict var, float *restrict s0, float *restrict s1,
-                     float *restrict s2, const float *restrict grad, const float *restrict squares);
+                     float *restrict s2, const float *restrict grad);
 
-typedef void (*AddRow)(int64_t, float *restrict, float *restrict, const float *restrict);
+typedef void (*AddRow)(int64_t, float *restrict, const float *restrict);
 typedef struct { const Rule *rules; AddRow add_row; } Processor;
 
 #define TOWARDS(average, value, share) average += ((value) - average) * (share)

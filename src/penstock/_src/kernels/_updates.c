@@ -70,7 +70,7 @@ static void do_part(const void *given, int64_t number)
     float *s[MOST_SLOTS];
     for (int i = 0; i < MOST_SLOTS; i++)
         s[i] = p->state[1 + i] == NULL ? NULL : p->state[1 + i] + from;
-    job->rule(left < BLOCK ? left : BLOCK, job->n, p->state[0] + from, s[0], s[1], s[2], p->grad + from, NULL);
+    job->rule(left < BLOCK ? left : BLOCK, job->n, p->state[0] + from, s[0], s[1], s[2], p->grad + from);
 }
 
 /* dense(rule, numbers, states, grads): states is a list of lists, the variables and each of their slots. True, or False if some
@@ -138,29 +138,29 @@ typedef struct {
 } Rows;
 
 /* The rule on `count` elements that begin at element `at` of the variable. */
-static void on_some(const Rows *job, int64_t at, int64_t count, const float *grad, const float *squares)
+static void on_some(const Rows *job, int64_t at, int64_t count, const float *grad)
 {
     float *s[MOST_SLOTS];
     for (int i = 0; i < MOST_SLOTS; i++)
         s[i] = job->state[1 + i] == NULL ? NULL : job->state[1 + i] + at;
-    job->rule(count, job->n, job->state[0] + at, s[0], s[1], s[2], grad, squares);
+    job->rule(count, job->n, job->state[0] + at, s[0], s[1], s[2], grad);
 }
 
 static void on_chain(const Rows *job, int64_t row, int32_t first)
 {
     const int64_t width = job->width, at = row * width;
     if (job->next[first] < 0)
-        on_some(job, at, width, job->grad + first * width, NULL);
+        on_some(job, at, width, job->grad + first * width);
     else if (job->how == IN_TURN)
         for (int64_t place = first; place >= 0; place = job->next[place])
-            on_some(job, at, width, job->grad + place * width, NULL);
+            on_some(job, at, width, job->grad + place * width);
     else
         for (int64_t column = 0; column < width; column += ROOM) {
             const int64_t count = width - column < ROOM ? width - column : ROOM;
-            float sum[ROOM] = {0}, squares[ROOM] = {0};
+            float sum[ROOM] = {0};
             for (int64_t place = first; place >= 0; place = job->next[place])
-                here.add_row(count, sum, squares, job->grad + place * width + column);
-            on_some(job, at + column, count, sum, job->how == ALL ? squares : NULL);
+                here.add_row(count, sum, job->grad + place * width + column);
+            on_some(job, at + column, count, sum);
         }
 }
 
@@ -178,7 +178,7 @@ static void do_rows(const void *given, int64_t number)
             while (end < to && job->head[end] < 0)
                 end++;
             if (end > row)
-                on_some(job, row * job->width, (end - row) * job->width, NULL, NULL);
+                on_some(job, row * job->width, (end - row) * job->width, NULL);
             if (end < to)
                 on_chain(job, end, job->head[end]);
             row = end + 1;
@@ -218,8 +218,8 @@ static int64_t chain(Rows *job, const void *indices, int wide, int32_t *table, u
 }
 
 /* rows(rule, numbers, states, grad, indices, rows, how): how is IN_TURN (each place by itself), SUMMED (gradients of a row are
-   added up first) or ALL (the same, all other rows have a gradient of 0, and squares are added up by themselves). -1 if it is
-   done, -2 if some tensor does not fit, or the place of an index that is not a row; then nothing is changed. */
+   added up first) or ALL (the same, and all other rows have a gradient of 0). -1 if it is done,
+   -2 if some tensor does not fit, or the place of an index that is not a row; then nothing is changed. */
 static PyObject *rows(PyObject *self, PyObject *const *args, Py_ssize_t given)
 {
     Rows job = {0};

@@ -49,8 +49,8 @@ def rows(chosen: Chosen, states: list[torch.Tensor], grad: torch.Tensor, indices
     """Updates rows of a variable and of its slots by a gradient that has a row for each index.
 
     `how`: IN_TURN (repeated indices in sequence), SUMMED (gradients of repeated indices are added up first) or ALL (the
-    same, all other rows have a gradient of 0, and squares are added up one by one). An index that is not a row is an error
-    of the caller: False, and nothing is changed.
+    same, and all other rows have a gradient of 0). An index that is not a row is an error of the caller: False, and nothing is
+    changed.
     """
     kernels = _kernels()
     if kernels is None or type(grad) is not torch.Tensor or tracing.lowering():

@@ -360,32 +360,35 @@ def _adagrad_decay_update(var, accum, accum_decay_power, lr, periods, decay_rate
     _less(var, accum.rsqrt().mul_(grad), lr)
 
 
-# -- the rules of Keras 3 ---------------------------------------------------------------------------------------------
-@family("KerasRowsMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False", sparse=True,
+# -- the rules of Keras, whose sparse updates move all rows -----------------------------------------------------------
+_keras = functools.partial(family, sparse=True, all_rows=True)
+
+
+@_keras("KerasRowsMomentum", "var accum", "lr grad momentum", "use_nesterov: bool = False",
         compiled=_chosen_by("use_nesterov", "KERAS_MOMENTUM_NESTEROV", "KERAS_MOMENTUM"))
-def _keras_rows_momentum(var, accum, lr, grad, momentum, *, use_nesterov, squares):
+def _keras_rows_momentum(var, accum, lr, grad, momentum, *, use_nesterov):
     _keras_momentum_update(var, accum, lr, grad, momentum, use_nesterov=use_nesterov)
 
 
-@family("KerasAdam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", sparse=True, compiled=_adam_numbers)
-def _keras_adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, squares):
+@_keras("KerasAdam", "var m v", "beta1_power beta2_power lr beta1 beta2 epsilon grad", compiled=_adam_numbers)
+def _keras_adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
-    _towards(v, squares, beta2)
+    _towards(v, grad * grad, beta2)
     _less_ratio(var, m, v.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
 
 
-@family("KerasAdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad", sparse=True,
+@_keras("KerasAdamWithAmsgrad", "var m v vhat", "beta1_power beta2_power lr beta1 beta2 epsilon grad",
         compiled=functools.partial(_adam_numbers, rule="ADAM_AMSGRAD"))
-def _keras_adam_with_amsgrad(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, *, squares):
+def _keras_adam_with_amsgrad(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
-    _towards(v, squares, beta2)
+    _towards(v, grad * grad, beta2)
     vhat.copy_(torch.maximum(vhat, v))
     _less_ratio(var, m, vhat.sqrt().add_(epsilon), _adam_rate(lr, beta1_power, beta2_power))
 
 
-@family("KerasAdamax", "var m v", "beta1_power lr beta1 beta2 epsilon grad", sparse=True,
+@_keras("KerasAdamax", "var m v", "beta1_power lr beta1 beta2 epsilon grad",
         compiled=_adamax_numbers)
-def _keras_adamax(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad, *, squares):
+def _keras_adamax(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
     _towards(m, grad, beta1)
     v.copy_(torch.maximum(v * beta2, grad.abs()))
     _less_ratio(var, m, v + epsilon, _ratio(lr, 1 - beta1_power))
@@ -396,64 +399,64 @@ def _nadam_numbers(lr, beta1, beta2, beta2_power, epsilon, now, then, product, n
                      _ratio(1.0, 1 - beta2_power))
 
 
-@family("KerasNadam", "var m v", "lr beta1 beta2 beta2_power epsilon now then product next_product grad", sparse=True,
+@_keras("KerasNadam", "var m v", "lr beta1 beta2 beta2_power epsilon now then product next_product grad",
         compiled=_nadam_numbers)
-def _keras_nadam(var, m, v, lr, beta1, beta2, beta2_power, epsilon, now, then, product, next_product, grad, *, squares):
+def _keras_nadam(var, m, v, lr, beta1, beta2, beta2_power, epsilon, now, then, product, next_product, grad):
     """Momentum as it will be in the next step; `product` is that of all momenta so far."""
     _towards(m, grad, beta1)
-    _towards(v, squares, beta2)
+    _towards(v, grad * grad, beta2)
     ahead = grad * _ratio(1 - now, 1 - product) + m * _ratio(then, 1 - next_product)
     _less_ratio(var, ahead, (v * _ratio(1.0, 1 - beta2_power)).sqrt_().add_(epsilon), lr)
 
 
-@family("KerasAdagrad", "var accum", "lr epsilon grad", sparse=True, compiled=lambda *numbers: ("KERAS_ADAGRAD", numbers))
-def _keras_adagrad(var, accum, lr, epsilon, grad, *, squares):
-    accum.add_(squares)
+@_keras("KerasAdagrad", "var accum", "lr epsilon grad", compiled=lambda *numbers: ("KERAS_ADAGRAD", numbers))
+def _keras_adagrad(var, accum, lr, epsilon, grad):
+    accum.add_(grad * grad)
     _less_ratio(var, grad, (accum + epsilon).sqrt_(), lr)
 
 
-@family("KerasAdadelta", "var accum accum_update", "lr rho epsilon grad", sparse=True,
+@_keras("KerasAdadelta", "var accum accum_update", "lr rho epsilon grad",
         compiled=lambda *numbers: ("ADADELTA", numbers))
-def _keras_adadelta(var, accum, accum_update, lr, rho, epsilon, grad, *, squares):
-    _towards(accum, squares, rho)
+def _keras_adadelta(var, accum, accum_update, lr, rho, epsilon, grad):
+    _towards(accum, grad * grad, rho)
     ratio = ((accum_update + epsilon) / (accum + epsilon)).sqrt_()
     _less(var, ratio * grad, lr)
-    _towards(accum_update, ratio * ratio * squares, rho)
+    _towards(accum_update, ratio * ratio * (grad * grad), rho)
 
 
-@family("KerasRMSprop", "var ms", "lr rho momentum epsilon grad", sparse=True,
+@_keras("KerasRMSprop", "var ms", "lr rho momentum epsilon grad",
         compiled=lambda *numbers: ("KERAS_RMSPROP", numbers))
-def _keras_rmsprop(var, ms, lr, rho, momentum, epsilon, grad, *, squares):
-    _towards(ms, squares, rho)
+def _keras_rmsprop(var, ms, lr, rho, momentum, epsilon, grad):
+    _towards(ms, grad * grad, rho)
     _less_ratio(var, grad, (ms + epsilon).sqrt_(), lr)
 
 
-@family("KerasCenteredRMSprop", "var mg ms", "lr rho momentum epsilon grad", sparse=True,
+@_keras("KerasCenteredRMSprop", "var mg ms", "lr rho momentum epsilon grad",
         compiled=lambda *numbers: ("KERAS_CENTERED_RMSPROP", numbers))
-def _keras_centered_rmsprop(var, mg, ms, lr, rho, momentum, epsilon, grad, *, squares):
+def _keras_centered_rmsprop(var, mg, ms, lr, rho, momentum, epsilon, grad):
     _towards(mg, grad, rho)
-    _towards(ms, squares, rho)
+    _towards(ms, grad * grad, rho)
     _less_ratio(var, grad, (ms - mg * mg + epsilon).sqrt_(), lr)
 
 
-@family("KerasMomentumRMSprop", "var ms mom", "lr rho momentum epsilon grad", sparse=True,
+@_keras("KerasMomentumRMSprop", "var ms mom", "lr rho momentum epsilon grad",
         compiled=lambda *numbers: ("RMSPROP", numbers))
-def _keras_momentum_rmsprop(var, ms, mom, lr, rho, momentum, epsilon, grad, *, squares):
-    _towards(ms, squares, rho)
+def _keras_momentum_rmsprop(var, ms, mom, lr, rho, momentum, epsilon, grad):
+    _towards(ms, grad * grad, rho)
     var.sub_(_less_ratio(mom.mul_(momentum), grad, (ms + epsilon).sqrt_(), -lr))
 
 
-@family("KerasCenteredMomentumRMSprop", "var mg ms mom", "lr rho momentum epsilon grad", sparse=True,
+@_keras("KerasCenteredMomentumRMSprop", "var mg ms mom", "lr rho momentum epsilon grad",
         compiled=lambda *numbers: ("CENTERED_RMSPROP", numbers))
-def _keras_centered_momentum_rmsprop(var, mg, ms, mom, lr, rho, momentum, epsilon, grad, *, squares):
+def _keras_centered_momentum_rmsprop(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
     _towards(mg, grad, rho)
-    _towards(ms, squares, rho)
+    _towards(ms, grad * grad, rho)
     var.sub_(_less_ratio(mom.mul_(momentum), grad, (ms - mg * mg + epsilon).sqrt_(), -lr))
 
 
-@family("KerasFtrl", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", sparse=True, compiled=_ftrl_numbers)
-def _keras_ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power, *, squares):
-    new = accum + squares
+@_keras("KerasFtrl", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power", compiled=_ftrl_numbers)
+def _keras_ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power):
+    new = accum + grad * grad
     root, old_root = new.pow(-lr_power), accum.pow(-lr_power)
     linear.add_(grad).add_(var * (2 * l2_shrinkage)).sub_((root - old_root).div_(lr).mul_(var))
     steps = (linear.sign() * l1 - linear).div_(root.div_(lr).add_(2 * l2))
@@ -461,7 +464,7 @@ def _keras_ftrl(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power, *,
     accum.copy_(new)
 
 
-@family("KerasLion", "var momentum", "lr beta_1 beta_2 grad", sparse=True, compiled=lambda *numbers: ("LION", numbers))
-def _keras_lion(var, momentum, lr, beta_1, beta_2, grad, *, squares):
+@_keras("KerasLion", "var momentum", "lr beta_1 beta_2 grad", compiled=lambda *numbers: ("LION", numbers))
+def _keras_lion(var, momentum, lr, beta_1, beta_2, grad):
     _less(var, (momentum * beta_1 + grad * (1 - beta_1)).sign_(), lr)
     _towards(momentum, grad, beta_2)

@@ -32,10 +32,8 @@ def wanting(fn: Callable, *keywords: str) -> Callable:
 
 def kernel(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
             distinct: bool = False, rows: Callable | None = None, compiled: Callable | None = None,
-            summed: bool = False) -> Callable:
+            summed: bool = False, all_rows: bool = False) -> Callable:
     options = keyword_names(rule)
-    rule, all_rows = _with_squares(rule)
-    options = [o for o in options if o != "squares"]
     grad_at = next(i for i, n in enumerate(inputs) if n in GRADIENTS)
     sparse = "indices" in inputs
     how = "ALL" if all_rows else "SUMMED" if summed else "IN_TURN"
@@ -82,17 +80,6 @@ def _by_rule(rule: Callable, tensors: list, given: list, grad_at: int, chosen: d
         rule(*tensors, *given, **chosen)
 
 
-def _with_squares(rule: Callable) -> tuple[Callable, bool]:
-    """The rule with a default for `squares`, the square of the gradient; and whether it has this argument."""
-    if "squares" not in keyword_names(rule):
-        return rule, False
-    at = rule.__code__.co_varnames.index("grad")
-
-    def run(*args: Any, **chosen: Any) -> None:
-        rule(*args, **{"squares": args[at] * args[at], **chosen})
-    return run, True
-
-
 def _added_up(indices: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Distinct indices, and the sums of their rows."""
     distinct, where = torch.unique(indices, return_inverse=True)
@@ -100,11 +87,10 @@ def _added_up(indices: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, 
 
 
 def _on_all_rows(rule: Callable, tensors: list, given: list, grad_at: int, indices: torch.Tensor, chosen: dict) -> None:
-    """The rule on the whole variable, by sums of the gradients and of the squared gradients of each row."""
-    var, rows = tensors[0], given[grad_at]
-    at = indexing.beside(indices.long(), var)
-    total, squares = (torch.zeros_like(var).index_add_(0, at, r.to(var.dtype)) for r in (rows, rows * rows))
-    rule(*tensors, *given[:grad_at], total, *given[grad_at + 1:], squares=squares, **chosen)
+    """The rule on the whole variable, by the sum of the gradients of each row."""
+    var = tensors[0]
+    total = torch.zeros_like(var).index_add_(0, indexing.beside(indices.long(), var), given[grad_at].to(var.dtype))
+    rule(*tensors, *given[:grad_at], total, *given[grad_at + 1:], **chosen)
 
 
 def _chosen(compiled: Callable | None, given: list, grad_at: int, attrs: dict) -> updates.Chosen | None:
@@ -116,10 +102,9 @@ def _chosen(compiled: Callable | None, given: list, grad_at: int, attrs: dict) -
 
 
 def kernel_of_several(states: list[str], inputs: list[str], rule: Callable, compiled: Callable | None) -> Callable:
-    options = [o for o in keyword_names(rule) if o != "squares"]
+    options = keyword_names(rule)
     grad_at = next(i for i, n in enumerate(inputs) if n in GRADIENTS)
     single = kernel(states, inputs, rule, is_ref=False)
-    rule, _ = _with_squares(rule)
 
     def run(*args: Any, **chosen: Any) -> None:
         held, given = args[:len(states)], list(args[len(states):])
@@ -178,9 +163,9 @@ def _parts(variables: Any) -> list[list[int]]:
 
 
 def preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref: bool,
-                    rows: Callable | None, compiled: Callable | None) -> Callable:
+                    rows: Callable | None, compiled: Callable | None, all_rows: bool) -> Callable:
     """Specializes the kernel for rows that are known to be distinct, which need no comparison."""
-    run = kernel(states, inputs, rule, is_ref, distinct=True, rows=rows, compiled=compiled)
+    run = kernel(states, inputs, rule, is_ref, distinct=True, rows=rows, compiled=compiled, all_rows=all_rows)
     options, at = run.wants, len(states) + inputs.index("indices")  # type: ignore[attr-defined]
 
     def prepare(known: Any) -> Callable | None:
@@ -191,8 +176,7 @@ def preparing_rows(states: list[str], inputs: list[str], rule: Callable, is_ref:
 def preparing(states: list[str], inputs: list[str], rule: Callable, is_ref: bool, compiled: Callable | None,
               constant: Callable | None) -> Callable:
     """Specializes the kernel for constant numbers, which are read once, and known shapes, which are not checked again."""
-    options = [o for o in keyword_names(rule) if o != "squares"]
-    rule, _ = _with_squares(rule)
+    options = keyword_names(rule)
     count = len(states)
     grad_at = next(i for i, n in enumerate(inputs) if n in GRADIENTS)
 

@@ -22,15 +22,15 @@ from penstock._src.ops.state.state_scatter import rows_of_variable
 
 def family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = False, ref: bool = True,
            rows: Callable | None = None, compiled: Callable | None = None, constant: Callable | None = None,
-           hidden: bool = False) -> Callable:
+           hidden: bool = False, all_rows: bool = False) -> Callable:
     """Declares the ops of a rule: `states` and `inputs` are their argument names in order. TensorFlow has no ops for `hidden`
     rules: the names of their ops begin with an underscore.
 
     `compiled`: (numbers, attributes) -> the rule of kernels/updates.py that does the same, and its numbers; or None.
     `constant`: the kernel of the dense op where all `numbers` are constants, which checks shapes itself.
 
-    A rule that takes `squares` of gradients is one of Keras 3, whose sparse updates move all rows: rows without a gradient have
-    one of 0, gradients of repeated rows are added up, and so are their squares. Its ops are internal: TensorFlow has none.
+    `all_rows`: sparse updates move all rows, as in Keras: gradients of repeated rows are added up, and rows without a gradient
+    have one of 0. TensorFlow has no such ops, so they are hidden.
     """
     def declare(rule: Callable) -> Callable:
         for is_sparse in (False, True) if sparse else (False,):
@@ -39,26 +39,25 @@ def family(name: str, states: str, inputs: str, attrs: str = "", sparse: bool = 
                 names = ["grad" if n == "delta" else n for n in names]
                 names.insert(names.index("grad") + 1, "indices")
             for is_ref in (True, False) if ref else (False,):
-                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows, compiled, constant, hidden)
+                _declare(name, states.split(), names, attrs, rule, is_ref, is_sparse, rows, compiled, constant,
+                         hidden or all_rows, all_rows)
         return rule
     return declare
 
 
 def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: Callable, is_ref: bool,
              is_sparse: bool, rows: Callable | None, compiled: Callable | None, constant: Callable | None,
-             hidden: bool) -> None:
+             hidden: bool, all_rows: bool) -> None:
     kinds = {"indices": "Tindices", "global_step": "int64"}
     args = [f"{s}: {'Ref(T)' if is_ref else 'resource'}" for s in states]
     args += [f"{n}: {kinds.get(n, 'T')}" for n in inputs]
     types = "T: type in {numeric quantized}" + (", Tindices: type in {index}" if is_sparse else "")
-    all_rows = "squares" in keyword_names(rule)
-    hidden = hidden or all_rows
     made = (internal if hidden else op)(
         f"{'_' if hidden else ''}{'' if is_ref else 'Resource'}{'Sparse' if is_sparse else ''}Apply{name}",
         f"{', '.join(args)} -> {'out: Ref(T)' if is_ref else ''}",
         f"{types}, use_locking: bool = False{', ' + attrs if attrs else ''}",
         stateful=not is_ref, foldable=False).no_gradient()
-    made.kernel(kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled))
+    made.kernel(kernel(states, inputs, rule, is_ref, rows=rows, compiled=compiled, all_rows=all_rows))
     rules.updates.alone.add(made)
     if compiled is not None:
         rules.updates.compiled.add(made)
@@ -70,7 +69,7 @@ def _declare(name: str, states: list[str], inputs: list[str], attrs: str, rule: 
         rules.program.prepare[made] = preparing(states, inputs, rule, is_ref, compiled, constant)
         rules.updates.several[made] = _declare_several(made.name, states, inputs, attrs, rule, is_ref, compiled)
     else:
-        rules.program.prepare[made] = preparing_rows(states, inputs, rule, is_ref, rows, compiled)
+        rules.program.prepare[made] = preparing_rows(states, inputs, rule, is_ref, rows, compiled, all_rows)
         if not all_rows:
             rules.rows.skips[made] = rules.Skipping(len(states) + inputs.index("indices"), rows_of_variable)
         if compiled is not None and not all_rows:

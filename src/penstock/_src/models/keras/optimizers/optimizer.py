@@ -395,9 +395,9 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         raise NotImplementedError(f"{type(self).__name__} must implement _resource_apply_dense or update_step.")
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any, **kwargs: Any) -> Any:
-        values, unique = deduplicated(grad, indices)
         if self._modern:
-            return self._apply_keras(values, handle, self._coefficients(handle, kwargs.get("apply_state")), unique)
+            return self._apply_keras(grad, handle, self._coefficients(handle, kwargs.get("apply_state")), indices)
+        values, unique = deduplicated(grad, indices)
         return self._resource_apply_sparse(values, handle, unique, **kwargs)
 
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any, apply_state: dict | None = None) -> Any:
@@ -412,8 +412,8 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         return get("ScatterNd")(get("ExpandDims")(indices, -1), rows, cast(shape(var.value()), indices.dtype))
 
     def _apply_keras(self, grad: Any, var: Any, c: dict, indices: Any = None) -> Any:
-        """How gradients change a variable in the 2.x optimizers. With sparse ones all rows move; `indices` has no repeated
-        ones."""
+        """How gradients change a variable in the 2.x optimizers. With sparse ones all rows move, and rows of repeated
+        indices are added up first."""
         return self._resource_apply_dense(grad if indices is None else self._spread(grad, var, indices), var)
 
     def _resource_scatter_add(self, x: Any, i: Any, v: Any) -> Any:
