@@ -386,3 +386,31 @@ def test_targets_of_size_one_broadcast_in_2_x_only(keras):
     else:
         with pytest.raises(ValueError, match="same shape"):
             model.fit(x, y, verbose=0)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_vectors_stay_vectors_in_2x(known):
+    """What train_step and call are given has the rank of the data, whether the model knows its shapes or not."""
+    seen = []
+
+    class Net(K.Sequential):
+        def train_step(self, data):
+            seen.append(tuple(part.shape.rank for part in data))
+            return super().train_step(data)
+    model = Net([K.layers.Lambda(lambda x: seen.append(x.shape.rank) or tf.reshape(x, [-1, 1])), K.layers.Dense(1)])
+    if known:
+        model = Net([K.Input([4]), K.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    x, y = data()
+    model.fit(x if known else x[:, 0], y[:, 0], batch_size=16, verbose=0)
+    assert set(seen) == ({(2, 1)} if known else {(1, 1), 1})
+
+
+@pytest.mark.parametrize("make", [sequential, functional, subclassed])
+def test_targets_as_vectors_and_as_columns_give_the_same(make):
+    x, y = data()
+    model = make(K)
+    model.compile("sgd", "mse", metrics=["mae", K.metrics.RootMeanSquaredError()], weighted_metrics=["mse"])
+    weights = np.linspace(0, 1, 64)
+    column, vector = (model.evaluate(x, t, sample_weight=weights, verbose=0) for t in (y, y[:, 0]))
+    np.testing.assert_allclose(vector, column, rtol=1e-5)

@@ -116,9 +116,15 @@ def make_batch(model: Any, x: Any, y: Any, weights: Any, class_weight: Any = Non
     return Batch(layout, flat)
 
 
+def _as_given(data: Any) -> Any:
+    """Data of which the model says nothing: in 2.x vectors stay vectors, in 1.x they are columns."""
+    arrays = _arrays(data)
+    return arrays if context.eager_outside_functions() else nest.map_structure(standardize.column, arrays)
+
+
 def _conformed(x: Any, info: Any, what: str, check: bool) -> Any:
     if info is None:
-        return nest.map_structure(standardize.column, _arrays(x))
+        return _as_given(x)
     names, shapes = info
     found = standardize.data_list(x, names, shapes, what, check)
     if isinstance(x, Mapping):
@@ -128,16 +134,18 @@ def _conformed(x: Any, info: Any, what: str, check: bool) -> Any:
 
 def _targets(model: Any, y: Any, outputs: Any, check: bool) -> Any:
     if outputs is None:
-        return nest.map_structure(standardize.column, _arrays(y))
+        return _as_given(y)
     names, shapes, functions = outputs
     wanted = [(n, s, f) for n, s, f in zip(names, shapes, functions) if f is not None or not model._has_losses()]
     if not wanted:
         wanted = list(zip(names, shapes, functions))
     known = [n for n, _, _ in wanted]
-    found = standardize.data_list(y, known, None, "target", check)
-    found = [standardize.column(v, s) if s is not None and len(s) != 1 else v for v, (_, s, _) in zip(found, wanted)]
+    given = standardize.data_list(y, known, None, "target", check, columns=False)
+    found = [standardize.column(v) for v in given]
     if check:
         standardize.check_targets(found, [f for _, _, f in wanted], [s for _, s, _ in wanted])
+    if context.eager_outside_functions():
+        found = given
     if isinstance(y, Mapping):
         return dict(zip(known, found, strict=True))
     return found[0] if len(names) == 1 else list(found) if len(found) > 1 or isinstance(y, (list, tuple)) else found[0]

@@ -43,8 +43,8 @@ def column(x: Any, expected: Any = None) -> Any:
     return tf.expand_dims(x, 1)
 
 
-def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool = True) -> list:
-    """The arrays for `names`, in their order; ValueError if they are not as the model expects them."""
+def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool = True, columns: bool = True) -> list:
+    """The arrays for `names`, in their order, vectors as `columns`; ValueError if they are not as the model expects them."""
     if data is None:
         return [None] * len(names)
     if isinstance(data, Mapping):
@@ -67,7 +67,8 @@ def data_list(data: Any, names: list[str], shapes: Any, what: str, check: bool =
     if len(found) != len(names):
         _wrong_number(found, names, what)
     shapes = shapes or [None] * len(names)
-    found = [column(x, s) for x, s in zip(found, shapes, strict=True)]
+    if columns:
+        found = [column(x, s) for x, s in zip(found, shapes, strict=True)]
     if check:
         for x, name, shape in zip(found, names, shapes, strict=True):
             _check_shape(x, name, shape, what)
