@@ -48,7 +48,7 @@ def test_units_without_the_kernel(monkeypatch):
 def test_executions_that_are_drawn_together_get_their_own_stretches(draw, dtype, bounds, dims):
     stream, single, count = philox.Stream(7, 11), philox.Stream(7, 11), math.prod(dims)
     for _ in range(80):
-        found = stream.few(draw, dims, dtype, *bounds)
+        found = stream.few(philox.Few(draw, dims, dtype, bounds))
         want = draw(single.reserve(count * philox.RESERVED), count, dtype, "cpu", *bounds).reshape(dims)
         assert found.dtype is dtype and torch.equal(found, want)
 
@@ -59,7 +59,8 @@ def test_other_draws_between_those_that_are_drawn_together():
         count = 2 if i % 7 else 3
         if i % 11 == 5:
             assert stream.reserve(9) == single.reserve(9)
-        found = stream.few(philox.uniform, [count], torch.float32)
+        assert stream.here() == single.here()
+        found = stream.few(philox.Few(philox.uniform, [count], torch.float32))
         assert torch.equal(found, philox.uniform(single.reserve(count * philox.RESERVED), count, torch.float32))
 
 

@@ -13,7 +13,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -159,6 +159,26 @@ class _Stretches(NamedTuple):
         return self.here.at((torch.arange(self.many).mul_(self.step).unsqueeze(1) + torch.arange(count // self.many)).view(-1))
 
 
+class Few:
+    """An execution of an op that draws at most `FEW` numbers on the host, of shape `dims`, by the function `draw`, and takes
+    `reserved` counters."""
+
+    __slots__ = ("draw", "dims", "dtype", "bounds", "count", "reserved")
+
+    def __init__(self, draw: Callable, dims: list[int], dtype: torch.dtype, bounds: tuple[int, ...] = (), reserved: int = 0):
+        self.draw, self.dims, self.dtype, self.bounds = draw, dims, dtype, bounds
+        self.count = math.prod(dims)
+        self.reserved = reserved or self.count * RESERVED
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Few) and self._key() == other._key()
+
+    __hash__ = None                                                      # type: ignore[assignment]
+
+    def _key(self) -> tuple:
+        return self.draw, self.dims, self.dtype, self.bounds, self.reserved
+
+
 class Stream:
     """The random numbers of one op: every execution takes the next stretch."""
 
@@ -167,12 +187,26 @@ class Stream:
         self._ahead: dict[Philox, np.ndarray] = {}
         self._stretches = 1
         self._few: list[torch.Tensor] = []       # results of the next executions, the last of them first,
-        self._few_of: Any = None                 # what they were drawn for, and where the first of them begins
+        self._few_of: Few | None = None          # what they were drawn for,
+        self._few_taken = 0                      # and how many `_next` does not count yet
         self._few_many = 1
 
     def here(self) -> Philox:
         """Where the next stretch begins."""
+        with self._lock:
+            return self._settled()
+
+    def _settled(self) -> Philox:
+        if self._few_taken:
+            self._next = self._next.skip(self._few_taken * self._few_of.reserved)        # type: ignore[union-attr]
+            self._few_taken = 0
         return self._next
+
+    def _taken(self, count: int) -> Philox:
+        """Where the next `count` counters begin, which are taken."""
+        here = self._settled()
+        self._next, self._few = here.skip(count), []
+        return here
 
     def reserve(self, count: int) -> Philox:
         """Takes `count` counters; in a step that is traced, in each of its runs."""
@@ -180,34 +214,30 @@ class Stream:
         if traced is not None:
             return traced.reserve(self, count)
         with self._lock:
-            here = self._next
-            self._next = here.skip(count)
-        return here
+            return self._taken(count)
 
-    def few(self, draw: Callable, dims: list[int], dtype: torch.dtype, *bounds: int) -> torch.Tensor:
-        """What `draw` makes of the next stretch, on the host: at most `FEW` numbers, of shape `dims`. An op that is executed
-        again with the same arguments gets the numbers of several executions at once, because one takes as long as many."""
-        count = math.prod(dims)
-        wanted = (draw, dims, dtype, bounds)
+    def few(self, wanted: Few) -> torch.Tensor:
+        """The numbers of the next stretch. An op that is executed again with the same arguments gets the numbers of several
+        executions at once, because one takes as long as many."""
         with self._lock:
-            here = self._next
-            self._next = here.skip(count * RESERVED)
-            if not self._few or self._few_of != (wanted, here):
-                again = self._few_of is not None and self._few_of[0] == wanted
-                many = self._few_many = min(_MANY, self._few_many * 8) if again else 1
-                if many == 1:
-                    self._few, self._few_of = [], (wanted, self._next)
-                    return draw(here, count, dtype, "cpu", *bounds).reshape(dims)
-                self._few = list(reversed(_rows(here, many, *wanted).unbind(0)))
-            self._few_of = (wanted, self._next)
+            again = self._few_of is wanted or self._few_of == wanted     # the first is quicker
+            if again and self._few:
+                self._few_taken += 1
+                return self._few.pop()
+            here = self._taken(wanted.reserved)
+            many = self._few_many = min(_MANY, self._few_many * 8) if again else 1
+            self._few_of = wanted
+            if many == 1:
+                return wanted.draw(here, wanted.count, wanted.dtype, "cpu", *wanted.bounds).reshape(wanted.dims)
+            self._few = list(reversed(_rows(here, many, wanted).unbind(0)))
             return self._few.pop()
 
     def executions(self, many: int, draw: Callable, dims: list[int], dtype: torch.dtype, *bounds: int) -> torch.Tensor:
         """What `draw` makes of the next `many` stretches, on the host, stacked."""
+        wanted = Few(draw, dims, dtype, bounds)
         with self._lock:
-            here = self._next
-            self._next = here.skip(many * math.prod(dims) * RESERVED)
-        return _rows(here, many, draw, dims, dtype, bounds)
+            here = self._taken(many * wanted.reserved)
+        return _rows(here, many, wanted)
 
     def reserve_words(self, count: int, first: int) -> tuple[Philox, np.ndarray]:
         """Takes `count` counters, and returns the words of at least the `first` of them too, a flat array. They are computed
@@ -215,8 +245,7 @@ class Stream:
         if tracing.draws() is not None:
             raise NotImplementedError("it draws random numbers on the host")
         with self._lock:
-            here = self._next
-            self._next = here.skip(count)
+            here = self._taken(count)
             words = self._ahead.pop(here, None)
             if words is None or len(words) < 4 * first:
                 many = self._stretches if first <= _CHUNK // _AHEAD else 1
@@ -228,11 +257,12 @@ class Stream:
         return here, words
 
 
-def _rows(here: Philox, many: int, draw: Callable, dims: list[int], dtype: torch.dtype, bounds: tuple) -> torch.Tensor:
-    """The numbers of `many` stretches, [many, *dims]."""
-    count, size = math.prod(dims), group_size(dtype)
-    made = draw(_Stretches(here, count * RESERVED, many), many * -(-count // size) * size, dtype, "cpu", *bounds)
-    return made.view(many, -1)[:, :count].reshape(many, *dims)
+def _rows(here: Philox, many: int, wanted: Few) -> torch.Tensor:
+    """The numbers of `many` executions, [many, *dims]."""
+    count, size = wanted.count, group_size(wanted.dtype)
+    places = _Stretches(here, wanted.reserved, many)
+    made = wanted.draw(places, many * -(-count // size) * size, wanted.dtype, "cpu", *wanted.bounds)
+    return made.view(many, -1)[:, :count].reshape(many, *wanted.dims)
 
 
 # -- from words to numbers --------------------------------------------------------------------------------------------

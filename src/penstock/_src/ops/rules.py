@@ -199,7 +199,7 @@ class program:
     """step/compile/program.py"""
 
     # (Known) -> a faster kernel for one op of a step, which takes the same inputs, and may rely on static shapes and constant
-    # inputs; None: the usual kernel
+    # inputs, and the context, if it names `ctx`; None: the usual kernel
     prepare: RuleTable[Callable] = RuleTable()
     distinct: set[OpDef] = set()               # its first result, if it is a vector, has no element twice
     consumes: RuleTable[frozenset[str]] = RuleTable()      # inputs the kernel may overwrite (donated buffers)

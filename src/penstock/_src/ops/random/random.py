@@ -7,6 +7,7 @@ generator, which is faster.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,16 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
             return philox.Stream(seed, seed2)
         key = f"{kind}/{seed}/{seed2}/{detail}/{random_seed.generation()}"
     else:
-        key = f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
+        key = _key(node, seed, seed2)
+    return _stream(ctx, node, key, seed, seed2)
+
+
+def _key(node: Any, seed: int, seed2: int) -> str:
+    """The name of the stream of an op of a graph."""
+    return f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
+
+
+def _stream(ctx: Any, node: Any, key: str, seed: int, seed2: int) -> philox.Stream:
     streams = ctx.streams
     if streams is None and node is not None and hasattr(node.graph, "streams"):     # of a function: as long as it lives
         streams = node.graph.streams.setdefault(ctx.resources, {})
@@ -107,11 +117,41 @@ def _filler(name: str, draw: Any, quick: Any) -> Any:
             return quick(dims, dtype.torch, device)
         count = math.prod(dims)
         if _few(count, device) and draw is not philox.truncated_normal:          # which takes a varying number of words
-            return source.few(draw, dims, dtype.torch)
+            return source.few(philox.Few(draw, dims, dtype.torch))
         return draw(source.reserve(count * philox.RESERVED), count, dtype.torch, device).reshape(dims)
     if draw is not philox.truncated_normal:
         rules.columns.draws[made] = _executions(quick, draw)
+        rules.program.prepare[made] = lambda known: _prepared(known, draw, "dtype")
     return made
+
+
+_HOST = torch.device("cpu")
+
+
+def _prepared(known: Any, draw: Any, dtype: str, *bounds: int) -> Any:
+    """The kernel of an op with seeds that draws few numbers in each execution, always as many; None of another one."""
+    node, attrs, shape = known.op, known.attrs, known.const(0)
+    seed, seed2 = attrs["seed"], attrs["seed2"]
+    if shape is None or node.graph is None or not (seed or seed2):
+        return None
+    dims = sizes(torch.from_numpy(np.array(shape)))
+    if not 0 < math.prod(dims) <= philox.FEW:
+        return None
+    usual = node.opdef.kernel_for("cpu").bind(attrs, node)
+    given = [torch.from_numpy(np.array(known.const(i))) for i in range(len(node.inputs))]
+    name, few = _key(node, seed, seed2), philox.Few(draw, dims, attrs[dtype].torch, bounds)
+    of_function = hasattr(node.graph, "streams")
+
+    def run(*values: Any, ctx: Any) -> torch.Tensor:
+        if values[0] is not None or tracing.draws() is not None or draws.device_for(_HOST) is not _HOST:
+            return usual(*(known if v is None else v for v, known in zip(values, given, strict=True)), ctx=ctx)
+        found = None
+        if ctx.streams is not None:
+            found = ctx.streams.get(name)
+        elif not of_function:
+            found = ctx.resources.lookup("", name, philox.Stream)
+        return (found or _stream(ctx, node, name, seed, seed2)).few(few)
+    return run
 
 
 def _executions(quick: Any, draw: Any) -> Any:
@@ -177,9 +217,17 @@ def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node
         if not count:
             return torch.empty(dims, dtype=Tout.torch, device=device)
         if _few(count, device):
-            return source.few(philox.uniform_int, dims, Tout.torch, low, high)
+            return source.few(philox.Few(philox.uniform_int, dims, Tout.torch, (low, high)))
         return philox.uniform_int(source.reserve(count * philox.RESERVED), count, Tout.torch, device, low, high).reshape(dims)
     return _quick_integers(dims, low, high, Tout.torch, device)
+
+
+@rules.program.prepare(random_uniform_int)
+def _prepare_uniform_int(known: Any) -> Any:
+    low, high = known.const(1), known.const(2)
+    if low is None or high is None or low.ndim or high.ndim or not low < high:
+        return None
+    return _prepared(known, philox.uniform_int, "Tout", int(low), int(high))
 
 
 def _quick_integers(dims: list[int], low: int, high: int, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
@@ -482,11 +530,23 @@ multinomial_op.shape(lambda logits, num_samples, *, c: multinomial_shape(logits,
 @multinomial_op.kernel
 def _multinomial_kernel(logits, num_samples, *, seed, seed2, T, output_dtype, node, ctx):
     source = stream(ctx, node, "Multinomial", seed, seed2, T.name + output_dtype.name)
-    return draw_classes(logits, num_samples, output_dtype.torch, None if source is None else source.reserve)
+
+    def unit(rows: int, count: int) -> torch.Tensor:
+        if source is None:
+            return torch.rand(rows, count, dtype=torch.float64, device=logits.device, generator=generator(logits.device))
+        reserved = rows * ((count + 3) // 4 * 4) * 2 * philox.RESERVED
+        if _few(rows * count, logits.device):
+            return source.few(philox.Few(philox.uniform, [rows, count], torch.float64, (), reserved))
+        return philox.uniform(source.reserve(reserved), rows * count, torch.float64, logits.device).reshape(rows, count)
+    return draw_classes(logits, num_samples, output_dtype.torch, unit)
 
 
-def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.dtype, reserve: Any) -> torch.Tensor:
-    """Classes by unnormalized log-probabilities; classes whose logit is not finite are never drawn."""
+def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.dtype,
+                 unit: Callable[[int, int], torch.Tensor]) -> torch.Tensor:
+    """Classes by unnormalized log-probabilities; classes whose logit is not finite are never drawn.
+
+    `unit` makes rows of doubles in [0, 1).
+    """
     if logits.dim() != 2:
         raise errors.invalid(f"logits should be a matrix, got shape {list(logits.shape)}")
     if num_samples.dim():
@@ -496,16 +556,11 @@ def draw_classes(logits: torch.Tensor, num_samples: torch.Tensor, dtype: torch.d
         raise errors.invalid(f"num_samples should be nonnegative, got {count}")
     if classes <= 0:
         raise errors.invalid(f"num_classes should be positive, got {classes}")
-    if reserve is None:
-        unit = torch.rand(rows, count, dtype=torch.float64, device=logits.device, generator=generator(logits.device))
-    else:
-        gen = reserve(rows * ((count + 3) // 4 * 4) * 2 * philox.RESERVED)
-        unit = philox.uniform(gen, rows * count, torch.float64, logits.device).reshape(rows, count)
-    wide = logits.double()
+    drawn, wide = unit(rows, count), logits.double()
     finite = torch.isfinite(wide)
     top = torch.where(finite, wide, torch.finfo(torch.float64).min).amax(1, keepdim=True)
     sums = torch.where(finite, torch.exp(wide - top), 0.0).cumsum(1)
-    return torch.searchsorted(sums, unit * sums[:, -1:], right=True).to(dtype)
+    return torch.searchsorted(sums, drawn * sums[:, -1:], right=True).to(dtype)
 
 
 # -- public functions -------------------------------------------------------------------------------------------------

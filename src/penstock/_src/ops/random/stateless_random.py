@@ -111,7 +111,8 @@ def _stateless_multinomial_shape(logits, num_samples, seed, *, c):
 @stateless_multinomial_op.kernel
 def _stateless_multinomial_kernel(logits, num_samples, seed, *, output_dtype):
     gen = stream_of(seed)
-    return draw_classes(logits, num_samples, output_dtype.torch, lambda count: gen)
+    return draw_classes(logits, num_samples, output_dtype.torch, lambda rows, count: philox.uniform(
+        gen, rows * count, torch.float64, logits.device).reshape(rows, count))
 
 
 def _samples(dims: list[int], parameter: torch.Tensor) -> int:

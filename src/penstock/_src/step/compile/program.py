@@ -25,7 +25,7 @@ from penstock._src.graph.build import arg_count, group_inputs
 from penstock._src.graph.node import AnyOp, Tensor
 from penstock._src.kernels import reuse, updates
 from penstock._src.ops import rules
-from penstock._src.ops.registry import Kernel, Known
+from penstock._src.ops.registry import Kernel, Known, keyword_names
 from penstock._src.step.compile.adapt import adapted
 from penstock._src.step.compile.explain import explained
 from penstock._src.step.compile.filters import arrange_filters
@@ -208,7 +208,7 @@ class Writer:
         else:
             k = self._new_name("k")
             self.scope[k] = bound
-            in_context = kernel.wants_ctx and prepared is None
+            in_context = kernel.wants_ctx if prepared is None else "ctx" in keyword_names(prepared)
             if in_context:
                 args.append("ctx=ctx")
             kind = _opaque(op, in_context)
