@@ -1,8 +1,9 @@
-"""Which tensors of a functional loop are Python numbers (step/compile/numbers.py)."""
+"""Which tensors of a loop are Python numbers (step/compile/numbers.py)."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
+from penstock._src.graph.frames import Frame, Frames
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import find_numbers, sources_of
 from penstock._src.step.ir import Node, Value
@@ -19,3 +20,19 @@ def numbers_of_body(ops: Iterable[Node], feeds: Sequence[Value], fetches: Sequen
         if given is not None:
             pairs.append((op.outputs[0], given))
     return find_numbers(pairs, lambda t: id(t) in staying)
+
+
+def numbers_of_frame(frames: Frames, frame: Frame, taken: Container[int], fed: Container[int]) -> set[int]:
+    """The ids of the tensors that are numbers in a dataflow loop; `taken` are the ids of those that something takes."""
+    identity = get("Identity")
+
+    def passes_on(op: Node) -> Sequence[Value] | None:
+        kind = op.opdef.control_flow
+        if kind == "merge" and id(op.outputs[1]) not in taken:
+            return op.inputs
+        if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is identity:
+            return op.inputs[:1]
+        return sources_of(op)
+    pairs = ((t, given) for op in frame.ops if op not in frames.child and (given := passes_on(op)) is not None
+             for t in op.outputs if id(t) not in fed)
+    return find_numbers(pairs, lambda t: frames.child.get(t.op) is frame)

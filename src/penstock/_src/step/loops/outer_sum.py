@@ -7,12 +7,14 @@ the number of iterations.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 
+from penstock._src.graph.frames import Frame
 from penstock._src.ops import rules
+from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, Value
 
 _ROWS = 2048                 # that wait to be multiplied
@@ -155,6 +157,22 @@ def find(variable: list[Value], following: Value, uses: dict[int, int], passes_o
                 t.static_dims is not None and None not in t.static_dims:
             return Found(add, product, path)
     return None
+
+
+def find_in_frame(frame: Frame, uses: dict[int, int], fed: Container[int]) -> Iterator[tuple[Node, Found]]:
+    """The variables (Merges) of a dataflow loop that are sums, and their sums."""
+    identity = get("Identity")
+
+    def passes_on(op: Node) -> bool:
+        return op.opdef is identity or op.opdef.control_flow in ("switch", "next")
+    for variable in frame.ops:
+        if variable.opdef.control_flow != "merge" or len(variable.inputs) != 2 or not variable.inputs[1].op.opdef.back_edge:
+            continue
+        t, back = variable.outputs[0], variable.inputs[1].op
+        if uses.get(id(t)) == 1 and uses.get(id(back.outputs[0])) == 1 and id(back.inputs[0]) not in fed:
+            found = find([t], back.inputs[0], uses, passes_on, frame.ops)
+            if found is not None:
+                yield variable, found
 
 
 def _adds_up(op: Node) -> bool:

@@ -10,7 +10,7 @@ what runs before the test, the body, and the exits. Each op is then written unde
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -18,11 +18,12 @@ import torch
 from penstock._src.base import errors
 from penstock._src.graph.frames import Frame, Frames
 from penstock._src.ops.registry import get
-from penstock._src.step.compile.numbers import find_numbers, may_be_number, sources_of
+from penstock._src.step.compile.numbers import may_be_number
 from penstock._src.step.compile.program import Program
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
+from penstock._src.step.loops.counted import numbers_of_frame
 
 Guard = frozenset            # of (tensor id of a predicate, outcome)
 ALWAYS: Guard = frozenset()
@@ -359,18 +360,7 @@ class _Structured(BlockWriter):
         """Notes which tensors of a loop are Python numbers."""
         if self.placed is not None:
             return                                                  # they may be on another device
-        frame = loop.frame
-
-        def passes_on(op: Node) -> Sequence[Value] | None:
-            kind = op.opdef.control_flow
-            if kind == "merge" and id(op.outputs[1]) not in self.last_use:
-                return op.inputs
-            if kind in ("switch", "next", "exit", "loop_cond") or op.opdef is self.identity:
-                return op.inputs[:1]
-            return sources_of(op)
-        pairs = ((t, given) for op in frame.ops if op not in self.frames.child and (given := passes_on(op)) is not None
-                 for t in op.outputs if id(t) not in self.fed)
-        self.in_numbers |= find_numbers(pairs, lambda t: self.frames.child.get(t.op) is frame)
+        self.in_numbers |= numbers_of_frame(self.frames, loop.frame, self.last_use, self.fed)
 
     def _find_sums(self, loop: _Loop) -> dict[Node, tuple[str, str]]:
         """Loop variables that are sums of products or rows (step/loops/outer_sum.py), with names of the sums and what
@@ -385,15 +375,9 @@ class _Structured(BlockWriter):
             return out
         inside = {(id(loop.test), True)}
 
-        def passes_on(op: Node) -> bool:
-            return op.opdef is self.identity or op.opdef.control_flow in ("switch", "next")
-        for variable in loop.variables:
-            back = variable.inputs[1].op
+        for variable, found in outer_sum.find_in_frame(loop.frame, self.uses, self.fed):
             t = variable.outputs[0]
-            if self.uses.get(id(t)) != 1 or self.uses.get(id(back.outputs[0])) != 1 or id(back.inputs[0]) in self.fed:
-                continue
-            found = outer_sum.find([t], back.inputs[0], self.uses, passes_on, loop.frame.ops)
-            if found is None or any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
+            if any(self.guards[op] != inside for op in (found.addition, found.product, *found.between)):
                 continue
             name = self._new_name("s")
             self.scope[found.kind.__name__] = found.kind

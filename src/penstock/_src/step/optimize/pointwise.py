@@ -59,7 +59,7 @@ def join_pointwise(step: StepGraph) -> None:
         return
     frames = Frames(step.ops, step.fed)
     inner = {f for f in frames.of.values() if f.parent is not None and not chooses(f)}
-    inside = _in_bodies(op for op in step.ops if frames.of[op] in inner)
+    inside = in_bodies(op for op in step.ops if frames.of[op] in inner)
     _join(step, [op for op in step.ops if op in inside])
 
 
@@ -98,11 +98,19 @@ def _shape(op: Node) -> tuple[tuple, int]:
     return t.static_dims[:-1], t.static_dims[-1]                                   # type: ignore[index]
 
 
-def _in_bodies(ops: Iterable[Node]) -> set[Node]:
-    """The ops that run only in iterations, not when a loop is left."""
+def in_bodies(ops: Iterable[Node]) -> set[Node]:
+    """The ops that run only in iterations, not when a loop is left.
+
+    What takes a constant may keep its value and wait for nothing, unless it draws random numbers or has another effect.
+    """
     inside: set[Node] = set()
+    constants: set[Node] = set()             # of iterations
     for op in ops:
-        if any(t.op in inside or t.op.opdef.control_flow == "switch" and t.value_index == 1 for t in op.inputs):
+        waits = not inside.isdisjoint(op.control_inputs)
+        if op.opdef.constant:
+            constants |= {op} if waits else set()
+        elif waits or any(t.op in inside or t.op in constants and not op.opdef.foldable
+                          or t.op.opdef.control_flow == "switch" and t.value_index == 1 for t in op.inputs):
             inside.add(op)
     return inside
 

@@ -7,6 +7,9 @@ a loop keeps as Python numbers stay so.
 
 Levels say what may be joined: what takes a result of a region through an op that cannot be in one is of a higher level. All
 ops of one level then are one region, because no path leads from one of them out of the region and back to another.
+
+In dataflow loops of v1, a path through an inner loop may go through its back edges, which levels do not follow. So only loops
+without another one inside are changed: a path that leaves such a loop does not come back in the same iteration.
 """
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ import numpy as np
 from penstock._src.base import dtypes, errors
 from penstock._src.graph.build import group_inputs
 from penstock._src.graph.failure import typed
+from penstock._src.graph.frames import Frames
 from penstock._src.kernels import regions
 from penstock._src.kernels.bridge import to_torch
 from penstock._src.kernels.regions import Builder, Unfit, View
@@ -27,9 +31,10 @@ from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, StepGraph, Value, is_const
 from penstock._src.step.loops import outer_sum
-from penstock._src.step.loops.counted import numbers_of_body
+from penstock._src.step.loops.counted import numbers_of_body, numbers_of_frame
+from penstock._src.step.loops.improve import chooses
 from penstock._src.step.loops.invariants import invariant_ops
-from penstock._src.step.optimize.pointwise import join_among
+from penstock._src.step.optimize.pointwise import in_bodies, join_among
 from penstock._src.step.optimize.transfers import Transfers
 
 _MANY = 12                   # such ops of a step outside of loops
@@ -52,14 +57,36 @@ def join_regions_of_body(step: StepGraph) -> None:
 
 def join_regions(step: StepGraph) -> None:
     """Joins ops of a step without v1 control flow, if there are many; pointwise ops among them first become one where they
-    can."""
-    if not step.joins_pointwise or step.has_control_flow or not regions.available():
+    can. With v1 control flow, joins ops in its loops."""
+    if not step.joins_pointwise or not regions.available():
+        return
+    if step.has_control_flow:
+        _join_in_frames(step)
         return
     able = _able(step, set())
     calls = [op for op in able if not _is_view(op) and op.outputs[0].dtype == dtypes.float32]
     if len(calls) >= _MANY and sum(op.opdef not in rules.small.text for op in calls) >= _OTHERS:
         join_among(step, able)
         _join(step, _able(step, set()))
+
+
+def _join_in_frames(step: StepGraph) -> None:
+    """Joins ops in the iterations of dataflow loops that contain no other loop and no conditional."""
+    if not any(op.opdef.back_edge for op in step.ops):
+        return
+    frames = Frames(step.ops, step.fed)
+    around = {f.parent for f in frames.of.values()}
+    inner = [f for f in dict.fromkeys(frames.of.values()) if f not in around and f.parent is not None and not chooses(f)]
+    inside = in_bodies(op for op in step.ops if frames.of[op] in inner)
+    taken = {id(t) for op in step.ops for t in op.inputs} | {id(t) for t in step.fetches}
+    uses = outer_sum.count_uses(step.ops, step.fetches)
+    apart = {op for op in step.ops if op not in inside}
+    for frame in inner:
+        numbers = numbers_of_frame(frames, frame, taken, step.fed)
+        apart |= {op for op in frame.ops if op.outputs and id(op.outputs[0]) in numbers}
+        for _, s in outer_sum.find_in_frame(frame, uses, step.fed):
+            apart |= {s.addition, s.product, *s.between}
+    _join(step, _able(step, apart), frames.of)
 
 
 def _sums(step: StepGraph) -> set[Node]:
@@ -86,10 +113,10 @@ def _able(step: StepGraph, apart: set[Node]) -> set[Node]:
     return {op for op in step.ops if op not in waited and op not in apart and _is_able(op, step)}
 
 
-def _join(step: StepGraph, able: set[Node]) -> None:
-    """Joins ops of a step."""
+def _join(step: StepGraph, able: set[Node], frames: dict[Node, Any] | None = None) -> None:
+    """Joins ops of a step; only those of one frame, if `frames` are given."""
     by: dict[int, Value] = {}
-    groups = _groups(step, able)
+    groups = _groups(step, able, frames or {})
     for ops in groups:
         made = _made(step, ops, groups)
         if made is not None:
@@ -121,19 +148,27 @@ def _size(t: Value) -> int:
 
 
 def _is_constant(t: Value, step: StepGraph) -> bool:
+    t = _outside(t, step)
     return is_const(t) and id(t) not in step.fed
 
 
-def _groups(step: StepGraph, able: set[Node]) -> list[list[Node]]:
-    """The ops of each level that wait for the same results of other parts (`transfers.py`)."""
+def _outside(t: Value, step: StepGraph) -> Value:
+    """What comes into a dataflow loop as `t`, if it is the same in all iterations."""
+    while t.op.opdef.control_flow == "enter" and t.op.attrs["is_constant"] and id(t) not in step.fed:
+        t = t.op.inputs[0]
+    return t
+
+
+def _groups(step: StepGraph, able: set[Node], frames: dict[Node, Any]) -> list[list[Node]]:
+    """The ops of each level and frame that wait for the same results of other parts (`transfers.py`)."""
     level: dict[Node, int] = {}
-    groups: dict[tuple[int, int], list[Node]] = {}
+    groups: dict[tuple[int, int, Any], list[Node]] = {}
     transfers = Transfers(step)
     for op in step.ops:
         before = [s for s in (*(t.op for t in op.inputs if id(t) not in step.fed), *op.control_inputs) if s in level]
         level[op] = max((level[s] + (s in able and op not in able) for s in before), default=0)
         if op in able:
-            groups.setdefault((level[op], transfers.received(op)), []).append(op)
+            groups.setdefault((level[op], transfers.received(op), frames.get(op)), []).append(op)
     return list(groups.values())
 
 
@@ -281,12 +316,12 @@ class Writer(Builder):
         """The value of a constant."""
         if not _is_constant(t, self.step):
             raise Unfit(f"{t.name} is not known")
-        return t.op.attrs["value"]
+        return _outside(t, self.step).op.attrs["value"]
 
     def operand(self, t: Value) -> View | float:
         """A tensor as an operand of pointwise instructions: constant scalars are numbers."""
         if t.static_dims == () and _is_constant(t, self.step) and t.dtype == dtypes.float32:
-            return float(t.op.attrs["value"])
+            return float(self.constant(t))
         return self.view(t)
 
 
