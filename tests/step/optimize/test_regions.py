@@ -490,3 +490,22 @@ def test_special_numbers_stay_in_their_matrix(monkeypatch, value):
     wanted = _iterated(body, x, 1).numpy()
     np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
     assert np.isnan(np.tril(found[0])[np.tril_indices(3)]).all() and np.isnan(wanted[0][np.tril_indices(3)]).all()
+
+
+@pytest.mark.parametrize("dims", [(600, 1), (40, 1), (2, 300, 1)])
+def test_columns_of_one_number_are_whole_arrays(dims):
+    """Choices and sums over arrays with one column fit a region: their rows are joined."""
+    x = tf.constant(_w(*dims))
+
+    @tf.function
+    def f(x):
+        h = x
+        for _ in tf.range(3):
+            h = tf.where(tf.math.is_finite(tf.exp(h)), tf.tanh(h) + x, x * 2.0) - tf.reduce_mean(h)
+        return h
+    text = _body_text(f, x)
+    assert text.count("_Region") == 1 and "Select" not in text
+    want = x.numpy()
+    for _ in range(3):
+        want = np.tanh(want) + x.numpy() - want.mean()
+    np.testing.assert_allclose(f(x), want, rtol=2e-5, atol=2e-6)

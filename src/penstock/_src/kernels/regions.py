@@ -449,10 +449,11 @@ class Builder:
             stride = columns
             if math.prod(v.dims) == 1 and not v.truth:
                 stride = SAME
-            elif tuple(v.dims) == (*dims[:-1], 1) and not v.truth:
-                stride = PER_ROW
             elif v.dims != tuple(dims):
-                v = self.repeated(v, dims)
+                if tuple(v.dims) == (*dims[:-1], 1) and not v.truth:
+                    stride = PER_ROW
+                else:
+                    v = self.repeated(v, dims)
             given.append(self.packed(v))
             sources.append(made.add(Columns(len(given) - 1, 0, stride)))
         found = write(made, *sources)
