@@ -3,7 +3,8 @@
 A workload is a function of a framework's module that returns a function without arguments: one measured call. Each workload
 has a new process per framework, so none inherits caches, recordings or memory of another. Rounds are interleaved, and a figure
 is the median ratio of a round of penstock to TensorFlow's round beside it, in seconds of all processors (`time.process_time`):
-another process on the machine changes these little. Wall time is printed beside it.
+another process on the machine changes these little. So is the time until the first call has ended, from an imported package.
+Wall time is printed beside it.
 """
 from __future__ import annotations
 
@@ -42,10 +43,10 @@ def serve(module: str, build: Callable) -> None:
     os.dup2(2, 1)                                        # what a workload prints is not an answer
     framework = importlib.import_module(module)
     framework.random.set_seed(0)
-    start = time.perf_counter()
+    start = time.process_time()
     call = build(framework)
     value = call()
-    first = time.perf_counter() - start
+    first = time.process_time() - start
     end, calls = time.process_time() + WARM_UP, 0
     while calls < 5 or (time.process_time() < end and calls < 300):
         call()
