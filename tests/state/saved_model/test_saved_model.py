@@ -327,3 +327,24 @@ def test_outputs_of_loaded_functions_are_specs(tmp_path):
         assert served.structured_outputs == {"output_0": tf.TensorSpec([2], name="output_0")}
         assert served.output_shapes == {"output_0": [2]} and served.output_dtypes == {"output_0": tf.float32}
         assert served(v=tf.ones(2))["output_0"].numpy().tolist() == [2, 2]
+
+
+class Masked(tf.experimental.ExtensionType):
+    """A type with a name, by which SavedModels know it."""
+
+    __name__ = "penstock.tests.Masked"
+    values: tf.Tensor
+    parts: tuple[tf.Tensor, int]
+
+
+def test_functions_of_extension_types(tmp_path):
+    class Module(tf.Module):
+        @tf.function
+        def total(self, x):
+            return tf.reduce_sum(x.values) + x.parts[0] * x.parts[1]
+    module = Module()
+    given = [Masked([1, 2], (3, 4)), Masked([0.5], (2.0, 5))]
+    want = [module.total(x).numpy() for x in given]
+    tf.saved_model.save(module, str(tmp_path / "m"))
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    assert [loaded.total(x).numpy() for x in given] == want == [15, 10.5]

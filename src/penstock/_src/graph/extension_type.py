@@ -18,6 +18,7 @@ from typing import Any
 from penstock._src.base import nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import type_registry
 from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.extension_fields import (
     RESERVED,
@@ -397,6 +398,8 @@ def _add_spec(cls: Any, namespace: dict) -> None:
         made.__signature__ = inspect.Signature(list(_signature([f._replace(default=Field.NO_DEFAULT) for f in fields])
                                                     .parameters.values())[1:])
     cls.Spec = made
+    if "__name__" in namespace:                # by which SavedModels know the type
+        type_registry.register(namespace["__name__"] + ".Spec")(made)
 
 
 # -- batches ----------------------------------------------------------------------------------------------------------
