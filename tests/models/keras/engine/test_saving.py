@@ -8,7 +8,7 @@ import pytest
 
 import penstock as tf
 from penstock._src.graph import messages
-from penstock._src.models.keras.saving import model_files
+from penstock._src.models.keras.saving import archive, model_files
 from penstock._src.state.saved_model import load_context
 from penstock.compat import v1 as tf1
 
@@ -213,3 +213,16 @@ def test_functions_as_constraints_are_loaded(tmp_path):
     loaded = tf.keras.models.load_model(str(tmp_path / "m.keras"), custom_objects={"positive": positive})
     assert loaded.layers[1].kernel_constraint is positive
     assert tf.keras.constraints.get("non_neg").get_config() == {}
+
+
+def test_the_state_of_optimizers_is_read_with_and_without_a_learning_rate():
+    """Keras 3 keeps the learning rate after the iterations, tf_keras does not."""
+    inputs = tf.keras.Input((2,))
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(inputs))
+    model.compile(tf.keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+    momenta = [np.full((2, 1), 3, "f"), np.full(1, 4, "f")]
+    for n, rate in enumerate(([], [np.float32(0.1)])):
+        archive.set_optimizer(model, [np.int64(n + 5), *rate, *momenta])
+        assert int(model.optimizer.iterations) == n + 5
+        for v, expected in zip(model.trainable_variables, momenta, strict=True):
+            np.testing.assert_array_equal(model.optimizer.get_slot(v, "momentum"), expected)

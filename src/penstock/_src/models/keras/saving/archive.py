@@ -163,13 +163,14 @@ def _load_optimizer(model: Any, group: Any) -> None:
 
 
 def set_optimizer(model: Any, values: list) -> None:
-    """Sets the state of an optimizer: iterations, learning rate, and the slots of each variable, as Keras 3 keeps them."""
+    """Sets the state of an optimizer: iterations, and the slots of each variable. Keras 3 has the learning rate in between,
+    tf_keras does not."""
     slots = _slots(model)
-    if slots is None or len(values) != len(slots) + 2:
+    if slots is None or len(values) - len(slots) not in (1, 2):
         logging.warning("The optimizer state in the file does not match: the optimizer starts from its initial state.")
         return
     backend.set_value(model.optimizer.iterations, values[0])
-    backend.batch_set_value(list(zip(slots, values[2:], strict=True)))
+    backend.batch_set_value(list(zip(slots, values[len(values) - len(slots):], strict=True)))
 
 
 def save_weights(model: Any, path: str) -> None:
