@@ -123,3 +123,11 @@ def test_checkpoints():
     """)
     values = [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
     assert found == [["x", "y"], values, ["float32", "bfloat16"], values, ["x", "y"], "UnimplementedError"]
+
+
+def test_devices_are_named_by_specs():
+    import penstock as tf
+    from penstock._src.models.distribute.dtensor_layout import full_name
+    name = "/job:localhost/replica:0/task:0/device:CPU:0"
+    spec = tf.DeviceSpec(job="localhost/replica:0/task:0", device_type="CPU", device_index=0)
+    assert full_name(spec) == full_name("CPU:0") == full_name(name) == name

@@ -9,6 +9,7 @@ import numpy as np
 from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.kernels.devices.device_config import eager_devices
+from penstock._src.kernels.devices.device_spec import DeviceSpecV2
 
 UNSHARDED, MATCH = "unsharded", "match"
 export.value(UNSHARDED, v2=["experimental.dtensor.UNSHARDED"])
@@ -121,7 +122,8 @@ class Mesh:
 
 def full_name(device: Any) -> str:
     """The full name of a device of this process."""
-    short = str(getattr(device, "name", device)).rpartition("device:")[2].lstrip("/")
+    text = device.to_string() if isinstance(device, DeviceSpecV2) else str(getattr(device, "name", device))
+    short = text.rpartition("device:")[2].lstrip("/")
     found = next((d.name for d in eager_devices().all if d.name.lower().endswith(f":{short.lower()}")), None)
     if found is None:
         raise ValueError(f"Unknown device {device}; there are {[d.name for d in eager_devices().all]}. Logical devices are "
