@@ -25,9 +25,9 @@ def nothing_left(nursery):
 
 @pytest.mark.usefixtures("nothing_left")
 def test_training_survives_faults(nursery, tmp_path):
-    results, counts, _ = storm.run(nursery, tmp_path, 5, 500, "--delay=0.05", seed=10, pause=(0.2, 0.6), limit=110,
-                                   heartbeat=0.3)
+    results, counts, _ = storm.run(nursery, tmp_path, 5, 300, "--delay=0.05", seed=10, pause=(0.2, 0.6), limit=130,
+                                   heartbeat=0.5)
     assert results is not None and len(results) == 3, "the training did not end by itself"
     assert sum(counts.values()) > 0                 # 5, unless the training was faster
     for step, loss, accuracy in results.values():
-        assert 500 <= step <= 510 and loss < 0.35 and accuracy > 0.9      # undisturbed: 0.21 and 0.95
+        assert 300 <= step <= 310 and loss < 0.6 and accuracy > 0.85      # undisturbed: 0.35 and 0.92

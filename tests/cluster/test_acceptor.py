@@ -283,7 +283,7 @@ def test_processes_that_start_together_have_one_secret(own_folder):
     program = "from penstock._src.cluster import user_secret; print(user_secret.user_secret().decode())"
     started = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
                                 env={**os.environ, "PYTHONPATH": SOURCE}) for _ in range(2)]
-    assert len({p.communicate(timeout=100)[0] for p in started}) == 1
+    assert len({p.communicate(timeout=250)[0] for p in started}) == 1
 
 
 def test_threads_that_start_together_have_one_secret(tmp_path):
