@@ -119,3 +119,22 @@ def test_configurations_of_keras_2_name_the_function_too():
     loss = tf.keras.losses.deserialize({"class_name": "MeanSquaredError", "config": {
         "reduction": "auto", "name": "mean_squared_error", "fn": "mean_squared_error"}})
     np.testing.assert_allclose(loss([[0., 1.]], [[1., 1.]]), 0.5)
+
+
+@pytest.mark.parametrize("activation, loss, labels", [
+    ("sigmoid", "BinaryCrossentropy", np.eye(4, 3)),
+    ("softmax", "CategoricalCrossentropy", np.eye(4, 3)),
+    ("softmax", "SparseCategoricalCrossentropy", np.array([0, 1, 2, 0]))])
+def test_outputs_of_an_activation_are_not_taken_for_logits(activation, loss, labels):
+    """As in tf_keras: the loss is that of the logits, and a warning says so."""
+    x = np.linspace(-2, 2, 12).reshape(4, 3).astype(np.float32)
+    kernel = np.linspace(-1, 1, 9).reshape(3, 3).astype(np.float32)
+
+    def loss_of(activation):
+        model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(3, activation=activation)])
+        model.set_weights([kernel, np.zeros(3, np.float32)])
+        model.compile("sgd", getattr(tf.keras.losses, loss)(from_logits=True))
+        return model.evaluate(x, labels, verbose=0)
+    with pytest.warns(UserWarning, match="from_logits=True"):
+        found = loss_of(activation)
+    np.testing.assert_allclose(found, loss_of(None), rtol=1e-6)

@@ -15,7 +15,8 @@ def softmax(x: Any, axis: int = -1) -> Any:
     rank = K.ndim(x)
     if rank == 1:
         raise ValueError(f"softmax needs at least two axes, got {x}")
-    return tf.nn.softmax(x, axis=axis)
+    y = tf.nn.softmax(x, axis=axis)
+    return K.keep_logits(y, x, "Softmax") if axis in (-1, (rank or 0) - 1) else y
 
 
 @export("keras.activations.elu")
@@ -99,7 +100,7 @@ def tanh(x: Any) -> Any:
 @export("keras.activations.sigmoid")
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
-    return tf.nn.sigmoid(x)
+    return K.keep_logits(tf.nn.sigmoid(x), x, "Sigmoid")
 
 
 @export("keras.activations.exponential")

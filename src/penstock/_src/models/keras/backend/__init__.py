@@ -42,6 +42,7 @@ from penstock._src.models.keras.backend.nn import (
     in_test_phase,
     in_top_k,
     in_train_phase,
+    keep_logits,
     l2_normalize,
     logits_of,
     normalize_batch_in_training,

@@ -1,11 +1,14 @@
 """Activations, losses on logits, normalization, dropout, and choosing by the learning phase."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
+from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.node import Tensor
 from penstock._src.models.keras.backend.config import checked_data_format, epsilon
 from penstock._src.models.keras.backend.state import learning_phase
@@ -106,7 +109,29 @@ def logits_of(output: Any, op_type: str) -> Any:
             op = op.inputs[0].op
         if op.type == op_type:
             return op.inputs[0]
-    return getattr(output, "_keras_logits", None)
+    kind, logits = getattr(output, "_activation_input", (None, None))
+    return logits if kind == op_type else getattr(output, "_keras_logits", None)
+
+
+def keep_logits(output: Any, logits: Any, op_type: str) -> Any:
+    """Keeps the input of an activation with its eager output, as graphs do: a cross entropy of it does not round."""
+    if isinstance(output, EagerTensor):
+        output._activation_input = op_type, logits       # type: ignore[attr-defined]
+    return output
+
+
+def _logits_for_loss(output: Any, from_logits: bool, op_type: str) -> Any:
+    """The logits that a cross entropy uses: the output itself, or the input of its activation; None if there are only
+    probabilities. In 2.x an output of the activation is not taken for logits, even if `from_logits` says so."""
+    if from_logits and not context.eager_outside_functions():
+        return output
+    found = logits_of(output, op_type)
+    if not from_logits:
+        return found
+    if found is not None:
+        warnings.warn(f"The loss has from_logits=True, but the output comes from a {op_type}: its input is used as the logits.",
+                      stacklevel=3)
+    return output if found is None else found
 
 
 def _bounded(output: Any) -> Any:
@@ -120,13 +145,17 @@ def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False
     """The cross entropy of distributions along `axis`; the output is probabilities, or logits."""
     output = _tensor(output)
     target = _tensor(target)
-    if not from_logits:
-        logits = logits_of(output, "Softmax") if axis in (-1, (ndim(output) or 0) - 1) else None
-        if logits is None:
-            output = _bounded(output / tf.reduce_sum(output, axis, True))
-            return -tf.reduce_sum(target * tf.log(output), axis)
-        output = logits
-    return tf.nn.softmax_cross_entropy_with_logits_v2(labels=target, logits=output, axis=axis)
+    logits = _softmax_logits(output, from_logits, axis)
+    if logits is None:
+        output = _bounded(output / tf.reduce_sum(output, axis, True))
+        return -tf.reduce_sum(target * tf.log(output), axis)
+    return tf.nn.softmax_cross_entropy_with_logits_v2(labels=target, logits=logits, axis=axis)
+
+
+def _softmax_logits(output: Any, from_logits: bool, axis: int) -> Any:
+    if axis in (-1, (ndim(output) or 0) - 1):
+        return _logits_for_loss(output, from_logits, "Softmax")
+    return output if from_logits else None
 
 
 def _tensor(x: Any) -> Any:
@@ -137,9 +166,8 @@ def _tensor(x: Any) -> Any:
 def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Any:
     """The cross entropy with labels that are integers."""
     output, target = _tensor(output), _tensor(target)
-    if not from_logits:
-        logits = logits_of(output, "Softmax") if axis in (-1, (ndim(output) or 0) - 1) else None
-        output = tf.log(_bounded(output)) if logits is None else logits
+    logits = _softmax_logits(output, from_logits, axis)
+    output = tf.log(_bounded(output)) if logits is None else logits
     rank = ndim(output)
     if rank is None and axis != -1:
         raise ValueError(f"Cannot compute sparse categorical crossentropy with `axis={axis}` on an output tensor with "
@@ -160,13 +188,11 @@ def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool 
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
     """The cross entropy of yes or no; the output is a probability, or its logit."""
     output, target = _tensor(output), _tensor(target)
-    if not from_logits:
-        logits = logits_of(output, "Sigmoid")
-        if logits is None:
-            p = _bounded(output)
-            return -(target * tf.log(p + epsilon()) + (1 - target) * tf.log(1 - p + epsilon()))
-        output = logits
-    return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=output)
+    logits = _logits_for_loss(output, from_logits, "Sigmoid")
+    if logits is None:
+        p = _bounded(output)
+        return -(target * tf.log(p + epsilon()) + (1 - target) * tf.log(1 - p + epsilon()))
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=logits)
 
 
 # -- normalization ------------------------------------------------------------------------------------------------------
