@@ -394,3 +394,12 @@ def test_contexts_as_messages_keep_an_imported_loop_differentiable(scope):
         assert made.to_proto(scope or None) == loops[0]
         g, = tf.gradients(y, x)
         assert sess.run([y, g], {x: 2.0}) == [16, 32]
+
+
+@modes
+@pytest.mark.parametrize("body", [lambda i, x: (i, i, x), lambda i, x: (i,), lambda i, x: (i + 1.0, [x, x])],
+                         ids=["more", "fewer", "nested"])
+def test_loops_keep_their_structure(mode, body):
+    """An eager loop whose body adds variables would never end."""
+    with pytest.raises((ValueError, TypeError), match="structure|iterate|expected"):
+        mode.run(lambda i: tf.while_loop(lambda i, *x: i < 10.0, body, [i, tf.constant([2.0, 4.0])]), F(0))

@@ -467,11 +467,11 @@ def _eager_loop(cond: Callable, body: Callable, loop_vars: Any, maximum: Any, sa
     single = len(loop_vars) == 1 and not same_structure
     packed, count = False, 0
     while (limit is None or count < limit) and cond(*loop_vars):
-        loop_vars = body(*loop_vars)
-        if single and not isinstance(loop_vars, (list, tuple)):
-            packed, loop_vars = True, (loop_vars,)
-        elif not isinstance(loop_vars, (list, tuple)):
-            loop_vars = (loop_vars,)
+        before, loop_vars = loop_vars, body(*loop_vars)
+        if not isinstance(loop_vars, (list, tuple)):
+            packed, loop_vars = packed or single, (loop_vars,)
+        if count == 0 or len(loop_vars) != len(before):
+            nest.assert_same_structure(list(before), list(loop_vars))
         count += 1
     result = nest.map_structure(lambda x: x if getattr(x, "_is_tensor_array", False) else convert(x), loop_vars,
                                 expand_composites=True)
