@@ -212,7 +212,7 @@ def test_shallow_structures():
     ([1], "text", TypeError, r"input must also be a sequence. Input has type: <class 'str'>."),
     ([[1]], [(1,)], TypeError, "Input structure has type <class 'tuple'>, while shallow structure has type"),
     ([1, 2, 3], [1, 2], ValueError, "Input structure has length 2, while shallow structure has length 3."),
-    ({"a": 1, "d": 2}, {"a": 1, "c": 2}, ValueError, r"not in the input_tree: \['d'\]"),
+    ({"a": 1, "d": 2}, {"a": 1, "c": 2}, ValueError, r"Not in input_tree: \['d'\]"),
 ])  # fmt: skip
 def test_not_shallow(shallow, deep, error, text):
     with pytest.raises(error, match=text):

@@ -223,7 +223,7 @@ def test_evaluate_eagerly(case):
     assert slices.indices.tolist() == [3] and slices.dense_shape is None
     with case.session() as sess:
         assert sess.run(penstock.constant(5)) == 5
-        with pytest.raises(RuntimeError, match="fed"):
+        with pytest.raises(RuntimeError, match="Feeds are not supported"):
             sess.run(penstock.constant(5), feed_dict={"x": 1})
     with pytest.raises(ValueError, match="Unsupported type"):
         case.evaluate(object())
