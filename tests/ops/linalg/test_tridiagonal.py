@@ -48,7 +48,7 @@ def test_large_systems_with_random_pivots():
 
 
 @pytest.mark.parametrize(("diagonals", "rhs", "form", "message"), [
-    (COMPACT, np.zeros(5), "compact", "same number of rows, got 4 and 5"), (COMPACT[:2], np.zeros(4), "compact", "Expected 3 diagonals"),
+    (COMPACT, np.zeros(5), "compact", "rows, got 4 and 5"), (COMPACT[:2], np.zeros(4), "compact", "Expected 3 diagonals"),
     (COMPACT, np.zeros((2, 2, 4)), "compact", "rank of rhs"), (COMPACT, np.zeros(4), "rows", "Unrecognized"),
     (COMPACT[:2], np.zeros(4), "sequence", "sequence of length 3"), (np.zeros((3, 4)), np.zeros(4), "matrix", "to be same"),
     ([np.zeros(2), np.zeros(4), np.zeros(3)], np.zeros(4), "sequence", "superdiagonal to be have length 4 or 3")])

@@ -150,7 +150,7 @@ to_bool.shape(lambda input: ())
 
 @to_bool.kernel
 def _to_bool_kernel(input):
-    """The truth value of a tensor: a scalar by its value (a string by its length), others by whether they have elements."""
+    """A tensor as a boolean: a scalar by its value (a string by its length), others by whether they have elements."""
     if len(input.shape):
         return torch.tensor(math.prod(input.shape) > 0)
     return torch.tensor(bool(input) if arrays.is_torch(input) else bool(np.asarray(input).item()))

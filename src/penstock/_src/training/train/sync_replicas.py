@@ -261,8 +261,8 @@ class SyncReplicasHook(SessionRunHook):
     def end(self, session: Any) -> None:
         """Other workers need not wait for this one any more. The chief continues for them.
 
-        A worker that joins later would wait for a step that nobody ends: a token is left for each, so that it finishes its step
-        and sees the global step.
+        A worker that joins later would wait for a step that never ends, because the chief is gone: a token is left for each
+        worker, so that it finishes its step and sees the global step.
         """
         with contextlib.suppress(errors.OpError):                # a lost task does not wait
             session.run(self._sync_optimizer._end_op)
