@@ -51,7 +51,7 @@ def test_batch_gather_below_ragged_batches():
     params = value([[["a", "b", "c"], ["d"]], [["e", "f"]]])
     indices = value([[[2, 0], [0, 0]], [[1, 0]]], ragged_rank=1)
     assert tf1.batch_gather(params, indices).to_list() == [[[b"c", b"a"], [b"d", b"d"]], [[b"f", b"e"]]]
-    with pytest.raises(ValueError, match="Batch dimensions differ"):
+    with pytest.raises(ValueError, match="batch shape from indices"):
         tf1.batch_gather([[[1, 2]]], value([[[0], [0, 0]]]))
 
 

@@ -320,7 +320,7 @@ class Function:
 
     def _decorate(self, decorator: Callable) -> None:
         if self._created is not None:
-            raise ValueError(f"A function must be decorated before it is traced. ({self._name})")
+            raise ValueError(f"Functions cannot be decorated after they have been traced. ({self._name})")
         self._python_function = decorator(self._python_function)
         self._spec = FunctionSpec(self._python_function, self._given_signature, self._is_method)
 

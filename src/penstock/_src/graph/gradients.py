@@ -184,7 +184,7 @@ def _default_grad_y(g: Any, y: Any, i: int) -> Any:
     name = f"grad_ys_{i}"
     if g is None:
         if y.dtype.is_complex:
-            raise TypeError(f"Pass grad_ys for gradients of complex tensors (y.dtype = {y.dtype.name})")
+            raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype.name})")
         t = y.values if isinstance(y, IndexedSlices) else y
         if not (t.dtype.is_floating or t.dtype.is_integer or t.dtype in (dtypes.variant, dtypes.resource)):
             raise TypeError(f"Gradient type {t.dtype.name} can not be computed")

@@ -414,3 +414,16 @@ def test_targets_as_vectors_and_as_columns_give_the_same(make):
     weights = np.linspace(0, 1, 64)
     column, vector = (model.evaluate(x, t, sample_weight=weights, verbose=0) for t in (y, y[:, 0]))
     np.testing.assert_allclose(vector, column, rtol=1e-5)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_predict_and_evaluate_are_not_in_training_mode(eagerly):
+    """Whatever learning phase surrounds them."""
+    class Phase(tf.keras.layers.Layer):
+        def call(self, x):
+            return tf.keras.backend.in_train_phase(lambda: tf.ones_like(x), lambda: tf.zeros_like(x))
+    model = tf.keras.Sequential([tf.keras.Input((1,)), Phase()])
+    model.compile("sgd", "mse", run_eagerly=eagerly)
+    with tf1.keras.backend.learning_phase_scope(1):
+        assert model.predict(np.ones((1, 1)), verbose=0) == 0
+        assert model.evaluate(np.ones((1, 1)), np.zeros((1, 1)), verbose=0) == 0

@@ -72,7 +72,7 @@ class Csv(Files):
         for i, (field, parse) in enumerate(zip(fields, self.parsers, strict=True)):
             if not field or field == self.missing:
                 if self.defaults[i] is None:
-                    raise errors.invalid(f"Field {i} is missing in a record, and has no default")
+                    raise errors.invalid(f"Field {i} is required but missing in record!")
                 out.append(self.defaults[i])
                 continue
             try:

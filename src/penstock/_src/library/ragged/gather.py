@@ -46,7 +46,8 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     if not isinstance(params, RaggedTensor) and not isinstance(indices, RaggedTensor):
         return tf.gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims > 0 and not params.shape[:batch_dims].is_compatible_with(indices.shape[:batch_dims]):
-        raise ValueError(f"Batch dimensions differ: {indices.shape[:batch_dims]} of indices, params of shape {params.shape}")
+        raise ValueError("batch shape from indices does not match params shape: "
+                         f"{indices.shape[:batch_dims]} and {params.shape}")
     if batch_dims > 1:
         params, indices = _partitioned(params, indices), _partitioned(indices, params)
         return params.with_values(_gather(params.values, indices.values, axis - 1, batch_dims - 1))

@@ -58,7 +58,7 @@ class StructuredTensor(CompositeTensor):
         if shape.rank == 0 and nrows is not None:
             raise ValueError("nrows must be None if shape.rank==0")
         if row_partitions is not None and shape.rank > 1 and len(row_partitions) != shape.rank - 1:
-            raise ValueError("row_partitions must have shape.rank - 1 elements")
+            raise ValueError("len(row_partitions) must be shape.rank-1")
         values = _checked_fields(fields)
         return cls(values, _shape_of(values, shape, nrows, row_partitions))
 

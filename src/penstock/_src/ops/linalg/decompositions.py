@@ -54,8 +54,8 @@ def _qr_gradient(op, grad_q, grad_r):
     a, (q, r) = op.inputs[0], op.outputs
     rows, columns = (None, None) if a.static_dims is None else a.static_dims[-2:]
     if op.attrs["full_matrices"] and (rows is None or columns is None or rows > columns):
-        raise NotImplementedError("The complete QR decomposition of a matrix with more rows than columns has no gradient: its "
-                                  f"last columns are arbitrary. The shape is {a.shape}; use full_matrices=False.")
+        raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true. (The last columns of Q "
+                                  f"are arbitrary. The shape is {a.shape}; use full_matrices=False.)")
 
     def wide():
         # A = [X Y], R = [U V]: X = Q U is a square decomposition, and V = Q^H Y.

@@ -197,7 +197,7 @@ def _max_over_depth(x: torch.Tensor, ksize: Sequence[int], strides: Sequence[int
     if x.shape[axis] % window:
         raise _unsupported("Depthwise max pooling requires the depth window to evenly divide the input depth.")
     if strides[axis] != window:
-        raise _unsupported("In max pooling over depth, window and stride must be equal.")
+        raise _unsupported("Max pooling over channels needs the depth window to equal the depth stride.")
     return x.unflatten(axis, (-1, window)).amax(axis + 1)
 
 

@@ -85,7 +85,7 @@ def _decoded(data: bytes) -> tuple[torch.Tensor, int]:
     _expect(data, 12, b"fmt ")
     size, = struct.unpack("<I", _take(data, 16, 4))
     if size not in (16, 18):
-        raise errors.invalid(f"Bad file size for WAV: Expected 16 or 18, but got{size}")
+        raise errors.invalid(f"Bad file size for WAV: Expected 16 or 18, but got {size}")
     coding, channels, rate, per_second, per_frame, bits = _FORMAT.unpack(_take(data, 20, _FORMAT.size))
     _check_format(coding, channels, rate, per_second, per_frame, bits)
     found = _data_chunk(data, 20 + size, per_frame)
@@ -95,7 +95,7 @@ def _decoded(data: bytes) -> tuple[torch.Tensor, int]:
 
 def _check_format(coding: int, channels: int, rate: int, per_second: int, per_frame: int, bits: int) -> None:
     if coding != 1:
-        raise errors.invalid(f"Bad audio format for WAV: Expected 1 (PCM), but got{coding}")
+        raise errors.invalid(f"Bad audio format for WAV: Expected 1 (PCM), but got {coding}")
     if channels < 1:
         raise errors.invalid(f"Bad number of channels for WAV: Expected at least 1, but got {channels}")
     if bits != 16:

@@ -133,7 +133,7 @@ def _ragged_to_sparse_kernel(rt_nested_splits, rt_dense_values):
     n = rt_dense_values.shape[0]
     for s in rt_nested_splits:
         if not s.numel():
-            raise errors.invalid("Row splits must have at least one element.")
+            raise errors.invalid("ragged splits may not be empty.")
         if s[0] != 0:
             raise errors.invalid("First value of ragged splits must be 0.")
     if int(rt_nested_splits[-1][-1]) != n:

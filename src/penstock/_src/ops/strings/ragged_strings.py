@@ -38,7 +38,7 @@ def _dense_or_ragged(value: Any, dtype: Any = None, name: str | None = None) -> 
 def _rank(value: Any, what: str) -> int:
     rank = value.shape.rank
     if rank is None:
-        raise ValueError(f"Rank of {what} must be known.")
+        raise ValueError(f"Rank of {what} must be statically known.")
     return rank
 
 

@@ -268,7 +268,7 @@ def op_list_to_dict(op_list: Any, convert_variable_to_tensor: bool = True) -> di
         elif isinstance(var, Variable) and var._save_slice_info:
             whole = var._save_slice_info.full_name
             if not isinstance(found.setdefault(whole, []), list):
-                raise ValueError(f"Slices and whole variables share the name {whole}")
+                raise ValueError(f"Slices and whole variables have the same name: {whole}")
             found[whole].append(var)
         elif hasattr(var, "_gather_saveables_for_checkpoint") and not _is_plain_variable(var):
             made = [f() if callable(f) else f for f in saved_values(var).values()]
@@ -309,7 +309,7 @@ def validate_and_slice_inputs(names_to_saveables: Any) -> list[SaveableObject]:
     for name, op in sorted(names_to_saveables.items(), key=lambda item: item[0]):
         for made in saveable_objects_for_op(op, name):
             if id(made.op) in seen:
-                raise ValueError(f"An object would be restored under two names: {made.name}")
+                raise ValueError(f"The same saveable will be restored with two names: {made.name}")
             saveables.append(made)
             seen.add(id(made.op))
     return saveables

@@ -100,7 +100,7 @@ def preprocess(x: Any, data_format: str | None, mode: str) -> Any:
     """Preprocesses pixels 0 … 255 for a model: `tf` from -1 to 1, `torch` with ImageNet's mean and deviation, `caffe` BGR
     without the mean."""
     if mode not in ("caffe", "tf", "torch"):
-        raise ValueError(f"mode must be `caffe`, `tf` or `torch`, got{mode}")
+        raise ValueError(f"mode must be `caffe`, `tf` or `torch`, got {mode}")
     data_format = data_format or K.image_data_format()
     if data_format not in ("channels_first", "channels_last"):
         raise ValueError("Expected data_format to be one of `channels_first` or `channels_last`. "

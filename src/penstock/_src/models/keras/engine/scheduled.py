@@ -93,10 +93,10 @@ class WorkerStep:
 
         def replica(item: Any) -> Any:
             data = pack_x_y_sample_weight(*unpack_x_y_sample_weight(item))
-            if not default:
-                return method(data)                 # it says itself which calls are for training
+            if mode == "train" and not default:
+                return method(data)                 # a train_step of the user sets the mode of each call itself
             with eager_learning_phase_scope(int(mode == "train")):
-                return model._quiet_step(mode, data)
+                return model._quiet_step(mode, data) if default else method(data)
 
         def step(iterator: Any) -> Any:
             return strategy.run(replica, args=(next(iterator),))

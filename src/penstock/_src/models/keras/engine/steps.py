@@ -37,10 +37,10 @@ class FunctionStep:
 
         def step(*flat: Any) -> Any:
             data = pack_x_y_sample_weight(*layout.pack(list(flat)))
-            if not default:
-                return method(data)                 # it says itself which calls are for training
+            if mode == "train" and not default:
+                return method(data)                 # a train_step of the user sets the mode of each call itself
             with eager_learning_phase_scope(int(mode == "train")):
-                return model._quiet_step(mode, data)
+                return model._quiet_step(mode, data) if default else method(data)
 
         self._model, self._mode = model, mode
         self._step = step = self._wrapped(step)

@@ -81,7 +81,7 @@ class TimeDistributed(Wrapper):
         """Builds the wrapped layer for one time step."""
         dims = dims_of(input_shape)
         if len(dims) < 3:
-            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape` with at least 3 dimensions, received: "
+            raise ValueError("`TimeDistributed` Layer should be passed an `input_shape ` with at least 3 dimensions, received: "
                              f"{dims}")
         self.input_spec = InputSpec(shape=(None, None, *dims[2:]))
         if not self.layer.built:

@@ -247,7 +247,7 @@ class CategoryEncoding(PreprocessingLayer):
             raise ValueError("num_tokens must be set to use this layer. If the number of tokens is not known beforehand, use "
                              "the IntegerLookup layer instead.")
         if num_tokens < 1:
-            raise ValueError(f"`num_tokens` must be positive, got{num_tokens}.")
+            raise ValueError(f"`num_tokens` must be positive, got {num_tokens}.")
         self.num_tokens, self.sparse = num_tokens, sparse
         self.output_mode = _checked_mode({"binary": "multi_hot"}.get(output_mode, output_mode), "one_hot", "multi_hot", "count")
 
