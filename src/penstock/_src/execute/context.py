@@ -1,4 +1,4 @@
-"""The step context: what a running kernel may request (resources, cancellation, deadline), and resource containers.
+"""The step context: resources, cancellation and deadline for running kernels; and resource containers.
 
 A resource (variable, queue, table, iterator) is in a ResourceManager under (container, name, kind). A session owns
 one manager; eager execution has one for the process; a server's outlives its sessions.
@@ -21,7 +21,7 @@ class ResourceManager:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._items: dict[tuple[str, str, type], Any] = {}
-        self.hub: Any = None                       # where collectives meet; made when it is first needed
+        self.hub: Any = None                       # the rendezvous of collectives, made on first use
 
     def get_or_create(self, container: str, name: str, kind: type, make: Callable[[], Any]) -> Any:
         """The resource of that name, made by `make` when it does not exist."""
@@ -93,7 +93,7 @@ class Cancellation:
             raise self.error
 
     def on_cancel(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Registers a callback; the returned function takes it back."""
+        """Registers a callback; the returned function removes it."""
         with self._lock:
             self._next += 1
             key = self._next
@@ -105,7 +105,7 @@ class Cancellation:
 
 
 class StepContext:
-    """One step's surroundings, given to kernels that name a parameter `ctx`."""
+    """The environment of one step, passed to kernels that have a parameter `ctx`."""
 
     __slots__ = ("resources", "cancellation", "deadline", "step_id", "session", "locals", "functions", "at_end",
                  "devices", "rendezvous", "streams", "parking")
@@ -117,11 +117,11 @@ class StepContext:
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.locals: dict[Any, Any] = {}           # per-step state (stacks, tensor arrays)
         self.functions: Any = None
-        self.streams: dict | None = None           # of random numbers, where an iterator has its own
+        self.streams: dict | None = None           # random streams, where an iterator has its own
         self.devices = devices                     # the DeviceSet that the bodies of functions are placed on
-        self.rendezvous: Any = None                # where the partitions of the step meet, if it has several
+        self.rendezvous: Any = None                # the rendezvous of the step's partitions, if it has several
         self.parking: Any = None                   # how attempts wait that must not block the thread: simulate/control.py
-        self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, however it did
+        self.at_end: dict[int, Callable[[], None]] = {}   # called when a session's step has ended, with or without an error
 
     def background(self) -> StepContext:
         """A context with the same resources for work that outlives the step; its creator cancels it.
@@ -151,11 +151,11 @@ class StepContext:
         return left
 
     def waiting(self, about: Callable[[], str], remote: bool = False) -> Any:
-        """A `with` around every wait: the watchdog tells what `about` says, if nothing moves for long; `remote` if another task
-        should end the wait."""
+        """A `with` block around every wait: the watchdog reports `about` if nothing progresses for long; `remote` if another
+        task should end the wait."""
         global _Wait
         if _Wait is None:
-            from penstock._src.execute.watchdog import Wait as _Wait  # it knows more of the library than this module may
+            from penstock._src.execute.watchdog import Wait as _Wait  # it imports modules that this one may not import
         return _Wait(self, about, remote)
 
     def wait(self, condition: threading.Condition, ready: Callable[[], bool], about: Callable[[], str] | None = None) -> None:

@@ -1,9 +1,9 @@
-"""The dataflow executor: runs what a straight-line program cannot express.
+"""The dataflow executor, for steps that a straight-line program cannot express.
 
 Graphs with Switch, Merge, Enter, Exit and NextIteration run by *tokens*: a node runs when all of its inputs have come,
 and sends its outputs on. A token may be dead (the branch not taken); a node with a dead input does not run and sends
 dead tokens, a Merge takes the first live one. Every loop is a *frame*; each of its iterations has its own counts and
-values, so that several may be under way. An iteration is dropped when nothing of it is left to run.
+values, so that several may run at once. An iteration is dropped when all of it has run.
 
 Everything that does not change between steps is computed once, in `Executor.__init__`: per node its kernel, where its
 inputs are in the value table of its frame, and where its outputs go. A step then only copies tables and counts down.
@@ -33,7 +33,7 @@ ROOT = ""
 
 
 class _Node:
-    """One op of the graph, as the run loop sees it."""
+    """One op of the graph, prepared for the run loop."""
 
     __slots__ = ("op", "kind", "index", "call", "wants_ctx", "first", "count", "groups", "reads", "sends", "signals",
                  "pending", "frame", "child", "invariant", "flat", "single", "value", "blocking", "slot")
@@ -46,7 +46,7 @@ class _Node:
         self.wants_ctx = self.blocking = self.invariant = False
         self.single = True
         self.groups: tuple | None = None             # sizes of list inputs
-        self.reads: tuple = ()                       # inputs that are references and wanted as values
+        self.reads: tuple = ()                       # reference inputs that are read as values
         self.sends: list[list[tuple]] = []           # per output: (node, slot in its frame's value table)
         self.signals: list[_Node] = []               # nodes that wait for this one by control edges
         self.frame: _FrameType = None                # type: ignore[assignment]
@@ -56,7 +56,7 @@ class _Node:
 
 
 class _FrameType:
-    """What is known of a frame at compile time: its nodes, their counts, the size of its value table."""
+    """The compile-time part of a frame: its nodes, their counts, the size of its value table."""
 
     __slots__ = ("name", "parent", "nodes", "pending", "slots", "enters", "parallel")
 
@@ -116,7 +116,7 @@ class Executor(Runnable):
 
     # -- preparation ------------------------------------------------------------------------------------------------
     def _take_frames(self, frames: Frames) -> None:
-        """Sets the place of nodes in their frame, and for Enters the frame that they lead into."""
+        """Sets the index of nodes in their frame, and for Enters the frame that they enter."""
         kinds: dict[Frame, _FrameType] = {frames.root: self.root}
 
         def kind_of(frame: Frame) -> _FrameType:
@@ -219,7 +219,7 @@ def _set_call(node: _Node, op: Node, kernel: Kernel, bound: Callable) -> None:
 
 
 def _set_reads(node: _Node, op: Node) -> None:
-    """Inputs that are references but are wanted as values."""
+    """Reference inputs that are read as values."""
     wanted: list[bool] = []
     for arg, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True):
         wanted.extend([arg.is_ref] * (1 if n is None else n))
@@ -334,7 +334,7 @@ class _Step:
         threading.Thread(target=work, daemon=True, name=f"penstock {node.op.name}").start()  # type: ignore[union-attr]
 
     def _receive(self, node: _Node, frame: _Frame, number: int) -> None:
-        """Requests a value of another partition; continues when it comes, alive or dead."""
+        """Requests a value of another partition; continues when it arrives, alive or dead."""
         if self.done is None:
             self.done = queue.SimpleQueue()
         put = self.done.put
@@ -352,7 +352,7 @@ class _Step:
         return item
 
     def _abandon(self) -> None:
-        """The step has failed: wakes what waits in it, and waits for its threads."""
+        """Ends a failed step: wakes its waiters, and waits for its threads."""
         if self.running:
             self.ctx.cancellation.cancel()
         while self.running:
@@ -364,7 +364,7 @@ class _Step:
         self.ready.append((node, frame, number, dead))
 
     def _send(self, node: _Node, outputs: Any, frame: _Frame, number: int, state: _Iteration) -> None:
-        """Passes outputs on within an iteration; None represents all of them dead."""
+        """Delivers outputs within an iteration; None means that all of them are dead."""
         pending, values, ready = state.pending, state.values, self.ready
         if outputs is None:
             for sends in node.sends:
@@ -503,7 +503,7 @@ class _Step:
 
     def _open_iteration(self, frame: _Frame) -> None:
         frame.last += 1
-        frame.dead_exits.clear()                                  # only the last iteration says which exits are dead
+        frame.dead_exits.clear()                                  # only the last iteration determines which exits are dead
         state = frame.iterations[frame.last] = _Iteration(frame.kind)
         state.outstanding = 1
         for node, value in frame.invariants:
@@ -511,7 +511,7 @@ class _Step:
         state.outstanding -= 1
 
     def _finish(self, frame: _Frame, number: int) -> None:
-        """Drops iterations of which nothing is left, then the frame when it was the last."""
+        """Drops finished iterations, then the frame after its last one."""
         if frame.parent is None:
             return
         while True:
@@ -560,7 +560,7 @@ def _grouped(args: list, groups: tuple) -> list:
 
 
 def _frame_key(frame: _Frame, number: int) -> str:
-    """The frame and iteration of a transfer, the same on all devices: a number for the frames around, and the iteration."""
+    """The frame and iteration of a transfer, the same on all devices: a number for the enclosing frames, and the iteration."""
     if frame.parent is None:
         return "0:0"
     path, around = [], frame

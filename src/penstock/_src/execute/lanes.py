@@ -1,7 +1,7 @@
-"""Running a step of several partitions: one thread per lane, the caller's among them, meeting in a rendezvous.
+"""Runs a step of several partitions: one thread per lane, including the caller's, connected by a rendezvous.
 
 A lane has the ops of one or more partitions, compiled together in the order of the step. The first error of any lane is the
-step's: it aborts the rendezvous and cancels what blocks, so that the other lanes end at once, and is raised when they have.
+step's: it aborts the rendezvous and cancels blocking ops, so that the other lanes end immediately, and is then raised.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock._src.step.ir import Node, StepGraph
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.runnable import Runnable
 
-IDLE_SECONDS = 10.0                 # after which a thread ends, if its session was left open
+IDLE_SECONDS = 10.0                 # idle seconds after which a thread ends, if its session was not closed
 
 
 class Threads:
@@ -32,7 +32,7 @@ class Threads:
         self._closed = False
 
     def start(self, work: Callable[[], None]) -> None:
-        """Runs `work` on a thread that is free."""
+        """Runs `work` on an idle thread."""
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
@@ -49,7 +49,7 @@ class Threads:
                     if inbox in self._idle:
                         self._idle.remove(inbox)
                         return
-                continue                              # it has just been given something to do
+                continue                              # it has just been assigned work
             if work is None:
                 return
             work()
@@ -60,7 +60,7 @@ class Threads:
                 self._idle.append(inbox)
 
     def close(self) -> None:
-        """Ends the threads: those at work when they have finished it."""
+        """Ends the threads; busy ones end after their work."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -83,7 +83,7 @@ class Lane:
 
 
 class _Joint:
-    """What the lanes of one run share: how many are at work, and the first error."""
+    """The state that the lanes of one run share: how many are running, and the first error."""
 
     def __init__(self, ctx: Any, others: int):
         self.ctx, self.left = ctx, others
@@ -111,7 +111,7 @@ class _Joint:
                 self._done.set()
 
     def wait(self) -> None:
-        """Until all lanes have ended. When the time is up, or on Ctrl-C, they are made to end."""
+        """Waits until all lanes have ended. At the deadline, or on Ctrl-C, they are cancelled."""
         while not self._done.is_set():
             try:
                 self._done.wait(self.ctx.remaining() if self.error is None else None)
@@ -161,7 +161,7 @@ class LanesRun(Runnable):
 
 def compile_lanes(lanes: list[list[Partition]], ctx: Any, threads: Threads, by_tokens: bool = False) -> LanesRun:
     """A runnable for partitions, grouped by the thread that runs them. If several ops of the step may wait for each other, or
-    it has control flow, or `by_tokens`, lanes run on the dataflow executor, where nothing waits that could continue."""
+    it has control flow, or `by_tokens`, lanes run on the dataflow executor, where an op that can run never waits."""
     all_ops = [op for parts in lanes for p in parts for op in p.positions]
     by_tokens = by_tokens or wait_for_each_other(all_ops) or any(op.opdef.control_flow for op in all_ops)
     compiler: Callable = Executor if by_tokens else compile_lane

@@ -16,11 +16,11 @@ from penstock._src.step.compile.program import kernel_of
 
 
 class PartialRun:
-    """One partial step: what may be fetched and fed, and the values known."""
+    """One partial step: its declared fetches and feeds, and the values known so far."""
 
     def __init__(self, elements: list, feeds: list[Tensor], ctx: Any, device_of: Callable[[Operation], Any] | None = None):
         self.ctx = ctx
-        self._device_of = device_of                    # the device of an op; None where all is on the host
+        self._device_of = device_of                    # the device of an op; None where everything is on the host
         self._fetchable = {id(e): e for e in elements}
         self._feedable = {id(t): t for t in feeds}
         self._fetched: set[int] = set()

@@ -1,4 +1,4 @@
-"""Rendezvous: where the partitions of one step meet to exchange tensors.
+"""Rendezvous: the exchange of tensors between the partitions of one step.
 
 The contract, for the local one here and for those of tasks on other machines:
 
@@ -71,7 +71,7 @@ class Rendezvous:
 
 
 def wait(there: threading.Event, ctx: Any, key: str) -> None:
-    """Waits for an event in a step; ends with the step's cancellation or deadline, which says what it waited for."""
+    """Waits for an event in a step; cancellation or the deadline ends the wait with an error that names it."""
     release = ctx.cancellation.on_cancel(there.set)
     source, _, target, edge, _ = parse_key(key)
     try:
@@ -122,7 +122,7 @@ class LocalRendezvous(Rendezvous):
         return super().recv(key, ctx)
 
     def recv_async(self, key: str, done: Done) -> None:
-        """Hands the value over when it comes."""
+        """Calls `done` with the value when it arrives."""
         with self._lock:
             error = self.error
             if error is None and key not in self._values:

@@ -29,7 +29,7 @@ class ChromeTrace:
         self.metadata.append({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}})
 
     def region(self, pid: int, tid: int, start: int, took: int, name: str, args: dict) -> None:
-        """Something that took time."""
+        """An event with a duration."""
         self.events.append({"name": name, "cat": "Op", "ph": "X", "pid": pid, "tid": tid, "ts": start, "dur": took,
                             "args": args})
 
@@ -39,7 +39,7 @@ class ChromeTrace:
             self.events.append({"name": "flow", "cat": "DataFlow", "ph": kind, "id": number, "pid": pid, "tid": tid, "ts": at})
 
     def counter(self, pid: int, at: int, name: str, value: int) -> None:
-        """The value of something at a time."""
+        """The value of a counter at a time."""
         self.events.append({"name": name, "cat": "Memory", "ph": "C", "pid": pid, "tid": 0, "ts": at, "args": {name: value}})
 
     def format_to_string(self, pretty: bool = False) -> str:

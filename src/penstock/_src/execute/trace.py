@@ -1,6 +1,6 @@
 """A traced step: op by op, with times, for RunMetadata.
 
-Used when RunOptions request a trace or the configuration for a cost model: the ops as the user made them run on the dataflow
+Used when RunOptions request a trace or the configuration requests a cost model: the user's ops run unoptimized on the dataflow
 executor, slower than a program, with the same kernels and the same results.
 """
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _sizes(out: Any) -> list[int]:
 
 
 class Measured(Runnable):
-    """A runnable that is measured once, after some runs: then it is to be placed again, and this one is not used again."""
+    """A runnable that is measured once, after some runs; the step is then placed again, and this runnable is discarded."""
 
     def __init__(self, runnable: Runnable, period: int, measure: Callable[[Any, list], tuple]):
         self.runnable, self._measure = runnable, measure

@@ -1,9 +1,10 @@
-"""The watchdog: what the steps of a session wait for, when all they do is wait.
+"""The watchdog: reports what the steps of a session wait for when none makes progress.
 
-Whatever waits in a step does so inside of `StepContext.waiting`, which puts it on a list, and asks `patience` how long to wait
-at once (`base/waits.py`). There is no thread: a wait that has lasted for some seconds checks the others. A wait for another
-task is reported separately. Others are reported if all steps of the session wait, because a full queue is nothing unusual while
-others compute. A report has the op with the line that made it, what it waits for, and which other ops use the same queue.
+Every wait in a step is inside `StepContext.waiting`, which registers it, and is cut into intervals by `patience`
+(`base/waits.py`). There is no watchdog thread: a wait that has lasted for some seconds checks the others. A wait for another
+task is reported separately. Other waits are reported only if all steps of the session wait, because a full queue is normal
+while others compute. A report has the op with the line that made it, what it waits for, and the other ops that use the same
+queue.
 """
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ class Wait(waits.Wait):
 
 
 def _frames() -> dict[int, Any]:
-    """Where all threads are. CPython holds the lock of its list of threads meanwhile: if the collector ran, and a finalizer let
-    another thread continue that starts or ends one, nothing would ever move again."""
+    """The current frames of all threads, with the garbage collector off. CPython holds the lock of its thread list meanwhile: a
+    finalizer that lets another thread start or end a thread would deadlock the process."""
     collecting = gc.isenabled()
     gc.disable()
     try:

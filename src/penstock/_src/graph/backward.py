@@ -1,6 +1,6 @@
-"""The gradient of a function is another function, its *backward* one: from gradients of the outputs, and whatever values of the
-forward body they need, to gradients of the inputs. The ops that call functions make those values outputs of the forward call
-(`ops/control/function_grad.py`).
+"""The gradient of a function is another function, the *backward function*. It maps the gradients of the outputs, and the values
+of the forward body that it needs, to the gradients of the inputs. The ops that call functions make those values outputs of the
+forward call (`ops/control/function_grad.py`).
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Backward:
         return self.graph.placeholder(dtype, dims, "gradient")
 
     def _flatten(self, grads: list) -> None:
-        """Writes down the outputs, and which of them make up the gradient of which input."""
+        """Sets the outputs, and records which of them form the gradient of which input."""
         self.slots: dict[int, Any] = {}                 # input index -> output index, or three for IndexedSlices
         outputs = self.graph.outputs
         for i, g in zip(self.sources, grads, strict=True):
@@ -76,12 +76,12 @@ class Backward:
 
 
 def in_graph(t: Any, graph: Any) -> bool:
-    """Whether a tensor is of a graph."""
+    """Whether a tensor belongs to a graph."""
     return not hasattr(t, "_value") and t.graph is graph
 
 
 class no_tapes:
-    """While a backward graph is built, nothing is recorded: its calls are."""
+    """Tapes do not record while a backward graph is built; they record its calls."""
 
     def __enter__(self) -> None:
         self._old, context.state.tapes = context.state.tapes, ()
@@ -91,7 +91,7 @@ class no_tapes:
 
 
 def backward(forward: GraphFunction, which: tuple[int, ...]) -> Backward:
-    """The gradient of a function, kept with it."""
+    """The gradient of a function, cached on the function."""
     found = forward._backward.get(which)
     if found is None:
         found = forward._backward[which] = Backward(forward, which)
@@ -104,7 +104,7 @@ def differentiable_outputs(function: GraphFunction) -> tuple[int, ...]:
 
 
 def with_intermediates(function: GraphFunction, order: int = 1) -> GraphFunction:
-    """The function with what its gradient (of some order) needs as further outputs."""
+    """The function with additional outputs: the values that its gradient (of some order) needs."""
     for _ in range(order):
         more = backward(function, differentiable_outputs(function)).intermediates()
         if not more:

@@ -1,6 +1,6 @@
 """Calling an op: inputs are converted, types and attributes computed, and the op is added or executed.
 
-`apply` is the one entry point: every op function calls it. `resolve` turns what the caller gave into flat tensors
+`apply` is the one entry point: every op function calls it. `resolve` turns the caller's arguments into flat tensors
 and a full set of attributes; graph construction then runs the shape rule and adds the node, and eager execution runs
 the kernel (`eager.execute`).
 """
@@ -101,7 +101,7 @@ def _add_functions(graph: Any, value: Any) -> None:
 
 @contextlib.contextmanager
 def _beside_references(graph: Any, opdef: OpDef, inputs: list) -> Iterator[None]:
-    """An op that takes references runs where they are."""
+    """An op with reference inputs is colocated with them."""
     with contextlib.ExitStack() as stack:
         for arg, t in zip(opdef.inputs, inputs, strict=False):
             if arg.is_ref and opdef.plain:
@@ -123,7 +123,7 @@ def _graph_converter(graph: Any) -> Any:
 
 
 def results(op: Operation) -> Any:
-    """What the caller of an op gets: the operation, a tensor, a list, or a named tuple."""
+    """The result of calling an op: the operation, a tensor, a list, or a named tuple."""
     opdef = op.opdef
     n = len(opdef.outputs)
     if n == 1:
@@ -392,7 +392,7 @@ _NUMBERS = {"int": (int, np.integer), "float": (int, float, np.integer, np.float
 
 
 def normalize(opdef: OpDef, attr: Attr, value: Any) -> Any:
-    """An attribute value in the form that rules and kernels get; TypeError or ValueError if it does not fit."""
+    """An attribute value in the form that rules and kernels receive; TypeError or ValueError if it does not fit."""
     kind = attr.kind
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)) and not hasattr(value, "__iter__"):
@@ -457,7 +457,7 @@ def _number(attr: Attr, kind: str, value: Any) -> Any:
         raise TypeError(f"Expected {kind} for argument '{attr.name}' not {value!r}.")
     if kind == "int" and not -2**63 <= value < 2**63:
         raise ValueError(f"Attr '{attr.name}' passed {value}, which does not fit in int64.")
-    if attr.minimum is not None and value < attr.minimum and attr.kind == kind:     # of a list, it is the length's
+    if attr.minimum is not None and value < attr.minimum and attr.kind == kind:     # for a list, the minimum length
         if context.executing_eagerly():
             raise errors.invalid(f"Value for attr '{attr.name}' of {value} must be at least minimum {attr.minimum}")
         raise ValueError(f"Attr '{attr.name}' passed {value} less than minimum {attr.minimum}.")
@@ -466,7 +466,7 @@ def _number(attr: Attr, kind: str, value: Any) -> Any:
 
 # -- shapes ---------------------------------------------------------------------------------------------------------
 class ShapeContext:
-    """What a shape rule may ask about its op: constant values of inputs."""
+    """The view of an op that a shape rule receives, with constant values of inputs."""
 
     __slots__ = ("op",)
 
@@ -525,7 +525,7 @@ def infer_shapes(op: Operation) -> None:
 
 
 def discard(op: Operation) -> None:
-    """Takes back an operation whose shape rule refused it."""
+    """Removes an operation that its shape rule rejected."""
     g = op.graph
     with g._lock:
         if g._ops and g._ops[-1] is op:

@@ -54,7 +54,7 @@ class GraphKeys:
 
 
 class Messages(NamedTuple):
-    """How the items of a collection are written to messages and read from them; `kind` is the class, or its name."""
+    """How the items of a collection are written to messages and read from them. `kind` is the message class or its name."""
     kind: Any
     to_proto: Callable
     from_proto: Callable
@@ -72,7 +72,7 @@ _messages: dict[str, Messages] = {}
 
 def register_proto_function(collection_name: str, proto_type: Any = None, to_proto: Any = None,
                             from_proto: Any = None) -> None:
-    """Says how the items of a collection are exported with a graph: as messages of `proto_type`."""
+    """Registers how the items of a collection are exported with a graph: as messages of `proto_type`."""
     if to_proto is not None and not callable(to_proto):
         raise TypeError("to_proto must be callable.")
     if from_proto is not None and not callable(from_proto):
@@ -91,7 +91,7 @@ def add_to_collection(name: str, value: Any) -> None:
 
     Args:
         name: Name of the collection.
-        value: Anything.
+        value: Object to add.
     """
     context.current_graph().add_to_collection(name, value)
 

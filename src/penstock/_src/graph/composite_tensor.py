@@ -34,7 +34,7 @@ class CompositeTensor(metaclass=abc.ABCMeta):
         return self._type_spec
 
     def _convert_variables_to_tensors(self) -> CompositeTensor:
-        """Itself with variables among the components read."""
+        """The value with variables among its components replaced by their values."""
         return self
 
 

@@ -1,7 +1,7 @@
 """What is known about a tensor's value while the graph is being built.
 
 `constant_value` evaluates small constant subgraphs with the ops' own kernels. `constant_dims` returns what is known of a
-vector that is used as a shape; ops say how through their `value` rule (Shape, Pack, Concat, slices …).
+vector that is used as a shape, from the `value` rules of ops (Shape, Pack, Concat, slices …).
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock._src.graph.list_types import outside
 from penstock._src.graph.node import AnyTensor, is_edge
 from penstock._src.kernels.bridge import to_numpy, to_torch
 
-_LIMIT = 4096          # elements that are worth evaluating at build time
+_LIMIT = 4096          # the largest number of elements that is evaluated at build time
 _DEPTH = 24
 
 
@@ -73,7 +73,7 @@ def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
     values = [to_torch(np.asarray(v), t.dtype.base_dtype) for v, t in zip(inputs, op.inputs, strict=True)]
     try:
         out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
-    except Exception:                     # the op is wrong with these values: the run will say so
+    except Exception:                     # the op rejects these values: the run reports the error
         return None
     if len(op.outputs) > 1 or op.opdef.list_output:
         out = [x for v in out for x in (v if isinstance(v, list) else [v])][index]
@@ -128,7 +128,7 @@ def partial_values(tensor: Any, depth: int = 0) -> tuple | None:
 
 
 def _dims_by_rule(tensor: AnyTensor, depth: int) -> tuple | None:
-    """Asks the op's value rule: rule(op, values) where values(i) returns partial_values of input i."""
+    """Calls the op's value rule: rule(op, values), where values(i) returns partial_values of input i."""
     if depth > _DEPTH:
         return None
     op = tensor.op

@@ -1,4 +1,4 @@
-"""Which mode a thread is in: building a graph (and which), or executing at once.
+"""The mode of a thread: building a graph (and which), or executing eagerly.
 
 The stack of default graphs is per thread. With an empty stack, a thread executes eagerly when eager
 execution is on (the default), and otherwise builds the process-wide default graph.
@@ -24,31 +24,31 @@ class _ThreadState(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Any] = []     # the stack; None represents "eager here"
         self.sessions: list[Any] = []   # the default sessions, innermost last
-        self.left: list[Any] = []       # of graphs whose entry inside of another block is gone with that block
+        self.left: list[Any] = []       # graphs whose inner entry was removed with the block around it
         self.tapes: tuple = ()          # active gradient tapes, outermost first
         self.device: Any = None         # eager device scope
         self.scope_name: str = ""       # eager name scope
-        self.watching = False           # inside of process.watch
-        self.autograph: Any = None      # what rewrites functions before they are traced; None: they are traced as they are
-        self.exporting = False          # a SavedModel is being written: distributed variables are what one copy is
-        self.strategies: tuple = ()     # tf.distribute: strategies and replicas that are entered, outermost first
+        self.watching = False           # inside process.watch
+        self.autograph: Any = None      # rewrites functions before they are traced; None: no rewriting
+        self.exporting = False          # while a SavedModel is written, a distributed variable is exported as one copy
+        self.strategies: tuple = ()     # tf.distribute: the strategies and replicas entered, outermost first
 
 
 state = _ThreadState()
 
-# What to do with an input of an eager op that is on another device: refuse, warn and copy, copy.
+# What to do with an input of an eager op on another device: raise, warn and copy, or copy.
 EXPLICIT, WARN, SILENT, SILENT_FOR_INT32 = range(4)
 
 
 def executing_eagerly() -> bool:
-    """True when an op called now would execute at once."""
+    """Whether an op called now executes eagerly."""
     stack = state.graphs
     return stack[-1] is None if stack else process.eager
 
 
 @export(v1=["executing_eagerly_outside_functions"])
 def eager_outside_functions() -> bool:
-    """True when ops execute at once, or would outside of the functions that are being traced."""
+    """Whether ops execute eagerly, disregarding the functions that are being traced."""
     for graph in reversed(state.graphs):
         if graph is None or not graph.building_function:
             return graph is None
@@ -107,7 +107,7 @@ def default_graph() -> Graph:
 
 @contextlib.contextmanager
 def device(name: str | None) -> Iterator[None]:
-    """Makes `name` the device of ops that are executed at once, for a block."""
+    """Makes `name` the device of eager ops for a block."""
     old = state.device
     state.device = name
     try:
@@ -122,7 +122,7 @@ def device(name: str | None) -> Iterator[None]:
 def enter(graph: G) -> Iterator[G]:
     """Makes `graph` (None: eager execution) the default of this thread for a block.
 
-    Where the same graph was entered again inside and is left later, a block that came from eager execution goes back to it.
+    If the same graph was entered again inside and is left later, a block that was entered from eager execution returns to it.
     """
     stack, from_eager = state.graphs, executing_eagerly()
     depth = len(stack)
@@ -154,7 +154,7 @@ def exporting() -> Iterator[None]:
 
 @contextlib.contextmanager
 def autograph(rewrite: Callable[[Any], Any] | None) -> Iterator[None]:
-    """What rewrites the functions that are traced in a block (eager/autograph/convert.py); None: nothing."""
+    """Sets the rewriter of functions traced in a block (eager/autograph/convert.py); None for no rewriting."""
     old, state.autograph = state.autograph, rewrite
     try:
         yield
@@ -163,13 +163,13 @@ def autograph(rewrite: Callable[[Any], Any] | None) -> Iterator[None]:
 
 
 def traced_as(f: Any) -> Any:
-    """What a function that is about to be traced is traced as: rewritten, where AutoGraph is on."""
+    """The function to trace in place of the given one: rewritten where AutoGraph is on."""
     return f if state.autograph is None else state.autograph(f)
 
 
 @export(v1=["enable_eager_execution"])
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Executes ops at once wherever no graph is the default one. Call it at program start.
+    """Turns on eager execution outside graphs. Call it at program start.
 
     Args:
         config: ConfigProto of the session that is not needed anymore; its devices and threads are used.

@@ -1,6 +1,6 @@
-"""Control flow contexts: what `cond` and `while_loop` make of ops that are built inside of them (v1 control flow).
+"""Control flow contexts: how `cond` and `while_loop` change the ops that are built inside them (v1 control flow).
 
-While a context is entered, every op that is added to the graph is handed to it (`AddOp`). The context guards what comes
+While a context is entered, every op that is added to the graph is passed to it (`AddOp`). The context guards values
 from outside: a branch of a conditional takes outer values through a Switch, a loop (graph/while_context.py) through an
 Enter; ops without inputs wait for the context's pivot. Method names are TensorFlow's: programs and libraries call them.
 """
@@ -60,7 +60,7 @@ def _gradient_pair(loop: Any, other: Any) -> bool:
 
 
 class ControlFlowContext:
-    """What conditionals and loops share: where they are, and what is known inside."""
+    """The part that conditionals and loops share: the nesting of contexts, and the tensors known inside."""
 
     def __init__(self, name: str):
         graph = context.current_graph()
@@ -70,7 +70,7 @@ class ControlFlowContext:
         if self._outer_context is not None:
             self._outer_context._nested_contexts.append(self)
         self._context_stack: list = []
-        self._values: set[str] = set()                     # names of tensors that may be used as they are
+        self._values: set[str] = set()                     # names of tensors that may be used directly
         self._external_values: dict[str, Tensor] = {}      # outer name -> the tensor that represents it in here
 
     name = property(lambda self: self._name, doc="The name of the context.")
@@ -87,7 +87,7 @@ class ControlFlowContext:
         graph._set_control_flow_context(self)
 
     def Exit(self) -> None:
-        """Back to the context that was there before Enter."""
+        """Returns to the context that was current before Enter."""
         context.current_graph()._set_control_flow_context(self._context_stack.pop())
 
     def EnterGradientColocation(self, op: Operation, gradient_uid: Any) -> None:
@@ -146,7 +146,7 @@ class ControlFlowContext:
         field.CopyFrom(self.to_proto(export_scope))
 
     def _RemoveExternalControlEdges(self, op: Operation) -> tuple[list[Operation], list[Operation]]:
-        """Takes control inputs from outside of the loop off an op; (those that stay, those taken off)."""
+        """Removes control inputs from outside the loop; returns (kept, removed)."""
         loop = self.GetWhileContext()
         if loop is None:
             return op.control_inputs, []
@@ -222,7 +222,7 @@ class CondContext(ControlFlowContext):
         return result
 
     def AddOp(self, op: Operation) -> None:
-        """Takes an op into the branch."""
+        """Adds an op to the branch."""
         self._AddOpInternal(op)
 
     def _AddOpInternal(self, op: Operation) -> None:
@@ -316,5 +316,5 @@ def calls_function(op: Operation) -> bool:
 
 
 def _messages() -> Any:
-    from penstock._src.graph import control_flow_messages  # which knows all kinds of contexts
+    from penstock._src.graph import control_flow_messages  # which imports every kind of context
     return control_flow_messages

@@ -1,8 +1,8 @@
 """Differentiating v1 control flow: Switch, Merge, Enter, Exit and NextIteration.
 
-The gradient of a loop is another loop that runs as often. Values of the forward loop that it needs are pushed on a
-stack in each forward iteration and popped in each backward one. `LoopGradient` is the state of one such pair of loops,
-`State` that of one call of tf.gradients; graph/gradients.py asks it when it comes across an op in a loop.
+The gradient of a loop is another loop with the same number of iterations. Values of the forward loop that it needs are pushed
+on a stack in each forward iteration and popped in each backward one. `LoopGradient` is the state of one such pair of loops,
+`State` that of one call of tf.gradients; graph/gradients.py uses it for ops in loops.
 """
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class LoopGradient:
             enter = _constant_enter(current)
             if enter is None:
                 break
-            current = enter.inputs[0]                     # an invariant: the same value one loop further out
+            current = enter.inputs[0]                     # an invariant: use the value of the enclosing loop
             if state.outer_grad_state is None:
                 real = self.grad_context.AddValue(current)
                 break
@@ -202,7 +202,7 @@ class State:
         self.loops: dict[WhileContext, LoopGradient] = {}
 
     def add_loop(self, op: Operation, between: list[Operation], inside: set[Operation]) -> None:
-        """Prepares the gradient of the loop that `op` leaves; all its exits take part."""
+        """Prepares the gradient of the loop that `op` exits, for all its exits."""
         forward = while_context(op)
         if forward in self.loops:
             return
@@ -234,7 +234,7 @@ class State:
             state.grad_context.Exit()
 
     def process_unused_loop_exits(self, pending: dict[Operation, int], started: set[Operation]) -> list[Tensor]:
-        """Exits that nothing differentiable uses, of loops that have no other: they start with zeros."""
+        """Exits without a differentiable use, of loops that have no other exits: their gradients start as zeros."""
         exits: list[Tensor] = []
         for state in self.loops.values():
             for t in state.forward_loop_exits:
@@ -276,7 +276,7 @@ class State:
         return _zeros_in_loop(state, op, t)
 
     def post_processing(self) -> None:
-        """Loop variables that no iteration changes differentiably: their gradient in the loop is zero."""
+        """Loop variables without a differentiable update in the body: their gradient in the loop is zero."""
         for state in self.loops.values():
             for merged in state.switch_map.values():
                 first, second = merged.op.inputs

@@ -53,7 +53,7 @@ def to_message(ctxt: Any, export_scope: str | None = None) -> Any:
 
 
 def values_message(ctxt: ControlFlowContext, export_scope: str | None = None) -> Any:
-    """What is known inside of a context, by name."""
+    """The names of the tensors known inside a context."""
     out = ValuesDef(values=[strip_name_scope(v, export_scope) for v in sorted(ctxt._values)])
     for name, t in ctxt._external_values.items():
         out.external_values[strip_name_scope(name, export_scope)] = strip_name_scope(t.name, export_scope)
@@ -92,7 +92,7 @@ def from_message(message: Any, import_scope: str | None = None) -> Any:
 
 
 def _set_surroundings(made: Any, message: Any, import_scope: str | None) -> None:
-    """Name, outer context and known values; the ops that belong to the context learn about it."""
+    """Sets name, outer context and known values, and assigns the context to its ops."""
     graph = context.current_graph()
     made._name = prepend_name_scope(message.context_name, import_scope)
     made._outer_context, made._nested_contexts, made._context_stack = graph._get_control_flow_context(), [], []

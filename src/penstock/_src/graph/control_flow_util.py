@@ -1,4 +1,4 @@
-"""Small questions about control flow ops, and small functions that make them (v1 control flow)."""
+"""Predicates on control flow ops, and functions that build them (v1 control flow)."""
 from __future__ import annotations
 
 from typing import Any
@@ -126,7 +126,7 @@ def shape_of(t: Tensor) -> Tensor:
 
 
 class entered:
-    """Inside of a context, or of none."""
+    """A block inside a context, or outside every context for None."""
 
     def __init__(self, ctxt: Any):
         self._ctxt = ctxt

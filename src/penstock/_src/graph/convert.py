@@ -1,4 +1,4 @@
-"""Anything to a Tensor: convert_to_tensor, its registry of conversion functions, and constants."""
+"""Conversion to Tensor: convert_to_tensor, its registry of conversion functions, and constants."""
 from __future__ import annotations
 
 import bisect
@@ -61,7 +61,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, pr
         dtype_hint: Element type to use if the value can have it.
 
     Returns:
-        A tensor. A tensor is returned as it is.
+        A tensor. A tensor is returned unchanged.
 
     Raises:
         TypeError: if there is no conversion to `dtype`.
@@ -80,7 +80,7 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
 
 def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False,
             preferred_dtype: Any = None) -> Tensor:
-    """The worker of convert_to_tensor: for the current mode, of `dtype` when one is requested."""
+    """Implements convert_to_tensor for the current mode, with `dtype` if one is requested."""
     if dtype is not None and not isinstance(dtype, dtypes.DType):
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
@@ -103,7 +103,7 @@ def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool
 
 
 def _by_protocol(value: Any, dtype: Any, name: str | None, preferred: Any) -> Tensor:
-    """The tensor that an object with `__tf_tensor__(dtype, name)` makes of itself."""
+    """The result of an object's `__tf_tensor__(dtype, name)`."""
     out = None
     if dtype is None and preferred is not None:
         try:
@@ -129,7 +129,7 @@ def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, p
 
 
 def _survives(value: Any, dtype: Any) -> bool:
-    """Whether numpy integers are the same in another dtype; anything else is converted or rejected later."""
+    """Whether numpy integers keep their values in another dtype; other values are converted or rejected later."""
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or dtype.torch is None:
         return True
     with np.errstate(all="ignore"):
@@ -213,7 +213,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         array = _fill(array, TensorShape(shape), verify_shape, broadcast or eager)
     if eager:
         if dtype is dtypes.uint64 and wanted is None and isinstance(value, (int, list, tuple)):
-            raise dtypes.out_of_range(array.max(), "int64")         # graphs make uint64 of it, as TensorFlow's do
+            raise dtypes.out_of_range(array.max(), "int64")         # graphs convert it to uint64, as TensorFlow's do
         return from_array(array, dtype)
     if isinstance(value, np.ndarray) and np.may_share_memory(array, value):
         array = array.copy()                  # the caller may write into it later

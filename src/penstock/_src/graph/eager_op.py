@@ -1,4 +1,4 @@
-"""EagerOp: what a gradient function sees of an op that was executed."""
+"""EagerOp: the view of an executed op that a gradient function receives."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,7 +8,7 @@ from penstock._src.ops.registry import OpDef
 
 
 class EagerOp:
-    """What a gradient function sees of an op that was executed: type, inputs, outputs, attributes."""
+    """An executed op for gradient functions: type, inputs, outputs, attributes."""
 
     __slots__ = ("opdef", "inputs", "outputs", "attrs", "counts", "_extra", "name", "device", "graph",
                  "_skip_input_indices")

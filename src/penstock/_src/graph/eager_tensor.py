@@ -28,7 +28,7 @@ def _undefined(name: str, doc: str) -> property:
 class EagerTensor(Tensor):
     """A tensor with a value. Prints as TensorFlow's do, and works with numpy."""
 
-    _on: Any = None                 # the device that the op ran on, where it was requested
+    _on: Any = None                 # the device that the op ran on, if one was requested
 
     def __init__(self, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
@@ -97,7 +97,7 @@ class EagerTensor(Tensor):
         return array if array.ndim else array[()]
 
     def _check_array(self) -> None:
-        """InvalidArgumentError for what no numpy array holds."""
+        """Raises InvalidArgumentError for values that no numpy array can hold."""
         if self.dtype in (dtypes.resource, dtypes.variant):
             raise errors.invalid(f"Cannot convert a Tensor of dtype {self.dtype.name} to a NumPy array.")
         rank = len(getattr(self._value, "shape", ()))
@@ -206,12 +206,12 @@ def _rebuild(array: Any, dtype: Any) -> EagerTensor:
 
 
 def from_array(array: np.ndarray, dtype: Any) -> EagerTensor:
-    """An eager tensor over its own copy of a numpy array."""
+    """An eager tensor with a copy of a numpy array."""
     return over_array(np.array(array) if dtype.torch is not None else array, dtype)
 
 
 def over_array(array: np.ndarray, dtype: Any) -> EagerTensor:
-    """An eager tensor that shares the memory of a numpy array, where it can: the array is not to be changed meanwhile."""
+    """An eager tensor that shares the memory of a numpy array if possible. The caller must not change the array meanwhile."""
     made = EagerTensor(bridge.to_torch(array, dtype), dtype)
     if context.state.device is not None or eager_devices().mixed:
         _place(made)
@@ -219,7 +219,7 @@ def over_array(array: np.ndarray, dtype: Any) -> EagerTensor:
 
 
 def _place(tensor: EagerTensor) -> None:
-    """A new tensor goes to the device of the scope, or to the best one; int32 and strings stay in the host's memory."""
+    """Places a new tensor on the device of the scope, or on the default device; int32 and strings stay in host memory."""
     devices = eager_devices()
     asked = context.state.device
     found = devices.find(asked) if asked else next((d for d in devices.best_first), None)

@@ -1,4 +1,4 @@
-"""What ops may change, as far as their declarations tell: asked before a read moves away from other ops."""
+"""Effects of ops as declared. Passes check them before they move a read across other ops."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from penstock._src.graph.node import AnyOp, AnyTensor
 
 
 def writes_nothing(ops: Iterable[AnyOp]) -> bool:
-    """Whether ops leave all variables as they are."""
+    """Whether no op writes a variable."""
     return not any(op.opdef.client_code or op.opdef.calls or not op.opdef.reads and any(map(_is_state, op.inputs))
                    for op in ops)
 

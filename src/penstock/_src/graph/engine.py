@@ -1,8 +1,8 @@
 """What graph construction and ops need from the layers above them: eager execution, and the compiler of function bodies.
 
-A function that is called may execute at once, and a kernel may run the body of a function. Both are work of `eager` and `step`,
-which import `graph`. `eager` installs itself here when it is loaded; `startup.py` installs the compiler, which is loaded when
-it is first used.
+A function call may execute eagerly, and a kernel may run the body of a function. `eager` and `step` implement both, and they
+import `graph`. `eager` installs itself here when it is loaded; `startup.py` installs the compiler, which is loaded when it is
+first used.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Engine:
 
     __slots__ = ("execute", "eager_context", "elsewhere", "bodies")
 
-    execute: Callable[[OpDef, tuple, dict[str, Any], str | None], Any]     # runs an op, gives eager tensors: eager/execute.py
+    execute: Callable[[OpDef, tuple, dict[str, Any], str | None], Any]     # runs an op, returns eager tensors: eager/execute.py
     eager_context: Callable[[], Any]                                       # the StepContext of eager ops: execute/context.py
     elsewhere: Callable[[OpDef, list, dict[str, Any], tuple], list | None] | None     # see below
     bodies: Bodies                                                         # step/bodies.py

@@ -1,4 +1,4 @@
-"""Fields of ExtensionTypes: which annotations there are, and how values become what they say."""
+"""Fields of ExtensionTypes: the supported annotations, and how values are converted to them."""
 from __future__ import annotations
 
 import collections.abc
@@ -20,7 +20,7 @@ PLAIN = (int, float, str, bytes, bool, type(None), dtypes.DType, TensorShape)
 
 
 class ImmutableDict(collections.abc.Mapping):
-    """A mapping that cannot be changed, the value of fields annotated as mappings."""
+    """An immutable mapping, the value of fields annotated as mappings."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._dict = dict(*args, **kwargs)
@@ -68,7 +68,7 @@ def _own_fields(cls: type, resolve: bool) -> tuple[Field, ...]:
 
 
 def _without_metadata(hint: Any) -> Any:
-    """A hint without what typing.Annotated adds, at any depth."""
+    """A type hint with typing.Annotated removed at any depth."""
     return typing.get_type_hints(type("_", (), {"__annotations__": {"hint": hint}}))["hint"]
 
 

@@ -1,4 +1,4 @@
-"""tf.experimental.ExtensionType: classes of programs' own that are made of tensors, declared by annotated fields.
+"""tf.experimental.ExtensionType: user-defined classes made of tensors, declared by annotated fields.
 
     >>> class MaskedTensor(tf.experimental.ExtensionType):
     ...     values: tf.Tensor
@@ -73,7 +73,7 @@ class ExtensionType(CompositeTensor, metaclass=ExtensionTypeMetaclass):
         return any(f.name == name for f in fields_of(cls, resolve=False))
 
     def _tf_extension_type_convert_fields(self) -> None:
-        """Converts what the constructor has set to the annotated types."""
+        """Converts the fields that the constructor has set to the annotated types."""
         for f in fields_of(type(self)):
             if f.name in self.__dict__:
                 self.__dict__[f.name] = convert_value(self.__dict__[f.name], f.value_type, (f.name,))
@@ -153,7 +153,7 @@ def _check_fields(cls: type, namespace: dict) -> None:
             raise ValueError(f"The field annotations for {cls.__name__} are invalid. Field {name!r} is reserved.")
     try:
         fields = fields_of(cls)
-    except NameError:               # classes that are defined below: the first value of this one checks them
+    except NameError:               # classes that are defined later: checked when the first value is constructed
         return
     for f in fields:
         check_annotation(f.value_type, f"In field {f.name!r}")
@@ -169,7 +169,7 @@ def _inherits_constructor(cls: Any) -> bool:
 
 
 def _signature(fields: list[Field], first: str = "self", returns: Any = inspect.Signature.empty) -> inspect.Signature:
-    """The constructor's: after a field with a default, fields without one are keywords."""
+    """The constructor's signature: after a field with a default, fields without one are keyword-only."""
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     out = [inspect.Parameter(first, kind)]
     for f in fields:
@@ -201,7 +201,7 @@ def _add_constructor(cls: Any) -> None:
 
 
 def _wrap_constructor(cls: Any) -> None:
-    """A constructor of the program's own: fields are converted when the outermost one is done."""
+    """Wraps a user-defined constructor: fields are converted when the outermost constructor returns."""
     own = cls.__init__
     if getattr(own, "_tf_finishes", None) is not None:
         return
@@ -223,7 +223,7 @@ def _wrap_constructor(cls: Any) -> None:
 
 
 def _finish(self: Any) -> None:
-    if "_tf_extension_type_depth" in self.__dict__:         # a base class's constructor, called by the program's own
+    if "_tf_extension_type_depth" in self.__dict__:         # a base class's constructor, called by a user-defined one
         return
     try:
         fields = fields_of(type(self))
@@ -238,7 +238,7 @@ def _finish(self: Any) -> None:
 
 
 def build(cls: Any, values: Mapping) -> Any:
-    """A value with these fields, without its constructor: components are put together again by it."""
+    """A value with these fields, made without calling its constructor; used to rebuild values from components."""
     made = cls.__new__(cls)
     made.__dict__.update(values)
     made._tf_extension_type_convert_fields()
@@ -398,14 +398,15 @@ def _add_spec(cls: Any, namespace: dict) -> None:
         made.__signature__ = inspect.Signature(list(_signature([f._replace(default=Field.NO_DEFAULT) for f in fields])
                                                     .parameters.values())[1:])
     cls.Spec = made
-    if "__name__" in namespace:                # by which SavedModels know the type
+    if "__name__" in namespace:                # identifies the type in SavedModels
         type_registry.register(namespace["__name__"] + ".Spec")(made)
 
 
 # -- batches ----------------------------------------------------------------------------------------------------------
 @export("experimental.ExtensionTypeBatchEncoder")
 class ExtensionTypeBatchEncoder:
-    """How values of a BatchableExtensionType become tensors with rows, and back. This one encodes every field separately."""
+    """How values of a BatchableExtensionType are encoded as batchable tensors and decoded. The default encodes every field
+    separately."""
 
     def batch(self, spec: Any, batch_size: Any) -> Any:
         """The spec of a batch of values of `spec`."""

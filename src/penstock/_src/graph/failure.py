@@ -1,7 +1,7 @@
 """Errors of a running step, with the op's name, its device, and the user's line where the op was created.
 
-A kernel that is one call of ATen says what was wrong in ATen's words. The shapes that it was called with are found in the
-frame of the program that called it, so that a run pays nothing for them.
+A kernel that is one ATen call reports ATen's message. The shapes that it was called with are found in the
+frame of the program that called it, so that successful runs have no overhead.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock._src.graph.build import ShapeContext, group_inputs
 from penstock._src.graph.node import AnyOp
 
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
-_MISTAKES = (AttributeError, KeyError, NameError, ZeroDivisionError, UnicodeError, BufferError)     # of a kernel, not its user
+_MISTAKES = (AttributeError, KeyError, NameError, ZeroDivisionError, UnicodeError, BufferError)     # bugs of a kernel
 _VALUE = re.compile(r"\b[a-z]\d+\b")
 
 
@@ -27,7 +27,7 @@ def where(op: AnyOp, device: str = "") -> str:
 
 
 def typed(error: BaseException, op: AnyOp | None, device: str = "") -> BaseException:
-    """The tf.errors.* exception for what a kernel raised; other exceptions come through as they are."""
+    """The tf.errors.* exception for what a kernel raised; other exceptions are returned unchanged."""
     if op is None or not isinstance(error, Exception):
         return error
     origin = op.origin or op
@@ -47,7 +47,7 @@ def typed(error: BaseException, op: AnyOp | None, device: str = "") -> BaseExcep
 
 
 def _words(error: Exception, op: AnyOp) -> str:
-    """What was wrong, with the shapes of the inputs: the shape rule's words, where it can say it."""
+    """The message with the shapes of the inputs: the shape rule's message where it has one."""
     words = reason(error)
     values = _inputs(error.__traceback__, len(op.inputs))
     if not values or not all(isinstance(v, (torch.Tensor, np.ndarray)) for v in values):
@@ -69,7 +69,7 @@ def _rule_words(op: AnyOp, shapes: list[tuple]) -> str | None:
 
 
 def _inputs(traceback: types.TracebackType | None, count: int) -> list[Any] | None:
-    """The values that the failing op of a program was called with; None where they are not to be found."""
+    """The values that the failing op of a program was called with; None if they cannot be found."""
     found = None
     while traceback is not None:
         frame = traceback.tb_frame
@@ -82,7 +82,7 @@ def _inputs(traceback: types.TracebackType | None, count: int) -> list[Any] | No
 
 
 def reason(error: Exception) -> str:
-    """What a plain exception of a kernel says."""
+    """The message for a plain exception of a kernel."""
     if isinstance(error, AttributeError) and isinstance(error.obj, np.ndarray):
         return "there is no kernel for strings"
     if isinstance(error, (*_MISTAKES, MemoryError)) or not str(error):
@@ -91,7 +91,7 @@ def reason(error: Exception) -> str:
 
 
 def kind(error: Exception) -> type | None:
-    """The class of tf.errors that represents a plain exception of a kernel; None if none does."""
+    """The tf.errors class for a plain exception of a kernel; None if there is none."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return errors.ResourceExhaustedError
     if isinstance(error, NotImplementedError):

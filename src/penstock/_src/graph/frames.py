@@ -1,4 +1,4 @@
-"""Frames: which loop each op of a step runs in, found from the Enter and Exit ops on the way to it."""
+"""Frames: the loop in which each op of a step runs, derived from the Enter and Exit ops on the path to it."""
 from __future__ import annotations
 
 import collections
@@ -19,7 +19,7 @@ class Frame:
 
 
 class Frames:
-    """The frames of pruned ops. An Enter runs in the frame around, an Exit in the one that it leaves."""
+    """The frames of pruned ops. An Enter runs in the enclosing frame, an Exit in the frame that it leaves."""
 
     def __init__(self, ops: list[AnyOp], fed: set[int]):
         self.root = Frame("", None)
@@ -72,7 +72,7 @@ class Frames:
             frames[key].enters.append(op)
 
     def _check(self, ops: list[AnyOp], fed: set[int]) -> None:
-        """All inputs of an op come from its own frame."""
+        """Checks that all inputs of an op come from its own frame."""
         for op in ops:
             frame = self.of[op]
             if frame.parent is None and op.opdef.control_flow == "exit":

@@ -25,13 +25,13 @@ from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.recording import record
 from penstock._src.ops.registry import get
 
-_CONSTANT_LIMIT = 128          # elements of an eager tensor that is worth writing into the graph as a constant
+_CONSTANT_LIMIT = 128          # the most elements of an eager tensor that is captured as a constant
 _SHARED_COLLECTIONS = ("variables", "local_variables", "trainable_variables")
 _ids = itertools.count()
 
 
 def unique_id() -> int:
-    """A number that no other call returns in this process, for names of functions."""
+    """A number unique in this process, for names of functions."""
     return next(_ids)
 
 
@@ -52,13 +52,13 @@ class FuncGraph(Graph):
         self.structured_outputs: Any = None
         self.control_captures: dict[Operation, None] = {}
         self._captures: dict[int, tuple[Any, Tensor]] = {}
-        self._constants: dict[int, tuple[Any, Tensor]] = {}    # eager tensors written in as constants
+        self._constants: dict[int, tuple[Any, Tensor]] = {}    # eager tensors captured as constants
         self.watched_variables: dict[int, Any] = {}
         self.backward_of: Any = None                           # the FuncGraph whose gradient this one computes
-        self.jit = getattr(self.around, "jit", False)     # it waits for its best version (step/tiers)
-        self.attributes: dict[str, Any] = {}                   # what the program asked to be written into its FunctionDef
+        self.jit = getattr(self.around, "jit", False)     # its calls wait for the best version (step/tiers)
+        self.attributes: dict[str, Any] = {}                   # user-defined attributes for its FunctionDef
         self.streams: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()      # of random numbers, per set of resources
-        self.ordered = True                                    # side effects happen as written, also those of branches
+        self.ordered = True                                    # side effects keep program order, also in branches
         self._inherit(collections)
 
     @property
@@ -93,7 +93,7 @@ class FuncGraph(Graph):
 
     # -- captures ---------------------------------------------------------------------------------------------
     def capture(self, tensor: Any, name: str | None = None) -> Tensor:
-        """The tensor as seen from inside this graph; a new input if it comes from outside."""
+        """The tensor inside this graph that represents the given one; a new input if it comes from outside."""
         eager = hasattr(tensor, "_value")
         if not eager and tensor.graph is self:
             return tensor
@@ -127,7 +127,7 @@ class FuncGraph(Graph):
             g = g.around
 
     def _constant(self, tensor: Any, name: str | None) -> Tensor:
-        """A small eager tensor of a type without gradients is written into the graph: shape rules can see it."""
+        """Captures a small eager tensor of a type without gradients as a constant, which shape rules can read."""
         found = self._constants.get(id(tensor))
         if found is None:
             with self.as_default(), self.control_dependencies(None):
@@ -136,7 +136,7 @@ class FuncGraph(Graph):
         return found[1]
 
     def _copied_constant(self, tensor: Tensor) -> Tensor | None:
-        """When differentiating: constants of the forward graph are repeated, not passed over."""
+        """When differentiating: copies constants of the forward graph instead of capturing them."""
         op = tensor.op
         if self.backward_of is None or op.graph is not self.backward_of or op.inputs or op.opdef.name != "Const":
             return None
@@ -208,7 +208,7 @@ class FuncGraph(Graph):
 
     # -- the hooks of Graph -------------------------------------------------------------------------------------
     def control_dependencies(self, control_inputs: Any) -> Any:
-        """Dependencies on ops outside become dependencies of the whole function."""
+        """Turns control dependencies on outer ops into dependencies of the whole function."""
         if control_inputs is None:
             return super().control_dependencies(None)
         inside = []
@@ -238,7 +238,7 @@ def _clean(name: str) -> str:
 
 
 def _worth_writing(tensor: Any) -> bool:
-    if getattr(tensor, "_by_reference", False):            # it may be another one when the function runs
+    if getattr(tensor, "_by_reference", False):            # it may differ when the function runs
         return False
     return not is_trainable(tensor) and np.prod(tensor.static_dims, dtype=float) <= _CONSTANT_LIMIT
 
@@ -261,7 +261,7 @@ def copy_handle_data(source: Any, target: Any) -> None:
 
 # -- tracing ----------------------------------------------------------------------------------------------------
 class _Watcher:
-    """Stands among the tapes while a function is traced and notes the variables that are read or written."""
+    """A tape entry that records the variables read or written while a function is traced."""
 
     _watch_variables = notes_all_variables = True
 
@@ -275,7 +275,7 @@ class _Watcher:
 
 @contextlib.contextmanager
 def building(graph: FuncGraph) -> Iterator[FuncGraph]:
-    """Makes `graph` the default one, and notes the variables that are read."""
+    """Makes `graph` the default, and records the variables that are read."""
     watcher = _Watcher(graph)
     old = context.state.tapes
     context.state.tapes = (*old, watcher)
@@ -290,7 +290,7 @@ def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = No
           op_return_value: Any = None) -> FuncGraph:
     """Runs a Python function in `graph`: its results become the outputs.
 
-    `ordered` keeps side effects in the order in which they were written, and makes all of them happen.
+    `ordered` keeps side effects in program order and runs all of them.
     """
     graph.ordered = ordered
     with building(graph):
@@ -305,7 +305,7 @@ def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = No
 
 
 def flow(x: Any) -> Any:
-    """The tensor that represents a TensorArray in loops and functions; anything else is itself."""
+    """The tensor that represents a TensorArray in loops and functions; other values are returned unchanged."""
     return x.flow if getattr(x, "_is_tensor_array", False) else x
 
 
@@ -329,7 +329,7 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, function: Callable) 
 
 
 def order_side_effects(graph: Graph) -> list[Operation]:
-    """Chains the stateful ops in the order in which they were created, and returns them: all have to run with the function."""
+    """Chains the stateful ops in creation order and returns them: all of them run with the function."""
     chain = [op for op in graph._ops
              if op.opdef.stateful and not op.opdef.per_session and op._control_flow_context is None]
     for before, op in zip(chain, chain[1:], strict=False):

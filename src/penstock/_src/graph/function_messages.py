@@ -1,4 +1,4 @@
-"""Functions as messages: FunctionDef out and in.
+"""Functions as messages: writing and reading FunctionDefs.
 
 In a FunctionDef an edge is written as "node:output name:index" or, for an argument, by the argument's name; attributes
 may be placeholders ("$T") that the caller fills in. Reading one makes a GraphDef of the body and imports that.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
 
 
-_MOST_TENSORS = 1 << 20         # that one argument of a function may represent
+_MOST_TENSORS = 1 << 20         # the most tensors that one argument of a function may represent
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def function_def_to_graph(fdef: FunctionDef, structured_input_signature: Any = N
 
 
 class _Body:
-    """The body of one FunctionDef on its way to a FuncGraph."""
+    """Converts the body of one FunctionDef to a FuncGraph."""
 
     def __init__(self, message: FunctionDef, attrs: dict[str, Any], library: Any, shapes: list | None = None):
         self.message, self.library, self.shapes = message, library, shapes
@@ -260,7 +260,7 @@ def _names_in(nodes: Iterable[Any]) -> set[str]:
 
 
 def keep_called(message: Any) -> None:
-    """Takes the functions that no node of a GraphDef can call out of its library."""
+    """Removes functions that are unreachable from the nodes of a GraphDef from its library."""
     if not message.library.function:
         return
     known = {f.signature.name: f for f in message.library.function}

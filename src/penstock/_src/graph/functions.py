@@ -46,28 +46,29 @@ class GraphFunction:
         self._narrowed: dict[tuple, GraphFunction] = {}
         self._extended: dict[tuple[int, ...], GraphFunction] = {}
         self._definition: Any = None
-        self._called: Any = None                     # the function as its own step, once eager code has called it
-        self._plain: GraphFunction | None = None     # the same function for inputs of which less is known
+        self._called: Any = None                     # the function compiled as a step, after the first eager call
+        self._plain: GraphFunction | None = None     # the same function for less specific inputs
         self.known: tuple | None = None              # of its inputs: see `shaped`
-        self.held: dict[Operation, Any] = {}         # what is known of inputs that it lost: nothing else is used of them
+        self.held: dict[Operation, Any] = {}         # what is known of removed inputs; the body uses nothing else of them
 
     @property
     def graph_function(self) -> GraphFunction:
-        """Itself: what as_function looks for."""
+        """The function itself, for `as_function`."""
         return self
 
     @property
     def stateful(self) -> bool:
-        """Whether running it may have side effects, or return another result next time."""
+        """Whether it has side effects or may return different results for the same inputs."""
         return any(op.opdef.stateful and not op.opdef.per_session for op in self.graph._ops)
 
     @property
     def effects(self) -> list[Operation]:
-        """The ops that have to run beside those that compute the outputs: by default all that the graph names."""
+        """The ops that must run besides those that compute the outputs: by default all that the graph lists."""
         return self.graph.control_outputs if self._effects is None else self._effects
 
     def ops(self) -> list[Operation]:
-        """What has to run. A function with its own list of effects runs no other checks (`Assert`), even if ops wait for them.
+        """The ops that must run. A function with its own list of effects skips other checks (`Assert`), even if ops wait for
+        them.
         """
         found = needed(self.outputs, self.effects, {id(t) for t in self.inputs})
         if self._effects is None:
@@ -75,7 +76,7 @@ class GraphFunction:
         return [op for op in found if op.opdef not in rules.folding.checks or op in self._effects]
 
     def with_outputs(self, more: list[Tensor]) -> GraphFunction:
-        """The same function with further tensors of its graph as outputs."""
+        """The same function with more tensors of its graph as outputs."""
         key = tuple([id(t) for t in more])                  # of the graph's tensors, which stay
         if key not in self._extended:
             self._extended[key] = GraphFunction(self.graph, f"{self.graph.name}_{unique_id()}", self.inputs,
@@ -83,7 +84,7 @@ class GraphFunction:
         return self._extended[key]
 
     def narrowed(self, keep: list[int]) -> GraphFunction:
-        """The same function with some of its outputs only."""
+        """The same function with a subset of its outputs."""
         key = tuple(keep)
         if self.known is not None:
             return self.plain.narrowed(keep).shaped(self.known)
@@ -92,7 +93,7 @@ class GraphFunction:
         return self._narrowed[key]
 
     def of_variables(self, keep: list[int]) -> GraphFunction:
-        """The test or the body of a loop, for some of its variables only; nothing else may depend on the others."""
+        """The condition or body of a loop restricted to some of its variables; nothing else may depend on the others."""
         key = ("variables", *keep)
         if key not in self._narrowed:
             outputs = [self.outputs[i] for i in keep] if len(self.outputs) == len(self.inputs) else self.outputs
@@ -105,7 +106,7 @@ class GraphFunction:
         return self._narrowed[key]
 
     def shaped(self, known: tuple) -> GraphFunction:
-        """The same function for inputs of which more is known: static shapes, Elements of lists, and values that are Fixed."""
+        """The same function for more specific inputs: static shapes, Elements of lists, and Fixed values."""
         plain, key = self.plain, ("known", known)
         kept = plain._narrowed
         if key not in kept:
@@ -135,21 +136,21 @@ class GraphFunction:
         return found
 
     def repeated(self, ctx: Any) -> Any:
-        """The same for a function that is called often, with values of the same shapes: it is recorded (step/compile)."""
+        """The same for a function that is called often with values of the same shapes: recorded (step/compile)."""
         found = self._repeated.get(ctx.resources)
         if found is None:
             found = self._repeated[ctx.resources] = engine.bodies.program(self, ctx, repeated=True)
         return found
 
     def unfused(self, ctx: Any) -> Any:
-        """The body as a program that only calls ATen, to be traced."""
+        """The body as a program of ATen calls only, for tracing."""
         found = self._unfused.get(ctx.resources)
         if found is None:
             found = self._unfused[ctx.resources] = engine.bodies.unfused(self, ctx)
         return found
 
     def optimized(self, ctx: Any, in_loop: bool = False) -> Any:
-        """The body as a StepGraph: what has to run, in order, after the optimizer's passes."""
+        """The body as a StepGraph: the ops to run, in order, after the optimizer's passes."""
         return engine.bodies.optimized(self, ctx, in_loop)
 
     def loop(self, test: GraphFunction, ctx: Any) -> Any:
@@ -162,7 +163,7 @@ class GraphFunction:
         return kept[test.name]
 
     def run(self, ctx: Any, values: Any) -> tuple:
-        """Runs the function, as a part of a step, on run-time values and gives those of its outputs."""
+        """Runs the function as a part of a step on run-time values and returns those of its outputs."""
         program = self.program(ctx)
         try:
             return program.run(ctx, *values)
@@ -189,7 +190,7 @@ class GraphFunction:
 
 
 def raise_typed(error: Exception, *programs: Any) -> None:
-    """Raises the typed error that names the op of one of the programs which failed; returns if it has its name already."""
+    """Raises the typed error that names the failed op of one of the programs; returns if the error names it already."""
     op = next((op for op in (p.failing_op(error.__traceback__) for p in programs) if op is not None), None)
     made = typed(error, op)
     if made is not error:
@@ -197,7 +198,7 @@ def raise_typed(error: Exception, *programs: Any) -> None:
 
 
 def as_function(value: Any, graph: Any = None) -> GraphFunction:
-    """The GraphFunction that a function attribute represents, looked up in `graph` where it is only a name."""
+    """The GraphFunction that a function attribute represents; a name is looked up in `graph`."""
     if isinstance(value, GraphFunction):
         return value
     found = getattr(value, "graph_function", None)
@@ -222,7 +223,7 @@ def as_function(value: Any, graph: Any = None) -> GraphFunction:
 
 
 def _imported(value: Any, attrs: dict[str, Any], graph: Any) -> GraphFunction:
-    """A FunctionDef as a function, kept with the object that holds it."""
+    """A FunctionDef as a function, cached on the object that holds it."""
     made = value.__dict__.setdefault("_made", {})
     key = tuple(sorted((k, v.SerializeToString(deterministic=True)) for k, v in attrs.items()))
     if key not in made:
@@ -231,7 +232,7 @@ def _imported(value: Any, attrs: dict[str, Any], graph: Any) -> GraphFunction:
 
 
 def add_to_library(graph: Any, function: GraphFunction) -> None:
-    """Puts a function, and those that it calls, into the library of a graph."""
+    """Adds a function, and those that it calls, to the library of a graph."""
     if graph._functions.get(function.name) is function:
         return
     for inner in list(function.graph._functions.values()):

@@ -1,7 +1,7 @@
 """Symbolic differentiation: `tf.gradients`.
 
 Walks back from `ys` to `xs` over the graph. Each op's gradient function (from the registry) is called once, when the
-gradients of all of its outputs are there; contributions to one tensor are added up, sparse ones staying sparse.
+gradients of all of its outputs are available; contributions to one tensor are summed, and sparse ones stay sparse.
 Loops and conditionals take part through `control_flow_state` (see graph/control_flow_grad.py).
 """
 from __future__ import annotations
@@ -84,7 +84,7 @@ def gradients_v2(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
 
 
 def as_list(x: Any) -> list:
-    """A list stays one; anything else becomes the only element."""
+    """A list is returned unchanged; any other value becomes its only element."""
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
@@ -176,7 +176,7 @@ def _zeros_like_source(x: Any) -> Any:
 
 
 def _default_grad_ys(grad_ys: list, ys: list) -> list:
-    """The gradients of the ys, under the name scope of this call: TensorArrays tell calls apart by it."""
+    """The gradients of the ys, under the name scope of this call, by which TensorArrays distinguish calls."""
     return [_default_grad_y(g, y, i) for i, (g, y) in enumerate(zip(grad_ys, ys, strict=True))]
 
 
@@ -238,13 +238,13 @@ class _Walk:
         self.x_ids = {id(x) for x in xs}
         self.grads: dict[int, list] = {}          # tensor id -> contributions
         self.sums: dict[int, Any] = {}
-        self.state: Any = None                    # loops that the walk goes through
+        self.state: Any = None                    # loops that the walk crosses
         self.captured: dict[int, Any] = {}        # placeholder id -> the tensor outside that it represents
-        self.placeholders: dict[int, list] = {}   # the other way round
+        self.placeholders: dict[int, list] = {}   # the inverse
         self._see_through_captures()
 
     def _see_through_captures(self) -> None:
-        """When an x is outside of the function that is being built, the walk continues outside."""
+        """If an x is outside the function that is being built, the walk continues outside."""
         graph = context.current_graph()
         if not graph.building_function or not self.ys or all(x.graph is self.ys[0].graph for x in self.xs):
             return
@@ -359,7 +359,7 @@ class _Walk:
         self.grads.setdefault(id(t), []).append(grad)
 
     def _total(self, t: Tensor) -> Any:
-        """The sum of what has come for a tensor."""
+        """The sum of the contributions to a tensor."""
         key = id(t)
         if key in self.sums:
             return self.sums[key]
@@ -370,7 +370,7 @@ class _Walk:
         return total
 
     def _sum_by_device(self, parts: list) -> Any:
-        """Adds up where the parts are before anything goes to another device."""
+        """Sums the parts on each device before transfers between devices."""
         groups: dict[str, list] = {}
         for g in parts:
             groups.setdefault(g.device, []).append(g)
@@ -423,7 +423,7 @@ class _Walk:
                 self.state.exit(op, before=False)
 
     def _check_not_own_loop(self, op: Operation) -> None:
-        """A gradient that is taken inside of a loop cannot go around that loop."""
+        """A gradient computed inside a loop cannot differentiate through that loop."""
         ctxt = op._control_flow_context
         if ctxt is not None and op.opdef.control_flow == "switch" and ctxt.IsWhileContext() and \
                 ctxt is context.current_graph()._get_control_flow_context():
@@ -472,7 +472,7 @@ class _Walk:
                     queue.append(src)
 
     def _loop_exit_ready(self, t: Tensor, queue: collections.deque) -> None:
-        """The exits of a loop start its gradient together; those without a gradient with zeros."""
+        """Starts the gradient of a loop from all its exits; exits without a gradient start with zeros."""
         loop = self.state.loop_of(t.op, before=False)
         loop.deferred_exits.append(t)
         loop.pending_exits_count -= 1

@@ -43,7 +43,7 @@ class _Stacks:
         self.variable_creators: tuple = ()  # outermost first
 
     def copied(self) -> _Stacks:
-        """A copy that another thread may change."""
+        """A copy for another thread."""
         new = copy.copy(self)
         new.control, new.colocation = list(self.control), list(self.colocation)
         new.attr_scope, new.gradient_override = dict(self.attr_scope), dict(self.gradient_override)
@@ -51,7 +51,7 @@ class _Stacks:
 
 
 class Location:
-    """Something that a line of the user's program requested."""
+    """A request, with the line of the user's program that made it."""
 
     __slots__ = ("obj", "_frames")
 
@@ -160,7 +160,7 @@ class Graph:
             return self._local.stacks
 
     def switch_to_thread_local(self) -> None:
-        """Kept for programs that call it: every thread has its own scopes anyway."""
+        """Accepted for compatibility and ignored: every thread has its own scopes."""
 
     @property
     def version(self) -> int:
@@ -282,7 +282,7 @@ class Graph:
             op._extra["_class"] = sorted(set(classes) | set(mine))
 
     def _apply_devices(self, s: _Stacks, op: Operation) -> None:
-        """Inner scopes win field by field; a function of the op is called in its turn."""
+        """Inner scopes override outer ones field by field; device functions are called in order."""
         for scope in reversed(s.devices):
             if scope.entry is None:
                 break
@@ -290,7 +290,7 @@ class Graph:
             op.device = scope.applied(op)
 
     def _apply_device_functions(self, op: Any) -> None:
-        """Gives an object that stands for an op the device of the open scopes: libraries ask so which one is current."""
+        """Sets the device of the open scopes on an object that stands for an op; libraries read the current device this way."""
         for scope in reversed(self._stacks.devices):
             if scope.entry is None:
                 break
@@ -324,7 +324,7 @@ class Graph:
         return self.as_graph_element(name, allow_tensor=True, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """The tensor or operation that `obj` (itself, a name, or something that represents one) means."""
+        """The tensor or operation for `obj`: a graph element, a name, or an object that represents one."""
         if not allow_tensor and not allow_operation:
             raise ValueError("At least one of allow_tensor and allow_operation must be True.")
         kinds = " or ".join(k for k, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok)
@@ -534,7 +534,7 @@ class Graph:
 
     @contextlib.contextmanager
     def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
-        """Writes the label of a wanted kernel on the ops of some types made inside."""
+        """Sets kernel labels on ops of some types made inside."""
         if not isinstance(op_to_kernel_label_map, dict):
             raise TypeError("op_to_kernel_label_map must be a dictionary mapping strings to strings")
         s = self._stacks
@@ -653,7 +653,7 @@ class Graph:
         return self._get_function(name) is not None
 
     def capture(self, tensor: Any, name: str | None = None) -> Tensor:
-        """A tensor of another graph as seen from here: only function graphs can take one in."""
+        """The representation of another graph's tensor in this graph: only function graphs can capture one."""
         if not hasattr(tensor, "graph") or getattr(tensor, "_value", None) is not None:
             raise RuntimeError("Attempting to capture an EagerTensor without building a function.")
         raise ValueError(f"Tensor {tensor} must be from the same graph as the op that uses it ({tensor.graph} is not "
@@ -670,7 +670,7 @@ class Graph:
 
 
 def waited_for(control_input: Any) -> Any:
-    """What a control dependency waits for: of an updated variable, the update, without a read. None: nothing."""
+    """The op that a control dependency waits for; for an updated variable the update, without a read. None if there is none."""
     c = control_input
     if not isinstance(c, Tensor) and isinstance(getattr(c, "handle", None), Tensor):
         return getattr(c, "op", None)                 # an eager variable has no op

@@ -1,6 +1,6 @@
-"""Work on GraphDefs: cut out what an output needs, freeze variables, drop training-only nodes, write to a file.
+"""Functions on GraphDefs: extract the subgraph of an output, freeze variables, remove training-only nodes, write to a file.
 
-These are functions from message to message; none of them needs the ops to be known here.
+They map messages to messages and do not need the ops to be registered.
 """
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def remove_training_nodes(input_graph: GraphDef, protected_nodes: Iterable[str] 
 
 
 def _behind(text: str, spliced: dict[str, str]) -> str:
-    """What an input names when the spliced nodes are gone."""
+    """The input name after the spliced nodes are removed."""
     seen = set()
     while text.removesuffix(":0").lstrip("^") in spliced and text not in seen:
         seen.add(text)
@@ -118,7 +118,7 @@ def _behind(text: str, spliced: dict[str, str]) -> str:
 
 @export(v2=["__internal__.graph_util.graph_defs_equal"])
 def graph_defs_equal(graph_def_1: GraphDef, graph_def_2: GraphDef, treat_nan_as_equal: bool = False) -> bool:
-    """Whether two GraphDefs have the same nodes and functions, in any order. A NaN differs from a NaN, unless asked."""
+    """Whether two GraphDefs have the same nodes and functions, in any order. NaNs differ by default."""
     first, second = (_by_name(g) for g in (graph_def_1, graph_def_2))
     if first != second:
         return False
@@ -159,7 +159,7 @@ def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> Any:
 def convert_variables_to_constants(sess: Any, input_graph_def: GraphDef, output_node_names: Iterable[str],
                                    variable_names_whitelist: Iterable[str] | None = None,
                                    variable_names_blacklist: Iterable[str] | None = None) -> GraphDef:
-    """What the outputs need, with the variables' values of now as constants.
+    """The subgraph of the outputs, with the current values of variables as constants.
 
     >>> frozen = tf.graph_util.convert_variables_to_constants(sess, sess.graph_def, ["softmax"])
     """
@@ -215,7 +215,7 @@ def _carried(graph_def: GraphDef) -> dict[str, str]:
 
 
 def _without_handle(node: NodeDef, carried: dict[str, str], types: dict[str, int]) -> list[NodeDef]:
-    """The node (and what it needs) for a graph in which the handle that it uses is a value."""
+    """The node and its dependencies for a graph in which its handle input is a value."""
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
     inputs = _data_inputs(node)
     if node.op in ("ReadVariableOp", "ResourceGather") and inputs[0] not in carried:

@@ -1,9 +1,9 @@
 """Graphs as messages: NodeDef, GraphDef, OpDef and AttrValue.
 
 Attributes live in operations as plain values (DType, TensorShape, text, numbers, numpy arrays, lists); this
-module is the only one that knows how each looks in a message, in both directions. `importer.py` builds graphs
+module alone converts them to and from messages. `importer.py` builds graphs
 from messages. The message classes are imported when they are first needed, so that a program that never
-writes a graph does not pay for them.
+writes a graph does not load them.
 """
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _write_node(node: NodeDef, op: Any) -> None:
 
 
 def is_written_as_call(op: Any) -> bool:
-    """Whether an op that TensorFlow does not have is a call in messages: of the function that computes the same."""
+    """Whether an op unknown to TensorFlow is written to messages as a call of an equivalent function."""
     return bool(op.attrs.get("written_as"))
 
 
@@ -211,7 +211,7 @@ def _with_library(out: GraphDef, functions: list[Any]) -> GraphDef:
 # -- declarations --------------------------------------------------------------------------------------------
 @functools.cache
 def op_def_message(opdef: Any) -> OpDef:
-    """The OpDef of a declaration. It is kept: copy it before changing it."""
+    """The OpDef of a declaration. It is cached: copy it before changing it."""
     from tensorboard.compat.proto.op_def_pb2 import OpDef
     out = OpDef(name=opdef.name, is_stateful=opdef.stateful, is_commutative=opdef.commutative)
     for args, messages in ((opdef.inputs, out.input_arg), (opdef.outputs, out.output_arg)):

@@ -10,7 +10,7 @@ _THROUGH = 24        # ops that a handle is followed back through
 
 
 def _source(handle: Any) -> Any:
-    """The tensor that says what a handle refers to: of the op that made it, behind identities and control flow."""
+    """The output of the op that made a handle, found through identities and control flow."""
     for _ in range(_THROUGH):
         if hasattr(handle, "_handle_dtype") or hasattr(handle, "_value"):
             return handle

@@ -34,13 +34,13 @@ _MIN_PRODUCER = 0
 _EXTRA_KINDS = {"_output_shapes": "list(shape)", "_class": "list(string)"}
 _INPUT = re.compile(r"(\^?)(.*?)(?::(\d+))?", re.S)
 
-# Attributes that later versions of TensorFlow gave to ops, with the value that means what the op meant before.
-# Where an op does not declare one, a node that has it with this value (or False, 0, "", []) means the same without.
+# Attributes that later versions of TensorFlow added to ops, with the value for the earlier behaviour.
+# If an op does not declare one, the attribute is dropped when it has this value (or False, 0, "", []).
 _LATER = {"exponential_avg_factor": 1.0, "incompatible_shape_error": True, "use_default_device": True,
           "axis": -1, "blank_index": -1, "Treal": dtypes.float32, "Tcomplex": dtypes.complex64,
           "Tsegmentids": dtypes.int32, "Tk": dtypes.int32, "index_type": dtypes.int32, "shape_type": dtypes.int32,
           "Tshape": dtypes.int32, "dtype": dtypes.float32}
-# Attributes of later versions without which a right program does the same: names for debuggers, checks.
+# Attributes of later versions that do not change results: names for debuggers, checks.
 _CHANGES_NOTHING = ("debug_name", "validate_shape")
 
 
@@ -188,7 +188,7 @@ class _Import:
         self.before = len(graph._ops), graph._producer, graph._min_consumer, dict(graph._functions)
 
     def run(self, return_elements: list[str] | None) -> list | None:
-        """Adds everything, and finds what the caller wants."""
+        """Adds everything, and returns the requested elements."""
         for e in return_elements or ():
             _parse_requested(e)
         self._set_versions()
@@ -205,7 +205,7 @@ class _Import:
         return found
 
     def undo(self) -> None:
-        """Takes back what was added."""
+        """Removes everything that was added."""
         graph = self.graph
         count, graph._producer, graph._min_consumer, graph._functions = self.before
         for op in reversed(graph._ops[count:]):
@@ -320,7 +320,7 @@ class _Import:
             target is not None and target.control_flow and not target.plain
 
     def _replacement(self, edge: _Edge) -> Any:
-        """What the caller put in place of this edge's source; None if nothing."""
+        """The replacement of this edge's source in the input map, or None."""
         if edge.output is None:
             return self.control_map.get(edge.source)
         return self.input_map.get((edge.source, edge.output))
@@ -406,7 +406,7 @@ class _Import:
                                  f"{DataType.Name(node.attr['dtype'].type)}")
 
     def _is_default(self, op_type: str, name: str, message: Any) -> bool:
-        """Whether an undeclared attribute only says what the op does anyway."""
+        """Whether an undeclared attribute has the value of the op's behaviour here."""
         if name in _CHANGES_NOTHING:
             return True
         producer = self.producer_ops.get(op_type)
@@ -429,7 +429,7 @@ class _Import:
         return out
 
     def _inputs(self, node: NodeDef) -> tuple[list[Tensor], list[Operation], list[tuple[int, _Edge]]]:
-        """The data inputs, the control inputs, and the inputs that a back edge will bring later."""
+        """The data inputs, the control inputs, and the inputs that back edges add later."""
         inputs: list = []
         controls: list[Operation] = []
         missing = []
@@ -505,7 +505,7 @@ class _Import:
                     break
 
     def _check_input_map(self) -> None:
-        """A name in the input map that the GraphDef does not have is a mistake."""
+        """Raises ValueError for names in the input map that the GraphDef lacks."""
         missing = [f"^{n}" for n in self.control_map if n not in self.nodes and (n, None) not in self.used]
         for source, index in self.input_map:
             op = self.added.get(source)
@@ -557,7 +557,7 @@ def _signature(opdef: OpDef) -> str:
 
 
 def _use_shapes(node: NodeDef, op: Operation, shapes: list) -> None:
-    """Merges the shapes that the producer wrote down. References (handles, too, in old graphs) are not held to it."""
+    """Merges the shapes that the producer wrote down. References (in old graphs also handles) are not checked."""
     if len(shapes) != len(op.outputs):
         raise ValueError(f"Node '{node.name}' has {len(op.outputs)} outputs but the _output_shapes attribute "
                          f"specifies shapes for {len(shapes)} outputs")

@@ -1,5 +1,5 @@
-"""What is known before a run of the lists that a tensor of type variant holds: the type and static shape of their elements; and
-of an input of a function that always has one value."""
+"""Static knowledge of lists in variant tensors (type and shape of their elements), and of inputs of functions that always have
+one value."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -11,23 +11,23 @@ from penstock._src.graph.node import AnyTensor, is_edge
 from penstock._src.ops import rules
 
 _FAR = 1000          # ops to look back through
-_NOTHING = "nothing"  # is known, because there is no element
+_NOTHING = "nothing"  # known, because there are no elements
 
 
 class Elements(NamedTuple):
-    """What holds for all elements of a list: their shape, and their value where it is one constant. How many there are."""
+    """The shape that all elements of a list share, their value if it is one constant, and their number."""
 
     dims: Any                  # a static shape
     value: Any                 # (dtype, shape, bytes)
     size: int | None = None
 
     def with_item(self, dims: tuple | None, value: np.ndarray | None) -> Elements:
-        """What holds for another element, too; the list stays as long."""
+        """The facts that also hold for another element; the length stays."""
         known = None if value is None else (value.dtype.str, value.shape, value.tobytes())
         return self.or_other(Elements(dims, known, self.size))
 
     def or_other(self, other: Elements) -> Elements:
-        """What holds for the elements of both lists."""
+        """The facts that hold for the elements of both lists."""
         if _NOTHING in (self.dims, other.dims):
             dims = self.dims if other.dims == _NOTHING else other.dims
         else:
@@ -52,7 +52,7 @@ class Elements(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """The value that an input of a function always has."""
+    """An input of a function that always has one value."""
 
     dtype: str
     dims: tuple
@@ -60,7 +60,7 @@ class Fixed(NamedTuple):
 
     @classmethod
     def of(cls, value: np.ndarray) -> Fixed:
-        """What is known of an input with this value."""
+        """The fact that an input has this value."""
         return cls(value.dtype.str, value.shape, value.tobytes())
 
     def array(self) -> np.ndarray:

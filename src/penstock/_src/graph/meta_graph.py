@@ -1,4 +1,4 @@
-"""MetaGraphDef: a graph with what Python keeps about it, the collections, in one message.
+"""MetaGraphDef: a graph and its collections in one message.
 
 Exporting writes the GraphDef, the ops that it uses, and the collections: variables, contexts of control flow and queue
 runners as messages (`collections.register_proto_function`), tensors and operations by name, text and numbers as they are.
@@ -241,7 +241,7 @@ def import_scoped_meta_graph_with_return_elements(
         input_map: Any = None, unbound_inputs_col_name: str | None = "unbound_inputs",
         restore_collections_predicate: Callable[[str], bool] = lambda key: True,
         return_elements: Any = None) -> tuple[dict[str, Any], list | None]:
-    """Adds a MetaGraphDef to a graph: nodes and collections. Gives the global variables by name, and the elements."""
+    """Adds the nodes and collections of a MetaGraphDef to a graph. Returns the global variables by name, and the elements."""
     if context.executing_eagerly():
         raise ValueError("Exporting/importing meta graphs is not supported when eager execution is enabled.")
     given = meta_graph_or_file
@@ -286,7 +286,7 @@ def _check_unbound(meta_graph: MetaGraphDef, key: str | None, input_map: Any) ->
 
 def _add_collections(graph: Any, meta_graph: MetaGraphDef, scope: str, unbound: str | None,
                      wanted: Callable[[str], bool]) -> None:
-    made: dict[bytes, Any] = {}                     # one object per variable, in however many collections it is
+    made: dict[bytes, Any] = {}                     # one object per variable, shared by all its collections
     old = meta_graph.meta_info_def.tensorflow_version
     has_trainable = not old or tuple(int(n) for n in re.findall(r"\d+", old)[:2]) >= (1, 9)
     for key, items in sorted(meta_graph.collection_def.items(), key=lambda e: (e[0] != GraphKeys.TRAINABLE_VARIABLES, e[0])):

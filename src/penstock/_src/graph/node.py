@@ -1,4 +1,4 @@
-"""The nouns of a graph: Operation and Tensor.
+"""Operation and Tensor, the nodes and edges of a graph.
 
 An Operation is a node: an op type from the registry, input tensors, attributes, control inputs, a device, and the
 user's frames where it was created. A Tensor is an edge: the n-th output of an Operation. Both are plain data; Graph
@@ -53,7 +53,7 @@ def decode_frames(frames: tuple) -> list[tuple[str, int, str, str]]:
 
 
 class _Equality:
-    """Whether == compares elements: asked of the class, as libraries do."""
+    """Whether == compares elements, for libraries that query the class."""
 
     def __get__(self, instance: Any, owner: Any) -> bool:
         return context.process.tensor_equality
@@ -86,7 +86,7 @@ class TensorRef:
 
 
 class _Symbolic(type):
-    """Tells graph tensors from eager ones, which are a subclass of the same class."""
+    """Distinguishes graph tensors from eager ones, which are a subclass of the same class."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and not hasattr(instance, "_value")
@@ -159,7 +159,7 @@ class Tensor(TensorType, Edge):
         return None if self.static_dims is None else len(self.static_dims)
 
     def set_shape(self, shape: Any) -> None:
-        """Merges what the caller knows into the static shape."""
+        """Merges a shape into the static shape."""
         self.static_dims = merge(self.static_dims, as_dims(shape))
 
     def consumers(self) -> list[Operation]:
@@ -207,9 +207,9 @@ class Tensor(TensorType, Edge):
 
     if TYPE_CHECKING:      # ops/operators.py sets the operators, ops/array/slicing.py the first of these
         def __getitem__(self, key: Any) -> Tensor: ...
-        numpy: Any                 # of eager tensors, as the next
+        numpy: Any                 # for eager tensors, like the next
         _value: Any
-        _by_reference: Any         # notes of other modules
+        _by_reference: Any         # data of other modules
         _handle_dims: Any
         _handle_dtype: Any
         _keras_mask: Any
@@ -300,7 +300,7 @@ class Operation:
 
     _original_op: Any = None       # the op whose gradient this one belongs to
     _device_assignments: list = []             # the device scopes around it, innermost first, with their lines
-    _colocation_dict: dict = {}                # name of an op that it is colocated with -> the line that says so
+    _colocation_dict: dict = {}                # name of an op that it is colocated with -> the line that requested it
     origin: Any = None            # in a step that is being compiled: the op of the user's graph that this one represents
 
     def __init__(self, graph: Graph, opdef: OpDef, name: str, inputs: list[Tensor], attrs: dict[str, Any],
@@ -326,7 +326,7 @@ class Operation:
 
     @property
     def _input_types(self) -> list:
-        """The types that the inputs are used as: a reference only where the op wants one."""
+        """The types with which the inputs are used: a reference only where the op takes one."""
         return input_types(self.opdef, self.attrs)
 
     @property

@@ -1,4 +1,4 @@
-"""Prune: the ops a step needs, from its fetches back to its feeds, in an order in which they can run."""
+"""Pruning: the ops that a step needs, from its fetches back to its feeds, in topological order."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from penstock._src.graph.node import AnyOp, AnyTensor
 def needed(fetched: Iterable[AnyTensor], targets: Iterable[AnyOp], fed: set[int]) -> list[AnyOp]:
     """The ops to run, inputs and control inputs first. A fed tensor cuts the graph there.
 
-    Loops go round through NextIteration (`back_edge`), which is not waited for; any other cycle is an error.
+    Loops close through NextIteration (`back_edge`), which is not waited for; any other cycle is an error.
     """
     order: list[AnyOp] = []
     entered: set[AnyOp] = set()
@@ -47,6 +47,6 @@ def _cycle(path: list[AnyOp], source: AnyOp) -> errors.OpError:
 
 
 def _sources(op: AnyOp, fed: set[int]) -> list[AnyOp]:
-    """What an op waits for, last first. An op with a fed output has happened, for those that only wait for it."""
+    """The ops that an op waits for, last first. An op with a fed output satisfies control dependencies without running."""
     control = [c for c in reversed(op.control_inputs) if fed.isdisjoint(map(id, c.outputs))]
     return [*control, *(t.op for t in reversed(op.inputs) if id(t) not in fed)]

@@ -25,13 +25,13 @@ class _Eager:
     """The seed of eager execution, and the numbers drawn from it for ops without their own seed."""
     seed: int | None = None
     rng: random.Random | None = None
-    generation = 0          # counts calls of set_seed: streams of an older generation start afresh
+    generation = 0          # counts calls of set_seed: streams of an older generation restart
     drawn: set = set()      # pairs of seeds drawn for one execution, which need no stream that continues
     initializers: random.Random | None = None       # the seeds of Keras initializers, after keras.utils.set_random_seed
 
 
 _eager = _Eager()
-_op_seeds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # how many op seeds each graph has given
+_op_seeds: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()     # how many op seeds each graph has assigned
 
 
 def eager_seed() -> int | None:
@@ -66,7 +66,7 @@ def _set_eager_seed(seed: int | None) -> None:
 
 
 def seed_initializers(seed: int | None) -> None:
-    """Starts the sequence from which initializers without a seed of their own take theirs."""
+    """Starts the sequence of seeds for initializers without a seed."""
     _eager.initializers = None if seed is None else random.Random(seed)
 
 

@@ -1,4 +1,4 @@
-"""Telling the active tapes what was executed or built, and which variables were read."""
+"""Notifies the active tapes of executed or built ops, and of variables that are read."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from penstock._src.graph.zeros import is_trainable
 
 
 def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = None) -> None:
-    """Puts an executed op on every active tape that watches one of its inputs."""
+    """Records an executed op on every active tape that watches one of its inputs."""
     for tape in context.state.tapes:
         watched = tape._watched
         for t in inputs:
@@ -22,14 +22,14 @@ def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = Non
 
 
 def variable_accessed(variable: Any) -> None:
-    """Tells the tapes that a trainable variable is about to be read, and functions that are traced of every variable."""
+    """Notifies the tapes of a read of a trainable variable, and functions being traced of a read of any variable."""
     for tape in context.state.tapes:
         if tape._watch_variables and variable.trainable or tape.notes_all_variables:
             tape._watch_variable(variable)
 
 
 def variable_written(variable: Any) -> None:
-    """Tells functions that are traced that a variable is written."""
+    """Notifies functions being traced that a variable is written."""
     for tape in context.state.tapes:
         if tape.notes_all_variables:
             tape._watch_variable(variable)

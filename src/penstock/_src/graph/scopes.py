@@ -1,4 +1,4 @@
-"""Scopes that colour the ops made inside them: names, devices, control dependencies, colocation.
+"""Scopes that apply to the ops made inside them: names, devices, control dependencies, colocation.
 
 The functions here act on the default graph (and on the thread's state when executing eagerly); the stacks
 themselves belong to the graph.
@@ -240,7 +240,7 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
 
 @export(v1=["container"])
 def container(container_name: str) -> Any:
-    """A context manager: stateful ops made inside live in the named resource container."""
+    """A context manager: stateful ops made inside use the named resource container."""
     return context.current_graph().container(container_name)
 
 

@@ -87,7 +87,7 @@ class SparseTensor(CompositeTensor):
 
     @property
     def declared_shape(self) -> tuple | None:
-        """The dimensions that are known, which a trace of a function knows as well though its placeholders do not tell."""
+        """The known dimensions. They are kept in traces of functions, whose placeholders do not carry them."""
         return self.shape.static_dims
 
     _declare_shape = set_shape

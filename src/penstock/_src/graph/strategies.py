@@ -1,8 +1,8 @@
-"""Which strategy a thread is under, and whether it works for all replicas (cross-replica) or for one of them.
+"""The current strategy of a thread, and whether the thread is in cross-replica context or runs for one replica.
 
 Each thread has a stack of frames (`graph.context.state.strategies`). A frame counts in the graph in which it was
 opened, and in functions that are traced there: another graph inside of a scope has no strategy, as in TensorFlow.
-Variables, optimizers, summaries and metrics ask here. Strategies themselves, and the default one that public functions
+Variables, optimizers, summaries and metrics query it. Strategies themselves, and the default one that public functions
 return where none was entered, are in `models/distribute`.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock._src.graph import context
 
 
 class Frame:
-    """One entry of the stack: a strategy, and the replica (or the copy that is being updated) that the thread works for."""
+    """One entry of the stack: a strategy, and the replica (or the copy that is being updated) that the thread runs for."""
 
     __slots__ = ("strategy", "replica", "copy", "creator", "root")
 
@@ -29,7 +29,7 @@ class Frame:
 
     @property
     def index(self) -> int | None:
-        """Which copy of a distributed value is meant: the replica's own, or the one that is being updated."""
+        """The index of the copy of a distributed value to use: the replica's, or the one that is being updated."""
         return self.copy if self.replica is None else self.replica._local_index
 
 
@@ -47,7 +47,7 @@ class _Process:
 
 
 def choose(frame: Frame | None) -> None:
-    """Makes a frame the one of threads and graphs that have entered none."""
+    """Sets the default frame for threads and graphs that have entered none."""
     _Process.chosen, context.process.strategy = frame, frame is not None
 
 
@@ -68,7 +68,7 @@ def open_frame() -> Frame | None:
 
 
 def active_frame() -> Frame | None:
-    """The frame of this thread, if it is of a strategy that is not the default one; costs nothing where there is none."""
+    """The frame of this thread if its strategy is not the default one; cheap when there is none."""
     if not context.state.strategies and not context.process.strategy:
         return None
     found = open_frame()
@@ -82,13 +82,13 @@ def active_strategy() -> Any:
 
 
 def active_replica() -> Any:
-    """The replica of a strategy that this thread works for; None without a strategy, and across replicas."""
+    """The replica that this thread runs for; None without a strategy and in cross-replica context."""
     found = active_frame()
     return None if found is None else found.replica
 
 
 def beyond_first_replica() -> bool:
-    """Whether this thread works for a replica of a strategy that is not the first: summaries are written by one of them."""
+    """Whether this thread runs for a replica other than the first: only the first writes summaries."""
     number = getattr(active_replica(), "_replica_id_in_sync_group", 0)
     return isinstance(number, int) and number > 0
 
@@ -106,7 +106,7 @@ def entered(new: Frame) -> Iterator[Frame]:
 
 
 def with_creators(make: Any) -> Any:
-    """A function that makes a variable, with what the strategies and replicas of this thread put around it."""
+    """A variable creator wrapped by those of this thread's strategies and replicas."""
     root = _root()
     for entry in context.state.strategies or (() if _Process.chosen is None else (_Process.chosen,)):
         if entry.creator is not None and (entry.root is root or entry is _Process.chosen):

@@ -1,4 +1,4 @@
-"""Tapes: record what is executed (or built) and differentiate it backwards."""
+"""Tapes: record executed (or built) ops and differentiate them in reverse."""
 from __future__ import annotations
 
 from typing import Any, TypeVar
@@ -77,7 +77,7 @@ class Tape:
         return Stopped(self)
 
     def reset(self) -> None:
-        """Forgets everything recorded."""
+        """Clears the recording."""
         recording = self._recording
         if recording:
             self._pop()
@@ -157,7 +157,7 @@ def _age(variable: Any) -> int:
 
 
 def _watchable(x: Any) -> list:
-    """The tensors of a composite that gradients are of."""
+    """The tensors of a composite value that have gradients."""
     parts = getattr(x, "_gradient_components", None)
     return nest.flatten(x, expand_composites=True) if parts is None else parts()
 
@@ -213,7 +213,7 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
             if fn is None:
                 continue
             ins = fn(op, *(outs if getattr(fn, "takes_none", False) else _zeros_where_needed(outputs, outs)))
-            inputs = (*inputs, *op.inputs[len(inputs):])         # the gradient of a loop lets the loop save values
+            inputs = (*inputs, *op.inputs[len(inputs):])         # the gradient of a loop adds saved values to the loop
         else:
             ins = fn(*_zeros_where_needed(outputs, outs))
         ins = list(ins) if isinstance(ins, (list, tuple)) else [ins]
@@ -249,7 +249,7 @@ def _zeros_where_needed(outputs: list, grads: list) -> list:
 
 
 def _known_zeros(like: Any) -> Any:
-    """Zeros for an output that nothing used; gradient functions may ask whether a tensor is of this kind."""
+    """Zeros for an unused output; gradient functions may test for this class."""
     zeros = get("ZerosLike")(like)
     zeros._is_zeros = True
     return zeros

@@ -2,7 +2,7 @@
 
 `array_of` is the one place that decides what a Python value means as a tensor: which element type it gets,
 and which conversions are too surprising to do silently. `make_tensor_proto` and `make_ndarray` continue from
-there to the wire format and back. Whatever comes in from a message is measured before memory is taken for it.
+there to the wire format and back. Sizes in a message are checked before memory is allocated for them.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
 _MAX_CONTENT = 1 << 31          # a message cannot hold more
-_MAX_FILLED = 1 << 34           # what one repeated value may be blown up to
+_MAX_FILLED = 1 << 34           # the most bytes that one repeated value may expand to
 
 # Element types whose values are written as raw bytes when there are several.
 _RAW = frozenset((
@@ -36,8 +36,8 @@ def array_of(value: Any, dtype: DType | None = None) -> tuple[np.ndarray, DType]
     """A numpy array and its DType from a Python value.
 
     Python floats become float32 and ints int32 (int64 if they need it); arrays keep their type. With `dtype`,
-    arrays are cast and Python numbers converted where nothing is lost by kind: an int may become a float, not
-    the reverse. Quantized types are held as plain integers, strings as object arrays of bytes.
+    arrays are cast, and Python numbers converted if the kind allows it: an int may become a float, not the reverse. Quantized
+    types are held as plain integers, strings as object arrays of bytes.
 
     Raises:
       TypeError: if the elements are not of a kind that `dtype` can hold.
@@ -128,7 +128,7 @@ def _ragged(value: Any) -> ValueError:
 
 
 def _mixed(value: Any) -> bool:
-    """Whether sequences and other values stand side by side, somewhere in nested sequences."""
+    """Whether nested sequences mix sequences and other values at some level."""
     if not isinstance(value, (list, tuple)):
         return False
     nested = [isinstance(v, (list, tuple)) for v in value]
@@ -185,7 +185,7 @@ def _check_range(value: Any, dtype: DType | None) -> None:
 
 
 def _quantized(value: Any, dtype: DType) -> np.ndarray:
-    """Quantized values come as ints, or as TensorFlow 1 has them: one-element tuples."""
+    """Quantized values are ints or, as in TensorFlow 1, one-element tuples."""
     field = dtype.np.names[0]
     if isinstance(_innermost(value), tuple):
         return np.array(value, dtype=dtype.np)[field]
@@ -215,7 +215,7 @@ def _strings(value: Any) -> np.ndarray:
 
 
 def _dense_size(value: Any, dims: list[int]) -> int:
-    """The number of leaves of nested lists that have exactly the lengths `dims`; -1 if they have not."""
+    """The number of leaves of nested lists with exactly the lengths `dims`; -1 for other lengths."""
     if not dims:
         return -1 if isinstance(value, (list, tuple)) else 1
     if not isinstance(value, (list, tuple)) or len(value) != dims[0]:
@@ -239,7 +239,7 @@ def _bytes_array(flat: list, shape: tuple) -> np.ndarray:
 
 # -- which Python values an element type takes ---------------------------------------------------------------
 def _kinds(dtype: DType) -> str:
-    """The numpy kinds that may become `dtype` without a second look."""
+    """The numpy kinds that convert to `dtype` without a further check."""
     if dtype.is_bool:
         return "b"
     if dtype.is_integer:
@@ -333,7 +333,7 @@ def _check_shape(array: np.ndarray, dims: tuple[int, ...], verify: bool, broadca
 
 
 def _write(proto: TensorProto, array: np.ndarray, dtype: DType, complete: bool) -> None:
-    """Puts the elements into the field where TensorFlow has them."""
+    """Stores the elements in the field that TensorFlow uses."""
     if complete and array.size > 1 and dtype in _RAW:
         if array.nbytes >= _MAX_CONTENT:
             raise ValueError("Cannot create a tensor proto whose content is larger than 2GB.")

@@ -1,4 +1,4 @@
-"""TraceType: what a class of a program's own tells tf.function about its objects, by `__tf_tracing_type__`."""
+"""TraceType: the type of a user-defined object as an argument of tf.function, from `__tf_tracing_type__`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class TraceType:
         raise NotImplementedError
 
     def placeholder_value(self, placeholder_context: Any = None) -> Any:
-        """What represents the argument while the function is traced."""
+        """The value that represents the argument while the function is traced."""
         raise NotImplementedError
 
     def to_tensors(self, value: Any) -> list:
@@ -41,7 +41,7 @@ class TraceType:
 @export(v2=["types.experimental.SupportsTracingProtocol"])
 @runtime_checkable
 class SupportsTracingProtocol(Protocol):
-    """A class whose objects tell tf.function their types."""
+    """A class whose objects have types for tf.function."""
 
     def __tf_tracing_type__(self, context: Any) -> TraceType:
         """The type of the object as an argument."""

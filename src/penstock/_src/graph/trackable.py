@@ -1,8 +1,8 @@
-"""Objects that know their parts by name, so that their state can be saved and restored by its place among the objects.
+"""Objects with named dependencies, so that their state can be saved and restored by its path in the graph of objects.
 
 A Trackable has dependencies: named references to other Trackables. A checkpoint of objects stores that graph and the values
 at its nodes (`state/checkpoint/object_graph.py`), and a restore walks it again (`state/checkpoint/restore.py`). Objects may
-be made after the restore: what a checkpoint has for a name that does not exist yet waits in `_deferred_dependencies`.
+be made after the restore: values of a checkpoint for names that do not exist yet are kept in `_deferred_dependencies`.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OBJECT_GRAPH_PROTO_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 @export("__internal__.tracking.TrackableReference")
 class TrackableReference:
-    """A named dependency. It is no tuple: libraries look into tuples for objects."""
+    """A named dependency. It is not a tuple, because libraries search tuples for objects."""
 
     __slots__ = ("name", "ref")
 
@@ -70,7 +70,7 @@ def no_automatic_dependency_tracking_scope(obj: Any) -> Iterator[None]:
 
 @export("__internal__.tracking.Trackable")
 class Trackable:
-    """The base of what can be saved by its place in a graph of objects. Subclasses need not call `__init__`."""
+    """Base class of objects that are saved by their path in a graph of objects. Subclasses need not call `__init__`."""
 
     @property
     def _setattr_tracking(self) -> bool:
@@ -82,7 +82,7 @@ class Trackable:
 
     @property
     def _update_uid(self) -> int:
-        """The number of the restore that this object got its value from."""
+        """The number of the restore that set this object's value."""
         return self._self_update_uid
 
     @_update_uid.setter
@@ -103,7 +103,7 @@ class Trackable:
         self._self_update_uid = -1
         self._self_name_based_restores: set = set()
 
-    # what kind of object a SavedModel has to make again
+    # the kind of object that a SavedModel recreates
     _object_identifier = property(lambda self: "_generic_user_object")
     _tracking_metadata = property(lambda self: "")
 
@@ -123,7 +123,7 @@ class Trackable:
 
     @property
     def _deferred_dependencies(self) -> dict[str, list]:
-        """What restores have for names that do not exist yet."""
+        """Pending restores of names that do not exist yet."""
         self._maybe_initialize_trackable()
         return self._self_unconditional_deferred_dependencies
 
@@ -163,7 +163,7 @@ class Trackable:
     def _add_variable_with_custom_getter(self, name: str | None, shape: Any = None, dtype: Any = dtypes.float32,
                                          initializer: Any = None, getter: Any = None, overwrite: bool = False,
                                          **kwargs_for_getter: Any) -> Any:
-        """A variable made by `getter` and tracked; from a restore's value at once, if one is waiting.
+        """A variable made by `getter` and tracked; initialized from a pending restore if there is one.
 
         Without a name it is tracked only where it becomes an attribute.
         """
@@ -179,7 +179,7 @@ class Trackable:
         return made
 
     def _preload_simple_restoration(self, name: str, shape: Any = None) -> Any:
-        """The value that the newest waiting restore has for a variable of that name; None if it is no plain variable."""
+        """The value of the newest pending restore for a variable of that name; None if it is not a plain variable."""
         waiting = self._deferred_dependencies.get(name, ())
         if not waiting or not all(p.is_simple_variable() for p in waiting):
             return None
@@ -225,7 +225,7 @@ class Trackable:
                 visit_queue.append(position)
         return found
 
-    # -- what subclasses say about themselves ------------------------------------------------------------------------
+    # -- what subclasses override ------------------------------------------------------------------------
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         """Own values: by attribute, a SaveableObject, a variable, or a function of a name that makes one."""
         return {}
@@ -235,11 +235,11 @@ class Trackable:
         raise NotImplementedError
 
     def _restore_from_tensors(self, restored_tensors: dict[str, Any]) -> Any:
-        """Takes back what `_serialize_to_tensors` gave; returns the op that does, in graphs."""
+        """Restores the values that `_serialize_to_tensors` returned; in graphs returns the restore op."""
         raise NotImplementedError
 
     def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
-        """Dependencies that a SavedModel has and a checkpoint has not."""
+        """Dependencies that are saved in a SavedModel but not in a checkpoint."""
         return {}
 
     def _list_functions_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class Trackable:
 
 
 def delete_tracking(obj: Any, name: str) -> None:
-    """Forgets a dependency."""
+    """Removes a dependency."""
     if name in obj._self_unconditional_dependency_names:
         del obj._self_unconditional_dependency_names[name]
         dependencies = obj._self_unconditional_checkpoint_dependencies
@@ -256,4 +256,4 @@ def delete_tracking(obj: Any, name: str) -> None:
 
 
 class NotTrackable:
-    """Marks a class whose objects cannot be saved by their place."""
+    """Marks a class whose objects cannot be saved."""

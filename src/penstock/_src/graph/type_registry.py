@@ -1,4 +1,4 @@
-"""Names of TypeSpec classes, by which configurations and SavedModels mention them: `keras.KerasTensorSpec`."""
+"""Registered names of TypeSpec classes, used in configurations and SavedModels: `keras.KerasTensorSpec`."""
 from __future__ import annotations
 
 import re

@@ -205,7 +205,7 @@ _FROM_VALUE: list[tuple[type, Callable]] = []
 
 
 def register_type_spec_from_value_converter(type_object: type, converter: Callable, allow_subclass: bool = False) -> None:
-    """Tells how to make the spec of a value of a type."""
+    """Registers the conversion from a type to its TypeSpec."""
     _FROM_VALUE.append((type_object, converter))
 
 
@@ -269,7 +269,7 @@ class TensorSpec(DenseSpec, BatchableTypeSpec):
 
     @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
-        """A copy of a spec, maybe with another name."""
+        """A copy of a spec, optionally with another name."""
         return cls(spec.shape, spec.dtype, name or spec.name)
 
     @classmethod

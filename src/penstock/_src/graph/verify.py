@@ -1,4 +1,4 @@
-"""Invariants between the stages of a step. A stage that breaks one has a bug: InternalError says which.
+"""Invariants between the stages of a step. A violation is a bug of the stage, which the InternalError names.
 
 Run when a step is compiled, not when it runs.
 """
@@ -16,7 +16,7 @@ def _broken(stage: str, what: str) -> errors.OpError:
 
 
 def runnable_order(ops: Iterable[AnyOp], fed: set[int], stage: str) -> None:
-    """Every input and control input of an op is fed, or comes from an op before it; loops go round through back edges."""
+    """Every input and control input of an op is fed or comes from an earlier op; loops close through back edges."""
     done: set[AnyOp] = set()
     for op in ops:
         if op in done:
@@ -28,7 +28,7 @@ def runnable_order(ops: Iterable[AnyOp], fed: set[int], stage: str) -> None:
 
 
 def placed(ops: list[AnyOp], stage: str = "place") -> None:
-    """Every node of a step has a device, and references are used where they are."""
+    """Every node of a step has a device, and references are used on their own device."""
     for op in ops:
         if op.place is None:
             raise _broken(stage, f"{op.name} has no device")
@@ -40,7 +40,7 @@ def placed(ops: list[AnyOp], stage: str = "place") -> None:
 
 
 def partitioned(partitions: list[Any], stage: str = "partition") -> None:
-    """Partitions do not touch each other but by transfers, each of which has both ends, once."""
+    """Partitions are connected only by transfers, each with exactly one send and one receive."""
     sent: dict[str, int] = {}
     received: dict[str, int] = {}
     for part in partitions:

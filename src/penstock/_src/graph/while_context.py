@@ -1,7 +1,7 @@
 """WhileContext: a loop of v1 control flow, and what its gradient adds to it.
 
-A loop is a frame: loop variables go in through Enter, round through Merge, Switch and NextIteration, and out through Exit.
-Invariants are brought in by Enters that hold for every iteration.
+A loop is a frame: loop variables enter through Enter, cycle through Merge, Switch and NextIteration, and leave through Exit.
+Invariants enter through constant Enters, valid in every iteration.
 """
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ class WhileContext(ControlFlowContext):
         return loop.grad_state.GetRealValue(val)
 
     def AddOp(self, op: Operation) -> None:
-        """Takes an op into the loop.
+        """Adds an op to the loop.
 
-        Ops that only request the shape of a value of the forward loop go there: the shape is saved, not the value.
+        Ops that only need the shape of a forward value move to the forward loop: the shape is saved instead of the value.
         """
         if op.inputs and op.opdef.name in ("Shape", "Size", "Rank"):
             current = context.current_graph()._get_control_flow_context()
@@ -155,7 +155,7 @@ class WhileContext(ControlFlowContext):
         op._add_control_inputs(waits)
 
     def _MaybeAddControlDependency(self, op: Operation) -> None:
-        """An op that depends on loop invariants only has to wait for the iteration."""
+        """An op that depends only on loop invariants must wait for the iteration."""
         if op.control_inputs:
             return
         if calls_function(op) or all(is_constant_enter(t.op) for t in op.inputs):
@@ -254,7 +254,7 @@ class WhileContext(ControlFlowContext):
             for scope in stacks.control:
                 scope.inside.add(x.op)
 
-    # -- what the gradient adds --------------------------------------------------------------------------------------
+    # -- used by the gradient --------------------------------------------------------------------------------------
     def AddForwardLoopCounter(self, outer_grad_state: Any) -> tuple[Tensor, Tensor]:
         """Makes the forward loop count its iterations: (total, the count as of the next iteration)."""
         n = convert(0, dtypes.int32, name="f_count")
@@ -315,7 +315,7 @@ class WhileContext(ControlFlowContext):
         return total
 
     def _zero_like_outside(self, op: Operation, grad: Tensor) -> Tensor:
-        """Zeros shaped like the gradient, made outside of this loop: what no iteration at all returns."""
+        """Zeros shaped like the gradient, made outside this loop: the result of zero iterations."""
         dims = grad.static_dims
         outer = self._outer_context
         if dims is not None and None not in dims:

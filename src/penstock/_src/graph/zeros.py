@@ -1,4 +1,4 @@
-"""Which tensors have gradients, and the gradients of those that nothing used."""
+"""Which tensors have gradients, and the zero gradients of unused tensors."""
 from __future__ import annotations
 
 from typing import Any

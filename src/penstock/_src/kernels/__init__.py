@@ -1,1 +1,1 @@
-"""Where values meet ATen: conversions between numpy, torch and strings."""
+"""Kernels and run-time values: ATen, Triton and C kernels, conversions between numpy and torch, devices."""

@@ -1,4 +1,4 @@
-"""Moving elements about, whatever holds them: torch tensors, or numpy object arrays for strings and variants.
+"""Data movement for torch tensors and for numpy object arrays of strings and variants.
 
 The kernels of the array families are written once on top of these. Nothing here computes with elements, except
 `signed`, which lets torch move unsigned integers through functions that it only has for signed ones.
@@ -36,7 +36,7 @@ def vector(values: Iterable, count: int, dtype: torch.dtype) -> torch.Tensor:
     """`count` Python numbers as a tensor: for many of them several times as fast as torch.tensor."""
     if dtype not in _NUMPY:
         return torch.tensor(list(values), dtype=dtype)
-    return torch.from_numpy(np.fromiter(values, _NUMPY[dtype], count)).to(dtype)       # what is too large becomes infinite
+    return torch.from_numpy(np.fromiter(values, _NUMPY[dtype], count)).to(dtype)       # too large values become infinite
 
 
 def show(dims: Sequence[int | str]) -> str:
@@ -45,7 +45,7 @@ def show(dims: Sequence[int | str]) -> str:
 
 
 def checked_dims(x: Any, what: str = "shape") -> list[int]:
-    """An integer vector used as a shape: no negative sizes, no absurd number of elements."""
+    """An integer vector used as a shape: sizes must not be negative, nor the number of elements exceed int64."""
     dims = ints(x)
     for i, d in enumerate(dims):
         if d < 0:
@@ -68,7 +68,7 @@ def is_torch(x: Any) -> bool:
 
 
 def boxed(x: Any) -> np.ndarray:
-    """A handle as an object array of rank 0; arrays as they are."""
+    """A handle as an object array of rank 0; arrays unchanged."""
     if isinstance(x, np.ndarray):
         return x
     out = np.empty((), dtype=object)
@@ -147,7 +147,7 @@ def zeros(dims: Sequence[int], like: Any) -> Any:
 
 
 def unsqueeze(x: Any, axis: int) -> Any:
-    """`x` with an axis of size 1 put in."""
+    """`x` with an axis of size 1 inserted."""
     return x.unsqueeze(axis) if is_torch(x) else np.expand_dims(boxed(x), axis)
 
 

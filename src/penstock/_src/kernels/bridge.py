@@ -1,7 +1,7 @@
 """Values between Python, numpy and torch.
 
 A run-time value is a torch tensor, or a numpy object array of bytes for strings, or a resource object.
-Conversions copy only where they must: a numpy array that is writable and contiguous is shared with torch.
+Conversions copy only if necessary: a writable, contiguous numpy array is shared with torch.
 """
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def to_numpy(value: Any, dtype: Any = None) -> Any:
 
 
 def fetched(value: Any) -> Any:
-    """A numpy result that the user owns: copied when anything else still holds the memory; quantized values are integers."""
+    """A numpy result that the user owns: copied if anything else references the memory; quantized values are integers."""
     if isinstance(value, torch.Tensor):
         if not value.ndim and value.dtype in _SCALARS:
             return value.numpy()[()] if value.is_cpu else _SCALARS[value.dtype](value.item())
@@ -105,5 +105,5 @@ def string_array(value: Any) -> np.ndarray:
 
 
 def object_array(value: Any) -> np.ndarray:
-    """`np.array(value, dtype=object)` that keeps bytes whole and refuses ragged nesting."""
+    """`np.array(value, dtype=object)` that keeps bytes whole and rejects ragged nesting."""
     return np.array(value, dtype=object)

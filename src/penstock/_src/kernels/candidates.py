@@ -26,7 +26,7 @@ class Distribution:
 
     def __init__(self, size: int):
         self.range = size
-        self.possible = size                   # how many of the values can come up at all
+        self.possible = size                   # how many of the values have a positive probability
 
     def draw(self, words: np.ndarray) -> np.ndarray:
         """The values that a stretch of 32-bit words (as uint64) returns."""
@@ -37,11 +37,11 @@ class Distribution:
         raise NotImplementedError
 
     def learn(self, values: np.ndarray) -> None:
-        """Takes note of the true classes of a batch."""
+        """Counts the true classes of a batch."""
 
 
 def _even(numbers: np.ndarray, size: int, bits: int) -> np.ndarray:
-    """Random numbers of some bits as values in [0, size), without those that would make low values likelier."""
+    """Random words as values in [0, size), with rejection of words that would favour low values."""
     if size & (size - 1) == 0:
         return (numbers & np.uint64(size - 1)).astype(np.int64)
     rejected = ((1 << bits) - 1) % size + 1
@@ -54,7 +54,7 @@ def _doubles(words: np.ndarray) -> np.ndarray:
 
 
 class Uniform(Distribution):
-    """Every class is as likely."""
+    """The uniform distribution."""
 
     def draw(self, words: np.ndarray) -> np.ndarray:
         return _even(words[0::2] | words[1::2] << np.uint64(32), self.range, 64)
@@ -77,7 +77,7 @@ class LogUniform(Distribution):
 
 
 class Learned(Distribution):
-    """As likely as seen so far; every class counts one initially."""
+    """Probabilities by observed counts; every class starts with a count of one."""
 
     words_per_draw = 1
 
@@ -101,7 +101,7 @@ class Learned(Distribution):
 
 
 class Fixed(Distribution):
-    """Given weights, drawn from by Walker's alias method."""
+    """Fixed weights, sampled by Walker's alias method."""
 
     def __init__(self, weights: np.ndarray):
         super().__init__(len(weights))

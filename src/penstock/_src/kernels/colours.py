@@ -1,6 +1,6 @@
 """Saturation, hue and contrast of images on the CPU: `_colours.c`, compiled when penstock is installed with a compiler.
 
-Without it, `takes` says no, and ops/image/color.py computes the same with torch.
+Without it, `takes` returns False, and ops/image/color.py uses torch.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock._src.base import tracing
 from penstock._src.kernels.host_threads import compiled
 
 _kernels = functools.partial(compiled, "_colours")
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: it has no memory
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap it has no memory
 
 
 def takes(images: torch.Tensor, factor: torch.Tensor) -> bool:

@@ -15,7 +15,7 @@ from penstock._src.kernels import triton_ctc
 
 aten = torch.ops.aten
 _NEVER = float("-inf")
-_HARDLY = math.log(1e-307)      # what starting or ending in a wrong state costs where labels are a matrix
+_HARDLY = math.log(1e-307)      # log-probability penalty for starting or ending in a wrong state where labels are a matrix
 
 
 # -- loss ------------------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ def loss_and_gradient(logits: torch.Tensor, labels: torch.Tensor, label_lengths:
     else:
         loss, grad = _recursive_loss(log_p, labels, label_lengths, lengths, merge_repeated, log_p.shape[2] - 1)
     impossible = torch.isinf(loss)
-    if bool(impossible.any()):                 # no alignment exists: away from what was predicted, whatever it was
+    if bool(impossible.any()):                 # no alignment exists: the gradient reduces all predictions
         grad = torch.where(impossible[None, :, None], log_p.exp(), grad)
     return loss, _until(grad, lengths)
 
@@ -134,7 +134,7 @@ def _weight(allowed: torch.Tensor) -> torch.Tensor:
 
 
 def _shifted(x: torch.Tensor, by: int) -> torch.Tensor:
-    """The states moved up (or down) by some places; what comes in from outside never happens."""
+    """The states shifted up (or down); vacated states have probability zero."""
     if abs(by) >= x.shape[-1]:
         return torch.full_like(x, _NEVER)
     return torch.constant_pad_nd(x, [by, -by], _NEVER)
@@ -196,7 +196,7 @@ def greedy(logits: torch.Tensor, lengths: torch.Tensor, merge_repeated: bool, bl
 
 
 class _Beam(NamedTuple):
-    """The prefixes kept for each example, [batch, width]. A prefix is known by a hash of its labels."""
+    """The prefixes kept for each example, [batch, width]. A prefix is identified by a hash of its labels."""
     name: torch.Tensor
     parent: torch.Tensor          # the hash of the prefix without its last label
     last: torch.Tensor            # the last label, -1 for the empty prefix
@@ -224,7 +224,7 @@ def _root(batch: int, width: int, like: torch.Tensor) -> _Beam:
 
 
 def _unused(batch: int, width: int, like: torch.Tensor) -> _Beam:
-    """Places without a prefix: names that differ from all others, and nothing that leads to them."""
+    """Clears unused entries: unique hashes, and zero probability."""
     number = torch.arange(width, device=like.device).repeat(batch, 1)
     never = like.new_full((batch, width), _NEVER)
     return _Beam(-number - 1, torch.full_like(number, -_EMPTY), torch.full_like(number, -1), never, never.clone())

@@ -1,4 +1,4 @@
-"""Which integers of a vector are distinct, and where.
+"""Distinct integers of a vector and their positions.
 
 numpy sorts integers several times faster than it sorts places by them, so a number and its place are sorted as one.
 """

@@ -1,7 +1,7 @@
-"""Random numbers of a step that is traced, and where random numbers are made.
+"""Random numbers in traced steps, and the device on which random numbers are made.
 
-A seeded op takes the next stretch of its Philox stream (`philox.Stream`). In a traced step the place where a stretch begins is
-an input of the graph, and the words are computed on the device. So a step draws the same numbers in every tier.
+A seeded op takes the next segment of its Philox stream (`philox.Stream`). In a traced step the start of a segment is an input
+of the graph, and the words are computed on the device. So a step draws the same numbers in every tier.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _local = threading.local()
 
 
 class Draws:
-    """What a step takes from streams, in order."""
+    """The draws of a step from streams, in order."""
 
     def __init__(self, lowering: bool = False) -> None:
         self.lowering = lowering                 # whether the step becomes a graph of ATen calls (step/tiers/lower.py)
@@ -48,13 +48,13 @@ class Draws:
         return OnDevice(stream.here(), self._places[len(self.taken) - 1])
 
     def all_of(self, others: Draws) -> torch.Tensor:
-        """Takes what a compiled step takes, in a capture of it; returns the tensor that holds the positions."""
+        """Repeats the draws of a compiled step during its capture; returns the tensor that holds the positions."""
         self.taken += others.taken
         assert self._places is not None
         return self._places
 
     def next(self, take: bool = True) -> torch.Tensor:
-        """Where the stretches of the next run begin; they are taken unless this is a trial."""
+        """The starts of the segments of the next run; the streams advance unless this is a trial."""
         out = torch.zeros(MOST, dtype=torch.int64)
         ahead: dict[int, int] = {}
         for i, (stream, count) in enumerate(self.taken):
@@ -65,7 +65,7 @@ class Draws:
 
 
 class OnDevice:
-    """A place in a stream that only the device knows; as `philox.Philox`."""
+    """A position in a stream that is known only on the device, with the interface of `philox.Philox`."""
 
     def __init__(self, start: philox.Philox, low: torch.Tensor):
         self.key, self._high, self._low = start.key, start.counter >> 64, low
@@ -91,7 +91,7 @@ def traced(draws: Draws) -> Iterator[Draws]:
 
 @contextlib.contextmanager
 def made_on(device: torch.device) -> Iterator[None]:
-    """In this block, ops of this thread that make tensors out of nothing make them on `device`."""
+    """In this block, ops of this thread without tensor inputs make their results on `device`."""
     before = getattr(_local, "device", None)
     _local.device = device
     try:

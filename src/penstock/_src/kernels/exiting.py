@@ -1,8 +1,8 @@
 """The end of the process while other threads compute: pipelines, queue runners, threads of programs.
 
-Programs end without closing sessions and iterators, and their daemon threads go on until the process is gone. That must not
-turn a program that has ended well into one that failed (see `_exiting.c`). Without a compiler at installation, threads that
-compile steps are told to end, and waited for.
+Programs end without closing sessions and iterators, and their daemon threads run until the process is gone. That must not turn
+a successful exit into a failure (see `_exiting.c`). Without a compiler at installation, threads that compile steps are asked to
+end, and joined.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Memory of the host: an allocator that keeps what is freed, and large pages under large variables.
 
-Every step allocates the same large temporaries again. Left alone, the allocator returns their pages to the system when
-they are freed, and each step pays for getting them again, zeroed, page by page: a tenth of the time of a convolutional
-network, and more. Blocks above 32 MB, the most that glibc allows, are mapped one by one as before.
+Every step allocates the same large temporaries. By default the allocator returns their pages to the system when they are freed,
+and each step gets them again, zeroed, page by page: a tenth of the time of a convolutional network, or more. Blocks above 32
+MB, the most that glibc allows, are mapped one by one as before.
 
 A table of embeddings is read and written at random rows: with pages of 4 KB, each row costs a walk through the page tables
 first, as long as the access itself. `own_pages` requests pages of 2 MB where a value that stays is first written.
@@ -30,7 +30,7 @@ def keep_freed() -> bool:
     return mallopt is not None and all([mallopt(*a) == 1 for a in ((_MAP, _LARGEST), (_TRIM, _KEPT), (_PAD, _STEP))])
 
 
-_HUGEPAGE, _PAGE, _LARGE = 14, 2 << 20, 8 << 20      # MADV_HUGEPAGE of mman.h, the size of such a page, and what is worth it
+_HUGEPAGE, _PAGE, _LARGE = 14, 2 << 20, 8 << 20      # MADV_HUGEPAGE of mman.h, the size of such a page, the least size for it
 
 
 @functools.cache
@@ -48,5 +48,5 @@ def own_pages(like: torch.Tensor) -> torch.Tensor:
     if advise is not None:
         begin = -(-made.data_ptr() // _PAGE) * _PAGE
         end = (made.data_ptr() + made.nbytes) // _PAGE * _PAGE
-        advise(begin, end - begin, _HUGEPAGE)     # advice: nothing is lost where it is not taken
+        advise(begin, end - begin, _HUGEPAGE)     # only advice: the system may ignore it
     return made

@@ -24,19 +24,19 @@ def libgomp() -> ctypes.CDLL | None:
 
 
 def use_one_core() -> None:
-    """Has kernels that are called from this thread use no other one.
+    """Makes kernels that are called from this thread use no other thread.
 
     OpenMP is told directly: `torch.set_num_threads` would set the number for threads that begin later, too.
     """
     gomp = libgomp()
-    if gomp is not None and torch.get_num_threads() > 1:         # asking has torch set its number first
+    if gomp is not None and torch.get_num_threads() > 1:         # the query makes torch set its number first
         gomp.omp_set_num_threads(1)
 
 
 def on_one_core(run: Callable, *args: Any) -> Any:
-    """Calls a function whose kernels are too short to share: they use no other thread than this one."""
+    """Calls a function on this thread only, because its kernels are too short for several threads."""
     gomp = libgomp()
-    before = 1 if gomp is None else torch.get_num_threads()      # asking has torch set its number first
+    before = 1 if gomp is None else torch.get_num_threads()      # the query makes torch set its number first
     if before == 1:
         return run(*args)
     gomp.omp_set_num_threads(1)                                  # type: ignore[union-attr]

@@ -1,7 +1,7 @@
 """Batch normalization of images on the CPU with custom kernels: `_images.c`, compiled when penstock is installed
 with a compiler.
 
-Without it `normalizes` says no, and ATen's kernels do the work.
+Without it `normalizes` returns False, and ATen's kernels are used.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def normalizes(x: torch.Tensor, scale: torch.Tensor) -> bool:
 
 def batch_norm(x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, epsilon: float,
                relu: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The normalized x (what a ReLU leaves of it, if requested), and the mean and the biased variance of its channels."""
+    """The normalized x (after a ReLU, if requested), and the mean and the biased variance of its channels."""
     channels = x.shape[-1]
     rows, block = x.numel() // channels, max(1, _IN_CACHE // channels)
     y, room = torch.empty_like(x), torch.empty((4 + 2 * -(-rows // block), channels))

@@ -20,7 +20,7 @@ FEW = 8                # elements below which Python checks indices faster than 
 
 def first_bad(index: torch.Tensor, size: int) -> int | None:
     """The flat position of the first index outside [0, size), or None."""
-    if tracing.recording():                # checked whenever the recording runs; where it fails, the program runs and says why
+    if tracing.recording():                # checked in each run of the recording; on failure the program raises the error
         if index.numel():
             low, high = torch.aminmax(index)
             torch._assert_async((low >= 0) & (high < size))
@@ -156,7 +156,7 @@ def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param sha
 
 
 def _positions(rows: torch.Tensor, lead: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same on a GPU, without looking: positions, and which of them are good; the others are somewhere."""
+    """The same on a GPU without reading values: positions, and a mask of the valid ones; the others are arbitrary."""
     flat = torch.zeros(rows.shape[0], dtype=torch.int64, device=rows.device)
     good = torch.ones(rows.shape[0], dtype=torch.bool, device=rows.device)
     for at, size in zip(rows.long().unbind(1), lead, strict=True):
@@ -252,7 +252,7 @@ def write_rows(table: Any, flat: torch.Tensor, rows: Any, how: str) -> None:
         if table.dtype is torch.bool:
             table.index_put_((flat,), table.index_select(0, flat) | rows)
         else:
-            rows = arrays.signed(rows)              # a factor of -1 would take ATen's slow way, row by row
+            rows = arrays.signed(rows)              # a factor of -1 would take ATen's slow path, row by row
             arrays.signed(table).index_add_(0, flat, rows if how == "add" else rows.neg())
     else:
         index = flat.unsqueeze(1).expand_as(rows)

@@ -38,7 +38,7 @@ Tensor = torch.Tensor
 
 @dataclasses.dataclass(frozen=True)
 class KeyedConfig:
-    """How a table behaves. `start` says how rows begin, `start_a` and `start_b` are the parameters of that distribution."""
+    """The configuration of a table. `start` is the distribution of initial rows, `start_a` and `start_b` its parameters."""
 
     dim: int
     seed: int = 0
@@ -82,7 +82,7 @@ class KeyedConfig:
 
     @property
     def shards(self) -> int:
-        """Into how many shards a table is cut: fewer if its capacity is small, so that none fills up early."""
+        """The number of shards of a table: fewer if its capacity is small, so that none fills up early."""
         if not self.capacity:
             return _SHARDS
         return 1 << max(0, min(_SHARDS, self.capacity // _ROWS_PER_SHARD).bit_length() - 1)
@@ -128,7 +128,7 @@ class KeyedTable:
 
     # -- beginning ----------------------------------------------------------------------------------------------------
     def initialize(self, pool: Tensor | None) -> None:
-        """Makes the table empty. `pool` has the rows that new ones are copied from, if the configuration says so."""
+        """Makes the table empty. `pool` has the rows that new ones are copied from, if so configured."""
         dim = self.config.dim
         if self.config.start == POOL and (pool is None or pool.ndim != 2 or not pool.shape[0] or pool.shape[1] != dim):
             raise errors.invalid(f"The initial rows of {self.name} must be a matrix with {dim} columns")
@@ -167,7 +167,7 @@ class KeyedTable:
         return (flat if flat.dtype is torch.int64 else flat.long()).contiguous(), flat.numel()
 
     def lookup(self, keys: Any, step: int = _NO_STEP, insert: bool = True, count: bool = True) -> Tensor:
-        """The values of keys, with a row for each. New keys get rows if `insert`; else they look as new rows would."""
+        """The values of keys, with a row for each. New keys get rows if `insert`; otherwise the initial values are returned."""
         flat, n = self._keys(keys)
         out = torch.empty(n, self.config.dim, dtype=self.dtype.torch)
         self._call(self.ready().lookup, flat, n, out, step, insert, count)
@@ -208,7 +208,7 @@ class KeyedTable:
         return 0 if slot is None else self.slots[slot].offset
 
     def remove(self, keys: Any) -> int:
-        """Forgets keys; returns how many had a row."""
+        """Removes keys; returns how many had a row."""
         return self._call(self.ready().remove, *self._keys(keys))
 
     def prefetch(self, keys: Any) -> None:
@@ -228,7 +228,7 @@ class KeyedTable:
         return sum(self.ready().sizes()[:2])
 
     def evict(self, step: int) -> int:
-        """Forgets rows that the configuration calls too old or too small; returns how many."""
+        """Evicts rows that are too old or too small by the configuration; returns how many."""
         config, gone = self.config, 0
         if config.steps_to_live > 0 and step >= 0:
             gone += self._call(self.ready().evict, step - config.steps_to_live, -1.0)
@@ -245,23 +245,23 @@ class KeyedTable:
         return Export(epoch, keys, versions, frequencies, parts, gone)
 
     def begin_save(self, incremental: bool) -> Export:
-        """What a save writes: all rows, or those that changed since the last save that ended. First it evicts what is due."""
+        """The rows to save: all, or those that changed since the last completed save. Evicts expired rows first."""
         self.evict(self.step)
         found = self.export(self.saved if incremental else 0)
         self.saving = found.epoch
         return found
 
     def end_save(self) -> None:
-        """What `begin_save` returned is safe now: the next incremental save leaves it out."""
+        """Marks the rows of `begin_save` as saved: the next incremental save omits them."""
         self.saved = max(self.saved, self.saving)
 
     def mark_saved(self) -> None:
-        """All rows are safe as they are now, because they were restored."""
+        """Marks all rows as saved, because they were restored."""
         self.ready().track_gone()
         self.saved = self.saving = self._call(self.ready().export, 1 << 62)[0]
 
     def clear(self) -> None:
-        """Forgets all rows."""
+        """Removes all rows."""
         self.ready().clear()
 
     def close(self) -> None:
@@ -282,7 +282,8 @@ def _at(tensor: Tensor | None) -> int:
 
 
 def _record_file(config: KeyedConfig) -> str | None:
-    """A file for evicted rows. It is deleted at once where the system allows that: it lives as long as the table."""
+    """A file for evicted rows. It is unlinked immediately where the system allows that, so that it is removed with the
+    table."""
     if not config.storage:
         return None
     os.makedirs(config.storage, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Several tensors to which the same is done: ATen's kernels over lists of tensors, behind the interface of one tensor.
+"""Lists of tensors with the interface of one tensor, on ATen's kernels over lists.
 
-A rule that is written for one tensor (an optimizer's update) runs on many small ones with a few launches. What ATen has no
-such kernel for is done tensor by tensor.
+A rule that is written for one tensor (an optimizer's update) runs on many small ones with a few launches. Functions without
+such a kernel run tensor by tensor.
 """
 from __future__ import annotations
 

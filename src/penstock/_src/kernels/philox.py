@@ -25,7 +25,7 @@ _MASK = 0xFFFFFFFF
 _MUL_A, _MUL_B = 0xD2511F53, 0xCD9E8D57
 _WEYL_A, _WEYL_B = 0x9E3779B9, 0xBB67AE85
 _32 = np.uint64(32)
-_CHUNK = 1 << 14                 # counters worked on at a time: what fits a cache
+_CHUNK = 1 << 14                 # counters processed at a time, to fit a cache
 _AHEAD = 8                       # executions whose words are computed at once
 FEW = 16                         # numbers of an execution that are computed for several executions at once,
 _MANY = 64                       # at most
@@ -34,7 +34,7 @@ _kernels = functools.partial(compiled, "_philox")
 
 
 class Philox(NamedTuple):
-    """A place in a stream: 64-bit key, 128-bit counter."""
+    """A position in a stream: 64-bit key, 128-bit counter."""
     key: int
     counter: int
 
@@ -45,7 +45,7 @@ class Philox(NamedTuple):
 
     @classmethod
     def scrambled(cls, seed: int, seed2: int) -> Philox:
-        """The stream of a pair of seeds of which any part may be weak: what stateless ops draw from."""
+        """The stream of a pair of seeds after scrambling, for stateless ops."""
         mask = (1 << 64) - 1
         mixed = _block(0x02461E293EC8F720, seed & mask | (seed2 & mask) << 64)
         return cls(mixed & mask, mixed >> 64 << 64)
@@ -116,7 +116,7 @@ def _rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
 def _counters(base: int, offsets: np.ndarray) -> list[np.ndarray]:
     """The four words of base + offset, for every offset."""
     low, high = base & (1 << 64) - 1, base >> 64
-    total = offsets + np.uint64(low)                              # wraps, as it should
+    total = offsets + np.uint64(low)                              # wraps on purpose
     top = (total < offsets).astype(np.uint64) + np.uint64(high)
     return [total & _MASK, total >> _32, top & _MASK, top >> _32]
 
@@ -283,7 +283,7 @@ def _unit_16(words: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def int64_of(words: torch.Tensor) -> torch.Tensor:
-    """Pairs of words as 64-bit patterns: [..., 4] to [..., 2]."""
+    """Pairs of words as 64-bit integers: [..., 4] to [..., 2]."""
     return words[..., 0::2] | words[..., 1::2] << 32
 
 

@@ -1,8 +1,8 @@
 """Several operations on each element of float32 arrays, in one pass over them: `_fused.c`, compiled when penstock is
 installed with a compiler.
 
-Without it `available` says no, and operations run one by one. A `Plan` is created once, for some sizes, and run on tensors
-of these sizes. What it computes is a list of *terms*, each of which may be used by those behind it.
+Without it `available` returns False, and operations run one by one. A `Plan` is created once, for some sizes, and run on
+tensors of these sizes. What it computes is a list of *terms*, each of which may be used by those behind it.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORK = {"SIGMOID": 2.0, "TANH": 2.0, "DIV": 1.0, "EXP": 2.0, "ERF": 2.0, "LOG":
          "RECIPROCAL": 1.0}                         # of an instruction on one element, where an addition is _LIGHT
 _LIGHT = 0.25
 _NARROW, _FEW = 2, 256                              # columns with which many rows are faster one op at a time
-_VECTOR = 16                                        # numbers of ATen's widest vectors
+_VECTOR = 16                                        # elements of ATen's widest vectors
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
 _BLOCK, WIDEST = 1 << 10, 1 << 12                   # elements of a block, and columns of rows that a block may have as a whole
 _ROOMS, _NARROW_ROOMS, _NUMBERS = 1 << 10, 2 << 10, 3 << 10      # slots, until it is known how many there are of each kind
@@ -39,7 +39,7 @@ def available() -> bool:
 def add_scaled(to: torch.Tensor, value: torch.Tensor, other: torch.Tensor, scale: float) -> bool:
     """Writes `value + scale * other` to `to` while keeping the interpreter's lock; False if they do not fit, or are long.
 
-    For short arrays, letting go of the lock and getting it back takes longer than the sum.
+    For short arrays, releasing and reacquiring the lock takes longer than the sum.
     """
     kernels = _kernels()
     return kernels is not None and kernels.add_scaled(to, value, other, scale)
@@ -75,7 +75,7 @@ def _log_softmax_plan(rows: int, columns: int) -> Plan:
     return Plan(rows, columns, [rows * columns], [(rows, columns)], terms, [(6, x)])
 
 
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: it has no memory
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap it has no memory
 
 
 @functools.lru_cache(maxsize=256)

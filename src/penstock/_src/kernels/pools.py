@@ -1,8 +1,8 @@
 """Pooling of images on the CPU with custom kernels: `_pools.c`, compiled when penstock is installed with a compiler.
 
-Without it `takes` says no, and ATen's kernels do the work. Images are [batch, *space, channels], up to three axes in space.
+Without it `takes` returns False, and ATen's kernels are used. Images are [batch, *space, channels], up to three axes in space.
 The place of a maximum is its number in its window, row by row, in one byte; `NOWHERE` where a ReLU made it zero, so that no
-gradient goes back.
+gradient flows back.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _geometry(batch: int, channels: int, size: Sequence[int], output: Sequence[i
 
 def max_pool(x: torch.Tensor, window: Sequence[int], stride: Sequence[int], before: Sequence[int], output: Sequence[int],
              relu: bool = False, places: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The maxima (of what a ReLU leaves of x, if requested), and their places if requested.
+    """The maxima (after a ReLU, if requested), and their places if requested.
 
     `before` is the padding before the first element of each axis, `output` how many windows there are along it.
     """
@@ -63,7 +63,7 @@ def max_pool_grad(grad: torch.Tensor, places: torch.Tensor, size: Sequence[int],
 
 def mean_pool(x: torch.Tensor, window: Sequence[int], stride: Sequence[int], before: Sequence[int],
               output: Sequence[int]) -> torch.Tensor:
-    """The means of what lies inside of each window."""
+    """The means over the part of each window inside the image."""
     out = x.new_empty((x.shape[0], *output, x.shape[-1]))
     _kernels().mean_pool(x.data_ptr(), out.data_ptr(), 0, 0,
                          *_geometry(x.shape[0], x.shape[-1], x.shape[1:-1], output, window, stride, before), False)

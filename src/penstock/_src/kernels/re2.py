@@ -5,7 +5,7 @@ ambiguous (two ways to continue with the same character inside a loop, as in ``(
 exponential in the text: those patterns run on an automaton that keeps all possibilities at once, slower per
 character but linear, as RE2 does for all of them.
 
-Text is UTF-8; bytes that are not are matched by no set, and come through unchanged.
+Text is UTF-8; invalid bytes match no set, and are kept unchanged.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock._src.base import errors
 from penstock._src.kernels import strings
 from penstock._src.kernels.re2_syntax import At, Chars, Choice, Group, Ranges, Repeat, Sequence, complement, parse, unrolled
 
-_LONG_LOOP = 10           # repeats, of nested loops together, from which on ambiguity inside them is taken for dangerous
+_LONG_LOOP = 10           # repeats, of nested loops together, above which ambiguity inside them is considered dangerous
 _MAX_PROGRAM = 50_000
 _BETWEEN = b"\xff"         # the separator of texts that are matched as one: no set has it, and UTF-8 has no such byte
 
@@ -113,7 +113,7 @@ class Rewrite:
         self._made = 0
 
     def plain(self, length: int) -> str | None:
-        """What every match becomes, if that does not depend on the match, and texts of that length stay small."""
+        """The replacement of every match, if it does not depend on the match and keeps texts small."""
         text = "".join(p for p in self.parts if isinstance(p, str))
         fixed = all(isinstance(p, str) for p in self.parts) and _BETWEEN not in encode(text)
         return text if fixed and len(text) * length <= strings.MAX_BYTES else None
@@ -262,7 +262,7 @@ def _overlap(sets: list[Ranges]) -> bool:
 
 # -- the automaton ----------------------------------------------------------------------------------------------------
 class _Match:
-    """What a match of the automaton tells, as re.Match does."""
+    """A match of the automaton, with the methods of re.Match."""
 
     def __init__(self, text: str, slots: tuple):
         self._text, self._slots = text, slots

@@ -1,8 +1,8 @@
 """The syntax of RE2's regular expressions, as a tree.
 
-RE2 is the language of TensorFlow's regex ops: Perl's, without what needs backtracking (lookaround, back references),
-on UTF-8 text. Sets of characters are resolved here, case folding included, so that what runs a tree only knows sets,
-assertions, sequences, choices, repeats and groups.
+RE2 is the language of TensorFlow's regex ops: Perl's, without features that need backtracking (lookaround, back references), on
+UTF-8 text. Sets of characters are resolved here, case folding included, so that a tree only has sets, assertions, sequences,
+choices, repeats and groups.
 """
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class _Parser:
         self.flags: frozenset[str] = frozenset()
 
     def fail(self, what: str, part: str | None = None) -> errors.OpError:
-        """An InvalidArgumentError in RE2's words."""
+        """An InvalidArgumentError with RE2's message."""
         detail = what if part == "" else f"{what}: {self.text if part is None else part}"
         return errors.invalid(f"Invalid pattern: {self.text}, error: {detail}")
 

@@ -1,8 +1,8 @@
 """Recurrent layers over all time steps in one call: `_recurrent.c`, compiled when penstock is installed with a compiler.
 
-`fits` says whether the compiled kernels take some tensors; where they do not, ops compute the same with torch, step by step.
+`fits` tells whether the compiled kernels support some tensors; otherwise ops use torch, step by step.
 All sequences are [time, batch, features], float32 and contiguous. The input products are given: a layer computes them for all
-steps at once. Per step, row and unit, `forward` keeps what `backward` reads.
+steps at once. Per step, row and unit, `forward` saves the values that `backward` reads.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 
 
 class Layer(NamedTuple):
-    """What a layer computes. `place`: where the input, cell, forget and output gates of an LSTM are."""
+    """The kind of a layer. `place`: the positions of the input, cell, forget and output gates of an LSTM."""
 
     kind: int
     activation: str = "tanh"

@@ -1,9 +1,9 @@
 """Operations on small arrays, one after the other, in one call: `_regions.h`, part of `_fused.c`.
 
-Calling an operation of torch takes about a microsecond, whatever it does. A `Region` is a list of instructions on buffers,
+Calling a torch operation takes about a microsecond, independent of its size. A `Region` is a list of instructions on buffers,
 written once by a `Builder` for some shapes: pointwise plans (`pointwise.py`), products of matrices, copies and reductions of
 floats; pointwise operations, reductions and positions of integers and booleans.
-What an operation only looks at in another way (parts, transposes, other shapes) is a `View` and costs nothing.
+Slices, transposes and reshapes are `View`s and cost nothing.
 """
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _Instruction(NamedTuple):
 
 
 class Builder:
-    """Writes a region. Buffers have numbers of their own until it is finished."""
+    """Writes a region. Buffers are numbered temporarily until it is finished."""
 
     Unfit = Unfit
 
@@ -220,7 +220,7 @@ class Builder:
         self._add(_COPY, lambda at: [at[to.buffer], to.offset, at[view.buffer], view.offset, *numbers], to, view, any_kind=True)
 
     def joined(self, views: Sequence[View], axis: int) -> View:
-        """Views side by side along an axis."""
+        """Views concatenated along an axis."""
         first = views[0]
         axis %= len(first.dims)
         to = self.new((*first.dims[:axis], sum(v.dims[axis] for v in views), *first.dims[axis + 1:]), first.kind)

@@ -1,8 +1,8 @@
 """Writing a result over a donated operand.
 
 A program that uses a large temporary for the last time donates it to the kernel made here. If there is no other reference to
-the tensor or its memory, and the memory is torch's own, the result is written there: no allocation, no fresh pages to touch.
-Everything that may hold a value (another name, a view, a fed array, a variable, a queue) is seen in the two counts.
+the tensor or its memory, and the memory belongs to torch, the result is written there: no allocation, no new pages.
+Every other reference to a value (another name, a view, a fed array, a variable, a queue) is visible in the two counts.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 _use_count = torch._C._storage_Use_Count
-LEAST = 1 << 16                                 # bytes from which looking is cheaper than allocating
+LEAST = 1 << 16                                 # bytes from which the check is cheaper than an allocation
 
 
 def _probe(x: Any, *rest: Any) -> int:

@@ -1,17 +1,17 @@
-"""Cores for steps that run at once.
+"""Divides the cores between concurrent steps.
 
-A kernel spreads its work over as many threads as there are cores, and these spin while they wait for each other. Steps that
-run at the same time, each on its caller's thread, would get in each other's way: so each of them uses its share of the cores
-only. A thread goes back to all of them when it has been alone for a while; changing the number costs PyTorch what it has
-prepared for convolutions, so it is not done from step to step.
+A kernel uses as many threads as there are cores, and these spin while they wait for each other. Concurrent steps, each on its
+caller's thread, would slow each other down: so each of them uses only its share of the cores. A thread returns to all cores
+when it has been alone for a while; changing the number discards PyTorch's prepared convolutions, so it is not done from step to
+step.
 
 At most as many steps as cores compute at once; others queue. Each kernel releases Python's lock, which wakes the threads that
-wait for it, mostly in vain, because most kernels are short: threads that wait elsewhere avoid this. No one waits for long, as a
-step may take long, or may itself wait for another one.
+wait for it, mostly in vain, because most kernels are short: queueing avoids this. The wait is short, because a step may take
+long, or may itself wait for another one.
 
 Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not queue.
 
-Steps that may wait for others (for elements of a queue, say) are not counted: mostly, they wait.
+Steps that may wait for others (for elements of a queue, for example) are not counted, because they mostly wait.
 """
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class _Mine(threading.local):
 
 _mine = _Mine()
 _computing: dict[int, int] = {}          # the steps of all sessions that compute now, with their threads
-_line: collections.deque[_thread.LockType] = collections.deque()         # of those that wait for a place, first come first
+_line: collections.deque[_thread.LockType] = collections.deque()         # the queue of waiting steps, first in first out
 _total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
 
 
 def begin(token: int, in_line: bool = True) -> None:
-    """A step that computes begins on this thread. Not `in_line`: it hardly needs Python's lock, and waits for no place."""
+    """Starts a computing step on this thread. Without `in_line` it does not queue, because it hardly needs Python's lock."""
     if in_line and (_line or len(_computing) >= _PLACES):
         _stand_in_line()
     _computing[token] = _thread.get_ident()
@@ -60,12 +60,12 @@ def end(token: int) -> None:
 
 
 def _stand_in_line() -> None:
-    if _thread.get_ident() in tuple(_computing.values()):        # a step inside of a step, which has a place
+    if _thread.get_ident() in tuple(_computing.values()):        # a step inside a step that is counted already
         return
     turn = _thread.allocate_lock()
     turn.acquire()
     _line.append(turn)
-    if len(_computing) < _PLACES:                # a step has ended just now, and saw an empty queue
+    if len(_computing) < _PLACES:                # a step has just ended and found the queue empty
         _call_next()
     if not turn.acquire(timeout=_PATIENCE):
         with contextlib.suppress(ValueError):    # called in the meantime

@@ -3,7 +3,7 @@
 A sparse tensor at run time is three values: `indices`, an int64 matrix with one row of coordinates per element;
 `values`, a vector (of torch's, or of numpy objects for strings); and the sizes of the dense tensor. Sorting, matching and
 grouping of rows is done on one int64 key per row: the position in the dense tensor, or in the smallest box around
-the rows where the dense sizes are not to be trusted.
+the rows where the dense sizes are not reliable.
 """
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_sorted(indices: torch.Tensor, key: torch.Tensor) -> None:
 def check_valid(indices: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     """The positions of rows that are in bounds, in order and without repeats."""
     if indices.is_cpu and indices.shape == (indices.shape[0], 1) and indices.shape[0]:
-        column = indices.numpy()[:, 0]                     # of a vector: one comparison, by numpy, which starts sooner
+        column = indices.numpy()[:, 0]                     # for a vector: one comparison, by numpy, which has less overhead
         if column[0] >= 0 and column[-1] < dims[0] and (column[1:] > column[:-1]).all():
             return indices.reshape(-1).long()
     key = positions(indices, dims)
@@ -151,7 +151,7 @@ def coordinates(key: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
 
 
 def keys(*matrices: torch.Tensor) -> list[torch.Tensor]:
-    """One key per row of each matrix, equal where rows are and in their order; any coordinates will do."""
+    """One key per row of each matrix, with the equality and order of the rows, for any coordinates."""
     rows = torch.cat([m.long() for m in matrices])
     counts = [m.shape[0] for m in matrices]
     if not rows.shape[0] or not rows.shape[1]:

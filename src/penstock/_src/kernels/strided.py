@@ -2,7 +2,7 @@
 
 `plan` spells a specification out axis by axis, `sliced_dims` returns the static shape of the result, and `view` the part
 of a value that it selects, as a view that can be read or written. Slices of tensors and assignments to parts of
-variables all go through here.
+variables all use this module.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Arrays of byte strings: reading, making and measuring them.
 
 A string tensor at run time is a numpy object array of bytes. Loops over its elements are Python's: there is no
-vectorized way. What they may allocate is checked here.
+vectorized way. The memory that they allocate is checked here.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def show(text: bytes) -> str:
 
 
 def check_bytes(total: int, what: str) -> None:
-    """ResourceExhaustedError if a kernel is asked to make an absurd amount of text."""
+    """ResourceExhaustedError if a kernel would make too much text."""
     if total > MAX_BYTES:
         raise errors.ResourceExhaustedError(
             None, None, f"{what} would need {total} bytes of text, more than {MAX_BYTES}")
@@ -53,7 +53,7 @@ def check_bytes(total: int, what: str) -> None:
 
 
 def check_elements(count: int, what: str) -> None:
-    """ResourceExhaustedError if a kernel is asked for an absurd number of strings (each takes a pointer)."""
+    """ResourceExhaustedError if a kernel would make too many strings (each takes a pointer)."""
     check_bytes(8 * count, what)
 
 

@@ -1,4 +1,4 @@
-"""Run-time values as short text: what Assert, Print and StringFormat show of a tensor.
+"""Run-time values as short text, for Assert, Print and StringFormat.
 
 Two layouts, both TensorFlow's. `summarize` is the older one: the first elements in a row, with brackets around inner
 dimensions. `summarize_ends` is that of `tf.print`: nested like numpy's, with the first and last elements of every
@@ -33,7 +33,7 @@ def show_float(value: float, single: bool) -> str:
 
 
 def _shower(array: np.ndarray) -> Any:
-    """A function of one element giving bytes."""
+    """A function from one element to bytes."""
     kind = array.dtype.kind
     if kind == "f" or array.dtype.name == "bfloat16":
         single = array.dtype.itemsize < 8

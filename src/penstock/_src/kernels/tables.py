@@ -31,11 +31,11 @@ class Table:
         self.clear()
 
     def read(self) -> np.ndarray:
-        """What a reference to the table looks like when it is fetched: container and name."""
+        """The value of a fetched reference to the table: container and name."""
         return strings.pack([self.container.encode(), self.name.encode()])
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Removes all entries."""
         with self.lock:
             self._rows: dict[Any, int] = {}
             self._free: list[int] = []
@@ -147,7 +147,7 @@ class Table:
             self._values = room
 
     def remove(self, keys: Any) -> None:
-        """Forgets the entries of some keys."""
+        """Removes the entries of some keys."""
         self._lead(keys)
         with self.lock:
             for k in self._listed(keys):
@@ -196,7 +196,7 @@ class StaticTable(Table):
             raise errors.FailedPreconditionError(None, None, "Table not initialized. Run tf.tables_initializer() first.")
 
     def initialize(self, keys: Any, values: Any) -> None:
-        """Fills the table; again with the same entries is allowed, with others not."""
+        """Fills the table; repeating it is allowed only with the same entries."""
         if keys.ndim != 1 or tuple(keys.shape) != tuple(values.shape):
             raise errors.invalid("Keys and values must be vectors of the same size, got shapes "
                                  f"{arrays.show(keys.shape)} and {arrays.show(values.shape)}")
@@ -315,7 +315,7 @@ class DenseTable(Table):
         self._values[rows.numpy() if isinstance(self._values, np.ndarray) else rows] = values
 
     def remove(self, keys: Any) -> None:
-        """Forgets the entries of some keys; their buckets are marked as deleted."""
+        """Removes the entries of some keys; their buckets are marked as deleted."""
         self._lead(keys)
         with self.lock:
             for k in self._listed(keys):

@@ -1,6 +1,7 @@
 """The recursions of the CTC loss on a GPU, in Triton: one kernel for all time steps, in both directions at once.
 
-ATen's loss reads the lengths of labels and inputs on the host, so a step with it waits for the device, and is no CUDA graph.
+ATen's loss reads the lengths of labels and inputs on the host, so a step with it waits for the device and cannot be a CUDA
+graph.
 """
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""GPU kernels where ATen reads or writes more than it has to: pooling and the gradients of bias and ReLU, in Triton.
+"""Triton kernels for pooling and for the gradients of bias and ReLU, with less memory traffic than ATen's.
 
 ATen's max pool writes an index of eight bytes for each maximum, and its gradient scatters with atomic additions. Here the
 place of each window's first maximum is a byte, written only if the gradient is requested too, and the gradient gathers.
 The gradients of bias and ReLU read the same array: one kernel makes both.
 
-All arrays are NHWC and contiguous. Triton comes with PyTorch's builds for CUDA; `available` says whether it is there.
+All arrays are NHWC and contiguous. Triton comes with PyTorch's builds for CUDA; `available` tells whether it is installed.
 """
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def relu_bias_grad(grad: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, t
     """The gradients of relu(x + bias) with respect to x and bias, from the result y; channels are last, rows evenly spaced."""
     c = y.shape[-1]
     m = y.numel() // c
-    strides = row_stride(grad) or 0, row_stride(y) or 0        # evenly spaced: it has one
+    strides = row_stride(grad) or 0, row_stride(y) or 0        # evenly spaced, so it has one
     dx, db = torch.empty(y.shape, dtype=y.dtype, device=y.device), torch.zeros(c, dtype=torch.float32, device=y.device)
     rows, columns, steps = 32, 64, 8
     wide = m * max(strides) >= 1 << 31

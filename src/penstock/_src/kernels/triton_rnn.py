@@ -1,4 +1,4 @@
-"""Recurrent layers on a GPU, in Triton: what is left of a time step beside its product is one kernel.
+"""Recurrent layers on a GPU, in Triton: one kernel per time step besides the product.
 
 As separate ops, a step of a layer is seven kernels or more in either direction, each of which takes as long as its launch. Here
 it is a product and one kernel. Arithmetic is in float32 whatever the type of the arrays. A step that becomes a graph of ATen

@@ -1,9 +1,9 @@
 """Updates of variables by optimizers on a GPU, as one kernel for each variable, generated from the rule.
 
 A rule (ops/nn/training.py) is written for tensors. Here it runs once on terms, which stand for an element of each tensor and
-write down what is done to it; the text becomes a Triton kernel, which is kept under it. Numbers of a rule that are on the GPU
+record the operations on it; the text becomes a Triton kernel, cached by its text. Numbers of a rule that are on the GPU
 (rates, powers of decays) stay there: the rule computes with them as usual, and the kernel reads them. Arithmetic is in float32
-whatever the type of the arrays. What a term cannot do makes `update` return False; then the rule runs with torch.
+whatever the type of the arrays. If a term does not support an operation, `update` returns False, and the rule runs with torch.
 """
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PAIRS = {"mul": "{} * {}", "div": "{} / {}", "lt": "{} < {}", "gt": "{} > {}", 
 
 
 class _Unknown(Exception):
-    """A term cannot do this."""
+    """An operation that terms do not support."""
 
 
 class _Text:
-    """What a rule does to an element, line by line, and the numbers that it uses."""
+    """The operations of a rule on an element, line by line, and the numbers that it uses."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -165,8 +165,8 @@ def _dense(t: torch.Tensor) -> bool:
 
 def update(rule: Callable, states: list[list[torch.Tensor]], numbers: list, grad_at: int, grads: list[torch.Tensor],
            chosen: dict[str, Any]) -> bool:
-    """Does a rule to variables and their slots: `states` has a list of the variables, and one for each slot. `numbers` are the
-    arguments behind them, with the gradient at `grad_at`. False if a rule does what a kernel cannot."""
+    """Applies a rule to variables and their slots: `states` has a list of the variables, and one for each slot. `numbers` are
+    the arguments behind them, with the gradient at `grad_at`. False if the kernel does not support the rule."""
     if not fits(states, grads):
         return False
     text = _Text()

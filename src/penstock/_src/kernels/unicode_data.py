@@ -1,4 +1,4 @@
-"""The scripts of Unicode characters, which Python's unicodedata does not know."""
+"""The scripts of Unicode characters, which Python's unicodedata lacks."""
 from __future__ import annotations
 
 import functools
@@ -18,7 +18,7 @@ def _table() -> dict[str, np.ndarray]:
 
 
 def script_codes(points: np.ndarray) -> np.ndarray:
-    """ICU's numbers of the scripts of characters; -1 for what is no character."""
+    """ICU's numbers of the scripts of characters; -1 for invalid code points."""
     table = _table()
     inside = (points >= 0) & (points <= LAST)
     run = np.searchsorted(table["start"], np.where(inside, points, 0), side="right") - 1

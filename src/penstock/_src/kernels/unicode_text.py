@@ -1,7 +1,7 @@
 """Text in an encoding to code points, with byte positions and with malformed parts marked; and back.
 
-The converters are Python's. Names of encodings are those that both Python and ICU know; what ICU does at a byte order
-mark, or without one, is done here.
+The converters are Python's. Names of encodings are those that both Python and ICU support; byte order marks are handled here as
+ICU does.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def encoding_name(name: str) -> str:
 
 
 def code_points(text: bytes, encoding: str) -> tuple[np.ndarray, np.ndarray]:
-    """Code points (MALFORMED for what is none) and the byte positions at which they start."""
+    """Code points (MALFORMED for invalid parts) and the byte positions at which they start."""
     name, skip = encoding_name(encoding), 0
     if name in _WIDE:
         name, skip = _byte_order(text, name)
@@ -84,7 +84,7 @@ def _lengths(decoded: str, points: np.ndarray, name: str) -> np.ndarray:
 
 
 def is_surrogate(points: np.ndarray) -> np.ndarray:
-    """Which of the code points are halves of UTF-16 pairs, and so no characters."""
+    """A mask of the code points that are surrogates."""
     return (points >= 0xD800) & (points <= 0xDFFF)
 
 

@@ -18,7 +18,7 @@ _UNSIGNED = {s: u for u, s in _SIGNED.items()}
 
 
 def is_wide(x: Any) -> bool:
-    """Whether `x` is a tensor of a type that ATen hardly computes with."""
+    """Whether `x` is a tensor of an unsigned type with little support in ATen."""
     return isinstance(x, torch.Tensor) and x.dtype in _SIGNED
 
 

@@ -1,7 +1,7 @@
 """Updates of variables by optimizers, many at once, or rows of one: `_updates.c`, compiled when penstock is installed with a
 compiler.
 
-The rules of ops/nn/training.py are the definition. A function here returns False where the compiled kernels do not take the
+The rules of ops/nn/training.py are the definition. A function here returns False if the compiled kernels do not support the
 tensors (other types than float32, other devices, memory with gaps) or do not exist; then the rule runs with torch.
 """
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""How the threads of a kernel wait for each other: spinning while the cores are theirs, asleep when others use them too.
+"""How the threads of a kernel wait for each other: spinning if the cores are free, sleeping if other processes use them.
 
-To wake a thread takes as long as a small kernel, so threads that have the cores to themselves should spin between kernels. But
-a thread that spins for another one, which has no core to run on, loses the whole time until that one's turn comes: steps get
-tens of times slower when processes share the cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but
-a hundred times only while it manages more threads than there are cores. So the time that this process's threads have waited
-for a core is inspected a few times a second; where it is more than a little, a team of threads is kept for some seconds which
-is only counted.
+Waking a thread takes as long as a small kernel, so threads with exclusive cores should spin between kernels. But a thread that
+spins for one without a core wastes time until that one is scheduled: steps get tens of times slower when processes share the
+cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but only a hundred times while it manages more threads
+than there are cores. So the time that this process's threads have waited for a core is measured a few times a second; if it is
+too long, an idle team of threads is kept for some seconds, only to be counted.
 """
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ _SHORTEST, _LONGEST = 1.0, 16.0              # seconds to sleep soon, before spi
 
 _looking = _thread.allocate_lock()
 _next_look = 0.0
-_before: dict[str, tuple[int, int]] = {}     # the times of threads at the last look
-_pause = _SHORTEST           # how long to sleep soon, next time
+_before: dict[str, tuple[int, int]] = {}     # the times of threads at the last measurement
+_pause = _SHORTEST           # the next period without spinning
 _asleep: _thread.LockType | None = None      # held as long as the team is to be kept
 
 
@@ -39,7 +38,7 @@ def look() -> None:
 
 
 def _look() -> None:
-    """A thread that was woken also waits for its core, if shortly: so only times of spinning threads are judged."""
+    """A woken thread also waits briefly for its core, so only times of spinning threads are used."""
     global _next_look, _before, _pause
     times, _next_look = _times(), monotonic() + _BETWEEN_LOOKS
     both = [(*_before[thread], *times[thread]) for thread in _before if thread in times]
@@ -83,7 +82,7 @@ def _sleep_soon() -> None:
 
 def _keep_team(gomp: ctypes.CDLL, until: _thread.LockType) -> None:
     """Makes a team that is larger than the number of cores, and keeps it; it ends with its thread."""
-    nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)           # what each of its threads does: free(NULL)
+    nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)           # each of its threads calls free(NULL)
     gomp.GOMP_parallel(nothing, None, gomp.omp_get_num_procs() + 1, 0)
     until.acquire()
 
@@ -96,7 +95,7 @@ def _spin() -> None:
 
 
 def _after_fork() -> None:
-    """In a child, which has none of the threads."""
+    """Resets the state in a forked child, which has none of the threads."""
     global _asleep, _looking, _before
     _asleep, _looking, _before = None, _thread.allocate_lock(), {}
 

@@ -1,1 +1,1 @@
-"""Sessions: what a caller fetches and feeds, and the steps that are kept for it."""
+"""Sessions: fetches and feeds of the caller, and the cached steps for them."""

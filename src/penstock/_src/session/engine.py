@@ -1,4 +1,4 @@
-"""What a session needs of whatever runs its steps.
+"""The interface between a session and the engine that runs its steps.
 
 A session maps fetches and feeds of the user's program to elements of its graph and values; its engine does the rest. There
 are three: `session/local.py` compiles steps and runs them in this process, `cluster/remote.py` sends them to the master of a
@@ -14,7 +14,7 @@ from penstock._src.graph.node import Tensor
 
 
 def closed() -> RuntimeError:
-    """The error of using a session after its end."""
+    """The error for using a closed session."""
     return RuntimeError("Attempted to use a closed Session. Create a new one; `with tf.Session() as sess:` "
                         "closes its own at the end.")
 
@@ -22,7 +22,7 @@ def closed() -> RuntimeError:
 class Engine(Protocol):
     """Runs steps of one graph. Elements are tensors and operations of that graph; any number of threads may call."""
 
-    resources: ResourceManager           # what is in this process: variables, tensors behind handles
+    resources: ResourceManager           # the resources in this process: variables, tensors behind handles
 
     def run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
         """Runs a step with fed values; returns a numpy value for each tensor, and None for each operation."""
@@ -49,7 +49,7 @@ class Engine(Protocol):
         ...
 
     def explain_placement(self) -> str:
-        """Where each op of the graph goes, why, and which op forced it."""
+        """The device of each op of the graph, the reason, and the op that forced it."""
         ...
 
     def cancel(self, error: errors.OpError) -> None:

@@ -1,6 +1,6 @@
-"""Feeds: what a caller passes for a tensor becomes a run-time value, checked against dtype and static shape.
+"""Feeds: converts the caller's values to run-time values, checked against dtype and static shape.
 
-The first thing that a step does (session.py); fetches.py finds which tensors the keys of a feed_dict mean.
+It is the first part of a step (session.py); fetches.py resolves the keys of a feed_dict to tensors.
 """
 from __future__ import annotations
 

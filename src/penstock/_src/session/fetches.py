@@ -1,4 +1,4 @@
-"""Fetches and feeds: what the caller of `Session.run` requested, as graph elements, and back again.
+"""Fetches and feeds: maps the arguments of `Session.run` to graph elements, and values back to the same structure.
 
 A fetch may be a tensor, an operation, a name, a variable, a sparse tensor, IndexedSlices, or any nest of lists, tuples,
 named tuples, dicts and attrs classes of these. Other libraries add types with

@@ -41,7 +41,7 @@ _steps = itertools.count(1)
 
 
 class Step:
-    """A compiled (fetches, feeds) pair; keeps what its key names alive."""
+    """A compiled (fetches, feeds) pair; keeps the objects in its key alive."""
 
     __slots__ = ("runnable", "elements", "feeds", "slots", "ops", "wraps", "waits")
 
@@ -92,7 +92,7 @@ class LocalEngine:
         return self._results(*self.step(elements, feeds, values, options, metadata))
 
     def step(self, elements: list, feeds: list[Tensor], values: list, options: Any, metadata: Any) -> tuple[Step, Any]:
-        """Runs a step; returns it with its values as they are inside of it."""
+        """Runs a step; returns it with its run-time values."""
         key = (*map(id, elements), None, *map(id, feeds))
         step = self._programs.get(key)
         if step is None or self._version != self._graph._version:
@@ -109,7 +109,7 @@ class LocalEngine:
             else:
                 raw = runnable.run(ctx, *values)
             if ctx.deadline is not None:
-                ctx.remaining()                      # a step that took longer than it was given has failed
+                ctx.remaining()                      # a step that exceeded its timeout has failed
         except BaseException as e:
             raise self._failure(e, step, runnable) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
@@ -147,7 +147,7 @@ class LocalEngine:
         return out
 
     def _compile(self, key: tuple, elements: list, feeds: list[Tensor]) -> Step:
-        """Prune, place, optimize, partition and compile; the result is kept for the next run of the same fetches and feeds."""
+        """Prunes, places, optimizes, partitions and compiles; the result is cached for the same fetches and feeds."""
         with self._lock:
             if self._version != self._graph._version:
                 self._programs.clear()
@@ -185,7 +185,7 @@ class LocalEngine:
         return step
 
     def _measure(self, step: Step, ctx: StepContext, values: list) -> tuple:
-        """Runs a step op by op, and lets the placer learn what each op takes; the next run is placed again."""
+        """Runs a step op by op and passes the measured costs to the placer; the next run is placed again."""
         from tensorboard.compat.proto.cost_graph_pb2 import CostGraphDef
         run, raw = self._traced(step, ctx, values)
         message = CostGraphDef()
@@ -236,7 +236,7 @@ class LocalEngine:
         return next((op for op in refs if op.name in words), None)
 
     def _device_of(self, op: AnyOp) -> str:
-        """Where an op of a step is, for reports."""
+        """The device of an op of a step, for reports."""
         origin = op.origin or op
         if origin.graph is not self._graph:
             return origin.device
@@ -265,7 +265,7 @@ class LocalEngine:
         return run, run.run(ctx, values)
 
     def _imported(self, step: Step) -> StepGraph:
-        """The ops of a step as the user made them, placed."""
+        """The unoptimized ops of a step, placed."""
         fetched = list({id(e): e for e in step.elements if isinstance(e, Tensor)}.values())
         made = StepGraph(step.ops, fetched, [], step.feeds)
         self.place(made)
@@ -286,7 +286,7 @@ class LocalEngine:
         return PartialRun(elements, feeds, self.context(None), self.device_of if self.devices.mixed else None)
 
     def continue_partial(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
-        """Runs the next piece of a step; returns its values as they are inside of it."""
+        """Runs the next piece of a step; returns its run-time values."""
         state = self._partial.get(handle)
         if state is None:
             raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
@@ -308,7 +308,7 @@ class LocalEngine:
         return step.runnable.explained(feeds, self._device_of if len(self.devices) > 1 else lambda op: "")
 
     def explain_placement(self) -> str:
-        """Where each op of the graph goes, why, and which op forced it."""
+        """The device of each op of the graph, the reason, and the op that forced it."""
         with self._lock:
             return self._placer.fresh().explain(self._graph.get_operations())
 
@@ -324,7 +324,7 @@ class LocalEngine:
             ctx.cancellation.cancel(error)
 
     def close(self) -> None:
-        """Ends the steps that run, and frees resources that are its own."""
+        """Ends the running steps, and frees the resources that it owns."""
         self._closed = True
         self.cancel(errors.CancelledError(None, None, "Session was closed."))
         for state in self._partial.values():

@@ -63,9 +63,9 @@ def _no_such_target(target: str) -> errors.OpError:
 
 
 class BaseSession:
-    """What Session and InteractiveSession share."""
+    """The common part of Session and InteractiveSession."""
 
-    _places_whole_graph = True           # whether placement heeds constraints of ops that a step does not need
+    _places_whole_graph = True           # whether placement respects constraints of ops that a step does not need
 
     def __init__(self, target: Any = "", graph: Any = None, config: Any = None):
         if graph is not None and not hasattr(graph, "get_operations"):
@@ -103,7 +103,7 @@ class BaseSession:
 
     @property
     def _resources(self) -> ResourceManager:
-        """What the session holds in this process."""
+        """The session's resources in this process."""
         return self._engine.resources
 
     def running_steps(self) -> list[int]:
@@ -161,7 +161,7 @@ class BaseSession:
         return tensors, values
 
     def explain_placement(self) -> str:
-        """Where each op of the graph goes, why, and which op forced it.
+        """The device of each op of the graph, the reason, and the op that forced it.
 
         >>> print(sess.explain_placement())
         v: (VariableV2): /job:localhost/replica:0/task:0/device:CPU:0  # has no GPU kernel of int32
@@ -193,7 +193,7 @@ class BaseSession:
 
     # -- other ways to run --------------------------------------------------------------------------------------
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable:
-        """A function of the feeds that runs `fetches`: quicker than run() in a loop.
+        """A function of the feeds that runs `fetches`, faster than run() in a loop.
 
         >>> step = sess.make_callable(train_op, feed_list=[x, y])
         """
@@ -291,7 +291,7 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target: str, containers: Any = None, config: Any = None) -> None:
-        """Clears resource containers of a server; a local session keeps its resources to itself."""
+        """Clears resource containers of a server; the resources of a local session are private."""
         if not target:
             raise errors.UnimplementedError(None, None, "Session.reset needs the target of a server.")
         if not target.startswith(_SCHEME.decode()):

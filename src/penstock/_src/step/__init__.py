@@ -1,1 +1,1 @@
-"""A step, from what is asked to something that runs: place, optimize, partition, compile."""
+"""Compiles a step: place, optimize, partition, compile."""

@@ -1,4 +1,4 @@
-"""The compiler, for functions: what `graph/engine.py` asks of it as `engine.bodies`.
+"""The compiler for functions, installed in `graph/engine.py` as `engine.bodies`.
 
 `import penstock` does not load the compiler: `startup.py` installs this module under that name, and it is loaded by the first
 function that runs.
@@ -29,12 +29,12 @@ def program(function: GraphFunction, ctx: Any, repeated: bool = False) -> Runnab
 
 
 def unfused(function: GraphFunction, ctx: Any) -> Runnable:
-    """The body as a program that only calls ATen, to be traced."""
+    """The body as a program of ATen calls only, for tracing."""
     return unfused_step(*body_of(function, ctx))
 
 
 def optimized(function: GraphFunction, ctx: Any, in_loop: bool) -> Any:
-    """The body as a StepGraph: what has to run, in order, after the passes."""
+    """The body as a StepGraph: the ops to run, in order, after the passes."""
     return optimized_step(*body_of(function, ctx, in_loop))
 
 
@@ -54,13 +54,13 @@ def bound(function: GraphFunction, ctx: Any, held: dict[int, Any]) -> Bound:
 
 
 def shapes(function: GraphFunction, known: list) -> list:
-    """The shapes of its results for arguments of the shapes `known`; what it declares where they do not fit."""
+    """The shapes of its results for arguments of the shapes `known`; the declared shapes if the arguments do not fit."""
     declared = [t.static_dims for t in function.outputs]
     step = function_body(function)
     inline_calls(step)
     try:
         found = specialize_shapes(step, known)
-    except ValueError:                                    # the run will say so
+    except ValueError:                                    # the run reports the error
         return declared
     return [d if isinstance(d, tuple) else before for d, before in zip(found, declared, strict=True)]
 

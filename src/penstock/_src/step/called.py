@@ -1,7 +1,7 @@
-"""A function that eager code calls: its own step, compiled for the variables that it is called with.
+"""Functions called from eager code: each call runs its own step, compiled for the variables that it is called with.
 
 Inside a graph, a function is a part of the step that calls it. Called from Python, it is the whole step, as a `Session.run` is,
-and gets what sessions have: programs for shapes that come again, recordings, CUDA graphs, and its share of the cores. The
+and has the same optimizations: programs for recurring shapes, recordings, CUDA graphs, and a share of the cores. The
 handles among its arguments are bound when it is compiled, so that the compiler sees which variables it reads and writes.
 """
 from __future__ import annotations
@@ -16,11 +16,11 @@ from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import step_of
 
-_MOST = 8                    # sets of variables that a function is compiled for; then for any
+_MOST = 8                    # specializations per function, one per set of variables; further calls use a general step
 
 
 class Bound:
-    """A function compiled for some handles: what runs it, and whether it may wait for other steps."""
+    """A function compiled for some handles: its Runnable, and whether it may wait for other steps."""
 
     __slots__ = ("runnable", "waits", "held", "_fed")
 
@@ -29,7 +29,7 @@ class Bound:
         with paused_collector():
             self.runnable: Runnable = compile_step(spec, env)
         self.waits = any(op.opdef.blocking for op in spec.ops)
-        self.held = held                             # so that their ids stay theirs
+        self.held = held                             # kept alive, so that their ids are not reused
         self._fed = [t for i, t in enumerate(function.inputs) if i not in held]
 
     def run(self, ctx: Any, values: list) -> tuple:
@@ -62,7 +62,7 @@ class CalledFunction:
         self._handles = [i for i, t in enumerate(function.inputs) if t.dtype.base_dtype == dtypes.resource]
         self._others = [i for i, t in enumerate(function.inputs) if t.dtype.base_dtype != dtypes.resource]
         self._steps: dict[tuple, Bound] = {}
-        self._resources: Any = None                  # that the steps are compiled for
+        self._resources: Any = None                  # for which the steps are compiled
 
     def run(self, ctx: Any, values: list) -> tuple:
         """Runs the function on run-time values."""

@@ -1,9 +1,9 @@
-"""The way from what is asked to what runs: place, optimize, partition, compile.
+"""The pipeline from a StepSpec to a Runnable: place, optimize, partition, compile.
 
     StepSpec, StepEnv ──► optimized ──► StepGraph ──► runnable_of ──► Runnable
 
-`compile_step` is the only way. What is faster than a plain program (a recording, a CUDA graph, compiled code) is chosen in
-`improved`.
+`compile_step` is the only entry point. `improved` chooses faster forms than a plain program (a recording, a CUDA graph,
+compiled code).
 """
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from penstock._src.step.tiers.tiers import tiered
 
 
 def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
-    """What runs a step. If the graph leaves shapes open, those that are fed again and again get their own programs, and
-    only these get better versions (step/tiers)."""
+    """Compiles a step. If the graph leaves shapes open, recurring shapes of feeds get their own programs, and only these get
+    better versions (step/tiers)."""
     keep_freed()
 
     def build(dims: list | None = None) -> Runnable:
@@ -45,7 +45,7 @@ def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
 
 
 def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
-    """The step as a program in which every op is its own call, to be traced (step/tiers/lower.py)."""
+    """The step as a program in which every op is its own call, for tracing (step/tiers/lower.py)."""
     plain = dataclasses.replace(env, options=UNFUSED)
     return runnable_of(optimized(spec, plain, dims), plain)
 
@@ -60,17 +60,17 @@ def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGra
 
 
 def _placing(spec: StepSpec, env: StepEnv) -> Place | None:
-    """What places the ops of called functions; None where there is one device, or a call may go to another thread."""
+    """The placement pass for ops of called functions; None if there is one device, or a call may run on another thread."""
     devices = env.ctx.devices
     return None if spec.place is None or sum(d.host for d in devices.all) > 1 else inside(devices)
 
 
 def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | None = None) -> Runnable:
-    """What runs optimized ops: one program, or one for each device with what they send to each other. `plain` makes the
-    program of the unfused ops."""
+    """The Runnable of optimized ops: one program, or one for each device with sends and receives. `plain` returns the program
+    of the unfused ops."""
     verify.runnable_order(made.ops, made.fed, "optimize")
     where, devices = made.placed, env.ctx.devices
-    if env.threads is None:                           # inside of another step: kernels move what they need
+    if env.threads is None:                           # inside another step: kernels move their inputs
         return _on_this_thread(made, where, env, plain)
     if where is not None and is_cut(made.ops, devices.host, env.inter_op):
         made.ops = ordered(made.ops, made.fed)
@@ -83,10 +83,10 @@ def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | N
 
 
 def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plain: Callable[[], Runnable] | None) -> Runnable:
-    """What runs a step that is not cut.
+    """The Runnable of a step that is not partitioned.
 
-    A program: straight-line, or with `if` and `while` for control flow that is made of whole conditionals and loops. The
-    dataflow executor takes all other control flow, and steps in which several ops may wait for each other.
+    It is a program: straight-line, or with `if` and `while` for structured conditionals and loops. The dataflow executor runs
+    all other control flow, and steps in which several ops may wait for each other.
     """
     ops, fetches, feeds, ctx = made.ops, made.fetches, made.feeds, env.ctx
     branches = any(op.opdef.control_flow for op in ops)
@@ -105,7 +105,7 @@ def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plai
 
 
 def _hoisted(made: StepGraph, parts: Split, env: StepEnv) -> Runnable:
-    """A step as two programs: what depends on variables alone, and the rest."""
+    """A step as two programs: the ops that depend only on variables, and the rest."""
     first = write_program(parts.first, parts.between, [], env.ctx)
     made.ops, made.feeds = parts.rest, [*made.feeds, *parts.between]
     made.fed = {id(t) for t in made.feeds}
@@ -115,7 +115,7 @@ def _hoisted(made: StepGraph, parts: Split, env: StepEnv) -> Runnable:
 
 def improved(program: Program, made: StepGraph, where: Placement | None, env: StepEnv,
              plain: Callable[[], Runnable] | None) -> Runnable:
-    """A program, or the faster forms that it will run in once it has run some times."""
+    """A program, wrapped to be replaced by faster forms after some runs."""
     found: Runnable = program
     if where is None and (env.whole or env.repeated) and env.options.recording:
         found = recordable(program, made.ops, made.feeds, sharing.crowded)

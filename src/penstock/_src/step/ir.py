@@ -1,15 +1,15 @@
 """The intermediate representation of a step: what passes read and change between the user's graph and a program.
 
 A `Node` is an op of a step, a `Value` one of its results, a `StepGraph` the nodes in an order in which they can run, with what
-is fetched, run for its effect, and fed. The user's graph is imported, never touched: each node knows the operation that it
-represents (`origin`), so that errors and traces name what the user made. A node that a pass makes has the origin and
-the place of the node that it replaces.
+is fetched, run for its effect, and fed. The user's graph is imported and never changed. Each node refers to the operation that
+it represents (`origin`), so that errors and traces name the user's op. A node that a pass makes has the origin and the place of
+the node that it replaces.
 
-A value knows its users: the nodes of the step that take it, once for each input. `Node.set_inputs` and the setter of
+A value has a list of its users: the nodes of the step that take it, once for each input. `Node.set_inputs` and the setter of
 `StepGraph.ops` keep them current: a node becomes a user when it enters a step, not when it is made.
 
 `print(step)` shows a step as text, one line per node. `verify` checks the invariants; tests run it after every pass.
-The only inputs that may come later in the order than their users are those that go round a loop (`back_edge`).
+Only inputs along the back edge of a loop (`back_edge`) may come later in the order than their users.
 """
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Node:
 
     @property
     def _extra(self) -> dict[str, Any]:
-        """Attributes of its origin outside of the declaration; those of another op mean nothing here."""
+        """Attributes of its origin outside the declaration; none if the op differs from the origin's."""
         return self.origin._extra if self.origin is not None and self.origin.opdef is self.opdef else {}
 
     def set_inputs(self, inputs: Iterable[Value]) -> None:
@@ -125,7 +125,7 @@ class StepGraph:
         views: dict[int, GraphView] = {}
         nodes: dict[Operation, Node] = {}
         imported: list[Node] = []
-        self.shaped: set[int] = set()                 # ids of values of which more is known from outside
+        self.shaped: set[int] = set()                 # ids of values with shapes known from outside the step
         for op in ops:
             node = nodes[op] = _import(op, views, made)
             if held and type(held.get(op)) is tuple:           # a static shape: nothing else is used of it
@@ -224,9 +224,9 @@ class StepGraph:
         self.fetches = [by.get(id(t), t) for t in self.fetches]
 
     def sort(self) -> None:
-        """Puts ops behind what they need, and drops those that nothing needs.
+        """Sorts ops after their dependencies, and removes dead ones.
 
-        Sends and receives keep their order: a part that receives before it has sent what the others wait for never ends.
+        Sends and receives keep their order: a part that receives before it has sent what the others wait for would deadlock.
         """
         kept = needed(self.fetches, self.targets, self.fed)
         transfers = [op for op in self.ops if op.opdef.transfer in ("send", "recv")]
@@ -241,7 +241,7 @@ class StepGraph:
         live = {*self.targets, *(t.op for t in self.fetches if id(t) not in self.fed)}
         fed, out = self.fed, []
         for op in reversed(self.ops):
-            if op.opdef.back_edge:                    # needed by ops that come before it
+            if op.opdef.back_edge:                    # used by earlier ops
                 self.sort()
                 return
             if op in live:
@@ -287,7 +287,7 @@ def _import(op: Operation, views: dict[int, GraphView], made: dict[int, Value]) 
 
 
 def _known(op: Operation, value: Any) -> tuple[OpDef, dict[str, Any]]:
-    """The op, instead of a placeholder, that returns a value known at compile time; passes see through a short one."""
+    """The constant that replaces a placeholder whose value is known at compile time; passes can read a small one."""
     if isinstance(value, torch.Tensor) and value.is_cpu and value.numel() <= _SMALL and value.dtype is not torch.bfloat16:
         return get("Const"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value.numpy().copy()}
     return get("_Held"), {"dtype": op.outputs[0].dtype.base_dtype, "value": value}
@@ -299,7 +299,7 @@ def is_const(t: Value) -> bool:
 
 
 def verify(step: StepGraph, after: str = "") -> None:
-    """Checks the invariants that passes keep; AssertionError names the pass, and the node that breaks one."""
+    """Checks the invariants of passes; AssertionError names the pass and the node that violates one."""
     seen: set[Node] = set()
     uses: dict[Value, list[Node]] = {}
 

@@ -1,8 +1,8 @@
-"""What compiling a step returns: the methods that callers of a step may use, whatever runs it.
+"""The result of compiling a step: the methods that callers may use, whatever runs it.
 
 A straight program, a program with loops, the dataflow executor, programs on several threads, a recording, a CUDA graph, a
-set of programs for several shapes and a step across tasks are all Runnables. They inherit from this class, which has the
-answers for the common case, so that no caller tests what it was given.
+set of programs for several shapes and a step across tasks are all Runnables. They inherit from this class, whose defaults fit
+the common case, so that callers need no type tests.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a step is asked to do (StepSpec), and where it will run (StepEnv).
+"""The specification of a step (StepSpec) and its environment (StepEnv).
 
-Sessions, functions, parts of distributed steps and lifted initial values differ in these two only; compiler.py makes
-a Runnable of them.
+Sessions, functions, parts of distributed steps and lifted initial values differ only in these two; compiler.py makes a Runnable
+from them.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock._src.step.place.placer import inside
 
 @dataclasses.dataclass(slots=True, eq=False)
 class StepSpec:
-    """The pruned ops of a step in an order in which they can run, and what is wanted of them."""
+    """The pruned ops of a step in topological order, with its fetches, targets and feeds."""
     ops: list[Operation]
     fetches: list[Tensor]                       # whose values are returned, in this order
     targets: list[Operation]                    # that run for their effect
@@ -37,7 +37,7 @@ class StepSpec:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class StepEnv:
-    """The surroundings of a step."""
+    """The environment of a step."""
     ctx: Any                                    # the StepContext whose resources and devices it is compiled for
     options: Options                            # which passes run
     threads: Any = None                         # that run parts on further devices (execute/lanes.py); None: there are none

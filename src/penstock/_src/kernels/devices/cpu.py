@@ -12,7 +12,7 @@ _PIN_FROM = 1 << 20                 # bytes: smaller copies gain nothing
 
 
 def to_host(value: Any) -> Any:
-    """A tensor in the host's memory, copied only if it is elsewhere: to pinned memory, which a GPU reaches fast, if large."""
+    """A tensor in host memory, copied only if it is elsewhere; large ones to pinned memory, for fast transfers to a GPU."""
     if not isinstance(value, torch.Tensor) or value.is_cpu:
         return value
     if not value.is_cuda or value.nbytes < _PIN_FROM:
@@ -39,7 +39,7 @@ class Cpu(Device):
 
     @classmethod
     def count(cls) -> int:
-        """One: all cores together."""
+        """One physical device, with all cores."""
         return 1
 
     @classmethod

@@ -38,7 +38,7 @@ class _Landing:
         self.buffer, self.event = buffer, event
 
     def arrive(self) -> torch.Tensor:
-        """The value, when it is there."""
+        """The value; waits for the copy."""
         self.event.synchronize()
         return self.buffer
 
@@ -57,7 +57,7 @@ class Cuda(Device):
 
     @classmethod
     def configured(cls, config: Any, count: int | None) -> list[tuple[int, int]]:
-        """The visible GPUs, divided into virtual devices where the options say so."""
+        """The visible GPUs, divided into virtual devices as the options request."""
         there = cls.count() if count != 0 else 0
         if not there:
             return []
@@ -77,7 +77,7 @@ class Cuda(Device):
 
     def __init__(self, *args: Any, **kw: Any):
         super().__init__(*args, **kw)
-        torch.backends.cudnn.benchmark = True       # as TensorFlow does: the fastest algorithm is found by trying
+        torch.backends.cudnn.benchmark = True       # benchmarks the algorithms of convolutions, as TensorFlow does
         allow_tf32(process.tf32)
 
     @classmethod
@@ -101,7 +101,7 @@ class Cuda(Device):
         return f"device: {self.physical}, name: {p.name}, compute capability: {p.major}.{p.minor}"
 
     def put(self, value: Any) -> Any:
-        """A value on this GPU; a copy from the host runs on while the host continues."""
+        """A value on this GPU; a copy from the host is asynchronous."""
         if not isinstance(value, torch.Tensor) or value.device == self.torch:
             return value
         if value.is_cpu and torch.cuda.is_current_stream_capturing():
@@ -126,7 +126,7 @@ class Cuda(Device):
         return _Landing(buffer, event)
 
     def finish(self, parcel: Any) -> Any:
-        """The value that another device sent; what follows here waits for it, not the host."""
+        """The value that another device sent; the stream waits for it, the host does not."""
         return self.put(parcel.taken(torch.cuda.current_stream(self.torch)) if type(parcel) is Parcel else parcel)
 
     @staticmethod

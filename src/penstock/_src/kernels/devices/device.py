@@ -1,12 +1,12 @@
-"""Device: where values are kept and kernels run.
+"""Device: holds values and runs kernels.
 
 A kind of device is one class in one file (`cpu.py`, `cuda.py`), made known by `register` of `devices.py`. A Device is
 *logical*: several may share one physical device, with their own names and memory limits. It
 
-- allocates (`allocate`) and takes values in (`put`), from the host or from another device;
-- returns them to another device in two halves, so that no thread waits earlier than necessary: `start` begins the transfer
-  where the value is, `finish` ends it where the value is needed;
-- says which kernels of the registry it runs (`kernel_type`), and how fast it is.
+- allocates (`allocate`) and receives values (`put`) from the host or from another device;
+- sends values to another device in two parts, so that no thread waits earlier than necessary: `start` begins the transfer on
+the source, `finish` ends it on the destination;
+- declares which kernels of the registry it runs (`kernel_type`), and its speed.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Device:
         self.incarnation = incarnation or random.SystemRandom().getrandbits(62) | 1     # another one after a restart
         self.torch = self.torch_device(physical)
 
-    # -- what describes a kind of device      ----------------------------------------------------------------------
+    # -- the description of a kind of device      ----------------------------------------------------------------------
     @classmethod
     def torch_device(cls, physical: int) -> torch.device:
         """PyTorch's name of a physical device."""
@@ -64,7 +64,7 @@ class Device:
         return [(i, cls.memory(i)) for i in range(there if count is None else min(count, there))]
 
     def describe(self) -> str:
-        """A line for people about the physical device; empty if there is nothing to say."""
+        """A readable description of the physical device, or an empty string."""
         return ""
 
     # -- values ------------------------------------------------------------------------------------------------------
@@ -73,11 +73,11 @@ class Device:
         return torch.empty(shape, dtype=dtype, device=self.torch)
 
     def put(self, value: Any) -> Any:
-        """A tensor on this device, copied only if it is elsewhere. What is no tensor stays as it is."""
+        """A tensor on this device, copied only if it is elsewhere. Other values are returned unchanged."""
         return value
 
     def start(self, value: Any, to: Device) -> Any:
-        """Begins to send a value of this device to another; what it returns goes to that device's `finish`."""
+        """Starts a transfer to another device; the result is passed to that device's `finish`."""
         return value
 
     def finish(self, parcel: Any) -> Any:
@@ -90,7 +90,7 @@ class Device:
         raise NotImplementedError
 
     def transfer_time(self, size: int, to: Device) -> float:
-        """Seconds that `size` bytes are on their way to another device; between threads of the host, only the waking."""
+        """Seconds to transfer `size` bytes to another device; between threads of the host, only the wake-up time."""
         return 5e-5 if to.host else to.transfer_time(size, self)
 
     def synchronize(self) -> None:

@@ -55,7 +55,7 @@ settings = _Settings()
 
 
 def reset() -> None:
-    """Forgets all settings, and that eager execution has begun: for tests."""
+    """Resets all settings, and the devices of eager execution, for tests."""
     settings.__init__()  # type: ignore[misc]
 
 
@@ -189,13 +189,13 @@ def set_virtual_device_configuration(device: Any, logical_devices: Any) -> None:
 
 @export("config.experimental.get_memory_growth")
 def get_memory_growth(device: Any) -> bool | None:
-    """Whether memory of a GPU is taken as needed; None if nothing was set (PyTorch's allocator does so anyway)."""
+    """Whether memory of a GPU grows as needed; None if nothing was set (PyTorch's allocator always does so)."""
     return settings.growth.get(_known(device))
 
 
 @export("config.experimental.set_memory_growth")
 def set_memory_growth(device: Any, enable: bool) -> None:
-    """Notes the wish; PyTorch's allocator takes memory as needed in either case.
+    """Records the setting; PyTorch's allocator grows as needed in either case.
 
     Args:
         device: PhysicalDevice.
@@ -241,7 +241,7 @@ def get_memory_usage(device: str) -> int:
 
 @export("config.experimental.reset_memory_stats")
 def reset_memory_stats(device: str) -> None:
-    """Lets the peak of `get_memory_info` start again."""
+    """Resets the peak of `get_memory_info`."""
     torch.cuda.reset_peak_memory_stats(_gpu(device))
 
 
@@ -266,7 +266,7 @@ _POLICIES = ("silent", "silent_for_int32", "warn", "explicit")
 
 @export("config.experimental.get_device_policy")
 def get_device_policy() -> str:
-    """What happens to tensors of other devices: "silent", they are copied."""
+    """The policy for tensors of other devices: "silent", they are copied."""
     return "silent"
 
 
@@ -363,8 +363,8 @@ def is_op_determinism_enabled() -> bool:
 
 @export("config.experimental.enable_op_determinism")
 def enable_op_determinism() -> None:
-    """Has ops return the same results each time they get the same inputs: no kernel that adds in any order, no random op
-    without a seed. An op that has no such kernel on a GPU raises an error.
+    """Makes ops deterministic: no kernel that adds in an undefined order, and no random op without a seed. An op without a
+    deterministic kernel on a GPU raises an error.
 
     >>> tf.random.set_seed(1)
     >>> tf.config.experimental.enable_op_determinism()
@@ -378,16 +378,16 @@ def enable_op_determinism() -> None:
 
 @export("config.experimental.disable_op_determinism")
 def disable_op_determinism() -> None:
-    """Ends what `enable_op_determinism` began."""
+    """Undoes `enable_op_determinism`."""
     process.seeds_required = False
     torch.use_deterministic_algorithms(False)
 
 
 @export("config.experimental.enable_mlir_bridge")
 def enable_mlir_bridge() -> None:
-    """Accepted for compatibility, without effect: the bridge leads to TPUs and XLA, which are not here."""
+    """Accepted for compatibility and ignored: the MLIR bridge is for TPUs and XLA, which are not supported."""
 
 
 @export("config.experimental.disable_mlir_bridge")
 def disable_mlir_bridge() -> None:
-    """Accepted for compatibility, without effect: the bridge leads to TPUs and XLA, which are not here."""
+    """Accepted for compatibility and ignored: the MLIR bridge is for TPUs and XLA, which are not supported."""

@@ -1,4 +1,4 @@
-"""What `tensorflow.python.client.device_lib` returns programs: the local devices, with their memory and descriptions."""
+"""The local devices with their memory and descriptions, for `tensorflow.python.client.device_lib`."""
 from __future__ import annotations
 
 import dataclasses
@@ -10,7 +10,7 @@ from penstock._src.kernels.devices.devices import local_devices
 
 @dataclasses.dataclass(frozen=True)
 class DeviceAttributes:
-    """A device as programs see it."""
+    """The attributes of a device."""
     name: str
     device_type: str
     memory_limit: int
@@ -19,7 +19,7 @@ class DeviceAttributes:
 
 
 def list_local_devices(session_config: Any = None) -> list[DeviceAttributes]:
-    """The devices of this process, under a ConfigProto or the settings of tf.config. Fixes nothing: they can still be set.
+    """The devices of this process, under a ConfigProto or the settings of tf.config, which can still be changed afterwards.
 
     >>> [d.name for d in device_lib.list_local_devices() if d.device_type == "GPU"]
     """

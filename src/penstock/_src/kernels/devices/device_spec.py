@@ -1,9 +1,8 @@
 """Device names: `/job:ps/replica:0/task:1/device:GPU:2`, whole or in part.
 
-A `DeviceSpec` is such a name taken apart. Any part may be missing, which leaves it open; specs merge, the
-inner one winning part by part, which is how nested `tf.device` scopes add up. Names have one canonical
-spelling; short ones (`/gpu:1`, `cpu`) are understood. This module knows names only: which devices exist is
-the placer's business.
+A `DeviceSpec` is a parsed name. Any part may be missing, which means any value; specs merge, and the inner one overrides part
+by part, as in nested `tf.device` scopes. Names have one canonical spelling; short ones (`/gpu:1`, `cpu`) are accepted. This
+module handles names only: the placer knows which devices exist.
 """
 
 import functools
@@ -59,7 +58,7 @@ class DeviceSpecV2:
         return made
 
     def parse_from_string(self, spec: str | None) -> Self:
-        """The spec that the name `spec` describes (this one is left as it is)."""
+        """The spec that the name `spec` describes (this one is not changed)."""
         return self.from_string(spec)
 
     def to_string(self) -> str:
@@ -109,7 +108,7 @@ def _assignable(index: int) -> property:
 
 @export(v1=["DeviceSpec"])
 class DeviceSpecV1(DeviceSpecV2):
-    """A device name as `tf.compat.v1` programs know it: its parts may be assigned to.
+    """A device name of `tf.compat.v1`, whose parts may be assigned to.
 
     spec = tf.compat.v1.DeviceSpec(job="ps")
     spec.task = 3
@@ -127,12 +126,12 @@ class DeviceSpecV1(DeviceSpecV2):
     job, replica, task, device_type, device_index = map(_assignable, range(5))
 
     def parse_from_string(self, spec: str | None) -> Self:
-        """Take over all parts of the name `spec`, and return this object."""
+        """Replace all parts by those of the name `spec`, and return this object."""
         self._parts = _parse(spec or "")
         return self
 
     def merge_from(self, dev: DeviceSpecV2) -> None:
-        """Take over the parts that `dev` returns."""
+        """Replace the parts that `dev` has."""
         self._parts = _merge(self._parts, dev._parts)
 
 

@@ -1,6 +1,6 @@
-"""The devices of this process, as a configuration shows them: numbers, visibility, virtual devices, memory limits.
+"""The devices of this process under a configuration: numbers, visibility, virtual devices, memory limits.
 
-`DeviceSet` is what the placers, the compiler and the executor look devices up in.
+The placers, the compiler and the executor look devices up in a `DeviceSet`.
 """
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _device(kind: type[Device], index: int, physical: int, memory: int, task: st
 
 
 def register(kind: type[Device]) -> None:
-    """Makes a kind of device known: sessions and eager execution have the devices that its `configured` lists."""
+    """Registers a kind of device: sessions and eager execution have the devices that its `configured` lists."""
     KINDS[kind.device_type] = kind
 
 

@@ -6,8 +6,8 @@ operations, fetches, the next step) a program is on one stream, as every other p
 streams are branches of the graph. The host waits for none of this.
 
 Between streams a tensor is *sent*: copied on its stream, so that it is not overwritten while others read it, and followed by an
-event, for which the stream that receives it waits. Its memory goes back to the stream that took it; the allocator is
-told which streams use it, and does not reuse it before they are done (`record_stream`).
+event, for which the receiving stream waits. Its memory returns to the stream that allocated it; the allocator is told which
+streams use it, and does not reuse it before they are done (`record_stream`).
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock._src.kernels.devices.device import Device
 
 
 class Parcel:
-    """A tensor of one stream for others: a copy, and the event that says that it is there."""
+    """A tensor of one stream for others: a copy, and the event of its completion."""
 
     __slots__ = ("value", "event")
 
@@ -73,7 +73,7 @@ class Streams:
                     branch.wait_event(event)
 
     def join(self) -> None:
-        """Goes back to the caller's stream, and lets it wait for all others."""
+        """Returns to the caller's stream, and makes it wait for all others."""
         for trunk in self.branches:
             torch.cuda.set_stream(trunk)
         for trunk, branches in self.branches.items():
@@ -81,7 +81,7 @@ class Streams:
                 trunk.wait_event(branch.record_event())
 
     def on(self, number: int) -> None:
-        """What follows goes to the stream of this device of the program."""
+        """Makes the stream of this device of the program the current one."""
         torch.cuda.set_stream(self.all[number])
 
     def sent(self, value: Any, number: int) -> Any:

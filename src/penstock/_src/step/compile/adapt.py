@@ -1,9 +1,9 @@
-"""Kernels on devices: the values that a kernel gets are where it needs them, and those that it makes are on its device.
+"""Kernels on devices: moves the inputs of a kernel to the memory it reads, and its results to its device.
 
-Between partitions, sends and receives have brought values to the right device; within one, this is what is left to do: inputs
-that are shapes and axes stay on the host, as do int32 computations and comparisons whose inputs are all there (TensorFlow keeps
-shape arithmetic on the host too, and no loop waits for the GPU to count), and what a kernel makes from nothing is put on the
-device. Inside of functions, and where control flow spans devices, it is also what moves values between devices.
+Between partitions, sends and receives move values. Within a partition, inputs that are shapes and axes stay on the host, as do
+int32 computations and comparisons whose inputs are all on the host (TensorFlow also keeps shape arithmetic on the host, so that
+no loop counter waits for the GPU), and values that a kernel creates without inputs are put on the device. Inside functions, and
+where control flow spans devices, this module also moves values between devices.
 """
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MANY = 1024                 # booleans that no host computation needs
 
 
 def adapted(bound: Callable, op: Node, placed: dict[Node, Device], fed: set[int]) -> Callable:
-    """`bound`, a kernel with its attributes, as it is to be called on the device of `op`."""
+    """`bound`, a kernel with its attributes, wrapped for the device of `op`."""
     device = placed[op]
     opdef = op.opdef
     if opdef.calls or opdef.control_flow:
-        return bound                                # functions place their own ops; control flow passes values on
+        return bound                                # functions place their own ops; control flow forwards values
     if device.host and all(_on_host(t, placed) for t in op.inputs):
         return bound
     arguments = _arguments(opdef, op.counts, op.inputs)
@@ -43,7 +43,7 @@ def adapted(bound: Callable, op: Node, placed: dict[Node, Device], fed: set[int]
 
 def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts: tuple, outputs: list,
             constants: frozenset = frozenset()) -> Callable:
-    """The same where nothing is known of where the inputs are, but only their types."""
+    """The same where only the types of the inputs are known, not their devices."""
     if opdef.calls or opdef.control_flow:
         return bound
     if device.host:
@@ -77,7 +77,7 @@ def _host_positions(opdef: OpDef, arguments: list[tuple[str, Sequence]]) -> froz
 
 
 def _on_host(t: Value, placed: dict[Node, Device]) -> bool:
-    """Whether a value is surely in the host's memory. The arguments of a function may be anywhere."""
+    """Whether a value is known to be in host memory. The arguments of a function may be on any device."""
     if t.dtype.base_dtype == dtypes.string:
         return True
     maker = placed.get(t.op)
@@ -86,7 +86,7 @@ def _on_host(t: Value, placed: dict[Node, Device]) -> bool:
 
 
 def _on_device(t: Value, placed: dict[Node, Device], device: Device) -> bool:
-    """Whether a value is surely on a device: what kernels there return as floating point numbers is."""
+    """Whether a value is known to be on a device: floating-point results of its kernels are."""
     kind = t.dtype.base_dtype
     return placed.get(t.op) is device and (kind.is_floating or kind.is_complex) and bool(t.op.inputs) \
         and not t.op.opdef.control_flow and not t.op.opdef.calls and not t.dtype._is_ref_dtype \
@@ -94,7 +94,7 @@ def _on_device(t: Value, placed: dict[Node, Device], device: Device) -> bool:
 
 
 def _of_argument(op: Node, placed: dict[Node, Device]) -> bool:
-    """Whether an op returns what is in a resource that is an argument of a function: that is where its variable is."""
+    """Whether an op reads a resource that is an argument of a function: the value is on the variable's device."""
     return any(t.dtype.base_dtype == dtypes.resource and (t.op not in placed or t.op.opdef in rules.devices.anywhere)
                for t in op.inputs)
 
@@ -109,13 +109,13 @@ def _each(move: Callable, value: Any) -> Any:
 
 
 def _put(value: Any, device: Device) -> Any:
-    """A made value on its device; int32, and a single boolean, stay on the host."""
+    """A created value on its device; int32 and boolean scalars stay on the host."""
     return device.put(value) if isinstance(value, torch.Tensor) and value.dtype is not torch.int32 and \
         (value.ndim or value.dtype is not torch.bool) else value
 
 
 def _making(bound: Callable, device: Device) -> Callable:
-    """For kernels without inputs on the device: what they make is put there."""
+    """For kernels without inputs on the device: their results are moved to it."""
     def call(*args: Any, **kw: Any) -> Any:
         with draws.made_on(device.torch):
             out = bound(*[_each(to_host, a) for a in args], **kw)
@@ -148,7 +148,7 @@ def _where_it_fits(near: Callable, there: Callable, repeated: int) -> Callable:
 
 
 def _moving(bound: Callable, host: frozenset, constants: frozenset, device: Device) -> Callable:
-    """For all others: each input is brought to where it is wanted; constants once and for all."""
+    """For all other kernels: each input is moved to the memory that the kernel reads; constants only once."""
     kept: dict[int, Any] = {}
 
     def move(i: int, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A program as text for people: kernels by the names of their ops, constants by their values, shapes and devices behind.
+"""A program as readable text: kernels by the names of their ops, constants by their values, with shapes and devices.
 
     def step(ctx, f0):                    # f0: x float32[?,784]
         t2 = MatMul(f0, t1)               # MatMul -> float32[100,10]
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock._src.step.compile.program import Program
 
 _KERNEL, _CONSTANT = re.compile(r"\bk\d+\("), re.compile(r"\bc\d+\b")
-_COLUMN = 56             # where remarks begin
+_COLUMN = 56             # column of the remarks
 
 
 def explained(program: Program, feeds: list[Tensor], device: Callable[[Node], str]) -> str:

@@ -1,8 +1,8 @@
-"""The filters of convolutions: variables that are kept in memory as the kernels read them.
+"""The filters of convolutions: variables stored in the memory layout that the kernels read.
 
 TensorFlow's filters are [height, width, in, out]; cuDNN and oneDNN read them with the outputs first. A variable that is used
-as a filter keeps its shape, but lies in memory in that other order, so that no step rearranges it. Gradients come out in that
-order too, and what an optimizer keeps beside the variable follows it.
+as a filter keeps its shape but is stored in that order, so that no step rearranges it. Gradients have that
+order too, and so do the optimizer's slots.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def arrange_filters(ops: list[Node], values: dict[int, Any]) -> None:
 
 
 def _groups(op: Node) -> list[list[Value]]:
-    """The inputs that belong together: for an op over lists, those at one place of each list."""
+    """The inputs that belong together: for an op over lists, those at the same index of each list."""
     if all(count is None for count in op.counts):
         return [list(op.inputs)]
     lists, at = [], 0
@@ -44,7 +44,7 @@ def _groups(op: Node) -> list[list[Value]]:
 
 
 def _origin(t: Value) -> Value:
-    """Where a filter comes from, through reads, casts and the like: ops with one input that keep its shape."""
+    """The source of a filter, through reads, casts and other ops with one input that keep its shape."""
     while len(t.op.inputs) == 1:
         before = t.op.inputs[0]
         if before.static_dims != t.static_dims and before.dtype.base_dtype.name != "resource":

@@ -1,12 +1,12 @@
-"""Work that depends on variables alone is done once, and again only after a variable has changed.
+"""Hoists work that depends only on variables: it runs once, and again only after a variable has changed.
 
-A step of inference computes the same from its weights in every run: filters with the factors of a batch norm folded in, casts,
-transposes, and the arrangement of filters that oneDNN's kernels want. Such ops become a separate program. Its results are
-kept while all variables that it reads hold the tensors that they held when it ran, and are fed to the program of the other ops.
+An inference step derives the same values from its weights in every run: filters with the factors of a batch norm folded in,
+casts, transposes, and filters in the layout of oneDNN's kernels. Such ops become a separate program. Its results are cached
+while all variables that it reads hold the same tensors as when it ran, and are fed to the program of the other ops.
 
-While the results are kept, so are the tensors of the variables: an update then replaces them instead of writing into them
-(ops/state/state.py), which is how it is noticed. A training loop between runs would pay for that copy each time, so results are
-kept only if the variables have stayed the same for some runs.
+While the results are cached, so are the tensors of the variables: an update then replaces them instead of writing into them
+(ops/state/state.py), which makes the change visible. A training loop between runs would make that copy each time, so results
+are cached only if the variables have not changed for some runs.
 """
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from penstock._src.step.compile.program import Program, bound_once
 from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.runnable import Runnable
 
-_SETTLED = 3                 # runs with the same values of variables before results are kept
-_MOST_RUNS = 64              # runs to wait for, at most, after values that were kept have changed again and again
-_LEAST = 1 << 11             # elements of results that are worth it: a recording computes a few numbers faster
-_LARGER = 4                  # times the variables' elements that results may have, at most
+_SETTLED = 3                 # runs with the same values of variables before results are cached
+_MOST_RUNS = 64              # the most runs to wait, after cached values have changed repeatedly
+_LEAST = 1 << 11             # the fewest elements of results: a recording computes a few numbers faster
+_LARGER = 4                  # the most elements of results, as a multiple of the variables' elements
 
 
 @dataclasses.dataclass(slots=True)
 class Split:
-    """A step in two: ops that depend on variables alone, and the others, which take the results as further feeds."""
+    """A step in two parts: ops that depend only on variables, and the others, which take the results as additional feeds."""
     first: list[Node]
     between: list[Value]                # results of the first ops that the others take
     pack: list[Callable | None]          # how they are arranged for the op that takes them
@@ -42,7 +42,7 @@ class Split:
 
 
 def split(step: StepGraph) -> Split | None:
-    """Splits a step; None if there is nothing to gain."""
+    """Splits a step; None if nothing can be hoisted."""
     constant = set() if any(op.opdef.client_code for op in step.ops) else _constant(step)
     if not constant:
         return None
@@ -59,7 +59,7 @@ def split(step: StepGraph) -> Split | None:
     given = sum(_size(t) for op in constant if _is_read(op) or bound_once(op) for t in op.outputs)
     if not between or not _LEAST <= sum(map(_size, tensors)) <= _LARGER * given:
         return None
-    first = _needed(tensors, step, step.fed, [], set(step.ops))            # what is only read depends on no other op
+    first = _needed(tensors, step, step.fed, [], set(step.ops))            # pure reads depend on no other op
     rest = _needed(step.fetches, step, step.fed | set(between), step.targets, constant)
     return Split(first, tensors, [p for _, p in between.values()], rest)
 
@@ -138,14 +138,14 @@ class Hoisted(Runnable):
         return self.rest.run(ctx, *feeds, *self._fresh(ctx))
 
     def _fresh(self, ctx: Any) -> tuple:
-        """The results of the first program, which are kept if it is time for that."""
+        """The results of the first program, cached once the variables have been stable."""
         values = [v.value for v in self._variables]
         if self._left > 0:
             same = len(self._last) == len(values) and all(a() is b and n == b._version for (a, n), b in
                                                           zip(self._last, values, strict=True))
             self._left = self._left - 1 if same else self._wait
             self._last = [(weakref.ref(v), v._version) for v in values if isinstance(v, torch.Tensor)]
-            del values                                       # else no update could be done in place
+            del values                                       # otherwise no update could be in place
             return self.first.run(ctx)
         results = tuple([t if p is None else p(t) for t, p in zip(self.first.run(ctx), self._pack, strict=True)])
         self._kept = values, results
@@ -162,7 +162,7 @@ class Hoisted(Runnable):
 
     @property
     def sequence(self) -> list[Node]:
-        """The ops, first those that depend on variables alone."""
+        """The ops, those that depend only on variables first."""
         return [*self.first.sequence, *self.rest.sequence]
 
     def text(self) -> str:

@@ -1,8 +1,8 @@
-"""Integers and booleans of loops as Python numbers.
+"""Integer and boolean scalars of loops as Python numbers.
 
-A loop counts, compares and tests scalars, and a kernel call for each of these takes longer than the arithmetic by far. So
-scalars of type int32, int64 and bool that a loop computes by ops which say how they act on numbers (`rules.numbers`) are
-Python numbers inside of it; what else wants one of them gets a tensor made of it, at that place.
+A loop counts, compares and tests scalars, and a kernel call takes much longer than this arithmetic. So scalars of type int32,
+int64 and bool that a loop computes by ops with a rule for numbers (`rules.numbers`) are Python numbers inside the loop. An op
+that needs one of them as a tensor gets one made on the spot.
 """
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def may_be_number(t: Value) -> bool:
 
 
 def sources_of(op: Node) -> Sequence[Value] | None:
-    """What the result of an op is made of, if it is a number of numbers; None if it is not."""
+    """The operands of an op that computes a number from numbers; None for other ops."""
     if op.opdef in rules.numbers.text and all(may_be_number(t) for t in (*op.inputs, *op.outputs)):
         return op.inputs
     return [] if op.opdef.constant and not op.inputs and may_be_number(op.outputs[0]) else None
 
 
 def find_numbers(sources: Iterable[tuple[Value, Sequence[Value]]], from_outside: Callable[[Value], bool]) -> set[int]:
-    """The ids of the tensors that are numbers in a loop, of pairs of tensors and what each is made of, or is one of.
+    """The ids of the tensors that are numbers in a loop, from pairs of a tensor and its operands or alternatives.
 
-    Numbers are created from numbers, from constants, and from what comes into the loop.
+    Numbers are computed from numbers, from constants, and from values that enter the loop.
     """
     given = {id(t): made_of for t, made_of in sources if may_be_number(t)}
     found = set(given)
@@ -46,7 +46,7 @@ def find_numbers(sources: Iterable[tuple[Value, Sequence[Value]]], from_outside:
 
 
 def expression(op: Node, names: list[str]) -> str:
-    """What computes the number that an op returns from those that it takes."""
+    """Python source that computes the result of an op from numbers."""
     text = rules.numbers.text[op.opdef].format(*names)
     limit = _LIMITS.get(op.outputs[0].dtype)
     if limit is None or not any(c in "+-*/" for c in rules.numbers.text[op.opdef]):
@@ -55,7 +55,7 @@ def expression(op: Node, names: list[str]) -> str:
 
 
 def wrap(value: int, limit: int) -> int:
-    """A number as the integer type overflows to it."""
+    """A number wrapped around as the integer type overflows."""
     return (value + limit) % (2 * limit) - limit
 
 
@@ -72,7 +72,7 @@ def literal(op: Node) -> str:
 
 
 def tensor_maker(dtype: Any) -> Callable[[Any], torch.Tensor]:
-    """Makes tensors of numbers."""
+    """A function that makes tensors of numbers."""
     kind = dtype.torch
     scalar = torch.scalar_tensor
     return lambda value: scalar(value, dtype=kind)

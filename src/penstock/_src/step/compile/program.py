@@ -1,8 +1,8 @@
-"""A step becomes a program: straight-line Python source over kernel calls.
+"""Compiles a step to a program: straight-line Python source of kernel calls.
 
-The pruned ops are laid out one statement per line on local names. Constants and per-session handles are bound once;
-every value is dropped at its last use. The line number of a failing statement names the op, so that running costs
-nothing for error reports.
+Each pruned op is one statement on its own line, over local names. Constants and per-session handles are bound once; every value
+is dropped at its last use. The line number of a failing statement identifies the op, so that error reports add no cost to a
+run.
 
     def step(ctx, f0):
         t1 = k1(c0, f0)            # mul: Mul
@@ -39,11 +39,11 @@ CHECK_NUMERICS = switches.CHECK_NUMERICS.value()      # look for NaNs after ever
 
 
 class Opaque(NamedTuple):
-    """A kernel that a recording (step/compile/recorded.py) may call as it is: its results have known shapes."""
+    """A kernel that a recording (step/compile/recorded.py) may call directly: its results have known shapes."""
 
     kind: str                                    # "computes", "calls" functions, "draws" random numbers, or "updates" variables
     results: tuple[tuple[tuple, Any], ...] = ()  # shapes and types of what is drawn
-    ops: int = 1                                 # how many it does the work of (step/optimize/regions.py)
+    ops: int = 1                                 # how many kernels it replaces (step/optimize/regions.py)
 
 
 class Program(Runnable):
@@ -53,11 +53,11 @@ class Program(Runnable):
 
     def __init__(self, source: str, scope: dict[str, Any], lines: dict[int, Node], opaque: dict[str, Opaque] | None = None):
         self.source, self.lines, self.scope = source, lines, scope
-        self.opaque = opaque or {}                            # kernels that a recording may call as they are
+        self.opaque = opaque or {}                            # kernels that a recording may call directly
         self.filename = f"{FILENAME}{next(_counter)}>"
         scope["PROGRAM"] = source                             # for reports of errors
         exec(compile(source, self.filename, "exec"), scope)   # our own generated source
-        vars(self)["run"] = scope["step"]                     # found before the method, without a call between
+        vars(self)["run"] = scope["step"]                     # shadows the method, to save a call
         _programs[self.filename] = self
 
     def run(self, ctx: Any, *values: Any) -> tuple:
@@ -91,7 +91,7 @@ _programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictiona
 
 
 def operation_at(frame: types.FrameType) -> Node | None:
-    """The op that a frame is at, if it is one of a program, or of the executor."""
+    """The op that a stack frame executes, if the frame belongs to a program or to the executor."""
     program = _programs.get(frame.f_code.co_filename)
     if program is not None:
         return program.lines.get(frame.f_lineno)
@@ -117,7 +117,7 @@ def kernel_of(op: AnyOp, device: str = "cpu") -> Kernel:
 
 
 def _opaque(op: Node, in_context: bool) -> Opaque | None:
-    """What a recording may do with the kernel of an op, if it cannot look inside; None: nothing."""
+    """How a recording may use an opaque kernel of an op; None if it cannot."""
     opdef = op.opdef
     if opdef in rules.updates.compiled and not op.outputs and updates.available():
         return Opaque("updates")
@@ -137,7 +137,7 @@ class Writer:
     def __init__(self, ctx: Any, placed: Any = None, reuse: bool = True):
         self.ctx = ctx
         self.reuse = reuse                         # whether kernels may overwrite dead values
-        self.placed = placed                       # op -> device; None where all is on the host
+        self.placed = placed                       # op -> device; None where everything is on the host
         self.fed: set[int] = set()
         self.scope: dict[str, Any] = {}
         self.body: list[str] = []
@@ -147,8 +147,8 @@ class Writer:
         self.refs: set[int] = set()                # tensors whose run-time value is a variable, not a tensor
         self.last_use: dict[int, int] = {}         # tensor id -> index of the op that uses it last
         self.counter = itertools.count()
-        self.opaque: dict[str, Opaque] = {}        # kernels that a recording may call as they are
-        self.depth = 1                             # how far statements are indented
+        self.opaque: dict[str, Opaque] = {}        # kernels that a recording may call directly
+        self.depth = 1                             # the indentation of statements
         self.parameters = "ctx"                    # of a program, before the feeds
 
     def write(self, ops: list[Node], fetches: list[Value], feeds: list[Value]) -> Program:
@@ -162,11 +162,11 @@ class Writer:
         return self.finish(feeds, "".join(self._value(t) + ", " for t in fetches))
 
     def constants(self) -> dict[int, Any]:
-        """What is bound once: values by the tensor that they are."""
+        """Binds values once, by tensor."""
         return {t: self.scope[n] for t, n in self.names.items() if n in self.scope}
 
     def finish(self, feeds: list[Value], values: str) -> Program:
-        """The program of what has been written, with its results."""
+        """The program of the written statements and its results."""
         header = f"def step({self.parameters}" + "".join(f", f{i}" for i in range(len(feeds))) + "):"
         source = "\n".join([header, *self.body, f"    return ({values})", ""])
         return self._program(source)
@@ -222,7 +222,7 @@ class Writer:
         self._drop(index, op, "_" in outputs.split(", "))
 
     def _reusing(self, index: int, op: Node, bound: Callable) -> Callable:
-        """The kernel, writing over an input that is large, used for the last time, and made by a kernel of this program."""
+        """The kernel that overwrites an input which is large, dead after this op, and made by a kernel of this program."""
         out = op.outputs[0]
         if out.static_dims is None or None in out.static_dims or not out.dtype.is_floating \
                 or math.prod(out.static_dims) * out.dtype.size < reuse.LEAST:
@@ -235,7 +235,7 @@ class Writer:
         return bound
 
     def _check_numbers(self, op: Node) -> None:
-        """A statement that fails if the op gave a NaN; it represents the op, so that the error names it."""
+        """A statement that fails if the op returned a NaN; it is attributed to the op, so that the error names it."""
         given = [self.names[id(t)] for t in op.outputs if t.dtype.is_floating and id(t) in self.names and id(t) not in self.fed
                  and not t.dtype._is_ref_dtype]
         if given:
@@ -272,7 +272,7 @@ class Writer:
         return given_away(name) if name[0] == "t" and name.isalnum() and self.last_use.get(id(t)) == index else name
 
     def _made_of_number(self, t: Value) -> str:
-        """A tensor of what is a Python number in the program."""
+        """A tensor made of a Python number of the program."""
         make = f"make_{t.dtype.name}"
         if make not in self.scope:
             self.scope[make] = tensor_maker(t.dtype)
@@ -283,7 +283,7 @@ class Writer:
             return ""
         names = []
         for t in op.outputs:
-            if id(t) in self.names:                # fed: the computed value is not wanted
+            if id(t) in self.names:                # fed: the computed value is unused
                 names.append("_")
                 continue
             used = id(t) in self.last_use
@@ -326,12 +326,12 @@ def bound_once(op: Node) -> bool:
 
 
 def given_away(name: str) -> str:
-    """The value of a local variable, which loses it."""
+    """An expression that moves the value out of a local variable."""
     return f"({name}, {name} := None)[0]"
 
 
 def _prepared(rule: Callable, known: Known) -> Callable | None:
-    """The kernel that a rule returns. What a rule refuses, the usual kernel refuses when it runs, with its reason."""
+    """The kernel that a rule returns. If the rule raises, the usual kernel raises the error when it runs."""
     try:
         return rule(known)
     except (errors.OpError, ValueError):
@@ -354,8 +354,8 @@ def _nested(op: Node, names: list[str]) -> list[str]:
 
 def write_program(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any, placed: Any = None,
                   unfused: bool = False) -> Program:
-    """The straight program of ops without control flow. `placed` has their devices, where values may be in memory other than
-    the host's. `unfused` is for tracing: kernels write over nothing, and variables keep their layout."""
+    """The straight-line program of ops without control flow. `placed` has their devices, if values may be outside host memory.
+    `unfused` is for tracing: kernels overwrite nothing, and variables keep their layout."""
     writer = Writer(ctx, placed, reuse=False) if unfused else _writer(ops, ctx, placed)
     program = writer.write(ops, fetches, feeds)
     if not unfused:
@@ -364,12 +364,12 @@ def write_program(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx
 
 
 def compile_lane(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any, placed: Any = None) -> Any:
-    """A runnable for ops of a step that runs on several threads. Their order is part of the step's, and is kept."""
+    """A runnable for the ops of one thread of a step. It keeps their order, which is part of the step's order."""
     return _writer(ops, ctx, placed).write(ops, fetches, feeds)
 
 
 def _writer(ops: list[Node], ctx: Any, placed: Any) -> Writer:
-    """The writer of a straight-line program: if logical GPUs share a physical one, each gets a stream."""
+    """The writer of a straight-line program; logical GPUs that share a physical one get a stream each."""
     if placed is None:
         return Writer(ctx)
     from penstock._src.step.compile.streams import StreamWriter, sharing_devices
@@ -378,13 +378,13 @@ def _writer(ops: list[Node], ctx: Any, placed: Any) -> Writer:
 
 
 def wait_for_each_other(ops: Iterable[AnyOp]) -> bool:
-    """Whether several of the ops block, and one could be what another waits for: then none may keep the others from running."""
+    """Whether several ops block and one may wait for another: then none may prevent the others from running."""
     blocking = [op for op in ops if op.opdef.blocking]
     return len(blocking) > 1 and any(op.opdef not in rules.program.ends_no_wait for op in blocking)
 
 
 def after_the_rest(ops: list[Node], fed: set[int]) -> list[Node]:
-    """The same ops with those that block, and what depends on them, last: nothing else has to wait for them."""
+    """The same ops with blocking ops and their dependents last, so that other ops do not wait for them."""
     late = {op for op in ops if op.opdef.blocking}
     if not late:
         return ops

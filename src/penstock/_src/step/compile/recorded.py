@@ -1,16 +1,15 @@
-"""A program on the host that runs without the interpreter between its kernels.
+"""Recordings: host programs that run without the Python interpreter between kernels.
 
-Between two kernels a program is Python, which one thread at a time runs. A step of many short kernels is slower for it, and
-steps of several threads wait for each other more than they compute. So a program that has run often with the same shapes
-is recorded (step/compile/recorder.py), and its ATen calls become scripts (step/compile/script.py), which PyTorch runs
-without Python and without its lock. What is done to variables stays Python, in the same order and under the same locks
-(step/compile/replay.py).
+Between two kernels a program is Python, which holds the interpreter lock. That slows steps of many short kernels, and makes the
+steps of several threads wait for each other. So a program that has run often with the same shapes is recorded
+(step/compile/recorder.py), and its ATen calls become scripts (step/compile/script.py), which PyTorch runs without Python and
+without its lock. Updates of variables stay in Python, in the same order and under the same locks (step/compile/replay.py).
 
-A recording is tried on copies before it is used. It holds while feeds and variables have the shapes and layouts that they had;
-other steps run the program itself. So does a step that fails, on copies, to say what is wrong and where.
+A recording is tested on copies before it is used. It is valid while feeds and variables keep their shapes and layouts; other
+steps run the program itself. A step that fails is repeated by the program, on copies, to find the error and its op.
 
 Variables with one element that a program only reads (a learning rate, the decay of an average) are constants of its recording:
-kernels want such values as Python numbers. The recording is made again when one of them has been assigned to.
+kernels take such values as Python numbers. The step is recorded again after an assignment to one of them.
 """
 from __future__ import annotations
 
@@ -31,21 +30,21 @@ from penstock._src.step.compile.replay import KERNELS, Replay, forwarded, produc
 from penstock._src.step.ir import Node, Value
 
 _AFTER = 32                  # runs of a program before it is recorded
-_FEWEST = 8                  # statements of a program that is worth it
-_LONGEST = 0.005             # seconds of work in a step that is worth it, or
+_FEWEST = 8                  # the fewest statements of a recorded program
+_LONGEST = 0.005             # the least seconds of work in a recorded step, or
 _LONGEST_EACH = 1e-4         # seconds of each statement
-_MOST_OPAQUE = 0.3           # of the statements: each of them ends a script
-_LARGEST = 64 << 20          # bytes of variables: they are copied for the trial
+_MOST_OPAQUE = 0.3           # as a share of the statements: each of them ends a script
+_LARGEST = 64 << 20          # the most bytes of variables: they are copied for the test
 _AGAIN = 8                   # runs before it is recorded again, after a constant of the recording has changed
-_MOST_CHANGES = 4            # of one variable, until it is no constant any more
+_MOST_CHANGES = 4            # changes of one variable, until it is no longer a constant
 
-_PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants in a program that are no state
+_PLAIN = (torch.Tensor, int, float, complex, tuple, type(None))     # constants of a program that are not state
 
 _log = logging.getLogger("penstock")
 
 
 def recordable(program: Any, ops: list[Node], feeds: list[Value], crowded: Callable[[], bool]) -> Any:
-    """`program`, to be recorded when it has run often, if its ops allow that. `crowded` says whether other steps run now."""
+    """`program`, to be recorded after some runs if its ops allow it. `crowded` tells whether other steps run now."""
     if type(program) is not Program or len(program.lines) < _FEWEST or not all(map(_computes, ops)) or read_on_host(ops, feeds):
         return program
     state = [c for name, c in program.scope.items() if name[0] == "c" and not isinstance(c, _PLAIN)]
@@ -53,7 +52,7 @@ def recordable(program: Any, ops: list[Node], feeds: list[Value], crowded: Calla
 
 
 def _computes(op: Node) -> bool:
-    """Whether an op depends on its inputs and on variables alone, as far as its declaration tells."""
+    """Whether an op depends only on its inputs and on variables, according to its declaration."""
     opdef = op.opdef
     if opdef.blocking or opdef.control_flow or opdef.client_code or opdef.transfer:
         return False
@@ -79,7 +78,7 @@ def read_on_host(ops: list[Node], feeds: list[Value]) -> bool:
 
 
 class Recorded(Program):
-    """A program that runs as a recording where it can, and as it is where it cannot."""
+    """A program that runs as a recording where possible."""
 
     def __init__(self, program: Program, crowded: Callable[[], bool]):
         self.program, self._crowded = program, crowded
@@ -111,17 +110,18 @@ class Recorded(Program):
         return self.program.run(ctx, *feeds)
 
     def _constant(self, recording: Program) -> bool:
-        """Whether what a recording takes to be constant still is: while its value is held here, assigning puts in another."""
+        """Whether the variables that a recording treats as constants are unchanged. Their values are referenced here, so that
+        an assignment replaces the tensor."""
         changed = [name for name, variable, value in self._constants if variable.value is not value]
         if changed and self.alone is recording:
             self._changes.update(changed)
-            self.alone = self.shared = None          # the constants stay: a thread may be about to compare them
+            self.alone = self.shared = None          # the constants are kept: another thread may be comparing them
             self._left = _AGAIN
         return not changed
 
     @property
     def unlocked(self) -> bool:     # type: ignore[override]
-        """Whether it runs as a recording by now."""
+        """Whether it runs as a recording now."""
         return self.alone is not None
 
     def failing_op(self, traceback: Any) -> Node | None:
@@ -130,7 +130,7 @@ class Recorded(Program):
 
     def _holds(self, feeds: tuple) -> bool:
         """Whether feeds and variables have the same layout. Most variables are the same tensors as in the run before:
-        they are known by weak references, for another reference would keep them from being updated in place."""
+        they are compared by weak references, because a strong reference would prevent updates in place."""
         for feed, known in zip(feeds, self._holds_for, strict=False):
             if not isinstance(feed, torch.Tensor) or (feed.shape, feed.stride()) != known:
                 return False
@@ -144,12 +144,12 @@ class Recorded(Program):
         return True
 
     def _shapes(self, feeds: tuple) -> tuple:
-        """What a recording depends on: the layout of feeds and variables in memory."""
+        """The key of a recording: the layout of feeds and variables in memory."""
         return tuple([(t.shape, t.stride()) if isinstance(t, torch.Tensor) else None
                       for t in (*feeds, *[v.value for v in self._variables.values()])])
 
     def _last_before(self, ctx: Any, feeds: tuple) -> tuple:
-        """A run as it is, and the recording after it."""
+        """Runs the program, then records it."""
         began = time.thread_time()
         results = self.program.run(ctx, *feeds)
         took = time.thread_time() - began
@@ -167,7 +167,7 @@ class Recorded(Program):
         return results
 
     def _record(self, ctx: Any, feeds: tuple) -> None:
-        """Records with all variables of one element as constants, but for those that are found to change."""
+        """Records with all one-element variables as constants, except for those that change."""
         changing = {name for name, times in self._changes.items() if times >= _MOST_CHANGES}
         while True:
             fixed = {name for name, v in self._variables.items() if v.read().numel() == 1} - changing
@@ -217,13 +217,13 @@ class Recorded(Program):
             raise
 
     def _explain_failure(self, ctx: Any, feeds: tuple) -> None:
-        """Raises what the program itself raises for these feeds."""
+        """Raises the error that the program raises for these feeds."""
         copies = {name: v.beside(v.read()) for name, v in self._variables.items()}
         _bound(self.program, {**self.scope, **copies})(ctx, *feeds)
 
 
 class _as_written:
-    """Scripts run as they are written: PyTorch would watch them for a while, and recompile them."""
+    """Turns off PyTorch's profiling executor, which would profile scripts and recompile them."""
 
     def __enter__(self) -> None:
         self.optimize = torch._C._get_graph_executor_optimize()
@@ -234,13 +234,13 @@ class _as_written:
 
 
 def _bound(program: Program, scope: dict) -> Callable:
-    """The function of a program with other constants."""
+    """The function of a program with some constants replaced."""
     exec(compile(program.source, program.filename, "exec"), scope)      # our own generated source
     return scope["step"]
 
 
 def _must_agree(found: Any, expected: Any) -> None:
-    """Refuses a recording that returns something else than the program did."""
+    """Rejects a recording whose results differ from the program's."""
     for a, b in zip(found, expected, strict=True):
         if isinstance(a, torch.Tensor) and not (a.shape == b.shape and a.dtype is b.dtype and
                                                 torch.allclose(a, b, rtol=1e-3, atol=1e-5, equal_nan=True)):

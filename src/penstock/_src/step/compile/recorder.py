@@ -1,13 +1,13 @@
-"""A run of a program, written down as the ATen calls that it makes.
+"""Records one run of a program as a list of ATen calls.
 
-A program is Python that calls kernels, which call ATen. All that Python decides between two calls follows from shapes and
-constants, unless it looks into a tensor. So the run that is written down works on tensors that refuse to be looked into
-(`Traced`) and on stand-ins for the variables (ops/state/stand_in.py), whose memory is not touched. If it ends, the same
-calls are right for every other feed of the same shapes; if a kernel reads a value, it is called as it is between the
-other calls, or there is no recording. Kernels that draw random numbers are called as they are, too; while a run is recorded and
-tried, zeros represent what they draw, so that streams of random numbers stay where they are.
+A program is Python that calls kernels, which call ATen. Everything that Python decides between two calls follows from shapes
+and constants, unless it reads values of a tensor. So the recorded run uses tensors whose values cannot be read (`Traced`) and
+stand-ins for the variables (ops/state/stand_in.py), whose memory is not touched. If the run completes, the same calls are
+correct for all feeds of the same shapes. A kernel that reads a value is called directly between the other calls, or the
+recording fails. Kernels that draw random numbers are called directly too; while a run is recorded and tested, they return
+zeros, so that random streams do not advance.
 
-What becomes of a recording: step/compile/recorded.py.
+How a recording is used: step/compile/recorded.py.
 """
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from penstock._src.base import tracing
 
 
 class Refused(Exception):
-    """A run cannot be recorded; the message says why."""
+    """A run cannot be recorded; the message has the reason."""
 
 
 class Changes(Exception):
-    """A variable that was taken to be a constant is changed by the run; `name` is its name in the program."""
+    """The run changes a variable that was treated as a constant; `name` is its name in the program."""
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -40,7 +40,7 @@ class Call(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that is done to a variable, or a kernel that is called as it is."""
+    """A method call on a variable, or a direct call of a kernel."""
     kind: str                       # "lock", "unlock", a method, "kernel" (in context), or "update": it changes variables
     variable: str                   # the name of the variable or the kernel in the program
     args: tuple = ()                # of the method or the kernel
@@ -53,7 +53,7 @@ class Held(NamedTuple):
 
 
 class Traced(torch.Tensor):
-    """A tensor of a recorded run. It has a shape, and no values that Python could see."""
+    """A tensor of a recorded run. It has a shape, and its values cannot be read."""
 
     carried: torch.Tensor
 
@@ -86,13 +86,13 @@ class Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: else all of torch._dynamo is imported for it."""
+        """Always false, so that torch._dynamo is not imported."""
         return False
 
     def __init__(self) -> None:
         super().__init__()
         self.items: list[Call | Event] = []
-        self.drawn: dict[str, Callable] = {}         # kernels that give zeros for random numbers
+        self.drawn: dict[str, Callable] = {}         # kernels that return zeros for random numbers
 
     def __enter__(self) -> Recorder:
         self._before = tracing.set_recording(True)
@@ -104,7 +104,7 @@ class Recorder(TorchDispatchMode):
 
     def happened(self, kind: str, variable: str, args: tuple = (), value: torch.Tensor | None = None,
                  fixed: bool = False) -> Any:
-        """Notes what was done to a variable; returns what represents the value that it gave. A `fixed` one is only read."""
+        """Records a method call on a variable; returns a stand-in for its result. A `fixed` variable is only read."""
         if fixed:
             raise Changes(variable)
         made = None if value is None else Traced(value)
@@ -114,12 +114,12 @@ class Recorder(TorchDispatchMode):
     changes = Changes
 
     def opaque(self, name: str, kernel: Callable, kind: Any) -> Callable:
-        """A kernel of one of the kinds of step/compile/program.py, to be called instead of it while a run is recorded."""
+        """The replacement of a kernel (of a kind in step/compile/program.py) while a run is recorded."""
         return {"updates": self._update, "draws": self._draw, "calls": self._call, "computes": self._compute}[kind.kind](
             name, kernel, kind)
 
     def _compute(self, name: str, kernel: Callable, kind: Any) -> Callable:
-        """A kernel that is recorded by its calls of ATen, or else, if that is refused, as one call of itself."""
+        """A kernel that is recorded by its ATen calls or, if that fails, as one direct call."""
         def call(*args: Any) -> Any:
             before = len(self.items)
             try:
@@ -162,7 +162,7 @@ class Recorder(TorchDispatchMode):
         return made
 
     def _update(self, name: str, kernel: Callable, kind: Any) -> Callable:
-        """A kernel that changes variables and returns nothing: it is called as it is."""
+        """A kernel that changes variables and returns nothing: it is called directly."""
         def call(*args: Any) -> None:
             before = tracing.set_recording(False)
             copies: dict[int, tuple[Any, Any]] = {}
@@ -203,7 +203,7 @@ class Recorder(TorchDispatchMode):
 
 
 def _replaced(value: Any, by: Callable) -> Any:
-    """Nested lists with other things instead of the variables' stand-ins."""
+    """Nested lists with the variables' stand-ins replaced."""
     if isinstance(value, (list, tuple)):
         return type(value)([_replaced(v, by) for v in value])
     return by(value) if hasattr(value, "copy_in") else value
@@ -261,5 +261,5 @@ def changed_by(call: Call) -> list[torch.Tensor]:
 
 
 def memory(t: torch.Tensor) -> int:
-    """Where the memory of a tensor of a recorded run begins: views of each other share it."""
+    """The address of the storage of a recorded tensor, which views share."""
     return inner(t).untyped_storage().data_ptr()

@@ -1,4 +1,4 @@
-"""The program of a recording: scripts, and what is done to variables between them.
+"""The program of a recording: scripts, and updates of variables between them.
 
     def step(ctx, f0, f1):
         t0 = c0.read()
@@ -8,7 +8,7 @@
         del t5, t7
         return (t21, )
 
-Calls are put together into few scripts; values are dropped at their last use, as in every program.
+Calls are grouped into few scripts; values are dropped at their last use, as in every program.
 """
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from penstock._src.step.compile.recorder import Call, Event, Held, Traced, chang
 from penstock._src.step.compile.script import script
 
 KERNELS = ("kernel", "kernel in context")
-_SCRIPT = 3                  # calls that are worth a script
+_SCRIPT = 3                  # the fewest calls of a script
 
 
 class Replay:
     """Writes the program of a recording: its items, feeds and results, and the variables by their names in the program.
 
-    `alone`: for a step that no other step runs beside, which may hold the locks of several variables at once.
+    `alone`: for a step without concurrent steps, which may hold the locks of several variables at once.
     """
 
     def __init__(self, items: list, feeds: list, results: tuple, variables: dict, alone: bool = False):
         self.feeds, self.results = feeds, results
         self.scope: dict[str, Any] = dict(variables)
         self.names: dict[int, str] = {id(f): f"f{i}" for i, f in enumerate(feeds)}
-        self.kept: list = [items, feeds, results]    # so that no other object gets an id that is known here
+        self.kept: list = [items, feeds, results]    # kept alive, so that their ids are not reused
         self.counter = itertools.count()
         self.body: list[str] = []
         self.depth = 1
-        self.spent: set[str] = set()                 # names that are of no use after the last line
+        self.spent: set[str] = set()                 # names that are dead after the last line
         self.blocks = _blocks(items, results)
         if alone:
             self.blocks = _updated_together(self.blocks)
@@ -163,7 +163,7 @@ def _used(block: Event | list[Call]) -> list[torch.Tensor]:
 
 
 def _used_once(items: list, results: tuple) -> set[int]:
-    """The tensors that a call makes, not as parts of others, and of which there is one use: that may use them up."""
+    """New tensors (not views) that a call returns and that have one use, which may overwrite them."""
     uses = collections.Counter(id(t) for item in items for t in _used(item if isinstance(item, Event) else [item]))
     uses.update(map(id, tensors(results)))
     return {id(t) for call in items if isinstance(call, Call) for t, kind in
@@ -203,7 +203,7 @@ def forwarded(items: list, results: tuple) -> tuple[list, tuple]:
     written = {memory(t) for item in items if isinstance(item, Call) for t in changed_by(item)}
     assigned: dict[str, Traced] = {}
     by: dict[int, Traced] = {}
-    kept: list = []                                  # so that no other tensor gets an id that is known here
+    kept: list = []                                  # kept alive, so that their ids are not reused
     out: list = []
     for item in items:
         item = item._replace(args=_replaced(item.args, by)) if by else item
@@ -244,9 +244,9 @@ def product_first(item: Call | Event) -> list:
 
 
 class _Blocks:
-    """Puts calls together, so that there are few scripts, and long ones.
+    """Groups calls into few, long scripts.
 
-    Calls and reads outside of locks that could have come before the last events, do so. Unused reads are dropped.
+    Moves calls and reads outside locks before the last events where possible. Unused reads are dropped.
     """
 
     def __init__(self, used: set[int]):
@@ -260,7 +260,7 @@ class _Blocks:
         self.locks = 0
 
     def call(self, call: Call) -> None:
-        """Puts a call where it belongs."""
+        """Inserts a call at the earliest valid place."""
         changed = changed_by(call)
         if self.locks:
             last = self.all[-1] if self.all else None
@@ -282,7 +282,7 @@ class _Blocks:
         self.home.append(call)
 
     def event(self, event: Event) -> None:
-        """Puts an event behind everything so far; a read of what has not changed before the calls that may use it."""
+        """Appends an event; a read of an unchanged variable is inserted before the calls that may use it."""
         self.locks += {"lock": 1, "unlock": -1}.get(event.kind, 0)
         if event.kind == "read":
             if id(event.value) not in self.used:
@@ -310,7 +310,7 @@ class _Blocks:
 
 
 class Locks:
-    """The locks of several variables, always taken in this order, so that two threads cannot deadlock."""
+    """The locks of several variables, always acquired in this order, so that two threads cannot deadlock."""
 
     def __init__(self, variables: list):
         self._locks = sorted((v.lock for v in variables), key=id)
@@ -325,7 +325,7 @@ class Locks:
 
 
 def _updated_together(blocks: list[Event | list[Call]]) -> list[Event | list[Call]]:
-    """Updates of variables that follow each other, each under its lock, as one under all of their locks."""
+    """Merges consecutive updates of variables, each under its lock, into one under all of their locks."""
     out: list[Event | list[Call]] = []
     at = 0
     while at < len(blocks):

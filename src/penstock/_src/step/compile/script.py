@@ -6,7 +6,7 @@
       %all : (Tensor, Tensor[]) = prim::TupleConstruct(%t2, %given)
       return (%all)
 
-Tensors come in one list, which is given back. Dropping a tensor that only Python refers to requires Python's lock:
+The inputs are one list, which the script also returns. Dropping a tensor that only Python refers to requires Python's lock:
 without the list, a script would request the lock at the last use of each.
 """
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBERS = {dtype: i for i, dtype in enumerate((
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
     torch.complex32, torch.complex64, torch.complex128, torch.bool))} | {torch.bfloat16: 15, torch.strided: 0} | {
     layout: i for i, layout in enumerate((torch.contiguous_format, torch.preserve_format, torch.channels_last,
-                                          torch.channels_last_3d))}         # as scripts know them
+                                          torch.channels_last_3d))}         # as scripts name them
 
 
 def script(calls: list[Call], inputs: dict[int, str], outputs: list[Traced]) -> Any:
@@ -43,12 +43,12 @@ def script(calls: list[Call], inputs: dict[int, str], outputs: list[Traced]) -> 
 class _Known:
     """Common-subexpression elimination: updates of variables, for one, each compute the same rate.
 
-    Left alone are calls on memory that some call writes to, and results that others get to see.
+    It skips calls on memory that some call writes to, and results that are returned.
     """
 
     def __init__(self, calls: list[Call], outputs: list[Traced]):
         self.written = {memory(t) for call in calls for t in changed_by(call)} | set(map(memory, outputs))
-        self.first: dict[int, int] = {}              # results of calls that are left out, and those that take their place
+        self.first: dict[int, int] = {}              # results of eliminated calls -> their replacements
         self.calls: dict[tuple, Call] = {}
 
     def twin(self, call: Call) -> Call | None:
@@ -106,7 +106,7 @@ class Text:
             self.lines.append(f"  {', '.join(f'%{n} : Tensor' for n in made)}{' = ' if made else ''}{body}")
 
     def same(self, call: Call, twin: Call) -> None:
-        """The results of a call have the names of those of another one."""
+        """Names the results of a call like those of another one."""
         self.names.update((id(t), self.names[id(f)]) for t, f in zip(call.results, twin.results, strict=True))
 
     def _new(self, t: Traced) -> str:
@@ -141,7 +141,7 @@ class Text:
 
 
 def _element(kind: str) -> str:
-    """What a list of a type holds."""
+    """The element type of a list type."""
     inside = kind.removeprefix("Optional[").removeprefix("List[").removeprefix("Optional[").rstrip("]")
     return {"number": "Scalar"}.get(inside, inside)
 

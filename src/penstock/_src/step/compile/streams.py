@@ -7,14 +7,14 @@
         gpu.on(1)
         t3 = k3(gpu.received(p2, 1))     # on GPU:1, which waits for the event; GPU:0 continues beside it
 
-What stays right, whatever runs at the same time:
+Invariants under concurrency:
 
-- A tensor is used on the stream that made it; others get copies, made on that stream. So updates in place need to know only
-  of their own stream.
+- A tensor is used on the stream that made it; other streams get copies, made on that stream. So an update in place concerns its
+own stream only.
 - All ops on a variable are on one stream.
-- What may keep tensors beyond its own statement (functions, Python code, lists, queues) runs alone: all streams are joined
-  before it, and fork again behind it.
-- What the step is given and what the program binds once was there before it forked, and is kept until it has joined.
+- An op that may keep tensors beyond its own statement (functions, Python code, lists, queues) runs alone: all streams are
+joined before it and fork again after it.
+- Feeds and bound constants exist before the streams fork, and are kept until they have joined.
 """
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Plan:
                 and (id(t) in self.fed or not self.placed[op].host)]
 
     def _keeps(self, op: Node, handles: list[Value]) -> bool:
-        """Whether an op may use tensors in ways that streams do not know of."""
+        """Whether an op may use tensors in ways that streams cannot track."""
         opdef = op.opdef
         if opdef.calls or opdef.client_code or opdef.control_flow:
             return True
@@ -190,7 +190,7 @@ class Streamed(Program):
         try:
             results = self._step(ctx, streams, *feeds)
         except BaseException:
-            with contextlib.suppress(RuntimeError):            # of a capture that failed, streams cannot be joined
+            with contextlib.suppress(RuntimeError):            # after a failed capture, streams cannot be joined
                 streams.join()
             raise
         streams.join()

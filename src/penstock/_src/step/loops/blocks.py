@@ -1,6 +1,6 @@
 """Programs with blocks: what writers of `if` and `while` share.
 
-Where a value is used last is known when all blocks are there: it is dropped then, in the block around all of its uses.
+The last use of a value is known when all blocks are written. The value is then dropped in the block around all of its uses.
 """
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class BlockWriter(Writer):
             self._line(f"{name} = {expression(op, [self.numbers[id(s)] for s in op.inputs])}", op)
 
     def _as_number(self, t: Value) -> str:
-        """A number that comes into a loop, as one."""
+        """Converts a value that enters a loop to a Python number."""
         if id(t) in self.numbers:
             return self.numbers[id(t)]
         return f"number({self._value(t)})"
 
     def _taken(self, name: str, t: Value, index: int) -> str:
-        """A value that a kernel may change, if this is its last use: that is known when all blocks are there."""
+        """A value that a kernel may overwrite if this is its last use, which is known when all blocks are written."""
         return f"take({name})" if name[0] in "tv" and name.isalnum() else name
 
     def _resolve_taken(self) -> None:
@@ -65,7 +65,7 @@ class BlockWriter(Writer):
             self.body[i] = line
 
     def _unread(self, i: int, name: str) -> bool:
-        """Whether a name is not read behind line `i`: it is assigned, or its block ends, which also has to define it."""
+        """Whether a name is dead after line `i`: it is assigned, or the block that defines it ends."""
         depth = _depth(self.body[i])
         use = re.compile(rf"\b{name}\b")
         for line in self.body[i + 1:]:
@@ -84,16 +84,16 @@ class BlockWriter(Writer):
 
     # -- dropping values ------------------------------------------------------------------------------------------------
     def _reusing(self, index: int, op: Node, bound: Callable) -> Callable:
-        """Not in blocks: values are not used last in the order of the ops."""
+        """Not in blocks, where the order of ops does not determine last uses."""
         return bound
 
     def _drop(self, index: int, op: Node, unwanted: bool = False) -> None:
-        """Not while writing: where a value is used last is known when all blocks are there."""
+        """Not while writing: last uses are known when all blocks are written."""
         if unwanted:
             self._text("del _")
 
     def _drop_after_last_use(self, results: str) -> None:
-        """Releases each value behind the last statement that uses it, in the block around all its uses."""
+        """Releases each value after its last use, in the block around all its uses."""
         self._resolve_taken()
         depths = [_depth(line) for line in self.body]
         kept = set(_NAME.findall(results))
@@ -132,5 +132,5 @@ def _depth(line: str) -> int:
 
 
 def truth(value: Any) -> bool:
-    """The outcome of a predicate."""
+    """The Python boolean of a predicate."""
     return bool(value)

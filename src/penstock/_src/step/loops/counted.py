@@ -23,7 +23,7 @@ def numbers_of_body(ops: Iterable[Node], feeds: Sequence[Value], fetches: Sequen
 
 
 def numbers_of_frame(frames: Frames, frame: Frame, taken: Container[int], fed: Container[int]) -> set[int]:
-    """The ids of the tensors that are numbers in a dataflow loop; `taken` are the ids of those that something takes."""
+    """The ids of the tensors that are numbers in a dataflow loop; `taken` are the ids of those that are used."""
     identity = get("Identity")
 
     def passes_on(op: Node) -> Sequence[Value] | None:

@@ -1,4 +1,4 @@
-"""A functional loop as one program: the test and the body of a While op, written into one `while`.
+"""A functional loop as one program: the condition and the body of a While op, written into one `while`.
 
     def step(ctx, given):
         f0, f1, = given; given.clear()
@@ -11,8 +11,8 @@
             n2, v3 = n9, t8
         return (make_int32(n2), v3, )
 
-Functions that the body calls are written in place. Counters are Python numbers (step/compile/numbers.py). What returns the
-same in all iterations is written before the loop; sums of products are added up behind it (step/loops/outer_sum.py).
+Functions that the body calls are inlined. Counters are Python numbers (step/compile/numbers.py). Loop-invariant ops are written
+before the loop; sums of products are computed after it (step/loops/outer_sum.py).
 """
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
 from penstock._src.step.loops.counted import numbers_of_body
 
-_LARGE = 400                 # ops of a called function that are still written in place
-_DEEP = 12                   # blocks inside of each other; Python allows twenty
+_LARGE = 400                 # the most ops of an inlined function
+_DEEP = 12                   # nesting of blocks; Python allows twenty
 
 
 def write_loop(test: Any, body: Any, ctx: Any) -> Program | None:
-    """The program of a loop over two optimized functions (step/ir.py); None if they are not straight lines."""
+    """The program of a loop over two optimized functions (step/ir.py); None if they have control flow."""
     if any(op.opdef.control_flow or op.opdef.blocking for part in (test, body) for op in part.ops):
         return None
     placed = None if test.placed is None and body.placed is None else {**(test.placed or {}), **(body.placed or {})}
@@ -50,10 +50,10 @@ class _Loop(BlockWriter):
         self.ops = [*test.ops, *body.ops]
         self.identity = get("Identity")
         self.place: dict[Node, int] = {}
-        self._kept: list = []                      # bodies: ids of their tensors stay theirs
+        self._kept: list = []                      # bodies, kept alive so that the ids of their tensors are not reused
         # ops of sums over all iterations, with what adds up instead of the addition, and None for those that need not run
         self.sums: dict[Node, tuple[str, outer_sum.Found] | None] = {}
-        self.lists: dict[Node, str] = {}           # ops on lists that nothing else in the loop uses, and what does their work
+        self.lists: dict[Node, str] = {}           # ops on lists that nothing else in the loop uses -> their replacements
 
     def program(self) -> Program:
         """Writes the loop down."""
@@ -86,7 +86,7 @@ class _Loop(BlockWriter):
         return self._finished(values)
 
     def _finished(self, values: str) -> Program:
-        """The program. It empties the list of its arguments, so that values can go while it runs."""
+        """The program. It empties the list of its arguments, so that they can be freed while it runs."""
         taken = "".join(f"f{i}, " for i in range(len(self.step.feeds)))
         lines = ["def step(ctx, given):", f"    {taken}= given; given.clear()", *self.body, f"    return ({values})", ""]
         return Program("\n".join(lines), self.scope, {n + 1: op for n, op in self.lines.items()})
@@ -104,7 +104,7 @@ class _Loop(BlockWriter):
         return name
 
     def _before(self, names: list[str]) -> set[Node]:
-        """Writes the ops of the body that return the same in all iterations; they are not written again."""
+        """Writes the loop-invariant ops of the body; they are not written again."""
         staying = {id(t): n for t, n in zip(self.step.feeds, names, strict=True) if n[0] == "f"}
         self.names.update(staying)
         same, fixed = set(staying), set[Node]()
@@ -121,7 +121,7 @@ class _Loop(BlockWriter):
         return fixed
 
     def _part(self, part: Any, names: list[str], counted: set[int], written: Container[Node] = ()) -> None:
-        """The test or the body, on the variables."""
+        """The condition or the body, on the variables."""
         for i, t in enumerate(part.feeds):
             if i in counted:
                 self.numbers[id(t)] = names[i]
@@ -132,7 +132,7 @@ class _Loop(BlockWriter):
                 self._any(op)
 
     def _find_sums(self, names: list[str]) -> dict[str, outer_sum.Found]:
-        """Variables that are sums of products of matrices, or of rows: they are added up in few large steps."""
+        """Finds variables that are sums of matrix products or of rows: they are summed in few large operations."""
         if self.placed is not None:
             return {}
         uses = outer_sum.count_uses(self.ops, [*self.test.fetches, *self.step.fetches])
@@ -151,7 +151,7 @@ class _Loop(BlockWriter):
         return sums
 
     def _find_lists(self, names: list[str]) -> dict[Node, str]:
-        """Lists that the loop only appends to, or only takes elements off: op -> the variable of the list."""
+        """Lists that the loop only appends to, or only pops from: op -> the variable of the list."""
         if self.placed is not None:
             return {}
         uses = outer_sum.count_uses(self.ops, [*self.test.fetches, *self.step.fetches])
@@ -172,7 +172,7 @@ class _Loop(BlockWriter):
         return found
 
     def _on_list(self, op: Node) -> None:
-        """One element more, or one less, in a list."""
+        """Writes an append to a list, or a pop."""
         name = self.lists[op]
         if len(op.outputs) == 1:
             self._line(f"{name}.step({self._value(op.inputs[1])})", op)
@@ -207,7 +207,7 @@ class _Loop(BlockWriter):
             self._branches(op, bodies)
 
     def _bodies(self, op: Node) -> list | None:
-        """The bodies of the functions that an op calls, or chooses from, if they are written in place."""
+        """The bodies of the functions that an op calls, or chooses from, if they are inlined."""
         if op.opdef not in rules.inlining.in_place or self.placed is not None or self.depth > _DEEP:
             return None
         if op.opdef in rules.inlining.chooses and op.inputs[0].static_dims != ():
@@ -229,7 +229,7 @@ class _Loop(BlockWriter):
         self.last_use.update((id(t), sys.maxsize) for t in part.fetches)
 
     def _inside(self, body: Any, given: Sequence[Value]) -> None:
-        """Writes the body of a function, on values that are there."""
+        """Writes the body of a function on existing values."""
         for t, inner in zip(given, body.feeds, strict=True):
             self._same(inner, t)
         for op in body.ops:
@@ -252,7 +252,7 @@ class _Loop(BlockWriter):
                 self.names[id(t)] = n
 
     def _next(self, names: list[str], counted: set[int]) -> None:
-        """Hands the results of the body to the next iteration."""
+        """Assigns the results of the body to the variables for the next iteration."""
         pairs = [(n, self.numbers[id(t)] if i in counted else self._value(t))
                  for i, (n, t) in enumerate(zip(names, self.step.fetches, strict=True))
                  if n[0] != "f" and t.op not in self.sums and t.op not in self.lists]
@@ -260,7 +260,7 @@ class _Loop(BlockWriter):
             self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
 
     def _find_numbers(self) -> set[int]:
-        """Notes which tensors are Python numbers; the positions of the variables that are."""
+        """Finds the tensors that are Python numbers; returns the positions of such variables."""
         if self.placed is not None:
             return set()
         parts = (self.test, self.step)
@@ -268,7 +268,7 @@ class _Loop(BlockWriter):
         staying = {id(t) for part in parts for i, t in enumerate(part.feeds) if i not in changing}
         following = [t if i in changing else part.feeds[i] for part in parts for i, t in enumerate(self.step.fetches)]
         self.in_numbers = numbers_of_body(self.ops, [*self.test.feeds, *self.step.feeds], following)
-        for part in parts:                               # what comes in and stays is a number where numbers are made of it
+        for part in parts:                               # an invariant is a number if numbers are computed from it
             used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op.inputs}
             for i, t in enumerate(part.feeds):
                 if id(t) in staying and id(t) in used:

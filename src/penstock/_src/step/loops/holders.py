@@ -1,8 +1,7 @@
-"""Arrays and stacks of a step: which of them each op that puts something in, or takes something out, works on.
+"""Arrays and stacks of a step: maps each op that writes or reads one to the op that made it.
 
-They live as long as a step, and are known by handles. A handle is followed from the op that makes it, into loops and along
-branches. Where it goes anywhere else (into a function, round a loop, to a fetch), what it represents is
-unknown: anything may be put in there.
+They exist for the duration of a step and are identified by handles. A handle is followed from the op that makes it, into loops
+and along branches. If it escapes (into a function, through a loop variable, to a fetch), its contents are unknown.
 """
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _PASSING = ("enter", "switch", "exit")
 
 
 def holders(step: StepGraph) -> dict[Node, Any]:
-    """For the ops on arrays and stacks of which everything is known: the op that makes it.
+    """Ops on arrays and stacks whose uses are all known -> the op that makes the array or stack.
 
     For arrays of gradients it is that of the array that they belong to, with their source: ops with one source share one.
     """

@@ -1,14 +1,14 @@
-"""Loops: what can be done once for all iterations.
+"""Loop optimizations: computes once what all iterations share.
 
-- What is the same in all iterations moves in front of the loop (invariants.py), and gradients take it from there.
+- Loop-invariant code moves before the loop (invariants.py), and gradients use it from there.
 - Ops may be changed by rules for loops (`rules.loops.improve`): a matrix that is the same in all iterations and is multiplied
   transposed, for example, is transposed once, before the loop.
-- The gradient of a loop goes through its iterations backwards and takes what the loop has saved from stacks. What is computed
-  from saved values alone does not depend on the order: it is computed before the gradient's loop, from whole stacks, by one op
-  for all iterations, and the loop reads its rows. More of it can be found by moving factors: where `d` is a derivative,
-  `d(y, g * a)` is `g * d(y, a)`, and `d(y, a)` is made of saved values; products side by side are one product.
+- The gradient of a loop runs through its iterations in reverse and pops saved values from stacks. Ops on saved values alone do
+not depend on the order: they are computed before the gradient's loop, from whole stacks, by one op for all iterations, and the
+loop reads its rows. Moving factors exposes more of them: where `d` is a derivative, `d(y, g * a)` is `g * d(y, a)`, and `d(y,
+a)` depends on saved values only; concatenated products become one product.
 
-Only loops that stand alone are inspected: no loops and no conditionals inside of them.
+Only loops without inner loops and conditionals are considered.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock._src.step.optimize.forwarding import forward_values
 
 
 def improve_loops(step: StepGraph) -> None:
-    """Applies the rules of ops in loops, and takes out of gradients' loops what needs no loop."""
+    """Applies the rules of ops in loops, and hoists ops on saved values out of gradients' loops."""
     if not step.has_control_flow or step.is_placed or not any(op.opdef.back_edge for op in step.ops):
         return
     frames = Frames(step.ops, step.fed)
@@ -55,12 +55,12 @@ def improve_loops(step: StepGraph) -> None:
 
 
 def _take_invariants(step: StepGraph, frames: Frames) -> bool:
-    """Gradients take what was saved, but stays the same, from where it comes from; whether there was something."""
+    """Replaces saved loop-invariant values by their sources in gradients; returns whether there were any."""
     return any([gradient.take_invariants() for gradient in gradients_of_loops(step, frames)])
 
 
 def gradients_of_loops(step: StepGraph, frames: Frames) -> list[Gradient]:
-    """The loops of gradients with the loops that they belong to, as far as these are independent."""
+    """Pairs of gradient loops and their forward loops, as far as these are independent."""
     inner = list(dict.fromkeys(f for f in frames.of.values() if f.parent is not None))
     nested = {f.parent for f in inner}
     users = step.users()
@@ -76,7 +76,7 @@ def gradients_of_loops(step: StepGraph, frames: Frames) -> list[Gradient]:
 
 
 class Looping:
-    """What a rule may ask about the loop around its op, and how it has things done before the loop."""
+    """The view of a loop that a rule receives: queries, and ways to compute values before the loop."""
 
     def __init__(self, step: StepGraph, frame: Frame, users: dict[int, list[Node]]):
         self.step, self.frame, self._users = step, frame, users
@@ -113,7 +113,7 @@ class Looping:
             t = op.inputs[0]
 
     def once(self, name: str, t: Value, attrs: dict[str, Any], dims: tuple, *more: np.ndarray) -> Value:
-        """What op `name` makes of a tensor that stays, and of other values of its type, computed before the loop."""
+        """The result of op `name` on a loop-invariant tensor and other values of its type, computed before the loop."""
         enter = t.op
         others = [constant(self.step, v, t, []) for v in more]
         made = self.step.make(name, [enter.inputs[0], *others], attrs, enter, [dims], [t.dtype], [])
@@ -124,12 +124,12 @@ class Looping:
         self._by[id(t)] = other
 
     def finish(self) -> None:
-        """Puts in what was given instead."""
+        """Applies the replacements."""
         self.step.substitute(self._by)
 
 
 def improve_body(step: StepGraph) -> None:
-    """Applies the rules of ops in the body of a functional loop. What stays the same is written before it
+    """Applies the rules of ops in the body of a functional loop. Invariants are written before it
     (step/loops/functional.py)."""
     if step.is_placed or step.has_control_flow or len(step.feeds) != len(step.fetches):
         return
@@ -142,7 +142,7 @@ def improve_body(step: StepGraph) -> None:
 
 
 class _Body(Looping):
-    """The same for the body of a functional loop: what it passes on unchanged stays."""
+    """The same for the body of a functional loop, where variables passed through unchanged are invariant."""
 
     def __init__(self, step: StepGraph):
         self.step, self._users = step, step.users()
@@ -187,7 +187,7 @@ def _passes_on(op: Node) -> bool:
 
 
 def _behind(t: Value) -> Value:
-    """Where a value comes from that is only passed on."""
+    """The source of a value that is only forwarded."""
     while _passes_on(t.op):
         t = t.op.inputs[0]
     return t
@@ -269,7 +269,7 @@ class Gradient:
         self.enter = counter.variable.inputs[0].op
 
     def rewrite(self) -> bool:
-        """Takes out what can be; whether there was something."""
+        """Hoists ops on saved values; returns whether there were any."""
         if not self._counts_iterations():
             return False
         order = [op for op in self.step.ops if op in self.inside]
@@ -295,7 +295,7 @@ class Gradient:
         return {pop: push for pop in pops if (push := self._push_of(pop)) is not None}
 
     def take_invariants(self) -> bool:
-        """Saved values that are the same in all iterations are not saved; whether there were some."""
+        """Stops saving loop-invariant values; returns whether there were any."""
         gone: set[Node] = set()
         by = {}
         for pop, push in self.saved().items():
@@ -309,21 +309,21 @@ class Gradient:
 
     def _without(self, gone: set[Node]) -> bool:
         """Drops control edges to some ops; returns whether there are any."""
-        for op in self.step.ops:                            # its dependents inherit its control inputs
+        for op in self.step.ops:                            # dependents inherit its control inputs
             while any(c in gone for c in op.control_inputs):
                 op.control_inputs = list(dict.fromkeys(b for c in op.control_inputs
                                                         for b in (c.control_inputs if c in gone else (c,))))
         return bool(gone)
 
     def _counts_iterations(self) -> bool:
-        """Whether the number that this loop counts down from is how often the one before it went round."""
+        """Whether this loop counts down from the number of iterations of the forward loop."""
         switch = self.count.op.inputs[0].op
         merge = _behind(switch.inputs[0]).op if switch.opdef.control_flow == "switch" else None
         return merge is not None and merge in self.before and merge.opdef.control_flow == "merge" and _counts_up(merge)
 
     # -- stacks ---------------------------------------------------------------------------------------------------------
     def _push_of(self, pop: Node) -> Node | None:
-        """The push for a pop, if one puts a value of one shape on the stack, and one takes it, in every iteration."""
+        """The push for a pop, if every iteration pushes one value of fixed shape and pops one."""
         enter = pop.inputs[0].op
         if enter.opdef.control_flow != "enter" or not self._in_body(pop, self.inside):
             return None
@@ -355,7 +355,7 @@ class Gradient:
         return False
 
     def _take_counts(self) -> list[Node]:
-        """Saved counters are what the gradient counts itself: no stack for these."""
+        """Replaces saved counters by the gradient's own counter, without a stack."""
         gone: list[Node] = []
         by = {}
         for pop, push in list(self.pushes.items()):
@@ -370,14 +370,13 @@ class Gradient:
         return gone
 
     def _is_joined(self, op: Node) -> bool:
-        """Whether an op will be one with others of the loop (step/optimize/pointwise.py): then it takes next to no time
-        there."""
+        """Whether an op will be fused with others of the loop (step/optimize/pointwise.py), where it costs almost nothing."""
         if op.opdef in rules.algebra.joins:
             return bool(op.inputs) and self._is_joined(_behind(op.inputs[0]).op)
         return self.step.joins_pointwise and op.opdef in rules.pointwise.instruction and rules.is_pointwise(op) and \
             _known(op.outputs[0].static_dims) and op.outputs[0].dtype == dtypes.float32
 
-    # -- what is made of saved values -----------------------------------------------------------------------------------
+    # -- ops on saved values -----------------------------------------------------------------------------------
     def _is_ahead(self, t: Value) -> bool:
         return id(_behind(t)) in self.ahead
 
@@ -412,7 +411,7 @@ class Gradient:
         op.set_inputs([g, made.outputs[0]])
 
     def _product(self, t: Value, user: Node) -> tuple[Value, Value, Node] | None:
-        """What `t` is a product of, if only `user` takes it: a value of the loop, a saved one of the same shape; and its op."""
+        """The factors of `t`, if only `user` takes it: a value of the loop, a saved one of the same shape, and the op."""
         op = user
         while len(self.users.get(id(t), ())) == 1 and self.users[id(t)][0] is user and id(t) not in self.wanted:
             user = t.op
@@ -427,7 +426,7 @@ class Gradient:
         return None
 
     def _join_factors(self, op: Node) -> None:
-        """Products with saved values, side by side, are one product with these values side by side."""
+        """Concatenated products with saved values become one product with the concatenated values."""
         *parts, axis = op.inputs
         found = [self._product(t, op) for t in parts]
         dims = op.outputs[0].static_dims
@@ -446,7 +445,7 @@ class Gradient:
 
     # -- the loop reads rows --------------------------------------------------------------------------------------------
     def _read_rows(self, order: list[Node]) -> None:
-        """Gives ops of the loop rows of what was computed before it."""
+        """Makes ops of the loop read rows of values computed before it."""
         staying = [op for op in order if not self._is_made_ahead(op)]
         for op in staying:
             for i, t in enumerate(op.inputs):
@@ -491,13 +490,13 @@ class Gradient:
             elif op.opdef.constant:
                 made = self.step.make(op.opdef, [], op.attrs, op, [t.static_dims], None, [])
             else:
-                return op.inputs[0]                        # what stays the same comes in from there
+                return op.inputs[0]                        # invariants enter from there
             self.outer[id(t)] = made.outputs[0]
         return self.outer[id(t)]
 
 
     def _next_axis(self, axis: Value) -> Value:
-        """The number of an axis where there is one more in front."""
+        """The index of an axis after a leading axis was added."""
         value = axis.op.attrs["value"]
         return constant(self.step, value + (value >= 0).astype(value.dtype), axis, [])
 

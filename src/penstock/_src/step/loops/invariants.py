@@ -1,10 +1,10 @@
-"""What is the same in all iterations of a loop is computed once, before it.
+"""Loop-invariant code motion.
 
-An op whose inputs stay the same returns the same result in every iteration: it moves in front of the loop, and the loop gets
-its result. So does a read of a variable that the loop does not write. Only loops that are in no other loop are inspected.
+An op with loop-invariant inputs returns the same result in every iteration: it moves before the loop, which receives its
+result. So does a read of a variable that the loop does not write. Only outermost loops are considered.
 
-What enters a loop as a constant is there in every iteration, whether the loop continues or not. So an op that takes nothing
-else waits for its iteration, as what was moved did: else the loop would go round forever.
+A constant that enters a loop is available in every iteration, even after the last. So an op without other inputs must wait for
+its iteration, as the moved ops did: otherwise the loop would never end.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 
 
 def move_invariants(step: StepGraph, frames: Frames) -> bool:
-    """Moves what can be moved; whether there was something."""
+    """Moves invariant ops; returns whether there were any."""
     by: dict[int, Value] = {}
     for frame in dict.fromkeys(frames.of.values()):
         if frame.parent is frames.root:
@@ -56,7 +56,7 @@ class _Loop:
                     by[id(t)] = self._entered(t, op, [] if all(map(self._waits_itself, users[id(t)])) else waits[op])
 
     def _entered(self, t: Value, op: Node, waits: list[Node]) -> Value:
-        """What the loop gets in place of `t`, which `op` made; after `waits` in each iteration."""
+        """The replacement of `t`, a result of `op`, in the loop; available after `waits` in each iteration."""
         like = self.frame.enters[0]
         attrs = {**like.attrs, "T": t.dtype, "is_constant": True}
         made = self.step.make(like.opdef, [self.outer[id(t)]], attrs, like, [t.static_dims], [t.dtype], [])
@@ -65,7 +65,7 @@ class _Loop:
         return made.outputs[0]
 
     def _waits(self, moved: list[Node]) -> dict[Node, list[Node]]:
-        """What ops that are moved waited for in each iteration, themselves or through their inputs."""
+        """The ops that moved ops waited for in each iteration, directly or through their inputs."""
         waits: dict[Node, list[Node]] = {}
         for op in moved:
             before = [waits.get(t.op, t.op.control_inputs if t.op.opdef.constant else []) for t in op.inputs]
@@ -82,7 +82,7 @@ class _Loop:
         return self.step.make(t.op.opdef, [], t.op.attrs, t.op, [t.static_dims], None, []).outputs[0]
 
     def _stays(self, op: Node) -> bool:
-        """Whether an op returns the same in every iteration, and may be computed even if there is none."""
+        """Whether an op is loop-invariant and may be computed even if there are no iterations."""
         if not op.inputs or not op.outputs or op.opdef.control_flow or not (op.opdef.foldable or self._only_reads(op)):
             return False
         if any(id(t) in self.step.fed or id(t) in self.wanted or t.dtype._is_ref_dtype for t in (*op.outputs, *op.inputs)):
@@ -108,14 +108,14 @@ class _Loop:
 
 
 def _is_pivot(op: Node) -> bool:
-    """Whether an op only says that an iteration has begun."""
+    """Whether an op only marks the start of an iteration."""
     while len(op.inputs) == 1 and rules.forwards(op):
         op = op.inputs[0].op
     return op.opdef.control_flow in ("switch", "loop_cond", "merge")
 
 
 def invariant_ops(step: StepGraph) -> set[Node]:
-    """The ops of the body of a functional loop that return the same in all iterations."""
+    """The loop-invariant ops of the body of a functional loop."""
     same = {id(t) for t, following in zip(step.feeds, step.fetches, strict=True) if t is following}
     found: set[Node] = set()
     may_read = writes_nothing(step.ops)

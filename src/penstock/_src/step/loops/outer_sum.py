@@ -2,8 +2,8 @@
 
 The gradient of a weight matrix that a loop multiplies by is the sum of aᵀb over all iterations: each of these products is
 small, and each writes a whole matrix. Summing them is one product of the stacked a and the stacked b. That of a bias is a sum
-over all rows of all iterations. The rows wait in a list until there are enough of them, so what is kept does not grow with
-the number of iterations.
+over all rows of all iterations. Rows are collected in a list until there are enough of them, so memory does not grow with the
+number of iterations.
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, Value
 
-_ROWS = 2048                 # that wait to be multiplied
-_BYTES = 32 << 20            # that they may take
+_ROWS = 2048                 # collected before a product
+_BYTES = 32 << 20            # the most bytes that they may take
 
 
 class OuterSum:
@@ -34,14 +34,14 @@ class OuterSum:
         self._beside: RowSum | None = None
 
     def rows(self) -> RowSum:
-        """The sum over the rows of all b, which are put together once for both."""
+        """The sum over the rows of all b, which are concatenated once for both."""
         self._beside = RowSum(self.finish)
         return self._beside
 
     def add(self, a: torch.Tensor, b: torch.Tensor) -> None:
         """One more product."""
         if a.shape[0] != b.shape[0]:
-            torch.mm(a.t(), b)                     # raises what the kernel would
+            torch.mm(a.t(), b)                     # raises the kernel's error
         self._a.append(a)
         self._b.append(b)
         self._rows += a.shape[0]
@@ -65,7 +65,7 @@ class OuterSum:
         return start if self._sum is None else self._sum.add_(start)
 
     def finish(self) -> None:
-        """Multiplies what waits."""
+        """Multiplies the collected rows."""
         if self._a:
             self._multiply()
 
@@ -112,20 +112,21 @@ class Found(NamedTuple):
 
     @property
     def kind(self) -> type:
-        """The class that adds up."""
+        """The class that computes the sum."""
         return OuterSum if self.product.opdef in rules.loops.outer else RowSum
 
     @property
     def terms(self) -> Sequence[Value]:
-        """What it is given in each iteration."""
+        """The tensors that it takes in each iteration."""
         return self.product.inputs[:2 if self.kind is OuterSum else 1]
 
 
 def find(variable: list[Value], following: Value, uses: dict[int, int], passes_on: Callable[[Node], bool],
          inside: Iterable[Node]) -> Found | None:
-    """The sum that a loop variable is: `following` = variable + aᵀb, or + the sum of the rows of b. Nothing else inspects them.
+    """The sum that a loop variable accumulates: `following` = variable + aᵀb, or + the sum of the rows of b, without other
+    uses.
 
-    `variable` are the tensors that represent it in the loop. `passes_on` says of an op that it passes its first input on.
+    `variable` are the tensors that represent it in the loop. `passes_on` tells whether an op forwards its first input.
     """
     add = following.op
     if uses.get(id(following)) != 1 or not following.dtype.is_floating:
@@ -176,7 +177,7 @@ def find_in_frame(frame: Frame, uses: dict[int, int], fed: Container[int]) -> It
 
 
 def _adds_up(op: Node) -> bool:
-    """Whether it is quicker to add up what an op is given than what it returns."""
+    """Whether summing the inputs of an op is cheaper than summing its results."""
     return op.opdef in rules.loops.outer and rules.loops.outer[op.opdef](op.attrs) or \
         op.opdef in rules.loops.sums_rows and rules.loops.sums_rows[op.opdef](op)
 

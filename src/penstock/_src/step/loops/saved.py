@@ -1,7 +1,7 @@
-"""Saved values: constants need not be saved, and what belongs together is saved as one array.
+"""Values saved for gradients: constants are not saved, and arrays used together are saved as one.
 
-Where shapes are left open, a loop saves them for its gradient. When they are known after all (shapes.py), the gradient takes
-them as constants.
+If shapes are unknown, a loop saves them for its gradient. Once they are known (shapes.py), the gradient takes them as
+constants.
 
 A joined op (pointwise.py) returns several arrays of one shape for the gradient to use, each on its own stack. Where one
 joined op of the gradient takes them all, they are parts of one array from the start: one allocation, one push and one pop.
@@ -19,7 +19,7 @@ from penstock._src.step.optimize.folding import constant
 
 
 def save_together(step: StepGraph) -> None:
-    """Saves what belongs together as one array, in the loops of a step."""
+    """Saves arrays that are used together as one, in the loops of a step."""
     joined = get("_Pointwise")
     if not any(op.opdef is joined for op in step.ops) or not any(rules.loops.saves.get(op.opdef) == "pop" for op in step.ops):
         return
@@ -45,7 +45,7 @@ def save_together(step: StepGraph) -> None:
 
 
 def take_constants(step: StepGraph) -> set[int]:
-    """What is taken from a stack, and is always the same known value, becomes a constant; the ids of these constants."""
+    """Replaces pops of one known value by constants; returns their ids."""
     if any(t.op.opdef.value_rule is not None or constant_value(t) is not None for t in step.feeds):
         return set()                                 # other values are fed than those that are known
     pops: dict[Node, list[Node]] = {}
@@ -57,7 +57,7 @@ def take_constants(step: StepGraph) -> set[int]:
             pushes.setdefault(stack, []).append(op)
     kept = step.kept()
     by: dict[int, Value] = {}
-    instead: dict[Node, list[Node]] = {}             # of an op that goes: what those wait for that waited for it
+    instead: dict[Node, list[Node]] = {}             # for a removed op: the ops that its dependents wait for instead
     for stack, takers in pops.items():
         putters = pushes.get(stack, [])
         value = constant_value(putters[0].inputs[1]) if len(putters) == 1 and kept.isdisjoint(takers) else None
@@ -80,7 +80,7 @@ def take_constants(step: StepGraph) -> set[int]:
 
 
 def _waits(pop: Node, step: StepGraph) -> list[Node]:
-    """What says in which iteration, and on which branch, a value is taken from a stack."""
+    """The control input that ties a pop to its iteration and branch."""
     handle = pop.inputs[0]
     if handle.op.opdef.control_flow == "enter":
         return list(pop.control_inputs) or [handle.op]

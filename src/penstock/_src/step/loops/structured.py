@@ -1,9 +1,9 @@
-"""Conditionals and loops of v1 control flow as real `if` and `while`.
+"""Conditionals and loops of v1 control flow as `if` and `while`.
 
 Switch and Merge are dataflow: a value on the branch not taken is dead. In graphs that cond, while_loop and their gradients
-build, it is known at compile time under which outcomes of which predicates a value lives: its *guard*. A Switch adds an
-outcome to the guard of its data, a Merge of both outcomes takes it away again; the LoopCond of a frame splits a loop into
-what runs before the test, the body, and the exits. Each op is then written under an `if` for its guard.
+build, the predicates and outcomes under which a value is alive are known at compile time: its *guard*. A Switch adds an outcome
+to the guard of its data, and a Merge of both outcomes removes it; the LoopCond of a frame splits a loop into what runs before
+the test, the body, and the exits. Each op is then written under an `if` for its guard.
 
 `write_structured` returns None for graphs that are not of this form; the dataflow executor runs those.
 """
@@ -34,7 +34,7 @@ class _Irregular(Exception):
 
 
 class _Loop:
-    """A frame seen from the frame around it: one item of that."""
+    """A frame as one item of the enclosing frame."""
 
     def __init__(self, frame: Frame):
         self.frame = frame
@@ -44,7 +44,7 @@ class _Loop:
 
 def write_structured(ops: list[Node], fetches: list[Value], feeds: list[Value], ctx: Any,
                      placed: Any = None) -> Program | None:
-    """The program for ops with control flow, or None if it must be left to the executor."""
+    """The program for ops with control flow, or None if the executor must run it."""
     try:
         return _Structured(ctx, ops, fetches, feeds, placed).program()
     except (_Irregular, SyntaxError):              # SyntaxError: more nested blocks than Python allows
@@ -87,7 +87,7 @@ class _Structured(BlockWriter):
         self._drop_after_last_use(values)
         return self.finish(self.feeds, values)
 
-    # -- what the frames are made of --------------------------------------------------------------------------------
+    # -- frames --------------------------------------------------------------------------------
     def _loop(self, frame: Frame) -> _Loop:
         loop = _Loop(frame)
         for op in frame.ops:
@@ -106,7 +106,7 @@ class _Structured(BlockWriter):
         return loop
 
     def _canonical(self, t: Value) -> Value:
-        """Where the value of a predicate comes from, behind identities and switches."""
+        """The source of a predicate, through identities and switches."""
         while id(t) not in self.fed and (t.op.opdef is self.identity or t.op.opdef.control_flow in ("switch", "loop_cond")):
             t = t.op.inputs[0]
         return t
@@ -138,7 +138,7 @@ class _Structured(BlockWriter):
         return self.place[item] if isinstance(item, Node) else min(self.place[e] for e in item.frame.enters)
 
     def _sorted(self, items: list, frame: Frame, prefer: Callable[[Any], Any] | None = None) -> list:
-        """Items in an order in which they can run; of those that can, one with the same `prefer` as the last."""
+        """Items in topological order; among ready items, one with the same `prefer` as the last."""
         inside = set(items)
         waiting: dict[Any, int] = {}
         consumers: dict[Any, list] = {i: [] for i in items}
@@ -245,7 +245,7 @@ class _Structured(BlockWriter):
         return a & b
 
     def _check_loop(self, loop: _Loop) -> None:
-        """Every way round goes through the body, every way out does not."""
+        """Checks that every back edge comes from the body, and that no exit does."""
         test = id(loop.test)
         for op in loop.frame.ops:
             kind = op.opdef.control_flow
@@ -357,7 +357,7 @@ class _Structured(BlockWriter):
             self._line(f"{name} = merge_index[{int(not outcome)} if {b} else {int(outcome)}]", op)
 
     def _find_numbers(self, loop: _Loop) -> None:
-        """Notes which tensors of a loop are Python numbers."""
+        """Finds the tensors of a loop that are Python numbers."""
         if self.placed is not None:
             return                                                  # they may be on another device
         self.in_numbers |= numbers_of_frame(self.frames, loop.frame, self.last_use, self.fed)
@@ -366,7 +366,7 @@ class _Structured(BlockWriter):
         """Loop variables that are sums of products or rows (step/loops/outer_sum.py), with names of the sums and what
         makes them.
 
-        Notes in `sums` what becomes of the ops: of an addition, (sum, variable, what was found); others do not run.
+        Records the replacements of ops in `sums`: (sum, variable, what was found) for an addition; the others do not run.
         """
         out: dict[Node, tuple[str, str]] = {}
         products: dict[int, str] = {}              # what the second factors of products are -> the sum
@@ -389,14 +389,14 @@ class _Structured(BlockWriter):
             else:
                 rows[variable] = found
         for variable, found in rows.items():
-            if id(found.terms[0]) in products:     # a product puts these rows together: they are summed there
+            if id(found.terms[0]) in products:     # a product concatenates these rows: they are summed there
                 name, _ = out.pop(variable)
                 out[variable] = name, f"{products[id(found.terms[0])]}.rows()"
                 self.sums[found.addition] = name, self.names[id(variable.outputs[0])], None
         return out
 
     def _write_sum(self, op: Node) -> None:
-        """An op of a sum of products: the addition passes on what the product is made of."""
+        """Writes an op of a sum of products: the addition collects the factors of the product."""
         noted = self.sums[op]
         if noted is not None:
             name, variable, found = noted

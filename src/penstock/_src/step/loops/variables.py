@@ -1,8 +1,8 @@
 """Dead-code elimination for the variables of functional loops.
 
-The gradient of a loop has a variable for everything that the loop was given, wanted or not, and pops everything that was saved
-for it. A variable stays if its last value is used, if the test reads it, if something with an effect does, or if one that
-stays is made of it. Loops are inspected from the last to the first: what a gradient does not take, its loop need not save.
+The gradient of a loop has a variable for each input of the loop, used or not, and pops every saved value. A variable is live if
+its last value is used, if the condition or an op with an effect reads it, or if a live variable depends on it. Loops are
+processed from the last to the first: values that a gradient does not use are then not saved.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def narrow_loops(step: StepGraph) -> None:
 
 
 def _needed_variables(of_test: _Sources, of_body: _Sources, used: list[int]) -> list[int]:
-    """The variables that must exist, so that those `used` have the same last values."""
+    """The live variables, given those whose last values are `used`."""
     if of_test.unclear or of_body.unclear:
         return []
     wanted = of_test.of([0]) | of_test.effects | of_body.effects
@@ -48,18 +48,18 @@ def _ones(mask: int) -> list[int]:
 
 
 class _Sources:
-    """Which inputs the results of a function are made of: a bit for each."""
+    """The inputs that each result of a function depends on, one bit each."""
 
     def __init__(self, function: GraphFunction, placed: bool):
         step = function_body(function)
         self.unclear = step.has_control_flow                     # may go round
         if self.unclear:
             return
-        if not placed:                                           # else calls stay, and take all that they are given
+        if not placed:                                           # otherwise calls stay, and use all their inputs
             inline_calls(step)
         if function.known is not None:
             specialize_shapes(step, list(function.known))
-        simplify_dependencies(step)                              # pure ops wait for each other here and there
+        simplify_dependencies(step)                              # pure ops may have control inputs
         fold_constants(step)                                     # gradients inspect shapes of what they do not read
         self._inputs = {id(t): 1 << i for i, t in enumerate(step.feeds)}
         self._outputs = step.fetches
@@ -83,7 +83,7 @@ class _Sources:
         return mask
 
     def of(self, outputs: Iterable[int]) -> int:
-        """The inputs that some results are made of."""
+        """The inputs that some results depend on."""
         return self._all(self._outputs[i] for i in outputs)
 
 

@@ -1,10 +1,10 @@
-"""Arithmetic: what can be said with fewer ops and the same result, to the bit.
+"""Arithmetic simplifications, bit for bit:
 
-- an operand that changes nothing (`neutral`: x * 1, x - 0, x / 1), or that only repeats such a number (`repeats`), goes;
-- an op that undoes itself (`involution`: -(-x), not not x) goes with its twin;
-- a reshape of something that only has another shape (`reshapes`) takes the original, and one to the shape that is there goes;
-- a sum (and the like, `reduces`) along no axes goes;
-- transposes behind each other become one, or none.
+- a neutral operand (`neutral`: x * 1, x - 0, x / 1), or a broadcast of one (`repeats`), is removed;
+- two applications of an involution (`involution`: -(-x), not not x) cancel;
+- a reshape of a reshape (`reshapes`) takes the original, and a reshape to the same shape is removed;
+- a reduction (`reduces`) along no axes is removed;
+- consecutive transposes become one, or cancel.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock._src.step.optimize.forwarding import anchored
 
 
 def simplify_arithmetic(step: StepGraph) -> None:
-    """Applies the rules to every op, in order, so that one may lead to the next."""
+    """Applies the rules to every op, in order, so that one simplification enables the next."""
     by: dict[int, Value] = {}
     kept = step.kept()
     made: list[Node] = []

@@ -1,4 +1,4 @@
-"""Branches: of the results of an op that chooses between functions, only those that are used are computed."""
+"""Dead-code elimination for the results of conditionals."""
 from __future__ import annotations
 
 from penstock._src.base.static_shape import TensorShape

@@ -1,4 +1,4 @@
-"""Common subexpressions: of several ops that compute the same from the same, one runs."""
+"""Common-subexpression elimination."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 
 from penstock._src.step.ir import Node, StepGraph, Value
 
-_LARGE = 4096        # bytes of a constant that are worth comparing
+_LARGE = 4096        # the most bytes of a constant that is compared
 
 
 def merge_common(step: StepGraph) -> None:
-    """Later twins are replaced by the first."""
+    """Replaces later duplicates by the first op."""
     known: dict[tuple, list[Node]] = {}
     by: dict[int, Value] = {}
     kept = step.kept()
@@ -34,7 +34,7 @@ def merge_common(step: StepGraph) -> None:
 
 
 def _constant_key(op: Node) -> tuple:
-    """A key that few ops without inputs share."""
+    """A hash key for ops without inputs."""
     value = op.attrs.get("value")
     if not isinstance(value, np.ndarray) or value.dtype == object:
         return (op.opdef, None)
@@ -42,7 +42,7 @@ def _constant_key(op: Node) -> tuple:
 
 
 def _same(a: Node, b: Node) -> bool:
-    """Whether two ops with the same inputs compute the same at the same time."""
+    """Whether two ops with the same inputs return the same result."""
     if set(a.control_inputs) != set(b.control_inputs):
         return False
     try:

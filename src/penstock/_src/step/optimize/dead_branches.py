@@ -1,7 +1,7 @@
-"""Dead branches: a conditional whose outcome is known keeps the branch that is taken.
+"""Dead branches: removes the untaken branch of a conditional with a known outcome.
 
-Behind a Switch on a constant, the other output is dead, and with it everything that needs it, up to the Merge, which returns
-the value that is left. A step that fetches what is dead is left as it is: running it says so.
+After a Switch on a constant, one output is dead, and so is everything that depends on it, up to the Merge, which returns the
+live value. A step that fetches a dead value is not changed: running it raises the error.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock._src.step.optimize.folding import constant
 
 
 def drop_dead_branches(step: StepGraph) -> None:
-    """Takes Switch ops with a known outcome out, and what never runs."""
+    """Removes Switch ops with a known outcome, and dead ops."""
     if not any(_decided(op, step) for op in step.ops):
         return
     by: dict[int, Value] = {}

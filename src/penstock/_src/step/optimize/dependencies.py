@@ -1,14 +1,14 @@
-"""Dependencies: an op that others only wait for, and that has no effect, need not run.
+"""Control dependencies on ops without effects are removed.
 
-Waiting for such an op is waiting for what it waits for: the edge is replaced by edges to the ops with effects behind it, if
-there are any. So the gradient of a placeholder, which `tf.tuple` gates other gradients with, is not computed.
+The edge is replaced by edges to the ops with effects that such an op depends on, if there are any. So the gradient of a
+placeholder, which `tf.tuple` uses to gate other gradients, is not computed.
 """
 from __future__ import annotations
 
 from penstock._src.step.ir import Node, StepGraph
 
-_MOST = 16           # edges that one may be replaced by
-_MOST_BITS = 4096    # ops whose having run is kept track of
+_MOST = 16           # the most edges that may replace one
+_MOST_BITS = 4096    # the most ops that are tracked
 
 
 def simplify_dependencies(step: StepGraph) -> None:
@@ -36,7 +36,7 @@ def simplify_dependencies(step: StepGraph) -> None:
 
 
 class _Ancestors:
-    """Which ops with effects have run when an op runs, as sets of bits."""
+    """The ops with effects that have run before each op, as bit sets."""
 
     def __init__(self, step: StepGraph):
         self.fed = step.fed
@@ -46,7 +46,7 @@ class _Ancestors:
     def _data(self, op: Node) -> int:
         sources = [self.done.get(t.op, 0) for t in op.inputs if id(t) not in self.fed and not t.op.opdef.back_edge]
         out = 0
-        if op.opdef.control_flow == "merge" and sources:       # one of them has run, but which is unknown
+        if op.opdef.control_flow == "merge" and sources:       # one of them has run, but not known which
             out = sources[0]
             for s in sources[1:]:
                 out &= s
@@ -56,7 +56,7 @@ class _Ancestors:
         return out
 
     def not_implied(self, op: Node, waits: list[Node]) -> list[Node]:
-        """Those of `waits` that have not run already when the inputs of `op` are there."""
+        """Those of `waits` that are not implied by the inputs of `op`."""
         data = self._data(op)
         return [c for c in waits if not self.bit.get(c, 0) & data]
 
@@ -79,9 +79,9 @@ def _bounded(op: Node, ops: list[Node]) -> tuple[Node, ...]:
 
 
 def removable(op: Node, fed: set[int]) -> bool:
-    """Whether nothing but its outputs would be missed: no effect, no read of a reference, no part in control flow.
+    """Whether an op only computes its outputs: no effect, no read of a reference, no role in control flow.
 
-    An op behind a Switch or in a loop says by running that its branch is taken, or which iteration it is: it stays.
+    An op after a Switch or in a loop also signals its branch or iteration: it stays.
     """
     opdef = op.opdef
     if opdef.per_session and not op.inputs or opdef.inert:

@@ -6,7 +6,7 @@ from penstock._src.step.ir import Node, StepGraph
 
 
 def advance_early(step: StepGraph) -> None:
-    """Moves ops that are declared `early` forward, past what they do not need. Their own order stays."""
+    """Moves ops that are declared `early` before ops that they do not depend on, and keeps their order."""
     if not any(op.opdef in rules.costs.early for op in step.ops):
         return
     place: dict[Node, tuple[int, int]] = {}

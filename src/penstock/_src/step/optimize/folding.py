@@ -1,7 +1,7 @@
 """Constant folding: an op whose inputs are constants is computed once, when the step is compiled.
 
-An op that reads only the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded when that shape is
-known. A result that is much larger than what it is created from stays an op, so that graphs do not keep large fills in memory.
+An op that reads only the shape of an input (`metadata`: Shape, Size, Rank …; `fills`: ZerosLike) is folded if that shape is
+known. An op whose result is much larger than its inputs is not folded, so that large fills are not kept in memory.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGE = 1 << 19      # bytes: a larger result is kept only if its inputs are as
 
 
 def fold_constants(step: StepGraph) -> set[int]:
-    """Replaces what is known by constants; returns the ids of those that are used."""
+    """Replaces known values by constants; returns the ids of those that are used."""
     by: dict[int, Value] = {}
     kept = step.kept()
     ops: list[Node] = []
@@ -48,7 +48,7 @@ def _is_true(op: Node, step: StepGraph) -> bool:
 
 
 def _drop_checks(step: StepGraph, passed: dict[Node, list[Node]]) -> None:
-    """Removes checks that cannot fail. What waits for one waits for what that waits for, and runs where that would."""
+    """Removes checks that cannot fail. Their dependents inherit their control inputs, and run in the same place."""
     if step.has_control_flow:
         return
 
@@ -86,7 +86,7 @@ def _folded(op: Node, step: StepGraph) -> list[tuple[Value, Value]]:
     if values is None:
         return []
     waits = dict.fromkeys([*op.control_inputs, *(c for t in op.inputs for c in t.op.control_inputs if is_const(t))])
-    if step.has_control_flow:                    # the result is there only where its inputs are: in that loop, on that branch
+    if step.has_control_flow:                    # the result exists only where its inputs do: in that loop, on that branch
         waits.update(dict.fromkeys(t.op for t in op.inputs if not is_const(t) and id(t) not in step.fed))
     return [(t, constant(step, v, t, list(waits))) for t, v in zip(op.outputs, values) if id(t) not in step.fed]
 
@@ -99,7 +99,7 @@ def constant(step: StepGraph, value: np.ndarray, t: Value, waits: list[Node]) ->
 
 
 class _OfShape:
-    """What a kernel that reads shapes alone is given for a value."""
+    """The stand-in for a value, for kernels that only read shapes."""
 
     __slots__ = ("shape",)
 
@@ -108,7 +108,7 @@ class _OfShape:
 
 
 def _compute(op: Node) -> list[np.ndarray] | None:
-    """The outputs of an op on constant inputs; None where it fails: the run will say so."""
+    """The outputs of an op on constant inputs; None if it fails: the run reports the error."""
     if op.opdef in rules.folding.fills:
         return [np.full(t.static_dims or (), rules.folding.fills[op.opdef], t.dtype.as_numpy_dtype) for t in op.outputs]
     kernel = op.opdef.kernel_for("cpu")
@@ -120,7 +120,7 @@ def _compute(op: Node) -> list[np.ndarray] | None:
         else:
             values = [to_torch(t.op.attrs["value"], t.dtype.base_dtype) for t in op.inputs]
         out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
-    except Exception:                                 # whatever it is, it is the run's to report
+    except Exception:                                 # the run reports it
         return None
     if len(op.outputs) > 1 or op.opdef.list_output:
         out = [x for v in out for x in (v if isinstance(v, list) else [v])]

@@ -1,6 +1,6 @@
-"""Forwarding: ops that only pass a value on (Identity, StopGradient, a cast to the same type) are taken out.
+"""Forwarding: removes ops that only forward a value (Identity, StopGradient, a cast to the same type).
 
-A read of a reference stays: when it happens is its meaning. So does one that waits for others.
+A read of a reference stays, because its time matters. So does an op with control inputs.
 """
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 
 
 def forward_values(step: StepGraph) -> None:
-    """Users of a passed-on value take it from where it was created."""
+    """Makes users of a forwarded value take it from its source."""
     by: dict[int, Value] = {}
     kept = step.kept()
     for op in step.ops:
@@ -24,6 +24,6 @@ def forward_values(step: StepGraph) -> None:
 
 
 def anchored(t: Value, step: StepGraph) -> bool:
-    """Whether the op that takes `t` says by running when, or on which branch, it is."""
+    """Whether the op that takes `t` also signals an iteration or a branch."""
     op: Node = t.op
     return t.dtype._is_ref_dtype or id(t) not in step.fed and op.opdef.control_flow in ("switch", "exit", "enter", "next")

@@ -1,7 +1,7 @@
 """Fusion: one kernel for several ops (a product with its bias and activation, a pooling with what its gradient needs).
 
-What can be fused, the ops say themselves: a `fuse` rule gets its op and a `Fusing`, and returns an op to put in its place, or
-None. Ops whose only use was in the fused one are dropped.
+Ops declare their fusions: a `fuse` rule takes its op and a `Fusing`, and returns the replacement of the op, or None. Ops that
+were only used by the fused ones are removed.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock._src.step.ir import Node, StepGraph, Value, is_const
 
 
 class Fusing:
-    """What a fuse rule may ask about the surroundings of its op, and how it makes new ones."""
+    """The view of a step that a fuse rule receives: queries about the neighbours of its op, and ways to make new ops."""
 
     def __init__(self, step: StepGraph):
         self.step = step
@@ -22,8 +22,8 @@ class Fusing:
         self._waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
         self.by: dict[int, Value] = {}
         self.instead: dict[Node, Node] = {}
-        self.added = False                             # whether there are ops that take no other's place
-        self.gone: set[Node] = set()              # those of which another op, further up, has the result
+        self.added = False                             # whether there are ops that replace no other
+        self.gone: set[Node] = set()              # ops whose result an earlier op returns
 
     def source(self, t: Value) -> Value:
         """The tensor that represents `t` now."""
@@ -51,22 +51,22 @@ class Fusing:
         return self.instead.get(op, op)
 
     def maker(self, t: Value, op: Node) -> Node | None:
-        """The op that makes `t` on the device of `op`; None if it is fed, or has to run itself."""
+        """The op that makes `t` on the device of `op`; None if it is fed, or must run itself."""
         t = self.source(t)
         return None if id(t) in self.step.fed or t.op in self._waited or not self.step.together(t.op, op) else t.op
 
     def constant(self, t: Value) -> Any:
-        """The value of a scalar constant; None if it is no such thing."""
+        """The value of a scalar constant; None for other tensors."""
         t = self.source(t)
         return t.op.attrs["value"] if t.static_dims == () and is_const(t) and id(t) not in self.step.fed else None
 
     def users(self, t: Value) -> list[Node] | None:
-        """The ops that take `t`, as they are now; None if others see it too, or it must be made as it is."""
+        """The current consumers of `t`; None if it is also fetched or fed, or must be computed unchanged."""
         maker = self.source(t).op
         return None if maker.control_inputs or maker in self._waited else self.takers(t)
 
     def takers(self, t: Value) -> list[Node] | None:
-        """The ops that take `t`, as they are now; None if others see it too."""
+        """The current consumers of `t`; None if it is also fetched or fed."""
         t = self.source(t)
         if id(t) in self._wanted or id(t) in self.step.fed:
             return None
@@ -98,7 +98,7 @@ class Fusing:
         return Value(None, 0, dtype, dims)                       # type: ignore[arg-type]
 
     def add(self, made: Node) -> list[Value]:
-        """Has `made`, which takes no other op's place, run before the ops that use its outputs. Returns these."""
+        """Inserts `made`, which replaces no other op, before the ops that use its outputs. Returns the outputs."""
         self.added = True
         return made.outputs
 
@@ -112,7 +112,7 @@ class Fusing:
                 self._wanted.add(id(other))
 
     def give(self, t: Value, old: Node) -> None:
-        """`t`, of another op, is used for the only output of `old`, which goes."""
+        """Replaces the only output of `old` by `t` of another op, and removes `old`."""
         self.gone.add(old)
         self.instead[old] = t.op
         self.by[id(old.outputs[0])] = t
@@ -127,7 +127,7 @@ def fuse(step: StepGraph) -> None:
 
 
 def fix_sizes(step: StepGraph) -> None:
-    """Replaces ops whose results have sizes that only a GPU knows, where a form of them with fixed sizes is enough."""
+    """Replaces ops whose result sizes are known only on the GPU by forms with fixed sizes, where these suffice."""
     _replace(step, rules.rows.fixed, {})
 
 
@@ -144,7 +144,7 @@ def _replace(step: StepGraph, by: dict, absorb: dict) -> None:
         elif made is not None:
             before = {id(fusing.source(t)) for t in op.inputs}
             for t in made.inputs:
-                if id(t) not in before:                     # others have `op` among their users: that is `made` now
+                if id(t) not in before:                     # `made` replaces `op` among the users of others
                     fusing._users.setdefault(id(t), []).append(made)
             fusing.put(made, op)
     if fusing.instead:

@@ -1,6 +1,6 @@
-"""Passes over a GraphDef: converters want a graph in which calls are inlined and constants folded, as a message again.
+"""Passes over a GraphDef, for converters that need calls inlined and constants folded.
 
-Only those passes run whose ops another program knows: what is fused or joined has no place in a GraphDef.
+Only passes that produce TensorFlow's ops run: fused or joined ops have no form in a GraphDef.
 """
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def optimize_graph(config_proto: Any, metagraph: Any, verbose: bool = True, grap
                    cluster: Any = None, strip_default_attributes: bool = False) -> Any:
     """The GraphDef of a MetaGraphDef after the passes that `config_proto` requests.
 
-    The collection `train_op` names what is fetched: those nodes keep their names and their ops, and what they do not need is
-    left out. `verbose`, `graph_id` and `cluster` are accepted and change nothing: no pass here depends on them.
+    The collection `train_op` names the fetches: those nodes keep their names and their ops, and dead nodes are removed.
+    `verbose`, `graph_id` and `cluster` are accepted and change nothing: no pass here depends on them.
     """
     graph = Graph()
     with graph.as_default():

@@ -1,8 +1,8 @@
-"""Calls of functions: the ops of a called function replace the call, where passes can look through it.
+"""Inlining: the ops of a called function replace the call, so that passes can optimize across it.
 
-A training step that calls a model, whose layers are their own functions, whose gradients are functions too, is one list
-of ops then. A call waits for its control inputs, and others wait for the call: so the ops of its body with an effect wait for
-the same, and others wait for them.
+A training step that calls a model, whose layers and gradients are functions too, becomes one list of ops. A call waits for its
+control inputs, and other ops wait for the call: so the ops of its body with an effect inherit the control inputs, and
+dependents of the call wait for them.
 """
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penstock._src.step.ir import Node, Place, StepGraph, Value
 
 _SMALL = 400                 # ops of a function that is inlined wherever it is called
 _LARGE = 50_000              # ops of a function that is inlined if it is called once
-_DEEP = 12                   # calls inside of each other
+_DEEP = 12                   # nesting of calls
 
 
 def function_body(function: GraphFunction) -> StepGraph:
-    """What a function runs, as a step."""
+    """The body of a function as a step."""
     effects = function.effects
     return StepGraph(needed(function.outputs, effects, {id(t) for t in function.inputs}), function.outputs, effects,
                      function.inputs, function.held)
@@ -28,7 +28,7 @@ def function_body(function: GraphFunction) -> StepGraph:
 def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:
     """Replaces calls by the ops of the called functions; `place` assigns devices to them, if a step has several.
 
-    Between Switch and Merge, calls stay: of a body, ops without inputs would not know that their branch is not taken.
+    Calls between Switch and Merge stay: ops of the body without inputs would run although their branch is not taken.
     """
     if step.has_control_flow or depth > _DEEP or place is None and step.is_placed:
         return
@@ -37,17 +37,17 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
         return
     times = collections.Counter(id(f) for f in calls.values())
     by: dict[int, Value] = {}
-    done: dict[Node, Node] = {}            # calls, with what represents their having happened
+    done: dict[Node, Node] = {}            # calls -> the ops that signal their completion
     bodies, ops, effects = [], [], []
     for op in step.ops:
         body = _body(op, calls[op], step, place, depth, times[id(calls[op])] > 1) if op in calls else None
         if body is None:
             ops.append(op)
             continue
-        bodies.append(body)                          # keeps its tensors alive, which `by` knows by their ids
+        bodies.append(body)                          # keeps its tensors alive, whose ids are keys of `by`
         before, after = _around(step, op, body)
         done[op] = after
-        if body.targets:                             # a call has all of its effects, whatever of its results is used
+        if body.targets:                             # a call has all of its effects, whichever results are used
             effects.append(after)
         ops += [*before, *body.ops, after]
         by.update((id(t), given) for t, given in zip(body.feeds, op.inputs, strict=True))
@@ -87,7 +87,7 @@ def _body(op: Node, function: GraphFunction, step: StepGraph, place: Place | Non
 
 
 def _around(step: StepGraph, call: Node, body: StepGraph) -> tuple[list[Node], Node]:
-    """Has the body wait for what its call waits for: an op before it, if there is anything; and an op that happens after it."""
+    """Makes the body wait for the control inputs of its call; returns an op before it, if there are any, and one after it."""
     before = []
     effects = [op for op in body.ops if not op.opdef.foldable and not (op.opdef.per_session and not op.inputs)]
     if call.control_inputs:

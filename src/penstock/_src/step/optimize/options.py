@@ -45,7 +45,7 @@ def options_of(config: Any) -> Options:
         return NONE
     chosen = {f.name: getattr(rewrite, f.name, rewrite.DEFAULT) != rewrite.OFF for f in dataclasses.fields(Options)}
     chosen["jit"] = old.global_jit_level > 0 or old.global_jit_level == 0 and jit_everywhere[0]
-    if old.opt_level == old.L0:                    # nothing but what is requested by name
+    if old.opt_level == old.L0:                    # only the passes requested by name
         chosen["constant_folding"] &= old.do_constant_folding
         chosen["common_subexpressions"] = old.do_common_subexpression_elimination
         chosen["recording"] = False

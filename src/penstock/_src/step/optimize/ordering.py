@@ -41,9 +41,9 @@ def relax_order(step: StepGraph) -> None:
 
 
 def forward_assigned(step: StepGraph) -> None:
-    """A read of a variable that waits for the only op of the step that writes to it, an assignment, returns what that assigned.
+    """Replaces a read of a variable after its only write in the step, an assignment, by the assigned value.
 
-    Then what is computed from it need not wait: the updates of all variables can be computed together.
+    Its dependents then need not wait: the updates of all variables can be computed together.
     """
     used = _only_variables(step)
     writers: dict[Any, list[Node]] = {}
@@ -93,13 +93,13 @@ def _variable(t: Value) -> Any:
 
 
 def _may_matter(op: Node) -> bool:
-    """Whether an op may do something else than compute its results."""
+    """Whether an op may have effects besides its results."""
     opdef = op.opdef
     return opdef.stateful and not opdef.per_session or opdef.blocking or opdef.calls or opdef.client_code or \
         bool(opdef.transfer) or any(t.dtype._is_ref_dtype for t in (*op.inputs, *op.outputs))
 
 
 def _requested(step: StepGraph, used: dict[Node, Any]) -> None:
-    """Ops with effects that run because others wait for them run anyway."""
+    """Keeps ops with effects that run only because others wait for them."""
     known = set(step.targets)
     step.targets += [op for op in used if not op.opdef.reads and op not in known]

@@ -54,9 +54,9 @@ _IN_BODIES: dict[Any, Callable] = {improve_loops: improve_body, join_pointwise: 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,
              place: Place | None = None) -> StepGraph:
-    """Does the passes that `options` request to a step; for feeds of shapes `dims`, if given, or as the body of a loop.
+    """Runs the passes that `options` request on a step; for feeds of shapes `dims`, if given, or as the body of a loop.
 
-    `place` gives devices to the ops of functions that it calls.
+    `place` assigns devices to the ops of called functions.
     """
     if _VERIFY:
         verify(step, "import and placement")

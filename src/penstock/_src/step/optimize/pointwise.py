@@ -1,23 +1,23 @@
-"""Pointwise ops: those that work on each element alone, on arrays of one shape, become one op.
+"""Pointwise fusion: elementwise ops on arrays of one shape become one op.
 
-A recurrent cell is a product of matrices and a dozen such ops on small arrays, again and again: calling each of them takes
-as long as its work. Outside of loops, ops on large arrays take as long as reading and writing memory: one pass over them is
-faster than several. (Ops on small arrays there are left to recordings, which call ATen without Python.)
+A recurrent cell is a matrix product and a dozen such ops on small arrays in each iteration: calling each of them takes as long
+as its work. Outside of loops, ops on large arrays take as long as reading and writing memory: one pass over them is faster than
+several. (Ops on small arrays there are left to recordings, which call ATen without Python.)
 
 Ops that name the instruction that does the same (`rules.pointwise`) are joined where shapes are known: `kernels/pointwise.py`
 runs their instructions in one pass. Rows, columns, numbers and masks are repeated over the shape. Parts of an array that an op
 has cut along the last axis are read where they are, and values that are put side by side along it are written side by side. A
 bias that a product of matrices adds to each row is added here.
 
-Sums, means and maxima over the last axis, and what is computed of their results for each row, are part of it, too: layer norm
-and softmax, however they are written, are one pass, and so are their gradients.
+Sums, means and maxima over the last axis, and ops on their results per row, are fused too: layer norm and softmax, however they
+are written, are one pass, and so are their gradients.
 
-What one group computes and another one reads, as gradients read what the forward pass has computed, is not stored if computing
-it again takes less time than writing and reading it.
+A value that one group computes and another one reads, such as a forward value in a gradient, is not stored if recomputing it
+takes less time than writing and reading it.
 
-Levels say what may be joined: an op's level is at least that of the ops it takes from, and larger than that of those with
-which it cannot be one. Two ops of one level then have no op between them that is not joined. Ops whose results only one other
-op takes are computed as late as that one: they are lifted to its level.
+Levels determine what may be joined: an op's level is at least that of its producers, and larger than that of producers with
+which it cannot be joined. Two ops of one level then have no op between them that is not joined. Ops whose results only one
+other op takes are computed as late as that one: they are lifted to its level.
 """
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from penstock._src.step.loops.improve import chooses
 from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.transfers import Transfers
 
-_LEAST = 2                   # ops that are worth it
+_LEAST = 2                   # the fewest ops of a group
 _SHORTEST = 8                # columns of rows that are reduced here
 _HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV"})
 _ARRAYS = 2                  # heavy instructions that take as long as writing or reading an array
 _AGAIN = 20                  # ops of other groups that one computes again, at most
-_LARGE = 1 << 14             # elements of arrays that are, outside of loops
+_LARGE = 1 << 14             # the fewest elements of arrays outside loops
 _MOST = 48
 _TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
 _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are inspected
@@ -116,7 +116,7 @@ def in_bodies(ops: Iterable[Node]) -> set[Node]:
 
 
 def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> None:
-    """Joins some of these ops; with `large`, each group has one of those."""
+    """Joins some of these ops; with `large`, each group contains one of those."""
     waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
     able = {op for op in ops if op not in waited and _is_able(op, step)}
     if len(able) < _LEAST:
@@ -127,7 +127,7 @@ def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> N
     groups = _groups(step, able, users)
     home = {op: i for i, group in enumerate(groups) for op in group}
     order = {op: i for i, op in enumerate(step.ops)}
-    for group in reversed(groups):                                   # the last one says first what it computes again
+    for group in reversed(groups):                                   # the last group first decides what it recomputes
         if large is None or not large.isdisjoint(group):
             step.ops += _made(group, by, step, users, waited, home, order, again)
     if by:
@@ -215,8 +215,8 @@ def _number(t: Value, step: StepGraph) -> Any:
 
 
 def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> list[list[Node]]:
-    """The ops that can be one, in their order: of one shape and one level, and each takes from, or feeds to, another one, or is
-    put beside it."""
+    """The ops that can be joined, in their order: of one shape and one level, connected as producer and consumer or by a
+    concatenation."""
     level: dict[Node, int] = {}
     group: dict[Node, list[Node]] = {}
     transfers = Transfers(step)
@@ -250,7 +250,7 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
 
 
 def _fit(op: Node, source: Node) -> bool:
-    """Whether an op may be one with an op that it takes from: they have the same rows."""
+    """Whether an op may be joined with a producer: they have the same rows."""
     if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
         return False
     return _shape(op)[0] == _shape(source)[0] and len(_widths([op, source])) <= 1
@@ -262,7 +262,7 @@ def _widths(ops: Iterable[Node]) -> set[int]:
 
 
 def _only_for(op: Node, group: list[Node], users: dict[int, list[Node]]) -> bool:
-    """Whether nothing but `op` takes the results of a group, so that it may be computed as late as `op`."""
+    """Whether `op` is the only consumer of a group, so that the group may be computed as late as `op`."""
     return all(u is op or u in group for g in group for u in users.get(id(g.outputs[0]), ()))
 
 

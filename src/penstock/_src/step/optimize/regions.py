@@ -1,12 +1,12 @@
 """Regions: ops on small arrays of known shapes become one op, which runs them in one call.
 
 An iteration of a loop is a few products of small matrices, and pointwise ops, parts and joins between them: calling each takes
-longer than computing it. Ops that say how they are written into a region (`rules.regions`), those that pointwise plans are made
-of, and those that only move elements are joined (`kernels/regions.py`). Elements are floats, integers or booleans; scalars that
-a loop keeps as Python numbers stay so.
+longer than computing it. Ops with a rule for regions (`rules.regions`), those of pointwise plans, and those that only move
+elements are joined (`kernels/regions.py`). Elements are floats, integers or booleans; scalars that a loop keeps as Python
+numbers stay so.
 
-Levels say what may be joined: what takes a result of a region through an op that cannot be in one is of a higher level. All
-ops of one level then are one region, because no path leads from one of them out of the region and back to another.
+Levels determine what may be joined: a consumer of a region's result through an op that cannot be in a region has a higher
+level. All ops of one level form one region, because no path leads from one of them out of the region and back to another.
 
 In dataflow loops of v1, a path through an inner loop may go through its back edges, which levels do not follow. So only loops
 without another one inside are changed: a path that leaves such a loop does not come back in the same iteration.
@@ -214,7 +214,7 @@ def _waiting(ops: list[Node], op: Node) -> dict[Node, None]:
 
 
 def _connected(ops: list[Node]) -> list[Node]:
-    """Without views whose results nothing else in the region takes: they cost less than a copy."""
+    """Removes views without uses inside the region: they cost less than a copy."""
     inside = set(ops)
     while True:
         idle = {op for op in inside if _is_view(op) and not any(u in inside for t in op.outputs for u in t.users)}
@@ -226,13 +226,13 @@ def _connected(ops: list[Node]) -> list[Node]:
 
 
 def _is_view(op: Node) -> bool:
-    """Whether an op looks at its input in another way."""
+    """Whether an op is a view of its input."""
     moves = (rules.arithmetic.reshapes, rules.arithmetic.permutes, rules.regions.views)
     return any(op.opdef in ops for ops in moves) or rules.forwards(op)
 
 
 def _rule(op: Node) -> Any:
-    """What writes an op into a region; None if nothing does."""
+    """The rule that writes an op into a region, or None."""
     found = rules.regions.lower.get(op.opdef)
     if found is not None:
         return found
@@ -266,7 +266,7 @@ def _values(op: Node) -> Sequence[Value]:
 
 
 class Writer(Builder):
-    """Writes ops into a region. Rules ask it for the views and constants that an op is given."""
+    """Writes ops into a region. Rules get the views and constants of an op from it."""
 
     def __init__(self, step: StepGraph) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ class Writer(Builder):
             self.views[id(t)] = view
 
     def failures(self, ops: list[Node]) -> dict[int, Callable[[list], Exception]]:
-        """The errors of instructions that may fail; where an op has its own words, it runs again by itself to say them."""
+        """The errors of instructions that may fail. An op with its own message runs again by itself to raise it."""
         given = list(self.values)
 
         def error(i: int, values: list) -> Exception:
@@ -326,7 +326,7 @@ class Writer(Builder):
 
 
 def _again(ops: list[Node], values: dict[int, Any]) -> Exception:
-    """What the first of these ops that fails raises; `values` are what they are given."""
+    """The error of the first op that fails on the inputs `values`."""
     for op in ops:
         given = [values[id(t)] if id(t) in values else to_torch(t.op.attrs["value"], t.dtype) for t in op.inputs]
         kernel = op.opdef.kernel_for("cpu")

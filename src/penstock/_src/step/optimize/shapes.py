@@ -1,18 +1,17 @@
-"""Shapes: what the fed values say of the shapes of everything that is created from them.
+"""Shape inference for a step from the shapes of its feeds.
 
-A step that is run again and again with feeds of the same shapes gets its own program for them (see `Session`): its static
-shapes are inferred again, by the ops' shape rules, from the shapes that were fed. The passes behind this one then fold what
-was computed from shapes, and kernels are prepared for them.
+Recurring shapes of feeds get their own program (see `variants.py`): its static shapes are inferred again, by the ops' shape
+rules, from the shapes that were fed. Later passes then fold what was computed from shapes, and kernels are prepared for them.
 
-Loops are computed by induction. A variable of a loop is claimed to have the shape that enters; what a stack or an array
-returns is claimed to have the shape of what was put in. If then, with all that follows from the claims, every next value of a
-variable and everything that is put in has the claimed shape, the claims are true. If not, they give up the sizes that differ,
-and all is computed again: claims only ever get weaker, so this ends. Gradients take shapes from stacks, where loops have
-saved them; those that are known become constants.
+Loops are solved by fixed-point iteration. A loop variable is assumed to have the shape that enters; elements read from a stack
+or an array are assumed to have the shape of those written. If, under these claims, every next value of a variable and every
+element written has the claimed shape, the claims are true. If not, the sizes that differ become unknown, and inference is
+repeated: claims only get weaker, so this terminates. Gradients read shapes that loops have saved on stacks; known ones become
+constants.
 
-Functional loops are computed in the same way: the variables of a body are claimed to have the shapes that enter, and lists to
-hold elements like those that they have (`Elements`). Small constants that a loop or a conditional is given and does not change
-are `Fixed`: they are constants inside of it, too. What is found becomes known of the inputs of the loop's functions
+Functional loops are solved in the same way: the variables of a body are claimed to have the shapes that enter, and lists to
+have elements like the present ones (`Elements`). Small constants that a loop or a conditional is given and does not change are
+`Fixed`: they are constants inside it, too. The results become known facts of the inputs of the loop's functions
 (`GraphFunction.shaped`), which are compiled for it. So do the branches of conditionals.
 """
 from __future__ import annotations
@@ -109,13 +108,13 @@ class _Known:
         self._before: list[tuple[Value, Dims]] = []    # what was changed, with what was known of it
 
     def without_claims(self) -> None:
-        """Works out what follows from the feeds alone."""
+        """Infers the shapes that follow from the feeds alone."""
         self._loops: set[Node] = set()
         self._holders = {}
         self._round()
 
     def by_claims(self) -> bool:
-        """Works out all shapes by claims; False, with nothing changed, if that leads nowhere."""
+        """Infers all shapes by claims; returns False, with nothing changed, if that fails."""
         self._loops = {op for op in self.step.ops if op.opdef.control_flow == "merge" and _goes_round(op)}
         self._holders = holders(self.step)
         for _ in range(_ROUNDS):
@@ -135,7 +134,7 @@ class _Known:
         self.forget()
 
     def forget(self) -> None:
-        """Forgets values that were created of shapes."""
+        """Clears values that were computed from shapes."""
         for view in {id(op.graph): op.graph for op in self.step.ops}.values():
             view.caches.clear()
 
@@ -171,7 +170,7 @@ class _Known:
                 self._changed.add(id(t))
 
     def _enter(self, op: Node) -> None:
-        """A loop variable has the shape that enters, as far as that was not found to change."""
+        """Gives a loop variable the shape that enters, except for sizes that were found to change."""
         shapes = [t.static_dims for t in op.inputs if not _comes_later(t, self.step)]
         if op in self._claims:
             shapes.append(self._claims[op])
@@ -204,7 +203,7 @@ class _Known:
             self.lists[id(op.outputs[0])] = known
 
     def take_constants(self) -> set[int]:
-        """What is taken from a list whose elements all are one constant becomes that; the ids of these constants."""
+        """Replaces elements of a list of one repeated constant by that constant; returns the ids of these constants."""
         by: dict[int, Value] = {}
         for op in self.step.ops if not self.step.has_control_flow else ():
             pops = op.opdef in rules.loops.lists and op.opdef in rules.lists.takes
@@ -234,7 +233,7 @@ class _Known:
                 results = known = self._after_iterations(functions[1][1], known)
             else:
                 results = functools.reduce(_either, (self._results(f, known) for _, f in functions))
-        except ValueError:                              # shapes that do not fit: the run says so, if it gets there
+        except ValueError:                              # shapes that do not fit: the run reports it, if it gets there
             return
         shaped = iter([f.shaped(tuple(known)) for _, f in functions])
         op.attrs = {**op.attrs, **{n: [next(shaped) for _ in op.attrs[n]] if isinstance(op.attrs[n], list) else next(shaped)
@@ -249,7 +248,7 @@ class _Known:
                 and (body is None or _source(body.outputs[i]) is body.inputs[i])}
 
     def _after_iterations(self, body: GraphFunction, known: list) -> list:
-        """What is true of the variables of a loop before and after each iteration."""
+        """The facts about loop variables that hold before and after each iteration."""
         for _ in range(_ROUNDS):
             weaker = _either(known, self._results(body, known))
             if weaker == known:
@@ -287,7 +286,7 @@ class _Known:
         self._put[key] = common(self._put[key], dims) if key in self._put else dims
 
     def _corrected(self) -> bool:
-        """Weakens the claims that turned out to be wrong, and makes those that can be made now; whether there were such."""
+        """Weakens wrong claims and adds claims that can be made now; returns whether there were any."""
         for op, key in self._holders.items():
             if rules.shapes.holder.get(op.opdef) == "derives" and key[0] in self._put:  # zeros have the shape of the element
                 self._add(key, self._put[key[0]])
@@ -314,7 +313,7 @@ class _Known:
 
 
 def _either(known: list, other: list) -> list:
-    """What is true of both."""
+    """The facts that hold for both."""
     return [a.or_other(b) if isinstance(a, Elements) and isinstance(b, Elements) else
             None if isinstance(a, Elements) or isinstance(b, Elements) else a if a == b else common(_dims(a), _dims(b))
             for a, b in zip(known, other, strict=True)]

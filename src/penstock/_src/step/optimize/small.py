@@ -1,12 +1,12 @@
 """Small arrays: chains of arithmetic on a few numbers become one op, which computes with numpy.
 
 Calling a kernel for an addition of sixteen numbers takes many times longer than adding them, and numpy is called several times
-faster than ATen. So ops that say how numpy does the same to the bit (`rules.small`) are joined where shapes are known
-and small: a region is written as one function over arrays, and stands where its last op stood. Additions (and the like) of many
-constants to one array are done at once.
+faster than ATen. So ops with a numpy form that is equal bit for bit (`rules.small`) are joined where shapes are known and
+small: a region becomes one function over arrays, in the place of its last op. Additions (and similar ops) of many constants to
+one array are done at once.
 
-A region ends where something else wants one of its values, and before every op with an effect, so that it reads what is there
-when its ops would have run.
+A region ends where another op uses one of its values, and before every op with an effect, so that it reads the same state as
+its ops would have read.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are in
 
 
 def join_small(step: StepGraph) -> None:
-    """Puts regions of small ops into their own functions."""
+    """Replaces regions of small ops by functions."""
     if step.is_placed or step.has_control_flow or _EVERY_OP or \
             sum(1 for op in step.ops if op.opdef in rules.small.text) < _LEAST:
         return

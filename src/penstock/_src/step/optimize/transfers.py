@@ -1,8 +1,8 @@
-"""Which ops of a part may be one without waiting for each other through another part.
+"""Which ops of a part may be joined without a deadlock through another part.
 
-An op that is made of several runs when all they need is there. If the result of one member is sent, another part may need it
-before it sends what a second member waits for: neither part could go on. What another part waits for is not known here, so a
-member whose result is sent, directly or by way of other ops, must need all that the others receive.
+A joined op runs when the inputs of all members are available. If the result of one member is sent, another part may need it
+before it sends an input of a second member: neither part could continue. The dependencies of other parts are not known here, so
+a member whose result is sent, directly or through other ops, must depend on everything that the other members receive.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock._src.step.ir import Node, StepGraph
 
 
 class Transfers:
-    """What each op of a step waits for from other parts, and whether other parts wait for it."""
+    """For each op, the receives that it depends on, and whether other parts depend on it."""
 
     def __init__(self, step: StepGraph):
         ends = {op.opdef.transfer for op in step.ops}
@@ -36,11 +36,11 @@ class Transfers:
                 self._sent.update(_sources(op, step))
 
     def received(self, op: Node) -> int:
-        """What an op waits for from other parts, as a number: ops with the same number may be one."""
+        """The receives that an op depends on, as a number: ops with equal numbers may be joined."""
         return self._received.get(op, 0)
 
     def may_be_one(self, ops: Iterable[Node]) -> bool:
-        """Whether no member that another part waits for would wait for more than it needs."""
+        """Whether joining adds no dependency to a member that another part waits for."""
         if not self._sent:
             return True
         received = [(op, self._received[op]) for op in ops]

@@ -1,8 +1,8 @@
-"""Updates of many variables by one optimizer become one op.
+"""Joins the updates of many variables by one optimizer into one op.
 
 A GPU needs longer to launch the kernels of a small update than to run them, a CPU longer to call them, and a network has
 hundreds of variables. Ops whose declaration names an op over lists (`several`) are joined if they share their other inputs, and
-none needs what another gives. On the host, these are the ones with a compiled kernel (kernels/updates.py).
+none depends on another. On the host, these are the ones with a compiled kernel (kernels/updates.py).
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 
 
 def join_updates(step: StepGraph) -> None:
-    """Joins updates that differ in their variables and gradients alone."""
+    """Joins updates that differ only in their variables and gradients."""
     found = [op for op in step.ops if op.opdef in rules.updates.several and (not step.on_host(op) or _is_compiled(op))]
     if len(found) < 2 or step.has_control_flow:
         return
@@ -68,7 +68,7 @@ def _loosen(step: StepGraph, found: list[Node]) -> None:
 
 
 def _resource(t: Value) -> int | None:
-    """What tells the variable of a handle or reference from others; None for other values."""
+    """A key for the variable of a handle or reference; None for other values."""
     if t.dtype.base_dtype == dtypes.resource or t.dtype._is_ref_dtype:
         return id(t.op.attrs.get("value", t)) if not t.op.inputs else id(t)
     return None
@@ -85,7 +85,7 @@ def _behind(step: StepGraph, found: set[Node]) -> set[Node]:
 
 
 def _kind(op: Node, step: StepGraph) -> tuple:
-    """What joined updates have in common."""
+    """The key of updates that may be joined."""
     listed = rules.updates.several[op.opdef][1]
     shared = [_value(t) for i, t in enumerate(op.inputs) if i not in listed]
     types = [t.dtype for i, t in enumerate(op.inputs) if i in listed]
@@ -113,7 +113,7 @@ def _joined(members: list[Node], step: StepGraph) -> Node:
 
 
 def _put(step: StepGraph, joined: dict[Node, Node]) -> None:
-    """Puts joined updates where the last of their members was; what waits for an earlier member comes after them."""
+    """Inserts joined updates at the place of their last member; ops that wait for an earlier member come after them."""
     last = {group: op for op, group in joined.items()}
     pending: set[Node] = set(last)
     ops: list[Node] = []

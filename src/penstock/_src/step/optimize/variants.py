@@ -1,8 +1,8 @@
-"""Programs of one step for the shapes that it is fed again and again.
+"""Programs of one step for recurring shapes of its feeds.
 
-The first program of a step serves feeds of all shapes that the graph allows. Shapes that come back get their own program,
-in which everything that follows from them is computed beforehand; so a training loop pays nothing for shapes left open. Only
-a few such programs are kept, and compiled only when they are likely to be used.
+The first program of a step accepts feeds of all shapes that the graph allows. Recurring shapes get their own program, in which
+everything that follows from them is computed at compile time; so unknown shapes cost a training loop nothing. Only a few such
+programs are kept, and they are compiled only when they are likely to be used.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock._src.step.runnable import Runnable
 
 _AFTER = 2           # runs with the same shapes before they get a program
 _MOST = 4            # programs of one step
-_REMEMBERED = 64     # shapes that are counted
+_REMEMBERED = 64     # sets of shapes that are counted
 
 
 class Variants(Runnable):
@@ -46,7 +46,7 @@ class Variants(Runnable):
         return self.general.text()
 
     def explained(self, feeds: list[Tensor], device: Callable[[Node], str]) -> str:
-        """The program for all shapes, and those for the shapes that came again."""
+        """The general program, and those for recurring shapes."""
         parts = [self.general.explained(feeds, device)]
         for shapes, program in list(self._made.items()):
             if program is not self.general:
@@ -62,7 +62,7 @@ class Variants(Runnable):
             return self.general
         try:
             made = self._build([tuple(dims) for dims in key])
-        except Exception:             # shapes that the graph refuses: the general program says so when it meets them
+        except Exception:             # shapes that the graph rejects: the general program raises the error
             made = self.general
         self._made[key] = made
         return made

@@ -1,7 +1,7 @@
-"""A step on several devices that one thread drives: one program, with a copy where a tensor crosses.
+"""A step on several devices run by one thread: one program, with a copy where a tensor crosses devices.
 
-What a send and a receive are between threads is one op here, an Identity on the device that the tensor goes to: its kernel
-brings the value there (step/compile/adapt.py). Like a transfer, it happens once for each tensor and destination.
+In place of a send and a receive there is one op, an Identity on the destination device: its kernel copies the value there
+(step/compile/adapt.py). Like a transfer, it happens once for each tensor and destination.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ON_HOST = (dtypes.int32, dtypes.string, dtypes.resource, dtypes.variant)      #
 
 
 def join(step: StepGraph, host: Device) -> None:
-    """The pass: adds copies to a placed step. Control flow has none: there kernels move what they need."""
+    """The pass: adds copies to a placed step. Steps with control flow get none: their kernels move their inputs."""
     if any(op.opdef.control_flow for op in step.ops):
         return
     out: list[Node] = []
@@ -45,6 +45,6 @@ def _names(op: Node) -> list[str]:
 
 
 def _stays(op: Node, name: str, t: Value, source: Device, target: Device) -> bool:
-    """Whether an op takes a tensor where it is: on the same memory, or as a shape or axis that it reads on the host."""
+    """Whether an op can read a tensor without a copy: in the same memory, or as a shape or axis that it reads on the host."""
     return source is target or source.host and target.host or op.opdef.calls or t.dtype.base_dtype in _ON_HOST or \
         source.host and name in op.opdef.host_inputs and t.dtype.is_integer

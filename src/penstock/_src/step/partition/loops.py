@@ -1,7 +1,7 @@
-"""Loops that span devices: each device that receives a value inside of a loop goes round with it.
+"""Loops that span devices: each device that receives a value inside a loop runs a control loop.
 
-A receive has no inputs, so nothing would say in which iteration it is, and how often to run it. So a device that receives
-something inside of a frame gets its own small loop in that frame, which only goes round:
+A receive has no inputs, so its iteration and the number of its runs would be undefined. So a device that receives a value
+inside a frame gets its own control loop in that frame:
 
     start ─► Enter ─► Merge ─► Switch ─► NextIteration ─► (Merge)
                         │        ▲
@@ -9,8 +9,7 @@ something inside of a frame gets its own small loop in that frame, which only go
                      receives
 
 Every receive in the frame waits for the Merge, by a control edge: it runs once in each iteration. In the last one the
-condition is false, the senders' values are dead, and dead they are received. A loop inside of a loop starts from the
-Switch of the loop around it.
+condition is false, and the senders' values are received as dead. An inner loop starts from the Switch of the enclosing loop.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The order of a step on several devices, and which partitions are run by which thread.
+"""The order of a step on several devices, and the assignment of partitions to threads.
 
-Kernels of a GPU run asynchronously: one thread, the caller's, drives the host and all GPUs, and loses no time as long as
-it launches all it can before it waits. So ops that wait for a value from a GPU come behind those that do not, and what waits
-for a queue comes last of all. Every further logical CPU has its own thread: that is what several CPUs are for. A step that
-needs no second thread is not cut (`joined.py`).
+GPU kernels run asynchronously: the caller's thread drives the host and all GPUs, and wastes no time if it launches everything
+it can before it waits. So ops that wait for a value from a GPU come after those that do not, and ops that wait for a queue come
+last. Every further logical CPU has its own thread, so that CPUs run in parallel. A step that needs no second thread is not
+partitioned (`joined.py`).
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock._src.step.partition.split import Partition
 
 
 def ordered(ops: list[Node], fed: set[int]) -> list[Node]:
-    """The same ops in an order in which what waits comes late. Inputs stay before their consumers."""
+    """The same ops with waiting ops as late as possible. Inputs stay before their consumers."""
     rank: dict[Node, tuple[int, int]] = {}     # (how many blocking ops, how many waits for a device) are on the way
     sent = (0, 0)                                   # of the sends to other tasks so far: no receive overtakes one
     for op in ops:
@@ -35,8 +35,8 @@ def ordered(ops: list[Node], fed: set[int]) -> list[Node]:
 
 
 def is_cut(ops: list[Node], host: Device, threads: int = 0) -> bool:
-    """Whether a step runs as partitions on several threads. What one thread can drive is one program over all its devices
-    (`joined.py`), and so is control flow."""
+    """Whether a step runs as partitions on several threads. If one thread suffices, it is one program over all devices
+    (`joined.py`); so are steps with control flow."""
     driven = {op.place if op.place.host else host for op in ops}
     return len(driven) > 1 and threads != 1 and not any(op.opdef.control_flow for op in ops)
 

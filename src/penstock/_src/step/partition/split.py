@@ -1,7 +1,7 @@
 """The cut: one step per device, with a send and a receive for each tensor that crosses.
 
 A tensor goes to each device once, however many ops there use it. A control edge that crosses becomes an empty tensor. Nodes
-keep their names, so that resources are found, and each knows which op of the user's graph it represents.
+keep their names, so that resources are found, and refer to the op of the user's graph that they represent.
 
 All partitions are cut from one order of the whole step, in which a send stands behind its producer and a receive before its
 first consumer. An executor that runs the ops of a partition (or of several) in that order cannot deadlock: of
@@ -55,7 +55,7 @@ class Partition:
         return sorted(self.positions, key=self.positions.__getitem__)
 
     def as_graph_def(self, add_shapes: bool = False) -> Any:
-        """The partition as a GraphDef message, with the functions that its ops may call."""
+        """The partition as a GraphDef message, with the functions that its ops call."""
         ops = self.ops
         return nodes_def(ops, ops[-1].graph, add_shapes)
 
@@ -83,7 +83,7 @@ class _Cut:
         self.parts: dict[Device, Partition] = {}
         self.made: dict[Node, Node] = {}                                # node -> its copy in the partition of its device
         self.local: dict[tuple[int, Device], Value] = {}                # (value, device) -> what represents it there
-        self.waits: dict[tuple[Node, Device], Node] = {}                # (node, device) -> the receive that says it has run
+        self.waits: dict[tuple[Node, Device], Node] = {}    # (node, device) -> the receive that signals that it ran
         self.fed = {id(t): i for i, t in enumerate(step.feeds)}
         self.edges = 0
         self.loops = ControlLoops(self, Frames(ops, set(self.fed))) if any(op.opdef.control_flow for op in ops) else None
@@ -127,7 +127,7 @@ class _Cut:
         return t.op.opdef.back_edge and id(t) not in self.fed and t.op not in self.made
 
     def _close_loops(self) -> None:
-        """Gives the ops whose inputs were not there yet the rest of them."""
+        """Adds the inputs that were not available when their ops were made."""
         for op, made in self.made.items():
             if len(made.inputs) < len(op.inputs):
                 made.set_inputs([self._input(t, op.place, len(self.ops)) for t in op.inputs])
@@ -145,7 +145,7 @@ class _Cut:
         return made
 
     def _wait(self, op: Node, source: Node, device: Device, position: int) -> None:
-        """`op` runs behind `source`, which may be elsewhere."""
+        """Makes `op` run after `source`, which may be on another device."""
         if source.place is device:
             before = self.made[source]
         else:
@@ -168,7 +168,7 @@ class _Cut:
 
     # -- tensors ------------------------------------------------------------------------------------------------------------
     def _input(self, t: Value, device: Device, position: int) -> Value:
-        """What represents a tensor on a device."""
+        """The tensor that represents `t` on a device."""
         found = self.local.get((id(t), device)) if id(t) not in self.fed else self.local.get((-1 - self.fed[id(t)], device))
         if found is not None:
             return found
@@ -181,7 +181,7 @@ class _Cut:
         return found
 
     def _feed(self, t: Value, device: Device) -> Value:
-        """A feed comes to each device that uses it; to memory other than the host's it is copied once."""
+        """Passes a feed to each device that uses it, with one copy per memory other than the host's."""
         i = self.fed[id(t)]
         part = self.part(device)
         kind = t.dtype.base_dtype
@@ -231,12 +231,12 @@ class _Cut:
 
     # -- for control loops -----------------------------------------------------------------------------------------------
     def local_value(self, t: Value, device: Device) -> Value:
-        """What represents a tensor of the step on a device."""
+        """The representation of a step's tensor on a device."""
         return self._input(t, device, len(self.ops))
 
     def add_op(self, device: Device, opdef: OpDef, name: str, inputs: list[Value], attrs: dict[str, Any], types: list,
                counts: tuple = ()) -> Node:
-        """An op that represents none of the step."""
+        """An op that represents no op of the step."""
         return self._add(self.part(device), opdef, name, inputs, attrs, (len(self.ops), 0), types, counts)
 
     def _name(self, part: Partition, base: str) -> str:

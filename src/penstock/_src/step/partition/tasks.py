@@ -1,7 +1,7 @@
-"""The first cut: one part per task. The task cuts its own again, per device, when it compiles it.
+"""The first partitioning: one part per task. Each task partitions its part again, per device, when it compiles it.
 
-For this cut a task has one device, its host: there everything arrives that other tasks send. Nodes keep the device that they
-were placed on, as their name of it. Constants are in the part of every task that uses them, and never sent.
+For this partitioning a task has one device, its host, which receives all values from other tasks. Nodes keep the name of the
+device that they were placed on. Constants are copied into the part of every task that uses them, and never sent.
 """
 from __future__ import annotations
 

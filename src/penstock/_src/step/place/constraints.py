@@ -1,8 +1,8 @@
 """Constraints: which ops must share a device, and which devices a group of them may be on.
 
 Ops are grouped by reference edges, by resource handles (a variable with all that touch it), and by `_class: loc:@name`. A
-group may be on the devices that fit everything its members request and that have kernels for all of them. Where an op requests
-another device than the resource that it uses, the resource decides; other contradictions are refused, with both names.
+group may be on the devices that satisfy all requests of its members and that have kernels for all of them. If an op and the
+resource that it uses request different devices, the resource decides; other contradictions are errors that name both ops.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Group:
 
     @property
     def asker(self) -> Any:
-        """The op that requests the most exact part."""
+        """The op with the most specific request."""
         return next((a for a in reversed(self.askers) if a is not None), None)
 
 
@@ -62,7 +62,7 @@ class Constraints:
         return found
 
     def extend(self, ops: Iterable[Operation]) -> None:
-        """Adds ops, and joins them with those that they must be with."""
+        """Adds ops, and joins them with the groups that they must share a device with."""
         new = [op for op in ops if op not in self._group]
         for op in new:
             self._add(op)
@@ -149,7 +149,7 @@ class Constraints:
                     op.node_def, op, f"Cannot colocate nodes {op.name} and {other.name} ({because}): {a.askers[i].name} asks "
                     f"for '{a.askers[i].device}', {b.askers[i].name} for '{b.askers[i].device}'. Assign both to one device, or "
                     "set allow_soft_placement in the session's ConfigProto.")
-            else:                                   # soft: two that disagree request neither
+            else:                                   # soft placement: conflicting requests are ignored
                 parts[i] = askers[i] = None
                 if i == _TYPE:
                     parts[_INDEX] = askers[_INDEX] = None
@@ -158,7 +158,7 @@ class Constraints:
 
 
 def _is_holder(op: Operation) -> bool:
-    """Whether an op makes a handle or a reference, and does not merely pass one on."""
+    """Whether an op makes a handle or a reference, instead of forwarding one."""
     return any(t.dtype is dtypes.resource or t.dtype._is_ref_dtype for t in op.outputs) and not any(
         t.dtype is dtypes.resource or t.dtype._is_ref_dtype for t in op.inputs)
 

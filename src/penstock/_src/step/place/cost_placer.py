@@ -1,8 +1,8 @@
 """The cost-model placer: a greedy simulation of the step, as the white paper of 2015 describes it.
 
-Ops are taken in the order in which they could run, those on the longest way to the end first. Each goes to that device, of
-those its constraints allow, where it would be done soonest: when its inputs have arrived and the device is free, plus the time
-that it takes there. Constants, variables and their reads go with the first op that uses them.
+Ops are processed in topological order, those on the longest path to the end first. Each is assigned to the device, among those
+its constraints allow, where it would finish first: when its inputs have arrived and the device is free, plus its run time
+there. Constants, variables and their reads go with the first op that uses them.
 
 A session uses it when ConfigProto.placement_period is set: by estimates first, and after every so many runs of a step with the
 times that were measured. Constraints are the same as the simple placer's; state stays in the memory where it is.
@@ -37,7 +37,7 @@ class CostPlacer(Placer):
         return CostPlacer(self.devices, self.soft, costs=self.costs)
 
     def learn(self, cost_graph: Any) -> None:
-        """Takes over measured costs."""
+        """Adds measured costs."""
         self.costs.learn(cost_graph, self.devices)
 
     def is_cold(self, ops: list[Operation]) -> bool:
@@ -87,7 +87,8 @@ class _Simulation:
         return {op: self.placed[op] for op in self.ops}
 
     def _follows(self, op: Node) -> bool:
-        """Whether an op only returns what is there (a constant, a variable, its value): it waits for one that uses it."""
+        """Whether an op only returns an existing value (a constant, a variable, its value): it is placed with its first
+        user."""
         return not op.control_inputs and all(t.op in self.lazy for t in op.inputs) and self.costs.gives(op)
 
     def _sources(self, op: Node) -> set[Node]:
@@ -95,7 +96,7 @@ class _Simulation:
         return {s for s in found if s in self.inside and not s.opdef.back_edge}
 
     def _ranks(self) -> dict[Node, float]:
-        """How long it is from an op to the end of the step, on the best device."""
+        """The longest path from an op to the end of the step, on the best device."""
         best = self.placer.devices.best_first[0]
         rank: dict[Node, float] = dict.fromkeys(self.ops, 0.0)
         for op in reversed(self.ops):
@@ -114,7 +115,7 @@ class _Simulation:
         return tuple(d for d in found if d.device_type == found[0].device_type)
 
     def _take(self, op: Node) -> None:
-        """Puts an op, and those without inputs that only it has used so far, on a device."""
+        """Assigns a device to an op and to the ops without inputs that only it has used so far."""
         group = self.placer.constraints.group(op.origin)
         device = self.chosen.get(group)
         if device is None:
@@ -171,7 +172,7 @@ class _Simulation:
         return self.done[t.op] + self.costs.transfer(t, self.placed[t.op], device)
 
     def _note_arrivals(self, op: Node, device: Device) -> None:
-        """A tensor that has been sent to a device is there for others too."""
+        """When a tensor has arrived on a device; it is sent once for all its users."""
         for t in op.inputs:
             if t.op in self.placed:
                 self.there[(id(t), device)] = self._arrival(t, device)

@@ -1,8 +1,8 @@
-"""What ops and transfers cost, in seconds: measured by earlier steps where they were, estimated where not.
+"""Costs of ops and transfers in seconds: measured by earlier steps, or estimated.
 
 An estimate takes the larger of two: the arithmetic of the op (its declaration's `flops`, else one operation per element) at
 the speed of the device, and the bytes that it reads and writes at the bandwidth of its memory. Measured times come in
-CostGraphDef messages, as RunMetadata has them; a time on one device says something about others too, by their speeds.
+CostGraphDef messages, as in RunMetadata; a time on one device is scaled by speed to estimate the time on others.
 """
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from penstock._src.kernels.devices.device import Device
 from penstock._src.ops import rules
 
-UNKNOWN_DIMENSION = 32              # what a dimension counts that only a run can know
-_WORD = 8                           # bytes per element of what is no number
+UNKNOWN_DIMENSION = 32              # assumed size of an unknown dimension
+_WORD = 8                           # assumed bytes per element that is not a number
 
 
 class CostModel:
-    """Costs on the devices of one session. `factors` says of single devices how much faster they are than their kind."""
+    """Costs on the devices of one session. `factors` has the speed of single devices relative to their kind."""
 
     def __init__(self, factors: dict[str, float] | None = None):
         self._factors = factors or {}
@@ -27,7 +27,7 @@ class CostModel:
         self._counts: dict[str, int] = {}                  # op name -> how often it was measured
 
     def learn(self, cost_graph: Any, devices: Any) -> None:
-        """Takes over measured times and sizes from a CostGraphDef. Of several times for one op, the least counts."""
+        """Adds measured times and sizes from a CostGraphDef. Of several times for one op, the smallest is used."""
         self._devices.update(devices.by_name)
         for node in cost_graph.node:
             self._counts[node.name] = self._counts.get(node.name, 0) + 1
@@ -77,7 +77,7 @@ class CostModel:
         inputs, outputs = _touched(op)
         moved = sum(map(self.size, inputs)) + sum(map(self.size, outputs))
         work = self._work(op)
-        moved = moved if work else 0                       # ops that compute nothing pass their input on
+        moved = moved if work else 0                       # ops that compute nothing forward their input
         factor = self._factors.get(device.name, 1.0)
         return (device.launch_time + max(work / device.flops, moved / device.bandwidth)) / factor
 
@@ -90,7 +90,7 @@ class CostModel:
             rules.costs.flops[op.opdef]([_known(t.static_dims) for t in op.inputs], outputs)
 
     def transfer(self, t: Any, source: Device, target: Device) -> float:
-        """Seconds that a tensor is on its way."""
+        """Seconds that a transfer takes."""
         return 0.0 if source is target else source.transfer_time(self.size(t), target)
 
 

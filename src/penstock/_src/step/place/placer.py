@@ -1,7 +1,7 @@
-"""The simple placer: every group of ops goes to the best device that its constraints allow.
+"""The simple placer: assigns every group of ops to the best device that its constraints allow.
 
 Best is a GPU before a CPU, and the first of its type. Two kinds of free ops follow their neighbours, as copies would cost more
-than they compute: what makes values from nothing goes to its consumers, what reads only shapes to its input.
+than they compute: ops without inputs go to their consumers, ops that read only shapes to their input.
 
 Each decision is kept with its reason, for `session.explain_placement()`.
 """
@@ -44,11 +44,11 @@ class Placer:
         return Placer(self.devices, self.soft)
 
     def learn(self, cost_graph: Any) -> None:
-        """Takes notice of measured costs (CostGraphDef): for placers that go by them."""
+        """Takes measured costs (CostGraphDef), for placers that use them."""
 
     def extend(self, ops: list[Operation]) -> None:
-        """Takes in ops of the graph, whether they are run or not: they bind others. What they request must exist."""
-        if len(self.devices) == 1:                  # whatever requests this device may share it: no groups are needed
+        """Adds ops of the graph, whether they run or not, because they constrain others. Requested devices must exist."""
+        if len(self.devices) == 1:                  # all ops may share this device: no groups are needed
             ops = [op for op in ops if op.device and not self.devices.fitting(parts_of(op.device))]
         self.constraints.extend(ops)
         for op in ops:

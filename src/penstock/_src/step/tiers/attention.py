@@ -5,11 +5,11 @@
 and, where the step has them, the ops of its gradient: four further products around the gradient of the softmax. Views between
 them may be of any kind (views.py), so Keras's MultiHeadAttention, einsum and code with reshapes and transposes are the same.
 A mask is a constant (causal or not), computed, or something that is added: padding, slopes, learned biases. All of it becomes
-one call of a fused kernel, and one for the gradient, which keep no matrix of scores. Where any value in between is used for
-something else, nothing is changed.
+one call of a fused kernel, and one for the gradient, which do not store the matrix of scores. If any intermediate value has
+another use, nothing is changed.
 
 The kernels draw the numbers of dropout themselves, from the generator of the device. A dropout with a seed, whose numbers are
-the same in every tier, stays as it is.
+the same in every tier, is not fused.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import torch
 from penstock._src.step.tiers import views
 from penstock._src.step.tiers.views import aten
 
-_MINUS_INFINITY = -1e3               # masks add, or put, a number below this: its exponential is zero
+_MINUS_INFINITY = -1e3               # masks add or select a number below this: its exponential is zero
 _HIDDEN = -1e30                      # what is added to hidden scores: the score itself is lost in it
 _LONG = 1024                         # columns: of fewer in single precision, separate ops with dropout are faster
 _TILE = 64                           # rows and columns that cuDNN's kernels take at once
@@ -40,7 +40,7 @@ class _Scores(NamedTuple):
 
 
 class _Dropout(NamedTuple):
-    """From the probabilities to those that are left."""
+    """Dropout of the probabilities."""
     result: torch.fx.Node            # the probabilities that are left, multiplied by 1 / (1 - rate)
     rate: float
     mask: torch.fx.Node | None
@@ -48,11 +48,11 @@ class _Dropout(NamedTuple):
 
 
 class _NoMatch(Exception):
-    """Some structure is not attention."""
+    """The structure is not attention."""
 
 
 def use_kernels(graph: torch.fx.GraphModule) -> int:
-    """Puts fused kernels in the place of attention that is written out; returns how many places."""
+    """Replaces attention written out in ops by fused kernels; returns the number of replacements."""
     found = 0
     for node in list(graph.graph.find_nodes(op="call_function", target=aten._softmax.default)):
         try:
@@ -197,7 +197,7 @@ class _Attention:
 
     # -- dropout ----------------------------------------------------------------------------------------------------
     def _dropout(self) -> _Dropout:
-        """What becomes of the probabilities before they are multiplied with the values."""
+        """The dropout between the probabilities and the product with the values."""
         begins = [u for u, through in _consumers(self.softmax) if self._drops(u, through)]
         if not begins:
             return _Dropout(self.softmax, 0.0, None, 0)
@@ -220,7 +220,7 @@ class _Attention:
         return _Dropout(node, rate, mask, steps)
 
     def _drops(self, node: torch.fx.Node, value: torch.fx.Node) -> float | tuple[torch.fx.Node, float] | None:
-        """What a step of dropout multiplies `value` with: a number, or a mask and its rate; None if it is no such step."""
+        """The factor of a dropout op on `value`: a number, or a mask and its rate; None for other ops."""
         if node.target is aten.where.self and node.args[1] is value and _constant(self.graph, node.args[2]) == 0:
             mask = _bare(node.args[0])
             return None if (rate := self._rate(mask)) is None else (mask, rate)
@@ -253,7 +253,7 @@ class _Attention:
         return edge if kinds[mask.target] == 1 else 1.0 - edge
 
     def _shift(self, node: Any) -> float | None:
-        """What is added to numbers drawn evenly from [0, 1); None if these are others."""
+        """The offset added to uniform numbers from [0, 1); None for other numbers."""
         shift = 0.0
         while isinstance(node, torch.fx.Node):
             node = _bare(node)
@@ -272,7 +272,7 @@ class _Attention:
         return None
 
     def _undropped(self, node: torch.fx.Node) -> torch.fx.Node:
-        """From the gradient of the probabilities back to that of those that were left."""
+        """From the gradient of the probabilities to that after dropout."""
         left = self.dropout.steps
         while left:
             if views.is_cast(node):
@@ -364,7 +364,7 @@ class _Attention:
     def _undo(self, node: torch.fx.Node) -> torch.fx.Node:
         """The gradient of the product, behind the gradients of what was done to it, in reverse order.
 
-        The gradient of the sum with a bias is that of the bias, too: what computes the bias's own takes it from there.
+        The gradient of a sum with a bias is also that of the bias, whose own reduction starts from it.
         """
         self.of_bias: torch.fx.Node | None = None
         self.bias_users: list[torch.fx.Node] = []
@@ -384,7 +384,7 @@ class _Attention:
         return node
 
     def _undoes(self, node: torch.fx.Node, kind: str, value: Any) -> bool:
-        """Whether a node is the gradient of one thing that was done to the scores."""
+        """Whether a node is the gradient of one op on the scores."""
         if kind == "cast":
             return views.is_cast(node)
         if kind in ("where", "hide"):
@@ -405,7 +405,7 @@ class _Attention:
 
     # -- the kernels ------------------------------------------------------------------------------------------------
     def replace(self) -> None:
-        """Puts calls of the kernels into the graph."""
+        """Inserts calls of the kernels into the graph."""
         g = self.graph.graph
         sizes = [views.shape_of(self.softmax)[i] for i in (-2, -1)]
         depth = math.prod(a.size for a in self.q.dims[2])
@@ -449,7 +449,7 @@ class _Attention:
             self._substitute_bias(rest[0], first)
 
     def _substitute_bias(self, made: torch.fx.Node, before: torch.fx.Node) -> None:
-        """Puts the kernel's gradient of the bias in the place of that of the scores. It is as large as these."""
+        """Replaces the gradient of the scores by the kernel's gradient of the bias, which has the same size."""
         g, old = self.graph.graph, self.of_bias
         assert old is not None
         with g.inserting_before(before):
@@ -509,7 +509,7 @@ class _Attention:
         return node
 
     def _substitute(self, product: torch.fx.Node, made: Any, shape: tuple, transposed: bool) -> None:
-        """Puts the result of a kernel in the place of a product, and of the views of it."""
+        """Replaces a product, and the views of it, by the result of a kernel."""
         g = self.graph.graph
         for user in _leaves(product):
             dims = [_localized(d, shape, transposed) for d in views.layout(user).dims]
@@ -597,7 +597,7 @@ def _localized(atoms: Any, shape: tuple, transposed: bool) -> list:
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 def _kernel(device: str, dtype: torch.dtype, depth: int, value_depth: int, biased: bool, sizes: list) -> Any:
-    """The fused kernel that takes such arguments."""
+    """The fused kernel for these arguments."""
     if device == "cpu":
         _require(depth == value_depth and dtype in (torch.float32, torch.bfloat16))
         return _OnHost

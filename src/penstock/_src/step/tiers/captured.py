@@ -1,12 +1,12 @@
-"""A version of a step, replayed as a CUDA graph.
+"""A step captured and replayed as a CUDA graph.
 
 Launching a kernel costs the host some microseconds; a CUDA graph launches all kernels of a step at once. The step runs once
 while CUDA records its kernels instead of running them. From then on a step is one copy per feed, one launch, and one copy per
 result.
 
-A recording holds while the variables are where they were. If one has moved (it was restored, or a caller holds its value, which
-must not change), the step is recorded again. Random ops take the places in their streams from a tensor (`draws.py`),
-which each run fills. CUDA refuses to record a step that waits for the device.
+A capture is valid while the variables keep their addresses. If one has moved (it was restored, or a caller holds its value,
+which must not change), the step is captured again. Random ops read their positions in the random streams from a tensor
+(`draws.py`), which each run fills. CUDA cannot capture a step that waits for the device.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Captured:
             raise Moves("it moves its variables in memory")
 
     def holds(self) -> bool:
-        """Whether the variables are where they were, and may be written there."""
+        """Whether the variables have the same addresses and may be overwritten."""
         return self._places == places(self.variables) and all(map(bridge.exclusive, self._changed))
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:

@@ -1,6 +1,6 @@
-"""Convolutions in the graph of a step: views that undo each other go, and both gradients of a convolution are one call.
+"""Convolutions in the graph of a step: inverse views cancel, and both gradients of a convolution are one call.
 
-TensorFlow's images have their channels last, ATen's first; each kernel views its input and its result as it wants them. The
+TensorFlow's images have their channels last, ATen's first; each kernel permutes views of its input and its result. The
 gradients of a convolution are two ops, which ATen computes in one call. As two, each has a copy of the gradient, and the one
 for the input has a tensor in the place of the images, which Inductor fills.
 """
@@ -18,7 +18,7 @@ _BACKWARD = aten.convolution_backward.default
 
 
 def tidy(graph: torch.fx.GraphModule) -> int:
-    """Removes permutations that undo each other and joins the gradients of convolutions; returns how many were joined."""
+    """Removes inverse permutations and joins the gradients of convolutions; returns how many were joined."""
     changed = _join_permutations(graph.graph)
     joined = _join_gradients(graph.graph)
     if changed or joined:
@@ -85,7 +85,7 @@ def _fit(images: torch.fx.Node, filters: torch.fx.Node, order: dict) -> bool:
 
 
 def _can_be_at(node: Any, first: int, order: dict) -> bool:
-    """Whether a value is there before a place in the graph, or is a view, a cast or a padding of one that is."""
+    """Whether a value, or one that it is a view, cast or padding of, is available before a place in the graph."""
     while order[node] >= first:
         if not (views.is_view(node) or views.is_cast(node) or node.target is aten.constant_pad_nd.default):
             return False

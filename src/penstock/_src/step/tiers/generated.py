@@ -1,4 +1,4 @@
-"""What Inductor has generated for a step, summarized: its kernels, the calls of libraries, and its plan of memory."""
+"""A summary of the code that Inductor generated for a step: kernels, library calls, and memory plan."""
 from __future__ import annotations
 
 import collections
@@ -17,7 +17,7 @@ _BITS = re.compile(r"\d+")
 class Plan(NamedTuple):
     """The memory between the ops of a step."""
     buffers: int                 # allocated
-    reused: int                  # values that took the buffer of another one
+    reused: int                  # values that reuse the buffer of another one
     peak: int                    # bytes of buffers that exist at the same time, at most; results of library calls not counted
 
 
@@ -54,7 +54,7 @@ def calls(source: str) -> tuple[collections.Counter, collections.Counter]:
 
 
 def summary(source: str) -> list[str]:
-    """Both, as lines for people."""
+    """Both, as readable lines."""
     kernels, libraries = calls(source)
     memory = plan(source)
     return [f"{len(kernels)} generated kernels, called {kernels.total()} times: {_counted(kernels)}",

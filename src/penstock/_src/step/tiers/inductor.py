@@ -19,7 +19,7 @@ _one = threading.Lock()              # Inductor keeps state per process while it
 
 @functools.cache
 def available(device: str) -> bool:
-    """Whether there is what Inductor needs to compile for a kind of device."""
+    """Whether Inductor can compile for a kind of device here."""
     if device == "cuda":
         return importlib.util.find_spec("triton") is not None
     return any(shutil.which(c) for c in ("g++", "clang++", "c++"))
@@ -52,7 +52,7 @@ def _into_one_mode(graph: torch.fx.GraphModule, mode: Any) -> None:
 
 
 def _join_constants(graph: torch.fx.GraphModule) -> None:
-    """Makes one node of each constant, which every use of it had its own of."""
+    """Merges the nodes of equal constants, which each use had its own of."""
     first: dict[tuple, torch.fx.Node] = {}
     for node in list(graph.graph.find_nodes(op="get_attr")):
         value = getattr(graph, str(node.target), None)

@@ -28,7 +28,7 @@ _SMALL = 64                     # elements of integer tensors that are taken to 
 
 
 class Unsupported(Exception):
-    """A step cannot be one graph; the message says why."""
+    """A step cannot be one graph; the message has the reason."""
 
 
 @dataclasses.dataclass
@@ -46,7 +46,7 @@ class Lowered:
 
 
 class _HostStaysReal(TorchDispatchMode):
-    """Runs what depends on constants alone for real, so that Python can read it; everything else is traced."""
+    """Computes ops on constants, so that Python can read their values; everything else is traced."""
 
     def __init__(self, device: torch.device):
         super().__init__()
@@ -73,7 +73,7 @@ class _HostStaysReal(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _is_small(self, func: Any, args: tuple, kwargs: dict) -> bool:
-        """Whether a tensor made of nothing is one that the host computes with."""
+        """Whether a tensor created without inputs is one that the host computes with."""
         device = torch.device(kwargs.get("device") or "cpu")
         if device.type != self.device.type:
             return True
@@ -98,7 +98,7 @@ def _check_writes(func: Any, args: tuple, kwargs: dict) -> None:
 def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered:
     """The graph of a program, for feeds and variables of the shapes that they have now.
 
-    Some updates run behind the graph, unless the program needs what they give.
+    Some updates run after the graph, unless the program uses their results.
     """
     later: list = []
     try:
@@ -162,7 +162,7 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
 
 
 def _behind(call: tuple, out: list, shadows: dict[int, Any], variables: list[Any]) -> tuple:
-    """A call behind the graph: what it takes from the graph becomes results of it, and stand-ins become variables."""
+    """A call after the graph: its inputs from the graph become results, and stand-ins become variables."""
     function, arguments, keywords = call
     back = {id(s): v for v, s in zip(variables, shadows.values(), strict=True)}
 
@@ -177,7 +177,7 @@ def _behind(call: tuple, out: list, shadows: dict[int, Any], variables: list[Any
 
 
 def _flat_results(found: Lowered, results: tuple, shadows: dict[int, Any]) -> list:
-    """The results that are computed; what is constant is noted instead."""
+    """The results that are computed; constant ones are recorded instead."""
     out: list[torch.Tensor] = []
     firsts = {id(s.first) for s in shadows.values()}
     found.results = []
@@ -227,7 +227,7 @@ def _moved(mode: Any, feed: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _check_constants(graph: torch.fx.GraphModule, ctx: Any) -> None:
-    """No variable may have become a constant: one that is reached in another way than through feeds or the program."""
+    """Checks that no variable became a constant because it was reached other than through feeds or the program."""
     held = {v.value.untyped_storage().data_ptr() for _, v in ctx.resources.items()
             if is_variable(v) and isinstance(v.value, torch.Tensor)}
     for node in graph.graph.find_nodes(op="get_attr"):

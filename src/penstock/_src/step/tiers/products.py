@@ -1,4 +1,4 @@
-"""Sums over a batch of products, as one product.
+"""Sums over a batch of products become one product.
 
 The gradient of a matrix that is multiplied with each element of a batch is a product per element, then their sum. That is one
 product over all rows of the batch: no product per element is stored.
@@ -14,7 +14,7 @@ from penstock._src.step.tiers.views import aten
 
 
 def join_sums(graph: torch.fx.GraphModule) -> int:
-    """Puts one product in the place of each sum over the batch of a batched product; returns how many."""
+    """Replaces each sum over the batch of a batched product by one product; returns how many."""
     found = 0
     for node in list(graph.graph.find_nodes(op="call_function", target=aten.sum.dim_IntList)):
         if _joined(graph.graph, node):

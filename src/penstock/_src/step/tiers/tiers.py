@@ -1,12 +1,13 @@
-"""Which version of a step runs.
+"""Chooses the version of a step to run.
 
-Every step starts at once as a program (tier 1). On a GPU, one whose feeds have the same shapes again is captured as a CUDA
-graph (tier 2). One that runs on is traced to a graph (`lower.py`), which Inductor compiles in a background thread (tier 3). The
-compiled version runs once beside the present one, on copies of the variables; if both agree, it takes over.
+Every step starts immediately as a program (tier 1). On a GPU, a step whose feeds have recurring shapes is captured as a CUDA
+graph (tier 2). A step that runs longer is traced to a graph (`lower.py`), which Inductor compiles in a background thread (tier
+3). The compiled version runs once beside the current one, on copies of the variables; if both agree, it replaces the current
+one.
 
-What a tier refuses stays as it was. The reason is logged once, counted in `refused`, and not tried again for the same shapes.
-PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True` does. On
-the host, where compiling takes long, steps are compiled only where one of these requests it.
+A step that a tier rejects stays in its tier. The reason is logged once, counted in `refused`, and not tried again for the same
+shapes. PENSTOCK_TIER limits the tiers (1, 2 or 3). PENSTOCK_TIER=wait compiles before the second run, as `jit_compile=True`
+does. On the host, where compiling takes long, steps are compiled only where one of these requests it.
 """
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variabl
 _FEWEST = 4                         # statements of a program that is worth it
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
 _MOST_KEYS = 8                      # sets of shapes for which one step has better versions
-_MOST_MOVES = 8                     # captures of one step that found its variables elsewhere
+_MOST_MOVES = 8                     # the most captures of one step because its variables moved
 _OFTEN = 20                         # runs of a step before it is compiled
-_LONG = 5.0                         # seconds since the first of them ended: compiling takes a core, and slows short steps
+_LONG = 5.0                         # seconds since the first of them ended: compiling occupies a core and slows short steps
 _CLOSE = {"cpu": 0.02, "cuda": 0.1}  # of what a variable changes by: two versions agree if they differ by less
 _ROUNDED = 0.3                      # the same for steps in half precision, in which sums of many numbers may nearly vanish
 
@@ -77,7 +78,7 @@ def _device(placed: dict | None) -> torch.device | None:
 
 
 def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
-    """Whether ops keep no state but that of variables and random streams, as far as their declarations tell."""
+    """Whether ops have no state besides variables and random streams, according to their declarations."""
     for op in ops:
         opdef = op.opdef
         if opdef.blocking or opdef.client_code or opdef.transfer in ("send", "recv") or depth > 16:
@@ -94,7 +95,7 @@ def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
 
 
 class Tiered(Program):
-    """A step that runs in the best version that there is for its feeds."""
+    """A step that runs in the best available version for its feeds."""
 
     def __init__(self, program: Any, unfused: Callable[[], Any], device: torch.device, compiles: bool, wait: bool,
                  eager: bool, random: bool):
@@ -210,13 +211,13 @@ class Slot:
             return self._compiled(ctx, feeds)
         finally:
             if self._captures and before != places(self.variables):
-                self._runs = min(self._runs, _SETTLING - 1)              # wait until the variables settle
+                self._runs = min(self._runs, _SETTLING - 1)              # wait until the variables stop moving
                 self._moves += 1
                 if self._moves > _MOST_MOVES:
                     self._refuse(2, "it moves its variables")
 
     def _compiled(self, ctx: Any, feeds: tuple) -> tuple:
-        """A run of compiled code. Where it fails, the program says why, or does the step."""
+        """Runs compiled code. If it fails, the program runs the step or raises the error."""
         try:
             return self.version.run(ctx, *feeds)
         except Exception as e:
@@ -278,7 +279,7 @@ class Slot:
             self._refuse(3, e)
 
     def _try(self, ctx: Any, feeds: tuple) -> tuple:
-        """Runs the compiled version beside the present one; it takes over if both agree."""
+        """Runs the compiled version beside the current one, and switches to it if both agree."""
         made, self._ready = self._ready, None
         assert made is not None
         try:
@@ -290,7 +291,7 @@ class Slot:
         results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
             else self._plain(ctx, feeds)
         try:
-            trial, state = made.trial(feeds, places, before)             # the other version has given its memory back
+            trial, state = made.trial(feeds, places, before)             # the other version has released its memory
         except Exception as e:
             self._refuse(3, e)
             return results
@@ -306,7 +307,7 @@ class Slot:
         return results
 
     def explain(self) -> str:
-        """What runs, and why nothing better does."""
+        """The version that runs, and the reasons against better ones."""
         return f"tier {self.tier}" + "".join(f"; {r}" for r in self.reasons)
 
     def report(self) -> list[str]:
@@ -366,7 +367,7 @@ class Compiled:
         return self._results(out), [(low.variables[i], values_now[i]) for i in low.changed] + behind
 
     def noise(self, feeds: tuple, places: torch.Tensor, before: dict[int, torch.Tensor]) -> list[float]:
-        """How much the changes of variables depend on rounding: of a second trial, with all variables moved by a rounding
+        """How much the changes of variables depend on rounding, from a second trial with all variables perturbed by a rounding
         error of the step. `before` is what the changed variables began with."""
         draw = torch.Generator(self.device)
         draw.manual_seed(0)
@@ -479,9 +480,9 @@ def _size(t: torch.Tensor) -> float:
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a is b but for rounding: by the norm of their difference, and the same where not finite."""
+    """Whether a equals b up to rounding: by the norm of their difference, with equal non-finite values."""
     if not b.is_floating_point() and not b.is_complex():
-        return bool((a != b).sum() <= b.numel() // 100)                  # the largest of rounded numbers may be another
+        return bool((a != b).sum() <= b.numel() // 100)                  # rounding may change which number is the largest
     a, b = a.to(b.device), b
     good = b.isfinite()
     if not bool((a.isfinite() == good).all()):

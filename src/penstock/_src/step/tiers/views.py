@@ -1,7 +1,7 @@
-"""What a chain of views does, independent of how it is written.
+"""The effect of a chain of views, independent of how it is written.
 
-`Layout` says, for each dimension of a tensor, which parts of which dimensions of the tensor at the beginning of the chain it
-runs over. `tf.einsum`, `tf.matmul` and a user's own reshapes and transposes have the same layout where they mean the same.
+For each dimension of a tensor, `Layout` has the parts of the dimensions of the tensor at the beginning of the chain that it
+runs over. `tf.einsum`, `tf.matmul` and a user's own reshapes and transposes have the same layout if they have the same effect.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shape_of(node: torch.fx.Node) -> tuple[int, ...]:
 
 
 def layout(node: torch.fx.Node, through_casts: bool = False) -> Layout:
-    """The node where a chain of views begins, and what they do."""
+    """The node where a chain of views begins, and their layout."""
     chain = []
     while is_view(node) or through_casts and is_cast(node):
         chain.append(node)
@@ -53,7 +53,7 @@ def whole(shape: tuple[int, ...]) -> Dims:
 
 
 def canonical(atoms: Any) -> tuple[Atom, ...]:
-    """The same atoms, with those that continue each other joined."""
+    """The same atoms, with contiguous ones joined."""
     out: list[Atom] = []
     for a in atoms:
         if out and out[-1].of == a.of and out[-1].stride == a.stride * a.size:

@@ -1,7 +1,7 @@
-"""tf.profiler: how many parameters a graph has, how many float operations a step takes, how long its ops ran.
+"""tf.profiler: the parameters of a graph, the float operations of a step, and the run times of its ops.
 
 `counts.py` counts per op, `views.py` sums up over name scopes, inputs, kinds of ops or lines of the program, `options.py` says
-what is shown. Times and bytes come from RunMetadata that a session wrote.
+what is shown. Times and bytes are from RunMetadata of a session.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recording says about a program: whether it waits for input, and whether its accelerator waits for the host."""
+"""Advice from a recording of a program: whether it waits for input, and whether its accelerator waits for the host."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ Span = tuple[float, float]
 
 
 class Advice(NamedTuple):
-    """Shares of the recorded time, and what to do about them."""
+    """Shares of the recorded time, and recommendations."""
     seconds: float
     input_share: float
     device_share: float | None

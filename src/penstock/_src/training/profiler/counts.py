@@ -1,7 +1,7 @@
 """How many float operations an op takes, and how many parameters a variable has, from static shapes.
 
-The rules are the ones that TensorFlow's profiler counts by: one per element and elementary step, two (multiply, add) per
-product of a convolution or matrix product. An op whose shapes are not known counts nothing.
+The rules are those of TensorFlow's profiler: one per element and elementary step, two (multiply, add) per product of a
+convolution or matrix product. An op with unknown shapes counts as zero.
 """
 from __future__ import annotations
 

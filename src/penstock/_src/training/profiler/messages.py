@@ -1,4 +1,4 @@
-"""The messages that a profile is: nodes of a tree with their own and their total counts."""
+"""The messages of a profile: nodes of a tree with their own and their total counts."""
 from __future__ import annotations
 
 from tensorboard.compat.proto import tensor_shape_pb2, types_pb2

@@ -1,4 +1,4 @@
-"""What a profile shows: tf.profiler.ProfileOptionBuilder."""
+"""The options of a profile: tf.profiler.ProfileOptionBuilder."""
 from __future__ import annotations
 
 import copy
@@ -93,7 +93,7 @@ class ProfileOptionBuilder:
         return self._set(**{k: copy.copy(v) for k, v in given.items() if v is not None})
 
     def account_displayed_op_only(self, is_true: bool) -> ProfileOptionBuilder:
-        """Sums up what is shown only."""
+        """Sums only the nodes that are shown."""
         return self._set(account_displayed_op_only=is_true)
 
     def with_empty_output(self) -> ProfileOptionBuilder:

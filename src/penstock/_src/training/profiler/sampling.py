@@ -1,4 +1,4 @@
-"""tf.profiler.experimental: the time of what a program does, as a trace that Chrome and TensorBoard show."""
+"""tf.profiler.experimental: records a program as a trace for Chrome and TensorBoard."""
 from __future__ import annotations
 
 import os
@@ -15,7 +15,7 @@ from penstock._src.training.profiler import advice
 
 
 class ProfilerOptions(NamedTuple):
-    """What is recorded: `python_tracer_level=1` adds the stacks of Python; the other levels have no effect."""
+    """Options of a recording: `python_tracer_level=1` adds the stacks of Python; the other levels have no effect."""
     host_tracer_level: int = 2
     python_tracer_level: int = 0
     device_tracer_level: int = 1
@@ -109,7 +109,7 @@ class Trace:
         self._block: Any = None
 
     def set_metadata(self, **kwargs: Any) -> None:
-        """Adds to what the recording says of the block."""
+        """Adds metadata to the block."""
         self._metadata.update(kwargs)
 
     def __enter__(self) -> Trace:

@@ -1,8 +1,8 @@
 """tf.profiler.experimental.server and client: recordings of a program that runs, requested by another process over gRPC.
 
-The service has the names and messages of TensorFlow's. It listens on this machine only, since anyone who reaches it may slow
-the program down: reach others through a tunnel. It writes no file that a request names; the client writes what the answer
-holds.
+The service has TensorFlow's names and messages. It listens on the loopback address only, because any client can slow the
+program down: use a tunnel for other machines. It writes no file that a request names; the client writes the files of the
+response.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _method(handler: Any, request: str) -> Any:
 
 
 def _recorded(request: Any, context: Any) -> list[pathlib.Path]:
-    """Records for the time that a request names; the files, in a folder that the caller removes."""
+    """Records for the requested time; returns the files, in a folder that the caller removes."""
     seconds = request.duration_ms / 1e3
     if not 0 < seconds <= _LONGEST:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"duration_ms must be between 1 and {_LONGEST * 1000}")
@@ -130,7 +130,7 @@ def _call(address: str, method: str, request: Any, answer: str, seconds: float) 
 @export(v2=["profiler.experimental.client.trace"])
 def trace(service_addr: str, logdir: Any, duration_ms: int, worker_list: str = "", num_tracing_attempts: int = 3,
           options: Any = None) -> None:
-    """Records what other programs do, and writes the traces below a folder.
+    """Records other programs, and writes the traces below a folder.
 
     Args:
         service_addr: Addresses of profiler servers, separated by commas: `grpc://localhost:6009`.
@@ -152,7 +152,7 @@ def trace(service_addr: str, logdir: Any, duration_ms: int, worker_list: str = "
         os.makedirs(folder, exist_ok=True)
         host = address.removeprefix("grpc://").replace(":", "_").replace("/", "_")
         for tool in answer.tool_data:
-            if tool.name in _TOOLS:                    # not any path that a server invents
+            if tool.name in _TOOLS:                    # no path chosen by a server
                 with open(os.path.join(folder, f"{host}.{tool.name}"), "wb") as file:
                     file.write(tool.data)
 
@@ -166,11 +166,11 @@ def _attempted(address: str, request: Any, seconds: float, attempts: int) -> Any
 
 @export(v2=["profiler.experimental.client.monitor"])
 def monitor(service_addr: str, duration_ms: int, level: int = 1) -> str:
-    """What a program does, as text: the share of time in which it waits for input, and advice.
+    """A summary of a running program: the share of time in which it waits for input, and advice.
 
     Args:
         service_addr: Address of a profiler server: `grpc://localhost:6009`.
-        duration_ms: How long to look.
+        duration_ms: How long to record.
         level: 1, or 2 for more detail; both are answered alike.
 
     Returns:

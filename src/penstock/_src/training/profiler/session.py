@@ -53,7 +53,7 @@ class Profiler:
         return self._view("code", options)
 
     def advise(self, options: Any) -> Any:
-        """What is worth a look: the ops that took longest, and those whose counts are not known. An AdviceProto."""
+        """The ops that took longest, and those with unknown counts, as an AdviceProto."""
         return _advice(self._graph, self._times(-1))
 
     def serialize_to_string(self) -> bytes:
@@ -111,7 +111,7 @@ def _trainable(graph: Any) -> set[str]:
 
 
 def _write(root: views.Node, options: dict[str, Any], steps: dict[int, Any]) -> None:
-    """Puts a profile where its options say."""
+    """Writes a profile to the output of its options."""
     kind, _, rest = options["output"].partition(":")
     path = rest.partition("outfile=")[2]
     if kind == "stdout":
@@ -180,7 +180,7 @@ def profile(graph: Any = None, run_meta: Any = None, op_log: Any = None, cmd: st
 
 @export(v1=["profiler.advise"])
 def advise(graph: Any = None, run_meta: Any = None, options: Any = _PROFILE_ALL) -> Any:
-    """What is worth a look in a graph and the step that ran, as an AdviceProto."""
+    """Advice about a graph and the step that ran, as an AdviceProto."""
     profiler = Profiler(graph)
     if run_meta is not None:
         profiler.add_step(1, run_meta)
@@ -189,7 +189,7 @@ def advise(graph: Any = None, run_meta: Any = None, options: Any = _PROFILE_ALL)
 
 @export(v1=["profiler.write_op_log"])
 def write_op_log(graph: Any, log_dir: str, op_log: Any = None, run_meta: Any = None, add_trace: bool = True) -> None:
-    """Writes what is known of each op (float operations, role, line of the program) to `tfprof_log` in a folder."""
+    """Writes the known facts of each op (float operations, role, line of the program) to `tfprof_log` in a folder."""
     made = OpLogProto()
     if op_log is not None:
         made.CopyFrom(op_log)

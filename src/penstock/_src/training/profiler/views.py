@@ -93,7 +93,7 @@ def by_inputs(ops: list[Any], counts: dict[str, dict[str, int]]) -> Node:
 
 
 def by_group(ops: list[Any], counts: dict[str, dict[str, int]], group: Any) -> Node:
-    """Ops under what `group(op)` calls them."""
+    """Ops grouped by `group(op)`."""
     root = Node(ROOT)
     groups: dict[str, Node] = {}
     for op in ops:
@@ -119,7 +119,7 @@ def line_of(op: Any) -> str:
 
 
 def prune(node: Node, options: dict[str, Any], depth: int = 0) -> bool:
-    """Takes what is not to be shown out of a tree; whether the node itself stays."""
+    """Removes hidden nodes from a tree; returns whether the node itself stays."""
     if any(re.fullmatch(p, node.name) for p in options["trim_name_regexes"]):
         node.children = []
     node.children = [c for c in node.children if prune(c, options, depth + 1)]
@@ -150,7 +150,7 @@ def start(root: Node, patterns: list[str]) -> Node:
 
 
 def shown(value: int, field: str) -> str:
-    """A count for people: 1.23k params, 4.56ms."""
+    """A readable count: 1.23k params, 4.56ms."""
     if "micros" in field:
         return f"{value / 1e6:.2f}sec" if value >= 1e6 else f"{value / 1e3:.2f}ms" if value >= 1e3 else f"{value}us"
     unit = "B" if "bytes" in field else " params" if field == "parameters" else " flops" if field == "float_ops" else ""

@@ -134,18 +134,18 @@ class FileWriter:
                   global_step)
 
     def flush(self) -> None:
-        """Hands everything to the file."""
+        """Flushes pending events to the file."""
         self._warn_if_closed()
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """Closes the file."""
         if not self._closed:
             self.event_writer.close()
             self._closed = True
 
     def reopen(self) -> None:
-        """Begins a new file after close."""
+        """Starts a new file after close."""
         self.event_writer.reopen()
         self._closed = False
 

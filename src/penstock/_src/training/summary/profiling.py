@@ -1,4 +1,4 @@
-"""tf.summary.trace_on, trace_export and trace_off: the graphs of functions that are called in between, to TensorBoard."""
+"""tf.summary.trace_on, trace_export and trace_off: collect the graphs of called functions for TensorBoard."""
 from __future__ import annotations
 
 import threading
@@ -18,7 +18,7 @@ _tracing: Any = None
 
 @export(v2=["summary.trace_on"])
 def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = None) -> None:
-    """Begins to collect the graphs of functions that are called."""
+    """Starts to collect the graphs of called functions."""
     global _tracing
     if not context.executing_eagerly():
         logging.warning("Cannot enable trace inside a tf.function.")
@@ -38,7 +38,7 @@ class _Functions:
         OBSERVERS.append(self.add)
 
     def add(self, function: Any) -> None:
-        """Takes note of a function."""
+        """Records a function."""
         self._found[id(function)] = function
 
     def graphs(self) -> list:
@@ -52,7 +52,7 @@ class _Functions:
 
 @export(v2=["summary.trace_export"])
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
-    """Writes what was collected, and ends the collecting."""
+    """Writes the collected graphs, and stops collecting."""
     if not context.executing_eagerly():
         logging.warning("Cannot export trace inside a tf.function.")
         return
@@ -70,7 +70,7 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
 
 @export(v2=["summary.trace_off"])
 def trace_off() -> None:
-    """Ends the collecting."""
+    """Stops collecting."""
     global _tracing
     with _lock:
         if _tracing:

@@ -25,7 +25,7 @@ _INITIALIZERS = "_SUMMARY_WRITER_V2"
 
 
 class _State(threading.local):
-    """What summaries of this thread use."""
+    """The settings for summaries of this thread."""
 
     writer: Any = None
     step: Any = None
@@ -79,11 +79,11 @@ class SummaryWriter:
         raise NotImplementedError
 
     def flush(self) -> Any:
-        """Hands everything to the file."""
+        """Flushes pending events to the file."""
         raise NotImplementedError
 
     def close(self) -> Any:
-        """Ends the file."""
+        """Closes the file."""
         raise NotImplementedError
 
 
@@ -107,13 +107,13 @@ class ResourceSummaryWriter(SummaryWriter):
         return self._init_op
 
     def flush(self) -> Any:
-        """Hands everything to the file."""
+        """Flushes pending events to the file."""
         if self._ended and context.executing_eagerly():
             return None
         return get("FlushSummaryWriter")(self._resource)
 
     def close(self) -> Any:
-        """Ends the file."""
+        """Closes the file."""
         if context.executing_eagerly():
             if not self._ended:
                 self.flush()
@@ -128,12 +128,12 @@ class NoopSummaryWriter(SummaryWriter):
     """A writer that writes nothing."""
 
     def set_as_default(self, step: Any = None) -> None:
-        """Makes summaries of this thread go nowhere."""
+        """Discards summaries of this thread."""
         state.writer = None
 
     @contextlib.contextmanager
     def as_default(self, step: Any = None) -> Iterator[Any]:
-        """Makes summaries go nowhere for a block."""
+        """Discards summaries in a block."""
         before, state.writer = state.writer, None
         try:
             yield self
@@ -195,7 +195,7 @@ def create_noop_writer() -> Any:
 
 @export(v2=["summary.flush"])
 def flush(writer: Any = None, name: str | None = None) -> Any:
-    """Hands everything that a writer (the default one) has to its file."""
+    """Flushes the pending events of a writer (by default the current one) to its file."""
     writer = state.writer if writer is None else writer
     if writer is None:
         return None if context.executing_eagerly() else get("NoOp")()
@@ -239,7 +239,7 @@ def should_record_summaries() -> Any:
 
 
 def recorded(name: str, write: Any) -> Any:
-    """Calls `write(handle)` where summaries are recorded; a boolean tensor that says whether they were."""
+    """Calls `write(handle)` if summaries are recorded; returns a boolean tensor, whether they were."""
     writer = state.writer
     if writer is None or beyond_first_replica():
         return constant(False)
@@ -271,7 +271,7 @@ def chosen_step(step: Any) -> Any:
 
 
 def _number(step: Any) -> Any:
-    """The step as a tensor: read when the summary is written, after it is known that it is."""
+    """The step as a tensor, read only if the summary is written."""
     return get("Cast")(convert(step), DstT=dtypes.int64)
 
 

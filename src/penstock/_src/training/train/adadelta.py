@@ -9,7 +9,7 @@ from penstock._src.training.train.optimizer import RuleOptimizer
 
 @export(v1=["train.AdadeltaOptimizer"])
 class AdadeltaOptimizer(RuleOptimizer):
-    """Steps as large as recent steps were, divided by the root of recent squared gradients.
+    """Gradients scaled by the root mean square of recent steps over that of recent gradients.
 
     Args:
         learning_rate: Step size: a number, a tensor or a function without arguments.

@@ -11,7 +11,7 @@ from penstock._src.training.train.optimizer import RuleOptimizer
 
 @export(v1=["train.AdagradDAOptimizer"])
 class AdagradDAOptimizer(RuleOptimizer):
-    """Weights from the sum of all gradients, with l1 that keeps small ones at zero; the step number counts."""
+    """Weights from the sum of all gradients, with l1 that keeps small ones at zero; uses the global step."""
 
     rule, slots = "AdagradDA", ("gradient_accumulator", "gradient_squared_accumulator")
 

@@ -15,7 +15,7 @@ from penstock._src.training.train.optimizer import RuleOptimizer, cast
 
 @export(v1=["train.AdamOptimizer"])
 class AdamOptimizer(RuleOptimizer):
-    """Steps of averaged gradients (m), divided by the root of averaged squares (v), with their bias taken out.
+    """Averaged gradients (m) divided by the root of averaged squares (v), with bias correction.
 
     Args:
         learning_rate: Step size: a number, a tensor or a function without arguments.
@@ -86,7 +86,7 @@ class AdamOptimizer(RuleOptimizer):
         return self._sparse(grad, handle, indices, add_rows)
 
     def _finish(self, update_ops: list, name_scope: str) -> Any:
-        """After all updates, the powers of the betas move on."""
+        """Updates the powers of the betas after all variables."""
         powers = self._get_beta_accumulators()
         with control_dependencies([u for u in update_ops if u is not None]):
             with colocate_with(powers[0]):

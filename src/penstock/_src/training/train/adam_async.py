@@ -1,4 +1,4 @@
-"""Adam and Adagrad as DeepRec has them, for asynchronous training and for data without an end."""
+"""DeepRec's Adam and Adagrad, for asynchronous training and for unbounded data."""
 from __future__ import annotations
 
 from typing import Any
@@ -73,7 +73,7 @@ class AdamAsyncOptimizer(RuleOptimizer):
 @export(v1=["train.AdagradDecayOptimizer"])
 class AdagradDecayOptimizer(AdagradOptimizer):
     """Adagrad whose sums of squares decay every so many steps, but not below their first value, so that steps do not vanish
-    in training without an end. A row of an embedding decays when it next has a gradient, once per update.
+    in unbounded training. A row of an embedding decays when it next has a gradient, once per update.
 
     Args:
         learning_rate: Step size: a number, a tensor or a function without arguments.

@@ -1,4 +1,4 @@
-"""Threads that work together: when one requests a stop, all of them stop, and `join` raises the first error."""
+"""Coordinates threads: when one requests a stop, all of them stop, and `join` raises the first error."""
 from __future__ import annotations
 
 import contextlib
@@ -25,7 +25,7 @@ class Coordinator:
     >>> coord.request_stop(); coord.join(threads)
 
     The first exception given to `request_stop` is raised by `join`; those of `clean_stop_exception_types`
-    (OutOfRangeError: the end of the input) are no failure, and only end the threads.
+    (OutOfRangeError: the end of the input) are not failures, and only end the threads.
     """
 
     def __init__(self, clean_stop_exception_types: Any = None):
@@ -56,7 +56,7 @@ class Coordinator:
                 self._stopped.set()
 
     def clear_stop(self) -> None:
-        """Makes the coordinator as new: should_stop() is False again."""
+        """Resets the coordinator: should_stop() is False again."""
         with self._lock:
             self._joined, self._error = False, None
             self._stopped.clear()
@@ -83,7 +83,7 @@ class Coordinator:
             self._registered_threads.add(thread)
 
     def join(self, threads: Any = None, stop_grace_period_secs: float = 120, ignore_live_threads: bool = False) -> None:
-        """Waits for the threads to end, with a limit in time from the request to stop on.
+        """Waits for the threads to end, with a time limit after the request to stop.
 
         Raises the exception that a thread reported, or RuntimeError if threads are still alive after the grace period.
         """

@@ -4,8 +4,8 @@
     _, line = tf.TextLineReader().read(filenames)
     x, y = tf.train.shuffle_batch(tf.decode_csv(line, …), 32, 2000, 1000, num_threads=4)   queue of examples, four threads
 
-Every queue here has a QueueRunner in the graph's collection; `start_queue_runners` starts them. Sparse tensors go
-through queues as handles of a map that keeps them (`SparseColumns`).
+Every queue here has a QueueRunner in the graph's collection; `start_queue_runners` starts them. Sparse tensors are queued as
+handles of a map that holds them (`SparseColumns`).
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
 def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True,
                    seed: int | None = None, capacity: int = 32, shared_name: str | None = None,
                    summary_name: str | None = None, name: str | None = None, cancel_op: Any = None) -> FIFOQueue:
-    """A queue of the rows of a tensor, again and again or for `num_epochs`, shuffled again in each epoch."""
+    """A queue of the rows of a tensor, repeated without end or for `num_epochs`, shuffled again in each epoch."""
     if context.executing_eagerly():
         raise RuntimeError(_NOT_EAGER)
     with tf.name_scope(name, "input_producer", [input_tensor]):
@@ -83,7 +83,7 @@ def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int
 def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
                           capacity: int = 32, shared_name: str | None = None, name: str | None = None,
                           cancel_op: Any = None) -> FIFOQueue:
-    """A queue of strings (names of files), again and again or for `num_epochs`.
+    """A queue of strings (names of files), repeated without end or for `num_epochs`.
 
     Args:
         string_tensor: Vector of strings.
@@ -119,7 +119,7 @@ def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shu
 @export(v1=["train.range_input_producer"])
 def range_input_producer(limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
                          capacity: int = 32, shared_name: str | None = None, name: str | None = None) -> FIFOQueue:
-    """A queue of the numbers from 0 to limit - 1, again and again or for `num_epochs`.
+    """A queue of the numbers from 0 to limit - 1, repeated without end or for `num_epochs`.
 
     Args:
         limit: End of the numbers, which is not included.
@@ -141,7 +141,7 @@ def range_input_producer(limit: Any, num_epochs: int | None = None, shuffle: boo
 @export(v1=["train.slice_input_producer"])
 def slice_input_producer(tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
                          capacity: int = 32, shared_name: str | None = None, name: str | None = None) -> list:
-    """One row of each tensor, in each step another; again and again or for `num_epochs`.
+    """One row of each tensor, in each step another; repeated without end or for `num_epochs`.
 
     Args:
         tensor_list: Tensors with a common first axis.
@@ -165,7 +165,7 @@ def slice_input_producer(tensor_list: Any, num_epochs: int | None = None, shuffl
 
 
 def _report(name: str, value: Tensor) -> None:
-    """How full a queue is, as a summary."""
+    """A summary of the fill level of a queue."""
     tf.summary.scalar(name, value)
 
 
@@ -223,7 +223,7 @@ class SparseColumns:
         found = [c if rank == -1 else sparse_map.take_many_sparse_from_tensors_map(
             made_by, tf.squeeze(c, [1]), rank=None if rank is None else rank + 1)
             for c, rank, made_by in zip([columns] if single else columns, self._ranks, self._maps, strict=True)]
-        # A step that needs one column takes all of them: what is left in a map would stay there.
+        # A step that needs one column takes all of them, so that nothing stays in a map.
         with tf.control_dependencies([c.values if isinstance(c, SparseTensor) else c for c in found]):
             found = [SparseTensor(*map(tf.identity, (c.indices, c.values, c.dense_shape))) if isinstance(c, SparseTensor)
                      else tf.identity(c) for c in found]

@@ -114,7 +114,7 @@ def cosine_decay(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: 
 @export(v1=["train.cosine_decay_restarts"])
 def cosine_decay_restarts(learning_rate: Any, global_step: Any, first_decay_steps: Any, t_mul: Any = 2.0,
                           m_mul: Any = 1.0, alpha: Any = 0.0, name: str | None = None) -> Any:
-    """cosine_decay that starts again, each time `t_mul` times as long and from `m_mul` times the height."""
+    """cosine_decay with restarts, each period `t_mul` times as long and starting at `m_mul` times the height."""
     _needs_step(global_step)
     return _at(global_step, schedules.CosineDecayRestarts(learning_rate, first_decay_steps, t_mul, m_mul, alpha, name))
 

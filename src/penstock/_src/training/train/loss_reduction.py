@@ -9,7 +9,7 @@ from penstock._src.state.variables.reduce_op import ReduceOp
 
 @export(v1=["distribute.get_loss_reduction"])
 def get_loss_reduction() -> ReduceOp:
-    """How the losses of replicas are put together: by their mean in an estimator, unless the last loss was a sum."""
+    """How the losses of replicas are combined: by their mean in an estimator, unless the last loss was a sum."""
     strategy = active_strategy()
     if strategy is None or not strategy._scale_loss_for_estimator:
         return ReduceOp.SUM

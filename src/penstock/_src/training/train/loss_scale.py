@@ -1,7 +1,7 @@
-"""Loss scales: a factor that keeps small gradients in half precision from becoming zero.
+"""Loss scales: a factor that prevents underflow of small gradients in half precision.
 
 The loss is multiplied by it before gradients are taken, and the gradients are divided by it. A dynamic one grows while
-gradients stay finite, and shrinks when they do not; such a step is left out.
+gradients stay finite, and shrinks when they do not; such a step is skipped.
 """
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FixedLossScale(LossScale):
         return convert(self._loss_scale_value)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Nothing changes, and all gradients are applied."""
+        """Changes nothing, and applies all gradients."""
         return group(), True
 
     def __repr__(self) -> str:
@@ -104,7 +104,7 @@ def _finite_everywhere(grads: list) -> Any:
 @export("train.experimental.DynamicLossScale",
         v1=["mixed_precision.DynamicLossScale", "mixed_precision.experimental.DynamicLossScale"])
 class DynamicLossScale(LossScale):
-    """A factor that is multiplied after `increment_period` good steps, and divided after each bad one."""
+    """A factor that is multiplied after `increment_period` steps with finite gradients, and divided after each other step."""
 
     def __init__(self, initial_loss_scale: float = 2 ** 15, increment_period: int = 2000, multiplier: float = 2.0):
         super().__init__()
@@ -114,14 +114,14 @@ class DynamicLossScale(LossScale):
         self._num_good_steps = self._add_weight("good_steps", 0, dtypes.int64)
 
     initial_loss_scale = property(lambda self: self._initial_loss_scale, doc="The factor at the beginning.")
-    increment_period = property(lambda self: self._increment_period, doc="How many good steps make it grow.")
+    increment_period = property(lambda self: self._increment_period, doc="The number of finite steps before it grows.")
     multiplier = property(lambda self: self._multiplier, doc="By what it grows and shrinks.")
 
     def __call__(self) -> Any:
         return convert(self._current_loss_scale)
 
     def update(self, grads: Any) -> tuple[Any, Any]:
-        """Grows or shrinks the factor; bad gradients are not to be applied."""
+        """Adjusts the factor; gradients that are not finite must not be applied."""
         good = _finite_everywhere(nest.flatten(grads))
         scale, steps = self._current_loss_scale.value(), self._num_good_steps.value()
         full = get("GreaterEqual")(steps + 1, cast(self._increment_period, dtypes.int64))

@@ -4,9 +4,9 @@
         while not sess.should_stop():
             sess.run(train_op)
 
-Three things stand between the loop and the session: `_HookedSession` calls the hooks around each step, `_Coordinated` ends the
-threads of queue runners and carries their exceptions, and `_Recoverable` makes a new session, restored from the last
-checkpoint, when a task was lost (AbortedError, UnavailableError).
+Three wrappers are between the loop and the session: `_HookedSession` calls the hooks around each step, `_Coordinated` ends the
+threads of queue runners and raises their exceptions, and `_Recoverable` makes a new session, restored from the last checkpoint,
+when a task was lost (AbortedError, UnavailableError).
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock._src.training.train.hooks.reporting import StepCounterHook, Summar
 from penstock._src.training.train.queue_runner import start_queue_runners
 from penstock._src.training.train.scaffold import ChiefSessionCreator, Scaffold, SessionCreator, WorkerSessionCreator
 
-LOST = (errors.AbortedError, errors.UnavailableError)      # what a step raises when a task has gone
+LOST = (errors.AbortedError, errors.UnavailableError)      # errors of a step when a task is lost
 USE_DEFAULT = object()
 
 
@@ -50,7 +50,7 @@ class _Wrapped:
         return self._sess.sess_str
 
     def should_stop(self) -> bool:
-        """Whether this wrapper, or one inside of it, requests the end of the loop."""
+        """Whether this wrapper, or one inside it, requests the end of the loop."""
         if self._check_stop():
             return True
         return self._sess is None or isinstance(self._sess, _Wrapped) and self._sess.should_stop()
@@ -122,7 +122,7 @@ class _Recoverable(_Wrapped):
 
 
 class _Coordinated(_Wrapped):
-    """Stops and joins the threads of a coordinator, and raises what they raised."""
+    """Stops and joins the threads of a coordinator, and raises their exceptions."""
 
     def __init__(self, sess: Any, coord: Any, stop_grace_period_secs: float = 120):
         super().__init__(sess)
@@ -146,7 +146,7 @@ class _Coordinated(_Wrapped):
         except LOST:
             raise
         except Exception as mine:
-            # A thread may have lost its task first; only that is better news than what happened here.
+            # A thread may have lost its task first; only that error takes precedence over the present one.
             try:
                 self._coord.raise_requested_exception()
             except LOST:
@@ -204,7 +204,7 @@ def _check_apart(a: dict, b: dict, message: str) -> None:
 
 
 def _merge_options(options: Any, more: Any) -> None:
-    """The stronger of each option."""
+    """Merges options: the more detailed value of each."""
     for field in ("trace_level", "timeout_in_ms", "inter_op_thread_pool", "output_partition_graphs",
                   "report_tensor_allocations_upon_oom"):
         setattr(options, field, max(getattr(options, field), getattr(more, field)))
@@ -233,7 +233,7 @@ class _CoordinatedSessionCreator(SessionCreator):
 
 
 class _MonitoredSession:
-    """What monitored sessions share."""
+    """The common part of monitored sessions."""
 
     def __init__(self, session_creator: Any, hooks: Any, should_recover: bool, stop_grace_period_secs: float = 120):
         self._graph_was_finalized = context.current_graph().finalized
@@ -247,7 +247,7 @@ class _MonitoredSession:
             self._coordinated_creator.create_session()
 
     class StepContext:
-        """What a step function of `run_step_fn` gets: the bare session, and steps with hooks."""
+        """The argument of a step function of `run_step_fn`: the session without hooks, and steps with hooks."""
 
         def __init__(self, session: Any, run_with_hooks_fn: Callable):
             self._session, self._run_with_hooks_fn = session, run_with_hooks_fn
@@ -295,7 +295,7 @@ class _MonitoredSession:
         return self._sess is None or self._sess.should_stop() or any(h.requested for h in self._preemption)
 
     def close(self) -> None:
-        """Ends hooks, threads and the session."""
+        """Closes hooks, threads and the session."""
         self._close()
 
     def __enter__(self) -> Any:
@@ -425,7 +425,7 @@ def MonitoredTrainingSession(  # noqa: N802
 
 
 def _steps_and_secs(steps: Any, secs: Any, default: tuple) -> tuple:
-    """Two ways to say how often, each with a default that the other one switches off."""
+    """An interval in steps or seconds; giving one disables the default of the other."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default
     return (None if steps is USE_DEFAULT else steps), (None if secs is USE_DEFAULT else secs)

@@ -24,7 +24,7 @@ from penstock._src.training.train.optimizer import cast
 @export("__internal__.train.assign_moving_average")
 def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bool = True,
                           name: str | None = None) -> Any:
-    """variable = decay * variable + (1 - decay) * value; with the bias of a start at zero taken out.
+    """variable = decay * variable + (1 - decay) * value, optionally corrected for a start at zero.
 
     In a replica of a strategy, `value` is the mean over all replicas.
     """
@@ -42,7 +42,7 @@ def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bo
 
 
 def _move(variable: Any, value: Any, rate: Any, name: str | None = None) -> Any:
-    """The variable moved towards a value by a part of the way."""
+    """Moves the variable towards a value by a fraction of the difference."""
     return functions.assign_sub(variable, (variable.value() - value) * rate, name=name)
 
 
@@ -59,7 +59,7 @@ def _unused(name: str) -> str:
 
 
 def _zero_debiased(variable: Any, value: Any, rate: Any) -> Any:
-    """Keeps the average as it is (biased towards its start at zero) and how often it moved, to divide the bias out."""
+    """Keeps the biased average and the number of updates, to divide the bias out."""
     dtype = variable.dtype.base_dtype
     with variable_scope(variable.name[:-2], values=[variable, value, rate]):
         biased = get_variable(_unused("biased"), initializer=Zeros(), shape=variable.get_shape(), dtype=dtype,
@@ -127,7 +127,7 @@ class ExponentialMovingAverage:
                            for v in var_list], name=scope)
 
     def _shadow(self, v: Any) -> bool:
-        """Makes the shadow of a variable or tensor; whether its average has a bias to take out."""
+        """Makes the shadow of a variable or tensor; returns whether its average needs bias correction."""
         with init_scope():
             if isinstance(v, Variable):
                 made = slot_creator.create_slot(v, v.initialized_value(), self.name)

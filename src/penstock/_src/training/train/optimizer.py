@@ -1,8 +1,8 @@
 """Optimizer: gradients of a loss, and the ops that apply them to variables.
 
-`compute_gradients` and `apply_gradients` are the two halves of `minimize`. A subclass says how one gradient is applied
-to one variable: by overriding `_apply_dense`, `_apply_sparse` and their `_resource_` forms, or, for the optimizers of
-this package, by naming the update op and its arguments (`RuleOptimizer`).
+`minimize` calls `compute_gradients` and `apply_gradients`. A subclass defines how one gradient is applied to one variable: by
+overriding `_apply_dense`, `_apply_sparse` and their `_resource_` forms, or, for the optimizers of this package, by naming the
+update op and its arguments (`RuleOptimizer`).
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from penstock._src.training.train.loss_reduction import get_loss_reduction
 
 
 def _var_key(var: Any) -> Any:
-    """The name under which the slots of a variable are kept; copies on several devices share that of the variable."""
+    """The key of a variable's slots; copies on several devices share that of the variable."""
     container = getattr(var, "_distributed_container", None)
     var = getattr(var if container is None else container(), "_primary", var)
     return (var.op.graph, var.op.name) if hasattr(var, "op") else var._unique_id
@@ -248,7 +248,7 @@ class Optimizer(Trackable):
                       key=lambda v: v.name)
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
-        """A variable that belongs to no other, made once per graph."""
+        """A variable that is not a slot, made once per graph."""
         key = (name, None if context.executing_eagerly() else colocate_with.graph)
         if key not in self._non_slot_dict:
             with slot_creator.beside(colocate_with):
@@ -303,7 +303,7 @@ class Optimizer(Trackable):
     # -- checkpoints of objects ---------------------------------------------------------------------------------------
     @property
     def _checkpoint_dependencies(self) -> list:
-        """The variables that belong to no other, of the current graph."""
+        """The variables of the current graph that are not slots."""
         key = None if context.executing_eagerly() else context.current_graph()
         own = [TrackableReference(name, v) for (name, graph), v in self._non_slot_dict.items() if graph is key]
         return sorted(own, key=lambda d: d.name) + super()._checkpoint_dependencies
@@ -331,7 +331,7 @@ class Optimizer(Trackable):
         else:
             self._deferred_slot_restorations.setdefault((slot_name, _var_key(variable)), []).append(slot_variable_position)
 
-    # -- what subclasses say ------------------------------------------------------------------------------------------
+    # -- what subclasses override ------------------------------------------------------------------------------------------
     def _valid_dtypes(self) -> set:
         return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
 
@@ -406,7 +406,7 @@ def _swapped(values: Any, indices: Any, handle: Any) -> tuple:
 
 
 def _target(v: Any) -> Any:
-    """What gradients are taken with respect to; NotImplementedError for what cannot be optimized."""
+    """The tensor to differentiate by; NotImplementedError for unsupported types."""
     if isinstance(v, Tensor) or is_resource(v):
         return v
     if isinstance(v, Variable):
@@ -433,7 +433,7 @@ def current_step() -> Any:
 
 
 def run_on_rows(rule: str, rows: Any, slots: list[str], given: dict[str, Any], attrs: dict[str, Any]) -> Any:
-    """Has an embedding variable update rows by the rule of a training op; NotImplemented if the op has to run on a copy."""
+    """Updates rows of an embedding variable by the rule of a training op; NotImplemented if the op has to run on a copy."""
     update = training_op(rule)
     numbers = [cast(given[n], rows.dtype) for n in update.input_names[len(slots) + 1:] if n not in ("grad", "delta")]
     option = attrs.get("use_nesterov", attrs.get("update_slots", "update_slots" in update.attrs))

@@ -1,4 +1,4 @@
-"""OptimizerAround: what the optimizers that wrap another one have in common."""
+"""OptimizerAround: the base class of optimizers that wrap another one."""
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +18,7 @@ class OptimizerAround(Optimizer):
         return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """What the optimizer inside does."""
+        """Applies the gradients with the optimizer inside."""
         return self._opt.apply_gradients(grads_and_vars, global_step, name)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:

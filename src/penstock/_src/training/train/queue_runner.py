@@ -88,7 +88,7 @@ class QueueRunner:
     name = property(lambda self: self._queue.name, doc="The name of the queue.")
 
     def create_threads(self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False) -> list:
-        """The threads that run the enqueue ops in `sess`; none if such threads are at work already."""
+        """The threads that run the enqueue ops in `sess`; none if such threads are running already."""
         with self._lock:
             if self._runs_per_session.get(sess, 0) > 0:
                 return []
@@ -136,7 +136,7 @@ class QueueRunner:
         coord.wait_for_stop()
         with contextlib.suppress(Exception):
             sess.run(self._cancel_op)
-            while self._runs_per_session.get(sess, 0) > 0:       # an enqueue may just have begun, and wait for something else
+            while self._runs_per_session.get(sess, 0) > 0:       # an enqueue may have just started, and wait for another op
                 time.sleep(0.1)
                 sess.run(self._cancel_op)
 

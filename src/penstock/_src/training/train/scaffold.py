@@ -45,7 +45,7 @@ def _default_ready_for_local_init_op() -> Any:
 
 @export(v1=["train.Scaffold"])
 class Scaffold:
-    """How a model is initialized, saved and summarized. What is not given is taken from the graph's collections, or made.
+    """How a model is initialized, saved and summarized. Missing parts are taken from the graph's collections, or made.
 
     Args:
         init_op: Op that initializes the variables.
@@ -78,7 +78,7 @@ class Scaffold:
         self._init_fn = (lambda sess: init_fn(self, sess)) if init_fn else None
 
     def finalize(self) -> Scaffold:
-        """Makes what is missing, and finalizes the graph."""
+        """Makes the missing parts, and finalizes the graph."""
         keys = GraphKeys
         self._find("init_op", keys.INIT_OP, _default_init_op)
         self._find("ready_op", keys.READY_OP, _missing)
@@ -96,7 +96,7 @@ class Scaffold:
 
     @property
     def init_fn(self) -> Any:
-        """What is called with a session after init_op ran."""
+        """The function that is called with a session after init_op."""
         return self._init_fn
 
     @property
@@ -106,12 +106,12 @@ class Scaffold:
 
     @property
     def init_feed_dict(self) -> Any:
-        """What is fed to init_op."""
+        """The feeds of init_op."""
         return self._given["init_feed_dict"]
 
     @property
     def local_init_feed_dict(self) -> Any:
-        """What is fed to local_init_op."""
+        """The feeds of local_init_op."""
         return self._local_init_feed_dict
 
     @property
@@ -126,7 +126,7 @@ class Scaffold:
 
     @property
     def local_init_op(self) -> Any:
-        """The op that initializes what every worker has for itself."""
+        """The op that initializes the local state of every worker."""
         return self._given["local_init_op"]
 
     @property
@@ -141,7 +141,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """The only element of a collection, or a new one, which is put there."""
+        """The only element of a collection, or a new one, which is added to it."""
         graph = context.current_graph()
         found = graph.get_collection(collection_key)
         if len(found) > 1:
@@ -155,7 +155,7 @@ class Scaffold:
         return made
 
     def use_saver(self, around: Callable[[Any], Any]) -> Any:
-        """Replaces the saver, before the scaffold is finalized, by one that is made around it."""
+        """Replaces the saver, before the scaffold is finalized, by a wrapper around it."""
         self._given["saver"] = around(_built(self._given["saver"]))
         return self._given["saver"]
 
@@ -228,7 +228,7 @@ class WorkerSessionCreator(SessionCreator):
 
 
 def _with_tables(session: Any, scaffold: Scaffold) -> Any:
-    """Initializes the lookup tables that a program's own `local_init_op` leaves out. TensorFlow fails in the first step then;
+    """Initializes the lookup tables that a user's `local_init_op` omits. TensorFlow then fails in the first step;
     programs that were written for its forks rely on it."""
     graph, given = context.current_graph(), scaffold.local_init_op
     tables = [op for op in graph.get_collection(GraphKeys.TABLE_INITIALIZERS) if op.type.startswith("InitializeTable")]

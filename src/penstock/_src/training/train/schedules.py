@@ -1,6 +1,6 @@
 """The formulas of learning rates that depend on a step.
 
-A schedule is a callable: step in, rate out, both tensors. The v1 functions (learning_rate_decay.py) and the Keras
+A schedule is a callable from a step to a rate, both tensors. The v1 functions (learning_rate_decay.py) and the Keras
 classes are views over these.
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock._src.training.train.optimizer import cast
 
 
 class LearningRateSchedule:
-    """A rate as a function of the step; subclasses say `_rate(step, initial)` in the type of the initial rate."""
+    """A rate as a function of the step; subclasses define `_rate(step, initial)` in the type of the initial rate."""
 
     name: str | None
     label = ""
@@ -46,7 +46,7 @@ def _number(value: Any, like: Any) -> Any:
 
 
 def _done(step: Any, decay_steps: Any, staircase: bool = False) -> Any:
-    """Which part of the decay is over; in whole parts only, for a staircase."""
+    """The number of decay periods so far; rounded down for a staircase."""
     p = step / _number(decay_steps, step)
     return get("Floor")(p) if staircase else p
 
@@ -151,7 +151,7 @@ class CosineDecay(LearningRateSchedule):
 
 
 class CosineDecayRestarts(LearningRateSchedule):
-    """CosineDecay that starts again, each time `t_mul` times as long and from `m_mul` times the height."""
+    """CosineDecay with restarts, each period `t_mul` times as long and starting at `m_mul` times the height."""
 
     label = "SGDRDecay"
 
@@ -167,7 +167,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         restarts = get("Floor")(get("Log")(one - done * (one - t_mul)) / get("Log")(t_mul))
         length = get("Pow")(t_mul, restarts)
         grown = (done - (one - length) / (one - t_mul)) / length
-        same = get("Equal")(t_mul, one)                       # then the sum of lengths is no geometric series
+        same = get("Equal")(t_mul, one)                       # otherwise the sum of lengths is a geometric series
         restarts, left = get("SelectV2")(same, even, restarts), get("SelectV2")(same, done - even, grown)
         height = get("Pow")(_number(self.m_mul, initial), restarts)
         return initial * (_wave(left) * height * (one - alpha) + alpha)

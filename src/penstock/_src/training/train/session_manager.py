@@ -40,7 +40,7 @@ class SessionManager:
                         checkpoint_filename_with_path: str | None = None, wait_for_checkpoint: bool = False,
                         max_wait_secs: float = 7200, config: Any = None, init_feed_dict: Any = None,
                         init_fn: Any = None) -> Any:
-        """A session with the newest checkpoint, or, when there is none, with what `init_op` and `init_fn` make."""
+        """A session with the newest checkpoint or, if there is none, initialized by `init_op` and `init_fn`."""
         sess, loaded = self._restore(master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
                                      max_wait_secs, config)
         if not loaded:
@@ -139,7 +139,7 @@ class SessionManager:
 
 
 def is_ready(op: Any, sess: Any, what: str) -> tuple[bool, str | None]:
-    """Whether an op that lists what is missing returns an empty list; otherwise the list."""
+    """Whether a readiness op returns an empty list; if not, its message."""
     if op is None:
         return True, None
     try:

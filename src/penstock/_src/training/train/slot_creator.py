@@ -1,4 +1,4 @@
-"""Slots: variables that an optimizer or a moving average keeps beside another variable."""
+"""Slots: variables of an optimizer or a moving average that belong to another variable."""
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +27,7 @@ def _without_partitioner() -> Iterator[None]:
 
 @contextlib.contextmanager
 def beside(variable: Any) -> Iterator[None]:
-    """Makes variables where another one is; of one with copies on several devices, on all of these."""
+    """Makes variables on the device of another one, or on all devices of its copies."""
     strategy = getattr(variable, "_distribute_strategy", None)
     if strategy is None:
         with colocate_with(variable):
@@ -41,7 +41,7 @@ def beside(variable: Any) -> Iterator[None]:
 
 
 def _slot(primary: Any, value: Any, name: str, validate_shape: bool, shape: Any, dtype: Any, colocate: bool) -> Any:
-    """The slot `name` in the name space of its primary; of the primary's kind, and cut as the primary is cut."""
+    """The slot `name` in the name scope of its primary, of the primary's kind and with its partitions."""
     eager = context.executing_eagerly()
     prefix = primary._shared_name if eager else primary.op.name
     use_resource = hasattr(primary, "handle") if isinstance(primary, Variable) else None

@@ -1,7 +1,7 @@
 """Asynchronous training with old gradients dropped or scaled down.
 
-A worker reads the variables, computes, and applies its gradients to variables that others have changed in the meantime. How
-many steps were taken in between is the age of its gradients.
+A worker reads the variables, computes, and applies its gradients to variables that others have changed in the meantime. The age
+of its gradients is the number of steps taken in between.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock._src.training.train.optimizer_around import OptimizerAround
 class StaleGradientOptimizer(OptimizerAround):
     """An optimizer that drops gradients older than `staleness` steps, or (`policy="scale"`) makes them smaller.
 
-    A gradient of age a > k counts (k + 1) / (a + 1) of what a fresh one does.
+    A gradient of age a > k is scaled by (k + 1) / (a + 1).
 
     >>> opt = tf.train.experimental.StaleGradientOptimizer(tf.train.GradientDescentOptimizer(0.1), staleness=4)
     >>> train_op = opt.minimize(loss, global_step=tf.train.get_global_step())
@@ -44,7 +44,7 @@ class StaleGradientOptimizer(OptimizerAround):
         self._counters: dict[str, Any] = {}
 
     def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> list:
-        """The gradients of the optimizer inside; the global step at their beginning is noted."""
+        """The gradients of the optimizer inside; records the global step before they are computed."""
         step = get_global_step()
         if step is None:
             raise ValueError("Global step is required to tell how old gradients are.")

@@ -33,7 +33,7 @@ USE_DEFAULT = 0
 
 
 def _first_or_made(given: Any, collection: str, make: Callable[[], Any]) -> Any:
-    """What was given; else the first of a collection; else a new one, which is put there."""
+    """The given value, the first of a collection, or a new one, which is added to it."""
     if given is not USE_DEFAULT:
         return given
     graph = context.current_graph()
@@ -133,12 +133,12 @@ class Supervisor:
                 raise ValueError(f"When using replicas, all Variables must have their device set: {op}")
 
     is_chief = property(lambda self: self._is_chief, doc="Whether this is the chief.")
-    session_manager = property(lambda self: self._session_manager, doc="What makes the sessions.")
+    session_manager = property(lambda self: self._session_manager, doc="The session manager.")
     coord = property(lambda self: self._coord, doc="The coordinator of the threads.")
     init_op = property(lambda self: self._init_op, doc="The op that initializes the model.")
-    init_feed_dict = property(lambda self: self._init_feed_dict, doc="What is fed to init_op.")
+    init_feed_dict = property(lambda self: self._init_feed_dict, doc="The feeds of init_op.")
     ready_op = property(lambda self: self._ready_op, doc="The op that lists what is not initialized.")
-    ready_for_local_init_op = property(lambda self: self._ready_for_local_init_op, doc="What local_init_op waits for.")
+    ready_for_local_init_op = property(lambda self: self._ready_for_local_init_op, doc="The condition of local_init_op.")
     summary_writer = property(lambda self: self._summary_writer, doc="Where summaries go.")
     summary_op = property(lambda self: self._summary_op, doc="The op that makes the summaries.")
     save_summaries_secs = property(lambda self: self._save_summaries_secs, doc="Seconds between summaries.")
@@ -150,7 +150,7 @@ class Supervisor:
     # -- sessions ---------------------------------------------------------------------------------------------------------
     def prepare_or_wait_for_session(self, master: str = "", config: Any = None, wait_for_checkpoint: bool = False,
                                     max_wait_secs: float = 7200, start_standard_services: bool = True) -> Any:
-        """A session that is ready; the chief makes it so, others wait."""
+        """A session with a ready model; the chief initializes it, others wait."""
         self._coord.clear_stop()
         if self._summary_writer:
             self._summary_writer.reopen()
@@ -173,7 +173,7 @@ class Supervisor:
     @contextlib.contextmanager
     def managed_session(self, master: str = "", config: Any = None, start_standard_services: bool = True,
                         close_summary_writer: bool = True) -> Iterator[Any]:
-        """A session for a `with`: at its end all threads stop, and what one of them raised is raised."""
+        """A context manager with a session: at its end all threads stop, and their first exception is raised."""
         sess = None
         try:
             sess = self.prepare_or_wait_for_session(master, config, start_standard_services=start_standard_services)
@@ -314,7 +314,7 @@ class SVStepCounterThread(_Service):
         self._last_time, self._last_step = 0.0, 0
 
     def start_loop(self) -> None:
-        """Notes where it begins."""
+        """Records the start."""
         self._last_time, self._last_step = time.monotonic(), step_value(self._sess, self._counter)
 
     def run_loop(self) -> None:
@@ -347,7 +347,7 @@ class SVTimerCheckpointThread(_Service):
 @export(v1=["train.basic_train_loop"])
 def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable, args: Any = None, kwargs: Any = None,
                      master: str = "") -> None:
-    """Calls `train_step_fn(session, *args, **kwargs)` until the supervisor stops; begins again when a task was lost."""
+    """Calls `train_step_fn(session, *args, **kwargs)` until the supervisor stops; restarts when a task was lost."""
     while True:
         try:
             with supervisor.managed_session(master) as sess:

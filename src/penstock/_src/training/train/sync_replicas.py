@@ -1,16 +1,16 @@
 """SyncReplicasOptimizer: workers compute gradients of the same step, and the mean of the first ones is applied.
 
 Each variable has an accumulator beside it, and there is one queue of tokens. A worker adds its gradients to the
-accumulators and takes a token; the token is the step to which its next gradients will belong. A thread of the chief takes
-the mean as soon as `replicas_to_aggregate` gradients have come, applies it, and puts new tokens into the queue. A gradient
-that comes later belongs to a step that is over: it is stale, and dropped. So the slowest `total_num_replicas -
-replicas_to_aggregate` workers do not delay the others.
+accumulators and takes a token; the token is the step to which its next gradients will belong. A thread of the chief takes the
+mean as soon as `replicas_to_aggregate` gradients have arrived, applies it, and puts new tokens into the queue. A gradient that
+arrives later belongs to a past step: it is stale, and dropped. So the slowest `total_num_replicas - replicas_to_aggregate`
+workers do not delay the others.
 
-What a slow worker leaves must not cost the others time: unused tokens are discarded when those of the next step
-come, and no worker takes a second token of a step to which it has given its gradients. Otherwise it would compute gradients
-that are stale before they are done. A worker that is killed after it has given its gradients, and started again, may give some
-for the same step: these are dropped, so that no worker counts twice in a mean. A worker that ends notifies the accumulators,
-and its gradients are not waited for any more; the chief continues applying gradients until the others have ended too.
+A slow worker must not delay the others: unused tokens are discarded when those of the next step are issued, and no worker takes
+a second token of a step to which it has contributed. Otherwise it would compute gradients that are stale before they are done.
+A worker that is killed after its contribution and restarted may contribute to the same step again: these gradients are dropped,
+so that no worker counts twice in a mean. A worker that ends notifies the accumulators, which then do not wait for its
+gradients; the chief continues applying gradients until the others have ended too.
 """
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class SyncReplicasOptimizer(OptimizerAround):
             yield
 
     def _aggregate(self, pairs: list) -> tuple[list, list]:
-        """The ops that add gradients to the accumulators, and the means that come out of these, with their variables."""
+        """The ops that add gradients to the accumulators, and the means that these return, with their variables."""
         added, means = [], []
         for grad, var in pairs:
             if grad is None:
@@ -164,7 +164,7 @@ class SyncReplicasOptimizer(OptimizerAround):
         return train_op
 
     def _make_members(self, global_step: Any) -> None:
-        """What is run when a session begins and ends."""
+        """The ops for the beginning and end of a session."""
         steps, begins, ends = [], [], []
         for accumulator, place in self._accumulators:
             with device(place):
@@ -213,7 +213,7 @@ class SyncReplicasOptimizer(OptimizerAround):
 
 
 class SyncReplicasHook(SessionRunHook):
-    """Begins and ends a worker's part in synchronous training."""
+    """Starts and ends the participation of a worker in synchronous training."""
 
     ends_first = True                       # before the last checkpoint is written: others may continue for a while
 
@@ -252,17 +252,17 @@ class SyncReplicasHook(SessionRunHook):
         self._last = None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Notes how long steps take."""
+        """Measures the duration of steps."""
         now = time.monotonic()
         if self._last is not None:
             self._longest = max(self._longest, now - self._last)
         self._last = now
 
     def end(self, session: Any) -> None:
-        """Other workers need not wait for this one any more. The chief continues for them.
+        """Tells the others not to wait for this worker. The chief continues for them.
 
         A worker that joins later would wait for a step that never ends, because the chief is gone: a token is left for each
-        worker, so that it finishes its step and sees the global step.
+        worker, so that it finishes its step and reads the global step.
         """
         with contextlib.suppress(errors.OpError):                # a lost task does not wait
             session.run(self._sync_optimizer._end_op)
@@ -271,7 +271,7 @@ class SyncReplicasHook(SessionRunHook):
                 session.run(self._last_tokens_op)
 
     def _wait_for_others(self, session: Any) -> None:
-        """Until all others have ended, or no step was taken for a while."""
+        """Waits until all others have ended, or no step was taken for a while."""
         opt = self._sync_optimizer
         patience, last, since = max(PATIENCE, 5 * self._longest), None, time.monotonic()
         while time.monotonic() - since < patience:

@@ -1,8 +1,7 @@
-"""Hooks: what happens around the steps of a monitored session.
+"""Hooks around the steps of a monitored session.
 
-A hook is told when the graph is about to be built (`begin`), when there is a session (`after_create_session`), before and
-after each step, and at the end. Before a step it may request values and feed some; after it, it gets them, and may ask
-to stop.
+A hook is called before the session is created (`begin`), after it is created (`after_create_session`), before and after each
+step, and at the end. Before a step it may request and feed values; after it, it receives them, and may request a stop.
 """
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from penstock._src.base.api import export
 
 @export(v1=["train.SessionRunArgs", "estimator.SessionRunArgs"], v2=["estimator.SessionRunArgs"])
 class SessionRunArgs(NamedTuple):
-    """What a hook adds to a step.
+    """The fetches and feeds that a hook adds to a step.
 
     Args:
-        fetches: What to evaluate with the step.
-        feed_dict: What to feed.
+        fetches: Values to evaluate with the step.
+        feed_dict: Values to feed.
         options: RunOptions of the step.
     """
     fetches: Any
@@ -27,7 +26,7 @@ class SessionRunArgs(NamedTuple):
 
 @export(v1=["train.SessionRunValues", "estimator.SessionRunValues"], v2=["estimator.SessionRunValues"])
 class SessionRunValues(NamedTuple):
-    """What a hook gets of a step: the values it requested."""
+    """The results of a step for a hook: the values it requested."""
     results: Any
     options: Any
     run_metadata: Any
@@ -35,7 +34,7 @@ class SessionRunValues(NamedTuple):
 
 @export(v1=["train.SessionRunContext", "estimator.SessionRunContext"], v2=["estimator.SessionRunContext"])
 class SessionRunContext:
-    """The step a hook is called for: what the caller requested, and a way to make it the last one."""
+    """The step that a hook is called for: the caller's request, and a way to stop after it."""
 
     def __init__(self, original_args: Any, session: Any):
         self._original_args, self._session = original_args, session
@@ -63,7 +62,7 @@ class SessionRunContext:
 
 @export(v1=["train.SessionRunHook", "estimator.SessionRunHook"], v2=["estimator.SessionRunHook"])
 class SessionRunHook:
-    """Does nothing: the base of hooks.
+    """Base class of hooks, whose methods do nothing.
 
     >>> class PrintLoss(tf.train.SessionRunHook):
     ...     def before_run(self, run_context):
@@ -83,7 +82,7 @@ class SessionRunHook:
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Called after each step, with what before_run requested."""
+        """Called after each step, with the values that before_run requested."""
 
     def end(self, session: Any) -> None:
-        """Called at the end, unless it is an error."""
+        """Called at the end, unless an error ended the loop."""

@@ -93,7 +93,7 @@ class CheckpointSaverHook(SessionRunHook):
                 run_context.request_stop()
 
     def end(self, session: Any) -> None:
-        """Saves what was not saved yet."""
+        """Saves the last step if it was not saved yet."""
         last = int(session.run(self._global_step_tensor))
         if last != self._timer.last_triggered_step():
             self._save(session, last)
@@ -133,7 +133,7 @@ class CheckpointSaverHook(SessionRunHook):
 
 
 def graph_and_saver(graph: Any, saver: Any) -> Any:
-    """The MetaGraphDef of a graph with how it is saved."""
+    """The MetaGraphDef of a graph with its SaverDef."""
     return create_meta_graph_def(graph_def=graph.as_graph_def(add_shapes=True), saver_def=saver.saver_def if saver else None)
 
 

@@ -14,7 +14,7 @@ class PreemptionHook(SessionRunHook):
 
     The loop ends, the hooks that save at the end save its last step, and the process exits with the status of an ended one, so
     that its supervisor starts it again. A second SIGTERM ends the process at once. A program with its own handler keeps it.
-    Steps are not refused meanwhile: the body of the loop may run several.
+    Further steps are allowed, because the body of the loop may run several.
     """
 
     def __init__(self) -> None:

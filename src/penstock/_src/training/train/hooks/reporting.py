@@ -33,7 +33,7 @@ def writer_for(given: Any, folder: str | None) -> Any:
 
 @export(v1=["train.LoggingTensorHook", "estimator.LoggingTensorHook"], v2=["estimator.LoggingTensorHook"])
 class LoggingTensorHook(SessionRunHook):
-    """Logs tensors every `every_n_iter` steps or `every_n_secs` seconds, and at the end if asked to.
+    """Logs tensors every `every_n_iter` steps or `every_n_secs` seconds, and at the end if requested.
 
     Args:
         tensors: Tensors or names: a list, or a dictionary by label.
@@ -82,7 +82,7 @@ class LoggingTensorHook(SessionRunHook):
         self._iter_count += 1
 
     def end(self, session: Any) -> None:
-        """Logs them again, if asked to."""
+        """Logs them again, if requested."""
         if self._at_end:
             self._log_tensors(session.run(self._current_tensors))
 
@@ -141,7 +141,7 @@ class StepCounterHook(SessionRunHook):
         tf_logging.info("%s: %g", self._summary_tag, rate)
 
     def _warn_if_stuck(self, stale: int) -> None:
-        """A global step that does not change is mostly a forgotten `global_step=` in minimize()."""
+        """Warns if the global step does not change: usually `global_step=` is missing in minimize()."""
         if self._last_global_step is not None and stale == self._last_global_step and \
                 self._timer.last_triggered_step() is not None:
             tf_logging.log(tf_logging.DEBUG if self._said else tf_logging.WARN,

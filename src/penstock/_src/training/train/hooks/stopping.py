@@ -1,4 +1,4 @@
-"""Hooks that end a training loop, or hold it up: the last step, NaN losses, workers that start later."""
+"""Hooks that end or delay a training loop: the last step, NaN losses, workers that start later."""
 from __future__ import annotations
 
 import time
@@ -13,7 +13,7 @@ from penstock._src.training.train.hooks.base import SessionRunArgs, SessionRunHo
 
 
 def step_tensor(who: str) -> Any:
-    """The global step, which a hook cannot do without."""
+    """The global step; RuntimeError if there is none."""
     step = get_global_step()
     if step is None:
         raise RuntimeError(f"Global step should be created to use {who}.")
@@ -46,7 +46,7 @@ class StopAtStepHook(SessionRunHook):
         self._global_step = step_tensor("StopAtStepHook")
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Works out the last step."""
+        """Computes the last step."""
         if self._last_step is None:
             self._last_step = int(session.run(self._global_step)) + self._num_steps  # type: ignore[operator]
 
@@ -55,7 +55,7 @@ class StopAtStepHook(SessionRunHook):
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Stops when the last step is done: looked up again, because the fetched value may be from before the update."""
+        """Stops after the last step. Reads the step again, because the fetched value may be from before the update."""
         if int(run_values.results) + 1 >= self._last_step:                            # type: ignore[operator]
             if int(run_context.session.run(self._global_step)) >= self._last_step:    # type: ignore[operator]
                 run_context.request_stop()
@@ -94,7 +94,7 @@ class NanTensorHook(SessionRunHook):
 
 @export(v1=["train.GlobalStepWaiterHook", "estimator.GlobalStepWaiterHook"], v2=["estimator.GlobalStepWaiterHook"])
 class GlobalStepWaiterHook(SessionRunHook):
-    """Delays the first step until the global step has come so far: workers join in sequence."""
+    """Delays the first step until the global step reaches a value, so that workers join in sequence."""
 
     def __init__(self, wait_until_step: int):
         self._wait_until_step, self._worker_is_started = wait_until_step, False
@@ -146,7 +146,7 @@ class FinalOpsHook(SessionRunHook):
 
 @export(v1=["train.FeedFnHook", "estimator.FeedFnHook"], v2=["estimator.FeedFnHook"])
 class FeedFnHook(SessionRunHook):
-    """Feeds each step what `feed_fn()` returns."""
+    """Feeds the result of `feed_fn()` to each step."""
 
     def __init__(self, feed_fn: Any):
         self.feed_fn = feed_fn

@@ -1,4 +1,4 @@
-"""When is it time again: every so many steps, or every so many seconds."""
+"""Timers of hooks: every so many steps, or every so many seconds."""
 from __future__ import annotations
 
 import time
@@ -22,7 +22,7 @@ class _HookTimer:
         raise NotImplementedError
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Notes that it fired at `step`; returns the seconds and steps since the last time, or (None, None)."""
+        """Records that it fired at `step`; returns the seconds and steps since the last time, or (None, None)."""
         raise NotImplementedError
 
     def last_triggered_step(self) -> int | None:
