@@ -75,3 +75,18 @@ def test_slots_are_drawn_alike_without_the_kernel(monkeypatch, start, once, coun
         assert sorted(slots) == list(range(9)) and (not once or sorted(drawn) == list(range(9)))
         found.append((drawn.tolist(), slots.tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16])
+def test_rows_are_exchanged_in_turn(shape, dtype):
+    generator = torch.Generator().manual_seed(5)
+    kept, added = (torch.randint(0, 99, (n, *shape), generator=generator).to(dtype) for n in (6, 40))
+    added = added.flip(0) if added.ndim < 2 else added.transpose(0, -1).contiguous().transpose(0, -1)       # other strides
+    places = torch.randint(0, 6, (40,), generator=generator).numpy()
+    wanted, rows = [], list(kept.clone())
+    for i, place in enumerate(places):
+        wanted.append(rows[place])
+        rows[place] = added[i]
+    drawn = philox.exchange_rows(kept, added, places)
+    assert torch.equal(drawn, torch.stack(wanted)) and torch.equal(kept, torch.stack(rows))

@@ -83,7 +83,34 @@ static PyObject *swap(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* exchange(kept, added, drawn, width, places, count): draws the rows at `places` of a buffer in turn, rows of `width` bytes, and puts
+   the next added row in the place of each. */
+static PyObject *exchange(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    int64_t given[6];
+    if (count != 6) {
+        PyErr_SetString(PyExc_TypeError, "exchange(kept, added, drawn, width, places, count)");
+        return NULL;
+    }
+    for (int i = 0; i < 6; i++)
+        given[i] = PyLong_AsLongLong(args[i]);
+    if (PyErr_Occurred())
+        return NULL;
+    char *kept = (char *)(uintptr_t)given[0], *drawn = (char *)(uintptr_t)given[2];
+    const char *added = (const char *)(uintptr_t)given[1];
+    const int64_t *places = (const int64_t *)(uintptr_t)given[4], width = given[3];
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t i = 0; i < given[5]; i++) {
+        char *row = kept + places[i] * width;
+        memcpy(drawn + i * width, row, width);
+        memcpy(row, added + i * width, width);
+    }
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL, "Draws rows of a buffer, and puts others in their places."},
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, "Writes the words of a run of counters, or numbers of them."},
     {"swap", (PyCFunction)(void (*)(void))swap, METH_FASTCALL, "Draws from a ring of slots by random words."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},

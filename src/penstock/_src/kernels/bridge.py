@@ -16,6 +16,7 @@ from penstock._src.base import dtypes
 
 _SCALARS: dict[Any, Any] = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64, torch.bool: np.bool_}
 _SIMPLE = {np.dtype(t) for t in ("float32", "float64", "int32", "int64", "bool", "uint8")}       # the same in torch
+_SAME = {torch.float32, torch.float64, torch.int32, torch.int64, torch.bool, torch.uint8}
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _EIGHT_BITS = {d.torch: np.dtype(d.as_numpy_dtype) for d in (dtypes.float8_e5m2, dtypes.float8_e4m3fn, dtypes.float8_e4m3fnuz,
                                                               dtypes.float8_e5m2fnuz)}
@@ -61,9 +62,11 @@ def fetched(value: Any) -> Any:
     """A numpy result that the user owns: copied if anything else references the memory; quantized values are integers."""
     if isinstance(value, torch.Tensor):
         if not value.ndim and value.dtype in _SCALARS:
-            return value.numpy()[()] if value.is_cpu else _SCALARS[value.dtype](value.item())
+            return _shared(value)[()] if value.is_cpu else _SCALARS[value.dtype](value.item())
         # This frame and its caller's argument hold `value`; a view of it would hold the storage.
         shared = sys.getrefcount(value) > 3 or _storage_use_count(value.untyped_storage()._cdata) > 2
+        if value.ndim and value.dtype in _SAME and value.is_cpu:
+            return _shared(value).copy() if shared else np.ascontiguousarray(_shared(value))
         array = to_numpy(value)
         if shared and array.size and np.shares_memory(array, _alias(value)):
             array = array.copy()
@@ -71,6 +74,15 @@ def fetched(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy() if value.ndim else value[()]
     return value
+
+
+def _shared(value: torch.Tensor) -> np.ndarray:
+    """A numpy array over a tensor on the host of a dtype that numpy has, in one call: each call of torch may wait for the lock
+    of Python."""
+    try:
+        return value.numpy()
+    except RuntimeError:                         # part of a conjugate, or differentiable
+        return to_numpy(value)
 
 
 def _alias(value: torch.Tensor) -> np.ndarray:

@@ -99,6 +99,18 @@ def draw_slots(slots: np.ndarray, start: int, words: np.ndarray, once: bool) -> 
     return drawn
 
 
+def exchange_rows(kept: torch.Tensor, added: torch.Tensor, places: np.ndarray) -> torch.Tensor | None:
+    """The rows at `places` of `kept`, a contiguous tensor on the host, drawn in turn, each replaced by the next added row. None
+    where no C code is compiled."""
+    kernels = _kernels()
+    if not kernels:
+        return None
+    added, drawn = added.contiguous(), torch.empty_like(added, memory_format=torch.contiguous_format)
+    width = kept.element_size() * (kept.numel() // max(1, len(kept)))
+    kernels.exchange(kept.data_ptr(), added.data_ptr(), drawn.data_ptr(), width, places.ctypes.data, len(places))
+    return drawn
+
+
 def _rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
     """The ten rounds on four arrays of words, which are overwritten."""
     for _ in range(10):

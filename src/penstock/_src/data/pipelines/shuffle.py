@@ -2,8 +2,9 @@
 
 The order is TensorFlow's for the same seeds. Its buffer is a ring: every draw swaps the first slot with one that a random
 number chooses, and the slot that was drawn takes the next element of the input. Here rows stay where they are, and numbers of
-rows are swapped instead (`philox.draw_slots`). So one round of `k` draws from a full buffer with `k` new elements is two
-gathers and a scatter: a draw returns the element that the last draw of the same row put there, or the buffer's.
+rows are swapped instead (`philox.draw_slots`). So one round of `k` draws from a full buffer with `k` new elements is one pass
+over numbers of rows: a draw returns the element that the last draw of the same row put there, or the buffer's. Without C code
+it is two gathers and a scatter.
 """
 from __future__ import annotations
 
@@ -33,6 +34,7 @@ class ShuffleCursor(BlockCursor):
         self.inputs = () if self._source is None else (self._source,)
         self._seeds = self._stage.generator.next_seeds() if self._left else (0, 0)
         self._slots = np.empty(0, np.int64)          # which row is in each slot of the ring, before `_draws`
+        self._later = self._slots                    # and after all of them
         self._before = 0                             # how many draws were made before `_draws`
         self._draws = np.empty(0, np.int64)          # rows that are drawn next, from the ring as it is while it is full;
         self._drawn = 0                              # this many of them were
@@ -77,7 +79,8 @@ class ShuffleCursor(BlockCursor):
         """The next `count` rows that are drawn from a full buffer of `size`, at most what is left of a chunk."""
         if self._drawn == len(self._draws):
             self._settle(size)
-            self._draws = philox.draw_slots(self._slots.copy(), self._before % size, self._words(_CHUNK), once=False)
+            self._later = self._slots.copy()
+            self._draws = philox.draw_slots(self._later, self._before % size, self._words(_CHUNK), once=False)
         out = self._draws[self._drawn:self._drawn + count]
         self._drawn += len(out)
         return out
@@ -86,7 +89,9 @@ class ShuffleCursor(BlockCursor):
         """Applies the draws so far to the slots."""
         if not self._before:
             self._slots = np.arange(size)
-        if self._drawn:
+        if self._drawn and self._drawn == len(self._draws):
+            self._slots = self._later
+        elif self._drawn:
             philox.draw_slots(self._slots, self._before % size, self._words(self._drawn), once=False)
         self._before, self._drawn, self._draws = self._before + self._drawn, 0, self._draws[:0]
 
@@ -194,26 +199,38 @@ class ShuffleCursor(BlockCursor):
 
 
 def _own(column: Any) -> Any:
-    """A copy that may be written."""
-    return column.clone() if isinstance(column, torch.Tensor) else column.copy()
+    """A contiguous copy that may be written."""
+    return column.clone(memory_format=torch.contiguous_format) if isinstance(column, torch.Tensor) else column.copy()
 
 
 def _exchange(kept: tuple, new: tuple, places: np.ndarray) -> tuple:
     """Draws `places` of the buffer in turn, each followed by putting one new row there."""
+    rounds: tuple | None = None
+    out = []
+    for k, c in zip(kept, new, strict=True):
+        drawn = philox.exchange_rows(k, c, places) if type(k) is torch.Tensor and k.is_cpu else None
+        if drawn is None:
+            rounds = rounds or _rounds(places)
+            drawn = _exchange_column(k, c, places, *rounds)
+        out.append(drawn)
+    return tuple(out)
+
+
+def _rounds(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The draws of a place that was drawn before, when that was, and the last draw of every place, whose row stays there."""
     order = np.argsort(places, kind="stable")
     ranked = places[order]
     same = ranked[1:] == ranked[:-1]
-    later, before = order[1:][same], order[:-1][same]        # draws of a place that was drawn before, and when
-    last = order[np.append(~same, True)]                     # of every place, the last draw: what is put there then stays
-    out = []
-    for k, c in zip(kept, new, strict=True):
-        drawn = values.gather(k, places)
-        if isinstance(k, torch.Tensor):
-            if len(later):
-                drawn[torch.from_numpy(later)] = c[torch.from_numpy(before)]
-            k[torch.from_numpy(places[last])] = c[torch.from_numpy(last)]
-        else:
-            drawn[later] = c[before]
-            k[places[last]] = c[last]
-        out.append(drawn)
-    return tuple(out)
+    return order[1:][same], order[:-1][same], order[np.append(~same, True)]
+
+
+def _exchange_column(k: Any, c: Any, places: np.ndarray, later: np.ndarray, before: np.ndarray, last: np.ndarray) -> Any:
+    drawn = values.gather(k, places)
+    if isinstance(k, torch.Tensor):
+        if len(later):
+            drawn[torch.from_numpy(later)] = c[torch.from_numpy(before)]
+        k[torch.from_numpy(places[last])] = c[torch.from_numpy(last)]
+    else:
+        drawn[later] = c[before]
+        k[places[last]] = c[last]
+    return drawn
