@@ -1,1 +1,1 @@
-"""The foundation: types, shapes, errors, nested structures, public names."""
+"""Basic modules: types, shapes, errors, nested structures, public names."""

@@ -1,4 +1,4 @@
-"""Public names: which object has which name in which API.
+"""Public names: the names of objects in each API.
 
 Every public function and class declares its public names with ``@export``:
 
@@ -8,7 +8,7 @@ Every public function and class declares its public names with ``@export``:
 Nothing else lists a public name by hand. `scripts/make_public.py` loads everything under ``_src`` and writes the public
 modules (``penstock.nn``, ``penstock.compat.v1.nn``): one table per module, from each name to the module under ``_src``
 that exports it. A public module loads that module when one of its names is first requested (`attach`), so ``import
-penstock`` pays only for the core, and ``dir``, ``hasattr`` and star imports agree whatever is loaded.
+penstock`` loads only the core, and ``dir``, ``hasattr`` and star imports agree whatever is loaded.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}        # what has been exported by the modules loaded so far
+TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}        # the exports of the modules loaded so far
 ROOTS = {"v1": "penstock.compat.v1", "v2": "penstock"}
 
 
@@ -33,7 +33,7 @@ def called(function: Any, name: str) -> Any:
 
 
 class Later:
-    """Stands in a table for an object that is made when one of its names is first asked for; a function is called `name`."""
+    """A table entry for an object that is made when one of its names is first requested; a function is called `name`."""
 
     __slots__ = ("_make", "_made", "_name")
 
@@ -41,7 +41,7 @@ class Later:
         self._make, self._made, self._name = make, None, name
 
     def get(self) -> Any:
-        """The object, the same every time."""
+        """The object, made once."""
         if self._made is None:
             made = self._make()
             self._made = called(made, self._name) if isinstance(made, types.FunctionType) else made
@@ -58,7 +58,7 @@ class _Export:
         return decorate
 
     def later(self, make: Callable[[], Any], *names: str, v1: Iterable[str] = (), v2: Iterable[str] = ()) -> None:
-        """Gives public names to what `make()` returns, which is called when one of them is first asked for."""
+        """Gives public names to the result of `make()`, which is called when one of them is first requested."""
         name = names[0] if names else next((f"compat.v1.{n}" for n in v1), None) or next(iter(v2))
         self.value(Later(make, name), *names, v1=v1, v2=v2)
 
@@ -90,7 +90,7 @@ class LazyModule:
 
 
 class Public(NamedTuple):
-    """What a public module offers; it is the module's attribute `__public__`."""
+    """The public names of a module, its attribute `__public__`."""
     api: str
     prefix: str                     # "" or "nn."
     names: dict[str, str]           # from a name to the module under _src that exports it, or to a public module
@@ -98,12 +98,12 @@ class Public(NamedTuple):
 
 
 def attach(module_name: str, api: str, prefix: str, names: dict[str, str], modules: tuple[str, ...] = ()) -> None:
-    """Makes the module `module_name` offer the public names under `prefix`: a generated file calls this."""
+    """Attaches the public names under `prefix` to the module `module_name`: generated files call this."""
     _offer(module_name, Public(api, prefix, names, modules))
 
 
 def mirror(module_name: str, original: types.ModuleType) -> None:
-    """Makes the module `module_name` offer what another public module offers: `penstock.compat.v2.nn` is `penstock.nn`."""
+    """Attaches the names of another public module to the module `module_name`: `penstock.compat.v2.nn` is `penstock.nn`."""
     _offer(module_name, original.__public__)
 
 
@@ -196,7 +196,7 @@ def names_below(api: str, full: str = "") -> list[str]:
 
 
 class MissingName(AttributeError):
-    """There is no such public name. The text is expensive, so it is created on request: `hasattr` never needs it."""
+    """There is no such public name. The text is expensive, so it is made on demand: `hasattr` never needs it."""
 
     def __init__(self, api: str, full: str, module_name: str):
         super().__init__(api, full, module_name)

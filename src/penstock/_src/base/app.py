@@ -13,7 +13,7 @@ from penstock._src.base.flags import FLAGS
 
 @export(v1=["app.run"])
 def run(main: Callable | None = None, argv: list[str] | None = None) -> None:
-    """Parses flags, calls `main` with the arguments that are left, and exits with what it returns.
+    """Parses flags, calls `main` with the remaining arguments, and exits with its result.
 
     Args:
         main: Function of the remaining arguments, by default `main` of the program.

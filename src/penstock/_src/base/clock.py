@@ -1,9 +1,8 @@
-"""Time that never goes back.
+"""Monotonic time.
 
 Intervals are measured with `time.monotonic`. Where times are also compared with those of files, of an earlier run or of
-another process, `steady` has seconds since the epoch that continue evenly, whatever is done to the clock of the machine
-meanwhile. `time.time` is for dates that people and other programs read; `tests/base/test_clock.py` lists the modules that write
-some.
+another process, `steady` returns seconds since the epoch that are not affected by changes of the system clock. `time.time` is
+for dates that people and other programs read; `tests/base/test_clock.py` lists the modules that write dates.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatch: public functions of values that are not plain tensors.
+"""Dispatch of public functions for values that are not plain tensors.
 
 A composite class takes part by defining `_dispatch(fn, args, kwargs)`, a static method that computes `fn` for arguments
 among which there are values of the class (most often by applying it to their components), or returns NotImplemented.
@@ -31,7 +31,8 @@ def _first(targets: list[Target], args: tuple, kwargs: dict) -> Any:
 
 
 class OpDispatcher:
-    """A library's way to compute one function for its own types: `handle(args, kwargs)` computes it or gives NOT_SUPPORTED."""
+    """A library's implementation of one function for its own types: `handle(args, kwargs)` computes it or returns
+    NOT_SUPPORTED."""
 
     NOT_SUPPORTED = NotImplemented
 
@@ -64,7 +65,7 @@ _GLOBAL: list[GlobalOpDispatcher] = []
 
 
 def by_dispatchers(op: Callable, args: tuple, kwargs: dict) -> Any:
-    """What the first dispatcher of libraries that knows the arguments computes, or NotImplemented."""
+    """The result of the first dispatcher of libraries that supports the arguments, or NotImplemented."""
     for own in getattr(op, "_dispatchers", ()):
         out = own.handle(args, kwargs)
         if out is not NotImplemented:
@@ -77,7 +78,7 @@ def by_dispatchers(op: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def dispatched(fn: Callable) -> Callable:
-    """Lets a public function take values that are not plain tensors, where their class or a program knows how to."""
+    """Lets a public function take values that are not plain tensors, if their class or a dispatcher supports it."""
     targets: list[Target] = []
 
     @functools.wraps(fn)

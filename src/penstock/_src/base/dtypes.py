@@ -2,11 +2,11 @@
 
 A `DType` is one row of the table below: its number in the `DataType` enum of the wire formats, its name,
 and the numpy and torch types that hold its elements. Everything else (is it floating, what are its limits)
-follows from the row. There is exactly one object per type, so identity is equality and hot paths read plain
+follows from the row. There is exactly one object per type, so equality is identity and hot paths read plain
 attributes (`.torch`, `.np`, `.enum`) without a call. Each type has a reference twin, whose number is 100
 higher: the type of an edge that carries a variable instead of a value.
 
-This is the lowest module: it knows torch, numpy and `ml_dtypes`, and nothing of graphs.
+This is the lowest module: it depends on torch, numpy and `ml_dtypes` only.
 """
 
 import builtins
@@ -26,7 +26,7 @@ _BY_NUMPY: dict[Any, "DType"] = {}
 _BY_TORCH: dict[_torch.dtype, "DType"] = {}
 _ANY: dict[Any, "DType"] = {}
 
-# What `DType.limits` answers: images keep floats in [0, 1], integers in their whole non-negative range.
+# The values of `DType.limits`: images have floats in [0, 1], integers in their whole non-negative range.
 _FLOAT_WITH_LIMITS = (np.float32, np.float64)
 
 
@@ -153,7 +153,7 @@ class DType:
         """The range `(0, top)` of pixel values in an image of this type.
 
         Raises:
-          ValueError: if images of this type are not a thing.
+          ValueError: if images cannot have this type.
         """
         if self.np in _FLOAT_WITH_LIMITS:
             return 0, 1
@@ -307,7 +307,7 @@ def as_dtype(type_value: Any) -> DType:
 
     Accepts a `DType`, a number of the `DataType` enum, a name (`"float32"`, `"half"`, `"int32_ref"`), a numpy
     type or dtype, a torch dtype, and Python's `float`, `bool` and `object`. Python's `int` has no one width:
-    say which.
+    it is rejected.
 
         tf.as_dtype(np.int32) is tf.int32
 

@@ -4,9 +4,8 @@ Each class represents one of the status codes that gRPC and TensorFlow share, so
 meaning across processes and languages. An error carries the operation that failed, where known; its text then
 ends in the lines of the user's program that created it.
 
-Mistakes in building a graph are Python's own `ValueError` and `TypeError`; these classes are for what can
-only be seen when values flow. Kernels write `raise errors.invalid("...")`; the executor fills in the
-operation.
+Errors in building a graph are Python's `ValueError` and `TypeError`; these classes are for errors at run time. Kernels write
+`raise errors.invalid("...")`; the executor fills in the operation.
 """
 
 import traceback
@@ -74,7 +73,7 @@ class OpError(Exception):
 
 
 def _origin(op: Any) -> list[str]:
-    """The lines that say where `op`, and the ops it was derived from, were created."""
+    """The lines where `op`, and the ops it was derived from, were created."""
     lines, heading = [], f"\n\nOriginal stack trace for {op.name!r}:\n"
     while op is not None:
         lines.append(heading)
@@ -197,7 +196,7 @@ class NotFoundError(OpError):
 
 @_code(ALREADY_EXISTS)
 class AlreadyExistsError(OpError):
-    """What was to be created exists."""
+    """The object to be created exists already."""
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, ALREADY_EXISTS)
@@ -205,7 +204,7 @@ class AlreadyExistsError(OpError):
 
 @_code(PERMISSION_DENIED)
 class PermissionDeniedError(OpError):
-    """The caller may not do this."""
+    """The caller lacks the permission for this operation."""
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, PERMISSION_DENIED)
@@ -263,7 +262,7 @@ class AbortedError(OpError):
 
 @_code(OUT_OF_RANGE)
 class OutOfRangeError(OpError):
-    """An operation went past the end of its input: how a queue or an iterator says that it is done.
+    """An operation went past the end of its input: the signal of an exhausted queue or iterator.
 
     Args:
         node_def: NodeDef of the operation that failed, or None.
@@ -285,7 +284,7 @@ class UnimplementedError(OpError):
 
 @_code(INTERNAL)
 class InternalError(OpError):
-    """Something that the system takes for granted does not hold: a bug of the system."""
+    """An internal invariant does not hold: a bug of the system."""
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
         super().__init__(node_def, op, message, INTERNAL)

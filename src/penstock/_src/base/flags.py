@@ -28,7 +28,7 @@ def _with_old_names(define: Any) -> Any:
 
 
 class _Flags:
-    """absl's FLAGS, which parse sys.argv on first use instead of refusing to be read."""
+    """absl's FLAGS, which parse sys.argv on first use instead of raising an error."""
 
     def __init__(self, values: absl.flags.FlagValues):
         object.__setattr__(self, "_values", values)

@@ -1,8 +1,8 @@
 """The modes of the process: choices that hold for all threads, and that public functions change.
 
-Everything process-wide that alters what a call means is a field here, with the function that sets it. State of one thread is in
-`graph/context.py` (`state`); settings of one session are its ConfigProto; environment variables are in `base/switches.py`.
-`snapshot` and `restore` let tests leave the process as they found it.
+Every process-wide setting that alters the effect of a call is a field here, with the function that sets it. State of one thread
+is in `graph/context.py` (`state`); settings of one session are its ConfigProto; environment variables are in
+`base/switches.py`. `snapshot` and `restore` let tests leave the process as they found it.
 """
 from __future__ import annotations
 

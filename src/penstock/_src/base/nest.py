@@ -1,13 +1,12 @@
 """Nested structures: lists, tuples, dicts and similar containers, seen as trees whose leaves are everything else.
 
 Fetches, loop variables, dataset elements and layer states all come as such trees. Here they are flattened
-into lists, rebuilt, compared and mapped over. What makes a type a branch is said once, by its `_Kind`: how to
-list its children in a fixed order, and how to build another one like it from new children. The rest is
-written on that.
+into lists, rebuilt, compared and mapped over. A type is a branch if it has a `_Kind`, which lists its children in a fixed order
+and builds another one like it from new children. Everything else is built on that.
 
 Branches are sequences (strings excepted), named tuples, mappings (children in order of their sorted keys, so
 that a dict and an OrderedDict flatten alike), mapping views and attrs classes. Arrays and tensors are leaves.
-With `expand_composites`, composite tensors (a SparseTensor, say) are branches too, whose one child is the
+With `expand_composites`, composite tensors (such as a SparseTensor) are branches too, whose one child is the
 structure of their components; so are their type specs.
 """
 
@@ -136,7 +135,7 @@ def _is_named(cls: type) -> bool:
 
 
 def _same_named(a: Any, b: Any) -> bool:
-    """Whether two named tuple types are as good as the same: one name, and the same fields."""
+    """Whether two named tuple types are equivalent: one name, and the same fields."""
     return _is_named(a) and _is_named(b) and a.__name__ == b.__name__ and a._fields == b._fields
 
 
@@ -593,7 +592,7 @@ def flatten_dict_items(dictionary: Mapping) -> dict:
 
 @export("__internal__.nest.get_traverse_shallow_structure", v1=["nest.get_traverse_shallow_structure"])
 def get_traverse_shallow_structure(traverse_fn: Callable, structure: Any, expand_composites: bool = False) -> Any:
-    """A shallow structure of bools, True where `traverse_fn` says to go further down.
+    """A shallow structure of bools, True where `traverse_fn` requests a deeper traversal.
 
     Args:
       traverse_fn: takes any part of `structure`; returns a bool, or a branch like it of one bool per child.

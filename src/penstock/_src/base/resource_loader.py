@@ -41,12 +41,12 @@ def get_path_to_datafile(path: str) -> str:
 
 @export(v1=["resource_loader.get_root_dir_with_all_resources"])
 def get_root_dir_with_all_resources() -> str:
-    """The folder that everything a program needs is under: that of the program that was started."""
+    """The root folder of the data files of a program: that of the main program."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.abspath(main)) if main else _caller_folder()
 
 
 @export(v1=["resource_loader.readahead_file_path"])
 def readahead_file_path(path: str, readahead: str = "128M") -> str:
-    """The path as it is: the operating system reads ahead."""
+    """The path unchanged: the operating system reads ahead."""
     return path

@@ -1,4 +1,4 @@
-"""Service threads: loops that a process needs for as long as it serves, and threads whose death must not go unnoticed.
+"""Service threads: loops that run as long as a process serves, and threads whose failure must be reported.
 
 `supervise` restarts a loop that fails, after a pause that grows, until the service is stopped. `report` is for a thread that
 cannot be restarted: its failure is logged, and its owner notified, so that whatever depends on the thread ends too.
@@ -34,7 +34,7 @@ def supervise(name: str, work: Callable[[], None], ended: threading.Event) -> th
 
 
 def report(name: str, work: Callable[..., None], *args: Any, failed: Callable[[Exception], None] | None = None) -> None:
-    """Runs `work` on this thread; an exception is logged and given to `failed`."""
+    """Runs `work` on this thread; an exception is logged and passed to `failed`."""
     try:
         work(*args)
     except Exception as e:

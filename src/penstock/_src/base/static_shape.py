@@ -34,7 +34,7 @@ def disable_v2_tensorshape() -> None:
 
 @export("compat.dimension_value", v1=["dimension_value"])
 def dimension_value(dimension: "Dimension | int | None") -> int | None:
-    """The int or `None` behind what indexing a shape gave, whatever the setting of the switch.
+    """The int or `None` of the result of indexing a shape, whatever the setting of the switch.
 
     tf.compat.dimension_value(x.shape[0])
     """
@@ -177,7 +177,7 @@ class Dimension:
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
     def merge_with(self, other: Any) -> "Dimension":
-        """What both together say of the size; ValueError if they contradict each other."""
+        """The merged size; ValueError if they contradict each other."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
@@ -213,7 +213,7 @@ class TensorShape:
 
     @classmethod
     def of(cls, dims: Dims) -> "TensorShape":
-        """Wrap dims without checking them; the quick way for dims that are known to be right."""
+        """Wrap dims without checking them, for dims that are known to be valid."""
         return _wrap(dims)
 
     @property
@@ -321,7 +321,7 @@ class TensorShape:
         return TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1 if d is None else d) for d in self.static_dims])
 
     def merge_with(self, other: Any) -> "TensorShape":
-        """What both together say of the shape; ValueError if they contradict each other."""
+        """The merged shape; ValueError if they contradict each other."""
         other = as_dims(other)
         if not compatible(self.static_dims, other):
             raise ValueError(f"Shapes {show(self.static_dims)} and {show(other)} are not compatible")
@@ -442,7 +442,7 @@ def as_dims(x: Any) -> Dims:
 
     Raises:
       TypeError: if `x` is not of a kind that describes a shape.
-      ValueError: if a size is negative or not whole.
+      ValueError: if a size is negative or not an integer.
     """
     if x is None:
         return None
@@ -496,7 +496,7 @@ def compatible(a: Dims, b: Dims) -> bool:
 
 
 def merge(a: Dims, b: Dims) -> Dims:
-    """What both together say of a shape.
+    """The merged shape.
 
     Raises:
       ValueError: if they contradict each other.
@@ -511,7 +511,7 @@ def merge(a: Dims, b: Dims) -> Dims:
 
 
 def common(a: Dims, b: Dims) -> Dims:
-    """What is true of both shapes: a tensor that has one of them has it."""
+    """The most specific shape that covers both."""
     if a == b:
         return a
     if a is None or b is None or len(a) != len(b):
@@ -520,7 +520,7 @@ def common(a: Dims, b: Dims) -> Dims:
 
 
 def _contradiction(a: tuple, b: tuple) -> str:
-    """How two shapes contradict each other, in the words of TensorFlow's shape functions."""
+    """The message for two contradicting shapes, as TensorFlow's shape functions word it."""
     if len(a) != len(b):
         return f"Shapes must be equal rank, but are {len(a)} and {len(b)}. Shapes are {show(a)} and {show(b)}."
     i = next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if None not in (x, y) and x != y)

@@ -1,4 +1,4 @@
-"""tf.sysconfig: how to compile against TensorFlow's C++ library, which there is none of here."""
+"""tf.sysconfig: flags for compiling against TensorFlow's C++ library, which does not exist here."""
 from __future__ import annotations
 
 import pathlib
@@ -37,7 +37,7 @@ def get_link_flags() -> list[str]:
 
 @export("sysconfig.get_build_info")
 def get_build_info() -> dict[str, Any]:
-    """What the kernels were built for: that of PyTorch."""
+    """The build configuration of the kernels: that of PyTorch."""
     import torch
     version = torch.version.cuda
     info: dict[str, Any] = {"is_cuda_build": version is not None, "is_rocm_build": torch.version.hip is not None,

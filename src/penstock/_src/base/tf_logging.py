@@ -60,7 +60,7 @@ def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
     Args:
         msg: Text, with % for the arguments.
         *args: Values for the text.
-        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+        **kwargs: As for `logging.Logger.log`.
 
     Returns:
         None.
@@ -89,7 +89,7 @@ def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
     Args:
         msg: Text, with % for the arguments.
         *args: Values for the text.
-        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+        **kwargs: As for `logging.Logger.log`.
 
     Returns:
         None.
@@ -104,7 +104,7 @@ def warn(msg: Any, *args: Any, **kwargs: Any) -> None:
     Args:
         msg: Text, with % for the arguments.
         *args: Values for the text.
-        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+        **kwargs: As for `logging.Logger.log`.
 
     Returns:
         None.
@@ -119,7 +119,7 @@ def error(msg: Any, *args: Any, **kwargs: Any) -> None:
     Args:
         msg: Text, with % for the arguments.
         *args: Values for the text.
-        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+        **kwargs: As for `logging.Logger.log`.
 
     Returns:
         None.
@@ -134,7 +134,7 @@ def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
     Args:
         msg: Text, with % for the arguments.
         *args: Values for the text.
-        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+        **kwargs: As for `logging.Logger.log`.
 
     Returns:
         None.
@@ -155,7 +155,7 @@ def task_level_status_message(msg: Any) -> None:
 
 
 def _count(frame: Any) -> int:
-    """How often this place in the program was here before."""
+    """How often this line of the program was counted before."""
     place = frame.f_code.co_filename, frame.f_lineno
     with _lock:
         _counts[place] = _counts.get(place, -1) + 1
@@ -185,7 +185,7 @@ def log_if(level: int, msg: Any, condition: Any, *args: Any) -> None:
 
 @export(v1=["logging.flush"])
 def flush() -> None:
-    """Writes out what is still in buffers."""
+    """Flushes the buffers."""
     for handler in get_logger().handlers:
         handler.flush()
 

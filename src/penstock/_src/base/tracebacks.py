@@ -1,4 +1,4 @@
-"""Tracebacks that end at the user's line: frames of this library below it are of no use to a user, and are left out.
+"""Tracebacks that end at the user's line: frames of this library below it do not help users, and are omitted.
 
 An error leaves the library at few places: a call of an op, a session's run, a call of a function. There
 its traceback loses the frames after the last one that is the user's (inside of a Python function that an op calls, there may
@@ -36,7 +36,7 @@ def is_traceback_filtering_enabled() -> bool:
 
 
 def shorten(error: BaseException) -> None:
-    """Takes the frames of the library off the end of a traceback, and a cause that is all library."""
+    """Removes the frames of the library from the end of a traceback, and a cause within the library."""
     if _State.filtering:
         error.__traceback__ = _until_user(error.__traceback__)
         cause = error.__cause__

@@ -1,7 +1,7 @@
-"""What this thread traces: a step that becomes a graph of ATen calls (step/tiers), is captured as a CUDA graph, or is recorded
-(step/compile/recorder.py).
+"""The tracing state of this thread: a step is lowered to a graph of ATen calls (step/tiers), captured as a CUDA graph, or
+recorded (step/compile/recorder.py).
 
-Kernels ask `lowering` where they have a form that only runs on real memory, and `recording` where they would inspect values.
+Kernels check `lowering` where they have a form that only runs on real memory, and `recording` where they would inspect values.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _local = threading.local()
 
 
 def draws() -> Any:
-    """What the step that is traced takes from random streams (kernels/draws.py); None if none is."""
+    """The draws of the traced step from random streams (kernels/draws.py); None if no step is traced."""
     return getattr(_local, "draws", None)
 
 
@@ -24,7 +24,7 @@ def set_draws(value: Any) -> Any:
 
 
 def recording() -> bool:
-    """Whether a run of a step is recorded: kernels see no values then."""
+    """Whether a run of a step is recorded: kernels cannot read values then."""
     return getattr(_local, "recording", False)
 
 
@@ -36,7 +36,7 @@ def set_recording(value: bool) -> bool:
 
 
 def later() -> list | None:
-    """Where the step that becomes a graph notes calls to run behind it, as (function, arguments, keywords); None if it may not.
+    """The list of calls to run after the lowered graph, as (function, arguments, keywords); None if not allowed.
     """
     found = draws()
     return found.later if found is not None and found.lowering else None

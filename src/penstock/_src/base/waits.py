@@ -1,4 +1,4 @@
-"""Waits that say what they wait for: the one helper behind every wait for another task, thread or program.
+"""Waits with diagnostics: the helper for every wait for another task, thread or program.
 
 A wait calls `patience(left)` for the length of its next slice. One that ends soon costs two clock readings; one that has lasted
 for `PATIENCE` seconds logs, once, what it waits for and which task should provide it. The same text is not logged again for
@@ -23,7 +23,7 @@ _said: dict[str, float] = {}
 
 
 class Wait:
-    """One wait of one thread. `about` returns what it waits for, and what should provide it."""
+    """One wait of one thread. `about` returns the text of what it waits for, and what should provide it."""
 
     __slots__ = ("about", "since", "reported")
 
@@ -31,7 +31,7 @@ class Wait:
         self.about, self.since, self.reported = about, time.monotonic(), False
 
     def patience(self, left: float | None = None) -> float | None:
-        """How long to wait before asking again, when `left` seconds (or None: any number) are left."""
+        """How long to wait before the next check, when `left` seconds (or None: any number) are left."""
         if self.reported:
             return left
         waited = time.monotonic() - self.since

@@ -13,7 +13,7 @@ from penstock._src.step.optimize.shapes import specialize_shapes
 
 
 def body_step(function: GraphFunction) -> StepGraph:
-    """What a function computes, with static shapes and without what only orders ops: an ONNX graph has no effects."""
+    """The computation of a function, with static shapes and without control dependencies: an ONNX graph has no effects."""
     step = function_body(function)
     inline_calls(step)
     step.targets = []
@@ -30,7 +30,7 @@ def body_step(function: GraphFunction) -> StepGraph:
 
 
 def write_ops(b: Builder, step: StepGraph) -> None:
-    """Adds the nodes of all ops. Ops that ONNX cannot express are noted, and their results get names that nothing makes."""
+    """Adds the nodes of all ops. Ops that ONNX cannot express are recorded, and their results get names without a producer."""
     b.written.append(step)
     fetched, at = b.fetched, b.at
     b.fetched = {id(t) for t in step.fetches}

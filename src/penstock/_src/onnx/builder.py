@@ -1,4 +1,4 @@
-"""ONNX graphs as plain objects: what rules emit and passes change. `messages.py` writes them as protobuf messages.
+"""ONNX graphs as plain objects, which rules emit and passes change. `messages.py` writes them as protobuf messages.
 
 Constants belong to the outermost graph; the graphs of loops and branches read them, and all values around them, by name.
 """
@@ -13,7 +13,7 @@ from penstock._src.base import dtypes
 from penstock._src.step.ir import Node, StepGraph, Value, is_const
 
 Dims = tuple[int | None, ...] | None
-Text = str | np.ndarray | np.generic | Value | None          # what rules may name an input by
+Text = str | np.ndarray | np.generic | Value | None          # how rules may refer to an input
 
 
 @dataclasses.dataclass
@@ -45,7 +45,7 @@ class OnnxGraph:
 
 
 class Unsupported(Exception):
-    """An op has no form in ONNX; the text says why."""
+    """An op has no form in ONNX; the text has the reason."""
 
 
 class Builder:
@@ -62,11 +62,11 @@ class Builder:
         self._numbers: dict[str, int] = {}
         self._shared: dict[Any, str] = {}               # names of small constants, by what they are
         self.lists: dict[str, dtypes.DType] = {} if parent is None else parent.lists    # of sequences: types of elements
-        self.written: list[StepGraph] = [] if parent is None else parent.written    # keeps the values that are known by id
+        self.written: list[StepGraph] = [] if parent is None else parent.written    # keeps values alive whose ids are keys
         self.problems: list[tuple[Node, str]] = [] if parent is None else parent.problems
 
     def inner(self, name: str) -> Builder:
-        """What builds the graph of a branch or loop."""
+        """The builder of the graph of a branch or loop."""
         made = Builder(OnnxGraph(self.unique(name)), self.opset, self)
         made.at = self.at
         return made
@@ -114,7 +114,7 @@ class Builder:
             root._shared[key] = name
         return name
 
-    # -- what is known of values --------------------------------------------------------------------------------------
+    # -- static knowledge of values --------------------------------------------------------------------------------------
     def value(self, x: Value) -> np.ndarray | None:
         """The value of a constant; None if it is not known."""
         if id(x) in self.known:
@@ -140,7 +140,7 @@ class Builder:
         return self("Cast", x, to=dtype)
 
     def int64(self, x: Value, vector: bool = False) -> str:
-        """A tensor of sizes or axes in ONNX's type for them; as a vector, if asked."""
+        """A tensor of sizes or axes in ONNX's type for them; as a vector, if requested."""
         found = self.value(x)
         if found is not None:
             return self.name(np.asarray(found, np.int64).reshape(-1) if vector else np.asarray(found, np.int64))

@@ -100,8 +100,8 @@ def _typed(b: Builder, name: str, t: Value, element: dtypes.DType | None) -> Typ
 # -- loops --------------------------------------------------------------------------------------------------------------
 @rule("While", "StatelessWhile")
 def _while(b: Builder, op: Node) -> list[str]:
-    """The condition is computed once before the loop, and at the end of each round. What a body returns unchanged is no
-    variable of the loop."""
+    """The condition is computed once before the loop, and at the end of each iteration. Values that the body returns unchanged
+    are not loop variables."""
     test, body = body_step(_function(op, "cond")), body_step(_function(op, "body"))
     outer = [b.name(t) for t in op.inputs]
     moving = [i for i, t in enumerate(body.fetches) if t is not body.feeds[i]]

@@ -24,7 +24,7 @@ OLDEST = 18                       # the first version in which reductions take t
 @public("onnx.export")
 def export(model: Any, path: Any, signature: str = "serving_default", opset: int = OLDEST, tags: Any = None,
            external_data: bool | None = None) -> Any:
-    """Writes what a model computes in inference as an ONNX file; variables become constants.
+    """Writes the inference function of a model as an ONNX file; variables become constants.
 
     Args:
         model: Folder of a SavedModel, path of a Keras file, Keras model, object that `tf.saved_model.load` has returned,

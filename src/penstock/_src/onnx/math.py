@@ -171,7 +171,7 @@ def _select(b: Builder, op: Node) -> str:
 
 # -- products -----------------------------------------------------------------------------------------------------------
 def swapped(b: Builder, x: Value, swap: bool) -> str:
-    """A value with its last two axes exchanged, if asked."""
+    """A value with its last two axes exchanged, if requested."""
     if not swap:
         return b.name(x)
     found = b.value(x)
@@ -210,7 +210,7 @@ def _reduce(b: Builder, op: Node) -> str:
 
 @rule("All", "Any")
 def _logical(b: Builder, op: Node) -> str:
-    """Any is a number of true values that is not 0; All is that nothing is false."""
+    """Any: the number of true values is not 0. All: the number of false values is 0."""
     x: Any = op.inputs[0]
     given = b("Not", x) if op.type == "All" else b.name(x)
     total = reduced(b, "ReduceSum", b.cast(given, dtypes.int32), op)

@@ -1,7 +1,7 @@
 """Rules of neural networks: activations, convolutions, pools, normalization, resizing.
 
-ONNX's spatial ops have the channels second. Where ours have them last, the rule writes a transpose before and one behind;
-`transposes.py` removes those that meet.
+ONNX's spatial ops have the channels second. If ours have them last, the rule writes a transpose before and after;
+`transposes.py` removes inverse pairs.
 """
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Layout:
 
 
 def _padding(op: Node, layout: Layout, sizes: list[int | None], window: list[int], strides: list[int]) -> dict[str, Any]:
-    """The attributes that say how an input is padded. `window` has the sizes of the window with its gaps."""
+    """The padding attributes of an input. `window` has the sizes of the dilated window."""
     kind = _text(op.attrs["padding"])
     if kind == "VALID":
         return {}
@@ -102,7 +102,7 @@ def _same(size: int | None, window: int, stride: int) -> int | None:
 
 # -- convolutions -------------------------------------------------------------------------------------------------------
 def _filters(b: Builder, x: Value, change: Callable[[np.ndarray], np.ndarray], perm: list[int]) -> str:
-    """Filters in ONNX's order: of a constant, another constant."""
+    """Filters in ONNX's order; a constant stays a constant."""
     found = b.value(x)
     return b.transpose(x, perm) if found is None else b.constant(np.ascontiguousarray(change(found)), x.op.name)
 
@@ -165,7 +165,7 @@ def _conv_transpose(b: Builder, op: Node) -> str:
 
 
 def _cut(op: Node, layout: Layout, i: int, given: int, wanted: int, window: int, stride: int) -> tuple[int, int, int]:
-    """What is cut off an axis of a whole transposed convolution before and behind, and what is added behind."""
+    """The sizes cut off an axis of a full transposed convolution at both ends, and the size added at its end."""
     whole = stride * (given - 1) + window
     kind = _text(op.attrs["padding"])
     if kind == "EXPLICIT":

@@ -1,7 +1,7 @@
 """The table of rules: how each type of op is written in ONNX.
 
 A rule takes the Builder and the op, and returns the name of the value of its output, or a list with one name per output.
-`family` is where the table in the documentation has it.
+`family` is its row in the table of the documentation.
 """
 from __future__ import annotations
 

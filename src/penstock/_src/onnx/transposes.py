@@ -1,7 +1,7 @@
-"""Removes transposes that meet.
+"""Cancels inverse transposes.
 
-A transpose moves behind the element-wise ops, pads and joins that take its result, until it meets the one that undoes it.
-Between two convolutions with the channels last, nothing is left of four transposes.
+A transpose moves past the element-wise ops, pads and concatenations that take its result, until it meets its inverse. Between
+two convolutions with the channels last, all four transposes cancel.
 """
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Pass:
         self.behind[result] = (source, perm)
 
     def _moved(self, node: OnnxNode) -> bool:
-        """Puts the transpose of a node's inputs behind the node; False if it has none, or another for each."""
+        """Moves the transpose of a node's inputs after the node; False if there is none, or if they differ."""
         perms = [self.behind[x][1] for x in node.inputs if x in self.behind]
         if not perms or any(p != perms[0] for p in perms) or len(node.outputs) != 1:
             return False
@@ -93,7 +93,7 @@ class _Pass:
         self.nodes.append(OnnxNode("Gather", [sizes, order], node.outputs, {"axis": 0}))
 
     def _before(self, x: str, perm: list[int]) -> str | None:
-        """What, transposed, is `x`; None if nothing is known to be."""
+        """The value whose transpose is `x`; None if unknown."""
         if x in self.behind:
             return self.behind[x][0]
         if x not in self.constants:

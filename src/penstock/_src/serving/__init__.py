@@ -10,5 +10,5 @@ A request passes through these modules, in order:
 
 Beside that path: `repository` (versions, labels, loading, unloading) over `versions` (which ones should be loaded), `warmup`,
 `metrics`, `request_log`, `access` (TLS, tokens), `config` (options and configuration files) and `server` (start, drain, stop).
-`saved_models` is what `penstock saved-model` does.
+`saved_models` implements `penstock saved-model`.
 """

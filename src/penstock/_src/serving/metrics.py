@@ -65,7 +65,7 @@ _LATENCY = exponential(10, 1.8, 33)                  # microseconds, up to about
 
 
 class Metrics:
-    """What one server counts."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.all: list[Metric] = []

@@ -1,6 +1,6 @@
-"""Past the paper: what breaks first with 10,000 workers and 1 TB of embeddings, and what a change of the design brings.
+"""Beyond the paper: bottlenecks with 10,000 workers and 1 TB of embeddings, and the effect of design changes.
 
-Each function simulates one claim of docs/simulator.md. Machines are those of today: 100 Gbit/s, 64 cores.
+Each function simulates one claim of docs/simulator.md, on machines with 100 Gbit/s and 64 cores.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TODAY = Machines({"default": Machine(cores=64, flops=5e10, memory_bandwidth=2e10
 
 
 class Finding(NamedTuple):
-    """A claim, and what was simulated."""
+    """A claim, and the results of its simulation."""
     claim: str
     cases: list[tuple[str, float]]
     unit: str
@@ -65,7 +65,7 @@ def hierarchy() -> Finding:
 
 
 def coordination() -> Finding:
-    """One chief issues tokens to all workers; or each of 100 groups has a coordinator, and these have one."""
+    """One chief issues tokens to all workers; or each of 100 groups has a coordinator, with one above them."""
     cases = []
     for workers in (100, 1000, 10_000):
         cases.append((f"{workers} workers, one queue", _tokens(workers)))

@@ -1,7 +1,8 @@
 """Measures the constants of this machine, and compares predictions with real processes on it.
 
-`measure` gives a machine file: what small ops and messages take, how fast arithmetic, memory and tensors between two processes
-are. `compare` runs null steps on clusters of real processes of this machine (`penstock server`), and simulates the same.
+`measure` returns a machine file: the time of small ops and messages, the speed of arithmetic, of memory and of transfers
+between two processes. `compare` runs null steps on clusters of real processes of this machine (`penstock server`), and
+simulates the same.
 """
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Compared(NamedTuple):
 
 
 def _best(call: Any, times: int = 7) -> float:
-    """The least of several times: what the machine can do when nothing else runs."""
+    """The minimum of several times, to exclude other load."""
     found = []
     for _ in range(times):
         began = time.perf_counter()
@@ -67,7 +68,7 @@ def measure() -> Machines:
 
 
 def _op_seconds() -> float:
-    """What one more small op adds to a step."""
+    """The time that one more small op adds to a step."""
     def run(count: int) -> float:
         with tf.Graph().as_default(), tf.Session() as sess:
             x = tf.Variable([1.0], use_resource=False)

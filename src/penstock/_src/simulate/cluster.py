@@ -1,8 +1,8 @@
 """Simulated tasks and the steps that they run together.
 
-The state of a step is the real one (cluster/step_state.py): `MasterRun` carries out for a `MasterStep` what
-cluster/task_step.py does with threads and sockets, `Task` for `WorkerSteps` what cluster/worker.py does. A part runs its
-instructions (`plan.py`) on the cores of its host.
+The state of a step is the real one (cluster/step_state.py): `MasterRun` does for a `MasterStep` what cluster/task_step.py does
+with threads and sockets, and `Task` does for `WorkerSteps` what cluster/worker.py does. A part runs its instructions
+(`plan.py`) on the cores of its host.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cluster:
         self.clock, self.machines = Clock(), machines
         self.wire = wire(self.clock, machines.network)
         self.numbers = itertools.count(1)
-        self.trace: Any = None                       # a Trace, if one is wanted
+        self.trace: Any = None                       # a Trace, if requested
         self.tasks: dict[str, Task] = {}
         one: Host | None = None
         for job, count in jobs.items():
@@ -48,7 +48,7 @@ class Cluster:
         return [t for n, t in self.tasks.items() if n.startswith(f"/job:{name}/")]
 
     def traced(self, receive: Callable, source: str, target: str, label: str, step: str, size: int) -> Callable:
-        """A receiver that notes when it is called."""
+        """A receiver that records when it is called."""
         sent = self.clock.now
 
         def noted(*args: Any) -> None:
@@ -116,9 +116,9 @@ class Task:
             for action in self.steps.master_lost((name, life), errors.AbortedError(None, None, f"The master {name} is lost.")):
                 self.runs[action.step].cancel(action.error)
 
-    # -- what its parts report ------------------------------------------------------------------------------------------
+    # -- reports of its parts ------------------------------------------------------------------------------------------
     def ended(self, run: PartRun, error: errors.OpError | None) -> None:
-        """A part has ended: its master is told, with the values that have waited for it."""
+        """Reports the end of a part to its master, with the pending values."""
         self.steps.end(run.step)
         self.runs.pop(run.step, None)
         if error is not None:
@@ -169,19 +169,19 @@ class PartRun:
         self.since = 0.0
 
     def put(self, keys: Sequence[str], values: Sequence[Any]) -> None:
-        """Values have come; the part does not go on."""
+        """Values have arrived; the part does not continue."""
         if keys:
             self.got.update(zip(keys, values, strict=True))
 
     def take(self, keys: Sequence[str], values: Sequence[Any]) -> None:
-        """Values have come."""
+        """Values have arrived."""
         self.got.update(zip(keys, values, strict=True))
         if self.waits is not None and self.waits in self.got:
             self.waits = None
             self.advance()
 
     def advance(self) -> None:
-        """Carries on until the part has to wait, or has ended."""
+        """Continues until the part has to wait, or has ended."""
         if self.over:
             return
         code, clock = self.code.code, self.task.cluster.clock
@@ -282,7 +282,7 @@ class PartRun:
     cancel = fail
 
     def die(self) -> None:
-        """The process dies: the part goes no further, and reports nothing."""
+        """The process dies: the part stops without a report."""
         self.over = True
 
 
@@ -325,7 +325,7 @@ class MasterRun:
                 self.own.advance()
 
     def flush(self) -> None:
-        """Has the tasks begin that have not been told yet."""
+        """Starts the tasks that have not started yet."""
         if self.unsent:
             for name in self.code.plan.fetches:
                 if name in self.unsent:
@@ -380,7 +380,7 @@ class MasterRun:
         self._act(self.state.cancelled(errors.CancelledError(None, None, "The client has cancelled the step.")))
 
     def die(self) -> None:
-        """This task dies, and the step with it: tasks that have a part of it notice."""
+        """This task dies with its step: tasks that have a part of it are notified."""
         if self.own is not None:
             self.own.die()
         for name in self.code.others:

@@ -1,11 +1,11 @@
-"""The kernels that a simulated step calls: those that decide what happens next.
+"""The kernels that a simulated step calls: those that determine the control flow.
 
 A value is *known* if it is small and computed from known ones: constants, steps, tokens, handles. All others have a shape and a
-type and no content (meta tensors). A kernel is called if it changes a known variable, or a queue or an accumulator, whatever it
-is given; and if such a kernel, or another task, uses its result. All other ops only cost time.
+type and no content (meta tensors). A kernel is called if it changes a known variable, a queue or an accumulator, or if such a
+kernel or another task uses its result. All other ops only cost time.
 
-A kernel that has to wait does not block: its attempt stays in its line (data/queues/attempts.py), and `Parked` is raised. When
-the attempt is over, the kernel is called again and gets its outcome.
+A kernel that has to wait does not block: its attempt stays in its queue (data/queues/attempts.py), and `Parked` is raised. When
+the attempt is over, the kernel is called again and receives its outcome.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Parking:
         self._line: Any = None
 
     def run(self, lines: Lines, attempt: Attempt, line: Any) -> Any:
-        """Carries out an attempt, or leaves it in its line and raises Parked."""
+        """Performs an attempt, or leaves it in its queue and raises Parked."""
         before, self._attempt = self._attempt, None
         if before is not None:
             lines.drop(self._line)
@@ -57,7 +57,7 @@ class Parking:
         self._wake()
 
     def cancel(self, error: errors.OpError) -> None:
-        """The step has failed: what waits leaves its line."""
+        """The step has failed: removes waiting attempts from their queues."""
         attempt, self._wake = self._attempt, lambda: None
         if attempt is not None and not attempt.over:
             self._lines.leave(attempt, self._line, error)
@@ -77,7 +77,7 @@ class Control:
         self._once = op.opdef.per_session
 
     def _call(self, worker: str) -> Callable:
-        """The kernel, for a step of a worker: workers share a graph, in which accumulators know them by an attribute."""
+        """The kernel for a step of a worker: workers share a graph, in which an attribute identifies them to accumulators."""
         worker = worker if WORKER in self.op._extra else ""
         if worker not in self._bound:
             node = self.op if not worker else _Renamed(self.op, worker)
@@ -141,7 +141,7 @@ def controls(ops: list[Node]) -> Controls:
     kernels, acting = set(), []
     for op in ops:
         if op.opdef.transfer:
-            acting += [t.op for t in op.inputs if id(t) in known]      # another task may decide by it
+            acting += [t.op for t in op.inputs if id(t) in known]      # another task may depend on it
             known.update(id(t) for t in op.outputs if _small(t))
         elif op.opdef.per_session:
             _look_at_handle(op, known, shared)
@@ -161,7 +161,7 @@ def _callable(op: Node) -> bool:
 
 
 def _small(t: Value) -> bool:
-    """Whether a tensor can be known: a few integers, booleans or strings. Other numbers decide nothing."""
+    """Whether a tensor can be known: a few integers, booleans or strings. Other numbers do not affect control flow."""
     dims = t.static_dims
     if t.dtype.base_dtype.is_floating or t.dtype.base_dtype.is_complex:
         return False
@@ -190,7 +190,7 @@ def _small_variable(op: Node) -> bool:
 
 
 def _feeding(acting: list[Node], kernels: set[Node]) -> set[Node]:
-    """The ops that act, and those that their inputs come from."""
+    """The ops with effects, and those that their inputs depend on."""
     found: set[Node] = set()
     left = list(acting)
     while left:

@@ -1,7 +1,7 @@
-"""Discrete events: a clock with a heap of calls, and resources that serve first come, first served.
+"""Discrete events: a clock with a heap of calls, and first-come, first-served resources.
 
-A resource is *booked*: the caller is told when its work will be done, and schedules what follows for that time. Because calls
-are created in the order of simulated time, bookings are too, and a queue needs no list of waiters.
+A resource is *booked*: the caller receives the time when its work will be done, and schedules the next events for then. Because
+calls are created in the order of simulated time, bookings are too, and a queue needs no list of waiters.
 """
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ class Clock:
         self._numbers = itertools.count()
 
     def at(self, when: float, call: Callable, *args: Any) -> None:
-        """Has a call made at a time, which must not be in the past."""
+        """Schedules a call at a time, which must not be in the past."""
         heapq.heappush(self._heap, (when, next(self._numbers), call, args))
 
     def after(self, seconds: float, call: Callable, *args: Any) -> None:
-        """Has a call made after some seconds."""
+        """Schedules a call after some seconds."""
         heapq.heappush(self._heap, (self.now + seconds, next(self._numbers), call, args))
 
     def run(self, until: Callable[[], bool] | None = None, limit: float = float("inf")) -> None:
-        """Makes all calls, until there are none, `until` says so (asked every 64 events), or the time limit is reached."""
+        """Makes all calls, until there are none, `until` returns True (checked every 64 events), or the time limit is
+        reached."""
         heap, pop, events = self._heap, heapq.heappop, 0
         while heap:
             self.now, number, call, args = pop(heap)
@@ -56,7 +57,7 @@ class Servers:
         self._free = [0.0] * count                   # a heap: when each server is free
 
     def book(self, now: float, seconds: float) -> float:
-        """When work that is requested now will be done."""
+        """The time when work requested now will be done."""
         free = self._free
         first = free[0]
         done = (first if first > now else now) + seconds
@@ -82,7 +83,7 @@ class Pipe:
         self.busy, self.bytes, self._free = 0.0, 0, 0.0
 
     def begin(self, now: float) -> float:
-        """When bytes that come now can begin to pass."""
+        """The time when bytes that arrive now can start to pass."""
         return self._free if self._free > now else now
 
     def book(self, now: float, size: int) -> float:

@@ -1,7 +1,7 @@
 """The figures of the OSDI 2016 paper, simulated from stated machine constants (data_files/osdi16.yaml).
 
-Each figure is a list of points: what the paper states, and what the simulation gives. Points that the paper only plots are not
-used. The claims of the text are checked, too.
+Each figure is a list of points: the paper's number and the simulated one. Points that the paper only plots are not used. The
+claims of the text are checked, too.
 """
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def softmax_points(steps: int = 4, servers: tuple[int, ...] = (1, 2, 4, 8, 16, 3
 
 
 def softmax_flops(sampled: int) -> float:
-    """Seconds of arithmetic of one step on one server, without what every op takes."""
+    """Seconds of arithmetic of one step on one server, without the overhead per op."""
     found = _steady()
     for machine in found.machines.values():
         machine.op_seconds = 0.0

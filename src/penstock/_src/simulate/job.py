@@ -1,4 +1,4 @@
-"""Jobs: what the workers of a simulated cluster do, step after step, and what is measured of them.
+"""Jobs: the steps of the workers of a simulated cluster, and their measurements.
 
 A `Program` is the graph of one worker, built by real code; all workers have the same one, as in between-graph replication.
 It is placed and partitioned once, and every worker runs the result as the master of its own steps, with device filters that
@@ -25,8 +25,8 @@ from penstock._src.step.optimize.pipeline import paused_collector
 
 @dataclasses.dataclass
 class Program:
-    """The graph of a worker, and what it runs: `step` in every step; `setup`, stage by stage, once on the first worker, and
-    then `join` on every worker, before anything is measured; `chief` again and again, beside the first worker's steps."""
+    """The graph of a worker, and the ops to run: `step` in every step; `setup`, stage by stage, once on the first worker, and
+    then `join` on every worker, before the measurement; `chief` repeatedly, beside the first worker's steps."""
     graph: Graph
     step: list[Any]
     setup: list[list[Any]] = dataclasses.field(default_factory=list)
@@ -46,9 +46,9 @@ LOCKSTEP, FREE = "lockstep", "free"
 class Job:
     """A program on a cluster.
 
-    `pace` says when a worker begins its next step: FREE, as soon as its last one has ended; LOCKSTEP, when those of all
-    have. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps. Tasks fail by the
-    rates of their machines, in asynchronous training: lost steps are run again.
+    `pace` determines when a worker starts its next step: FREE, as soon as its last one has ended; LOCKSTEP, when all have ended
+    theirs. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps. Tasks fail by
+    the rates of their machines, in asynchronous training: lost steps are run again.
     """
 
     def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0):
@@ -79,7 +79,7 @@ class Job:
 
     # -- running ----------------------------------------------------------------------------------------------------------
     def run(self, steps: int, limit: float = float("inf")) -> Results:
-        """Runs so many steps of every worker, on average; returns what was measured."""
+        """Runs so many steps of every worker, on average; returns the measurements."""
         self._wanted = steps * len(self.workers)
         self._prepare()
         self.ended = dict.fromkeys(self.workers, 0)
@@ -96,7 +96,7 @@ class Job:
         return self.results
 
     def _prepare(self) -> None:
-        """Runs what begins the job; it takes time of the clock, and is not measured."""
+        """Runs the set-up of the job, in simulated time, without measuring it."""
         for stages, tasks in ((self._setup, self.workers[:1]), (self._join, self.workers)):
             for code in stages:
                 for task in tasks:
@@ -177,7 +177,7 @@ class Job:
 
     def _again(self, task: Task) -> None:
         if not task.alive:
-            return                                   # it begins when it is back
+            return                                   # it starts when it is back
         if self._restoring or not all(self.cluster.tasks[name].alive for name in self.step.others):
             self.cluster.clock.after(self._recoveries[task].failed(), self._again, task)
         else:

@@ -1,4 +1,4 @@
-"""The machine file: what machines and the network between them can do, in YAML.
+"""The machine file: the performance of machines and of the network between them, in YAML.
 
     machines:
       worker: {cores: 8, flops: 2.0e10, memory_bandwidth: 1.0e10, nic: 1.25e9, ...}
@@ -6,7 +6,7 @@
     network: {latency: 2.0e-4, rack_size: 40, rack_uplink: 5.0e9}
 
 Each job has the machine of its name, else the one named `default`. Every field of `Machine` and `Network` may be given; the
-docstrings say what they are. Text under `notes` is for readers: where the figures come from.
+comments there describe them. Text under `notes` is for readers: the source of the figures.
 """
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Machine:
 
 @dataclasses.dataclass
 class Network:
-    """What is between the machines."""
+    """The network between the machines."""
     latency: float = 1e-4           # seconds from one machine to another
     large_latency: float = 0.0      # seconds more, for a message that is not small: its receiver has to make room
     small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
@@ -81,7 +81,7 @@ class Machines:
 
 
 def load(path: str | pathlib.Path) -> Machines:
-    """Reads a machine file; InvalidArgumentError says what is wrong with it."""
+    """Reads a machine file; InvalidArgumentError if it is not valid."""
     path = pathlib.Path(path)
     if path.stat().st_size > _LARGEST:
         raise errors.invalid(f"{path} has {path.stat().st_size} bytes, which is too much for a machine file.")

@@ -1,9 +1,9 @@
-"""A step as the simulator runs it: placed and partitioned by the real code, with kernels replaced by what they cost.
+"""A step for the simulator: placed and partitioned by the real code, with kernels replaced by their costs.
 
-`compile_step` takes the way of cluster/cluster_engine.py: prune, place over the devices of all tasks, cut by task. The ops of a
+`compile_step` follows cluster/cluster_engine.py: prune, place over the devices of all tasks, partition by task. The ops of a
 part then become a short list of instructions, because a task runs them in order: run for so many seconds, wait for a value,
-send values, call a kernel. Only kernels that decide what happens next are called (`control.py`): queues, accumulators, tokens,
-and small numbers that they are given. Values of all others have a shape and no content.
+send values, call a kernel. Only kernels that determine the control flow are called (`control.py`): queues, accumulators,
+tokens, and their small operands. Values of all others have a shape and no content.
 
 Small values that the real exchange sends together are one message here, by the same rule (`task_engine.joined`).
 """
@@ -61,8 +61,8 @@ Instruction = Run | Wait | Send | Call
 
 
 class PartCode:
-    """What one task does in a step. `last` is sent along with the message that the part has ended; `light` if the messages that
-    begin the other parts may wait for the first values that this one sends."""
+    """The part of one task in a step. `last` is sent with the message that the part has ended; `light` if the messages that
+    start the other parts may wait for the first values that this one sends."""
 
     __slots__ = ("code", "last", "light", "seconds", "in_bytes", "out_bytes")
 
@@ -91,7 +91,7 @@ class SimulatedDevice(Cpu):
 
 
 class Costs(CostModel):
-    """What ops cost: the seconds that are given for some by name; measured or estimated ones for the others."""
+    """Costs of ops: given seconds for some by name; measured or estimated ones for the others."""
 
     def __init__(self, given: dict[str, float] | None = None):
         super().__init__()
@@ -186,7 +186,7 @@ class _Writer:
         return Send(task, tuple(k for k, _, _ in held), sum(s for _, s, _ in held), tuple(t for _, _, t in held))
 
     def end(self, light: bool) -> PartCode:
-        """What is left for the master goes with the message that the part has ended."""
+        """Pending values for the master are sent with the message that the part has ended."""
         self._run()
         last = self._message(MASTER) if MASTER in self.held and not self.is_own else None
         for task in list(self.held):

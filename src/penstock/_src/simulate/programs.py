@@ -1,7 +1,7 @@
 """Programs to simulate, built with the public functions as a user would build them.
 
 Each function returns a `Build`: called with the number of servers, it builds the graph of worker 0. Ops whose time is known, or
-belongs to a machine that is not here (a GPU), have it in `costs`.
+belongs to another machine (a GPU), have it in `costs`.
 """
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def data_parallel(blocks: Blocks, seconds: float, examples: int, replicas: int =
 
 
 def _computed(blocks: Blocks, seconds: float) -> tuple[list, dict[str, float]]:
-    """Gradients with their variables, and what the ops that compute them cost."""
+    """Gradients with their variables, and the costs of the ops that compute them."""
     costs: dict[str, float] = {}
     read, pairs, before = [], [], []                                # type: ignore[var-annotated]
     for k, block in enumerate(blocks):

@@ -1,8 +1,7 @@
 """A recorded step as a program: the CostGraphDef of a RunMetadata has each op's device, seconds, inputs and bytes.
 
-The record says where ops ran, so nothing is placed. Values that go from one task to another are cut as the partitioner cuts
-them: once per value and target. One of the tasks is taken as the worker, of which a simulation may have many; the others are
-servers.
+The record has the devices of ops, so nothing is placed. Values between tasks are transferred as the partitioner does: once per
+value and target. One of the tasks is the worker, of which a simulation may have many; the others are servers.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulation has measured: rates, the distribution of step times, utilization, the slowest resource."""
+"""The results of a simulation: rates, the distribution of step times, utilization, the slowest resource."""
 from __future__ import annotations
 
 import dataclasses
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Use:
-    """How much of the time a resource was in use."""
+    """The utilization of a resource."""
     task: str
     cores: float
     threads: float
@@ -114,7 +114,7 @@ class Results:
             machine, seconds = task.host.machine, self.seconds or 1.0
             shares = [(now - before) / seconds for now, before in zip(self._busy(task), self._before[name], strict=True)]
             shares[0], shares[1] = shares[0] / machine.cores, shares[1] / machine.message_threads
-            out.append(Use(name, *(min(1.0, s) for s in shares)))       # what was booked may end after the last step
+            out.append(Use(name, *(min(1.0, s) for s in shares)))       # bookings may end after the last step
         return out
 
     def bottleneck(self) -> tuple[float, str, str]:

@@ -1,4 +1,4 @@
-"""Many simulations: over the numbers of workers, servers, backups or examples, and the question how many servers are enough."""
+"""Sweeps over the numbers of workers, servers, backups or examples, and the search for a sufficient number of servers."""
 from __future__ import annotations
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""What happened in simulated steps, as a Chrome trace, and the critical path of a step."""
+"""Simulated steps as a Chrome trace, and the critical path of a step."""
 from __future__ import annotations
 
 import json

@@ -1,9 +1,9 @@
 """The simulated wire: hosts with cores, message threads and a full-duplex NIC, racks with uplinks.
 
-A message takes time of a thread of its sender, passes the sender's NIC, maybe two uplinks, and the receiver's NIC, and takes
-time of a thread of the receiver. Large messages pass a pipe one after the other, each as soon as its first bytes have come
-(cut-through). Receivers share the NIC of a sender by bytes, so that none of them waits for all that was requested before. Small
-messages pass between the chunks of large ones, as they do on real links (cluster/link.py), and do not wait.
+A message uses a thread of its sender, passes the sender's NIC, up to two uplinks, and the receiver's NIC, and uses a thread of
+the receiver. Large messages pass a pipe one after the other, each as soon as its first bytes have arrived (cut-through).
+Receivers share the NIC of a sender by bytes, so that none of them waits for all earlier requests. Small messages pass between
+the chunks of large ones, as they do on real links (cluster/link.py), and do not wait.
 """
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Host:
 
 
 class Wire:
-    """What is between hosts."""
+    """The network between hosts."""
 
     def __init__(self, clock: Clock, network: Network):
         self.clock, self.network = clock, network
@@ -62,7 +62,7 @@ class Wire:
         self.cut: Callable[[Host, Host], bool] | None = None   # whether a message is lost: chaos
 
     def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any) -> None:
-        """Has `receive(*args)` called when a message of `size` bytes of tensors has come."""
+        """Calls `receive(*args)` when a message of `size` bytes of tensors has arrived."""
         self.messages += 1
         clock, network, machine = self.clock, self.network, source.machine
         if source is target:
@@ -107,7 +107,8 @@ class Wire:
         return self.racks[rack]
 
     def _enter(self, path: tuple, size: int, slowest: float, receive: Callable, args: tuple) -> None:
-        """The first bytes of a large message have come to a pipe; the last ones cannot come faster than through the slowest."""
+        """The first bytes of a large message have arrived at a pipe; the last ones cannot arrive faster than through the
+        slowest pipe."""
         pipe, clock = path[0], self.clock
         begins = pipe.begin(clock.now)
         done = pipe.book(clock.now, size)

@@ -1,7 +1,7 @@
 """Train a small convolutional network on handwritten digits: `python -m penstock.demo`.
 
-The program a newcomer runs first, and the shortest tour of the graph API: build a graph once, then run parts
-of it in a session, step after step. It writes a TensorBoard log of loss, accuracy and the graph.
+A first program, and a short tour of the graph API: build a graph once, then run parts of it in a session, step by step. It
+writes a TensorBoard log of loss, accuracy and the graph.
 """
 
 import argparse

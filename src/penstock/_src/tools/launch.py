@@ -2,13 +2,13 @@
 
     penstock launch --ps 2 --workers 4 train.py --learning_rate=0.1
 
-Each process finds its place in TF_CONFIG. Of the flags --job_name, --task_index, --ps_hosts and --worker_hosts it is
-given those that occur in the text of the script, because that is how textbook programs request them. A script that imports
-tensorflow is run as `penstock run` does it. Ports are free ones of this machine. The secret is PENSTOCK_SECRET, or else that
-of the user: the `penstock status` command that is printed at the start, with the addresses and a page for the browser, works
-as it is. What the tasks print comes out with their names before it. A task that dies is started again, after a pause that
-grows, --restarts times at most. The job is done when all tasks but the parameter servers have ended well. Ctrl-C ends all
-of them. The exit status is 0, or that of the task that failed too often.
+Each process gets its role in TF_CONFIG. It also gets those of the flags --job_name, --task_index, --ps_hosts and --worker_hosts
+that occur in the text of the script, as textbook programs expect. A script that imports tensorflow is run as by `penstock run`.
+Ports are chosen among the free ones of this machine. The secret is PENSTOCK_SECRET or, by default, that of the user: the
+`penstock status` command that is printed at the start, with the addresses and a status page, needs no other setting. The output
+of the tasks is prefixed with their names. A task that dies is restarted after a growing pause, at most --restarts times. The
+job is done when all tasks except the parameter servers have succeeded. Ctrl-C ends all of them. The exit status is 0, or that
+of the task that failed too often.
 
 With --on ray, tasks are actors of a Ray cluster (pip install 'penstock[ray]'): Ray places them, restarts them and
 collects their logs.

@@ -1,4 +1,4 @@
-"""The command line: finds the subcommands, and passes on to the one that is requested."""
+"""The command line: finds the subcommands, and calls the requested one."""
 from __future__ import annotations
 
 import argparse

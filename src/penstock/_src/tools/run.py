@@ -6,8 +6,8 @@
     python -m penstock program.py arguments...
 
 `import tensorflow` and everything below it is penstock, whether or not TensorFlow is installed. Which API the program was
-written for is guessed from the names that it uses, and said in one line on stderr. What Python and NumPy have removed since is
-supplied, sources of Python 2 are converted, and said. The exit status is the program's.
+written for is guessed from the names that it uses, and reported in one line on stderr. Names that Python and NumPy have removed
+since are restored, and sources of Python 2 are converted; both are reported. The exit status is the program's.
 """
 from __future__ import annotations
 

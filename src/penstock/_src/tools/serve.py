@@ -5,7 +5,7 @@
 
 A model's folder has a folder per version: a SavedModel, a Keras file or a frozen graph. Flags are those of
 tensorflow_model_server. By default only this machine can connect: --host 0.0.0.0 opens the ports to others (docs/serving.md).
-SIGTERM stops listening, answers what is under way, and ends.
+SIGTERM stops listening, answers the pending requests, and ends the server.
 """
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     penstock server --job ps --task 0 --cluster 'ps=localhost:2222,localhost:2223;worker=localhost:2224'
     TF_CONFIG='{"cluster": {...}, "task": {"type": "ps", "index": 0}}' penstock server
 
-The cluster may also be JSON, or @FILE with either. Without --cluster, all comes from TF_CONFIG; --job and --task win over it.
-A server that other machines can reach needs a secret: PENSTOCK_SECRET or PENSTOCK_SECRET_FILE (docs/security.md).
+The cluster may also be JSON, or @FILE with either. Without --cluster, everything is read from TF_CONFIG; --job and --task
+override it. A server that other machines can reach needs a secret: PENSTOCK_SECRET or PENSTOCK_SECRET_FILE (docs/security.md).
 """
 from __future__ import annotations
 

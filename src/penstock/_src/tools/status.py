@@ -4,8 +4,8 @@
     penstock status grpc://localhost:2222 --watch
     penstock status grpc://localhost:2222 --page      # the address of a page for the browser, served by that task
 
-Any task of the cluster can be asked. Those of the same user, and of `penstock launch`, need nothing else; others have a secret:
-PENSTOCK_SECRET or PENSTOCK_SECRET_FILE.
+Any task of the cluster can answer. Tasks of the same user, and of `penstock launch`, need no other setting; others need a
+secret: PENSTOCK_SECRET or PENSTOCK_SECRET_FILE.
 """
 from __future__ import annotations
 

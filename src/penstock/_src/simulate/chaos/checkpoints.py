@@ -1,9 +1,9 @@
 """Checkpoints (io/bundle.py, state/checkpoint/state.py) when the process is killed, or the power fails, between any two
 operations of the disk.
 
-A process saves checkpoint after checkpoint, removes old ones, and is killed at an operation by choice; after a power failure,
-files that were not flushed have lost their ends. Invariants: the newest checkpoint is always complete and has the values that
-were saved; it is not older than the last save that was acknowledged; the next process goes on from there.
+A process saves checkpoints, removes old ones, and is killed at a chosen operation; after a power failure, files that were not
+flushed are truncated. Invariants: the newest checkpoint is always complete and has the values that were saved; it is not older
+than the last acknowledged save; the next process continues from it.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CALLS = ("replace", "rename", "unlink", "remove", "fsync")
 
 
 class Killed(BaseException):
-    """The process ends here: nothing that it would do afterwards happens."""
+    """The process is killed here."""
 
 
 class Disk:
@@ -43,7 +43,7 @@ class Disk:
             raise Killed(name)
         if name == "fsync":
             self.flushed.add(os.fstat(args[0]).st_ino)
-            return None                              # real flushing takes time and shows nothing
+            return None                              # real flushing takes time and tests nothing
         return self._real[name](*args, **kwargs)
 
     @contextlib.contextmanager
@@ -107,7 +107,8 @@ def world(choices: Choices) -> None:
 
 
 def _life(choices: Choices, folder: pathlib.Path, acknowledged: int, flushed: set[int]) -> int:
-    """A process goes on from the newest checkpoint, until it has saved enough or is killed; returns what was acknowledged."""
+    """A process continues from the newest checkpoint until it has saved enough or is killed; returns the last acknowledged
+    one."""
     first = _newest(folder)
     check(first >= acknowledged, f"checkpoint {acknowledged} was acknowledged, and {first} is the newest")
     fatal = choices.choose(_OPERATIONS * _SAVES)

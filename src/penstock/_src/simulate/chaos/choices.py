@@ -1,4 +1,4 @@
-"""Schedules: the numbers that decide what goes wrong in a run."""
+"""Schedules: the numbers that determine the faults of a run."""
 from __future__ import annotations
 
 import random
@@ -10,8 +10,8 @@ class Violation(AssertionError):
 
 
 class Choices:
-    """Numbers for a world: random ones of a seed, or those of a schedule. Where a schedule ends, every number is 0, and 0
-    always means that nothing goes wrong: so shorter schedules and smaller numbers are simpler runs."""
+    """Numbers for a world: random ones of a seed, or those of a schedule. After the end of a schedule every number is 0, which
+    means no fault: so shorter schedules and smaller numbers are simpler runs."""
 
     __slots__ = ("taken", "_given", "_draw")
 
@@ -30,7 +30,7 @@ class Choices:
         return number
 
     def happens(self, one_in: int) -> bool:
-        """Whether something happens that does so once in so many times."""
+        """Whether an event of probability one in `odds` happens."""
         return self.choose(one_in) == one_in - 1
 
 

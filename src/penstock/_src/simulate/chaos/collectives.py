@@ -1,7 +1,7 @@
 """Collective algorithms (collective/algorithms.py) under any interleaving of messages, and when a member dies.
 
 Invariants: every member ends with the same sum, whatever the order; all messages are received; if a member dies, no other one
-ends with a wrong result: it has the right one, or it still waits, and its limit ends it.
+ends with a wrong result: it has the right one, or waits until its time limit.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The links between tasks (cluster/links.py) while tasks crash, restart, stop, and dial each other at the same time.
 
-One task sees the others through a LinkTable. Invariants: a link that has ended is never given out; when the used link of a dial
-ends, all links of that dial end, and no other does; a link that is given out is to the incarnation that was asked for; after
-the last fault, every task is reached by its present incarnation.
+One task reaches the others through a LinkTable. Invariants: a closed link is never returned; when the used link of a dial ends,
+all links of that dial end, and no others; a returned link leads to the requested incarnation; after the last fault, every task
+is reached by its current incarnation.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TASKS, _EVENTS = 3, 24
 
 
 class _Link:
-    """A link as the table sees it."""
+    """A link with the interface that the table uses."""
 
     __slots__ = ("peer", "incarnation", "dial", "error")
 
@@ -30,12 +30,12 @@ class World:
         self.life = dict.fromkeys((f"task{i}" for i in range(_TASKS)), 1)
         self.up = dict.fromkeys(self.life, True)
         self.borrowed: list[_Link] = []
-        self.unnoticed: list[_Link] = []             # ended, and the table does not know it yet
+        self.unnoticed: list[_Link] = []             # ended, not yet noticed by the table
         self.open: set[_Link] = set()
         self.dials = 0
 
     def run(self) -> None:
-        """Events in any order, and then a calm."""
+        """Random events, then a period without faults."""
         events = (self._reach, self._incoming, self._borrow, self._return, self._crash, self._restart, self._silence,
                   self._notice)
         for _ in range(_EVENTS):
@@ -54,7 +54,7 @@ class World:
         for link in self.table.all():
             check(link.error is None or link in self.unnoticed, "the table has a link that has ended")
 
-    # -- what the task does -------------------------------------------------------------------------------------------
+    # -- actions of the task -------------------------------------------------------------------------------------------
     def _reach(self, task: str) -> None:
         if self.table.used(task) is None and self.up[task]:
             self._dial(task)
@@ -93,7 +93,7 @@ class World:
             self.borrowed.remove(link)
             check(self.table.keep(link) == (link.error is None), "a link that has ended was kept")
 
-    # -- what happens to it -------------------------------------------------------------------------------------------
+    # -- faults -------------------------------------------------------------------------------------------
     def _crash(self, task: str) -> None:
         """All connections of a task end; when that is noticed is another event."""
         if self.up[task]:

@@ -1,4 +1,4 @@
-"""Makes a failing schedule short: removes parts of it, then lowers its numbers, as long as it still fails."""
+"""Shrinks a failing schedule: removes parts of it, then lowers its numbers, as long as it still fails."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ World = Callable[[Choices], None]
 
 
 def violation(world: World, schedule: Sequence[int]) -> str | None:
-    """What is wrong in the run of a schedule; None if nothing is."""
+    """The violation in the run of a schedule, or None."""
     try:
         world(Choices(given=schedule))
     except Violation as e:
@@ -18,7 +18,7 @@ def violation(world: World, schedule: Sequence[int]) -> str | None:
 
 
 def shrink(world: World, schedule: Sequence[int], most: int = 5000) -> list[int]:
-    """The shortest schedule that was found in `most` runs, which fails in any way."""
+    """The shortest failing schedule found in `most` runs."""
     best, runs = _trimmed(list(schedule)), 0
     changed = True
     while changed and runs < most:
@@ -34,7 +34,7 @@ def shrink(world: World, schedule: Sequence[int], most: int = 5000) -> list[int]
 
 
 def _simpler(schedule: list[int]) -> Iterator[list[int]]:
-    """Schedules that are a little simpler, the boldest changes first."""
+    """Slightly simpler schedules, the largest changes first."""
     size = len(schedule) // 2
     while size:
         for at in range(0, len(schedule) - size + 1, max(1, size // 2)):
@@ -47,7 +47,7 @@ def _simpler(schedule: list[int]) -> Iterator[list[int]]:
 
 
 def _trimmed(schedule: list[int]) -> list[int]:
-    """Zeros at the end say nothing."""
+    """Removes zeros at the end, which have no effect."""
     while schedule and not schedule[-1]:
         schedule = schedule[:-1]
     return schedule

@@ -1,8 +1,8 @@
 """Distributed steps (cluster/step_state.py) while messages are late or lost, and tasks crash, stop and come back.
 
-A client runs steps of a master with parts on two other tasks, which send each other values. After an error it makes a new
-session, in the way of `Recovery`. Invariants: a step ends once, and not later than its limit; it ends well only if each of its
-parts has; nothing is left of it on any task; when nothing goes wrong any longer, the training goes on to its end.
+A client runs steps of a master with parts on two other tasks, which exchange values. After an error it makes a new session, as
+`Recovery` does. Invariants: a step ends once, and not later than its limit; it succeeds only if each of its parts has; it
+leaves no state on any task; after the last fault, training continues to its end.
 """
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ DELAYS = (0.001, 0.001, 0.001, 0.01, 0.1, 1.0, 3.0)
 
 
 class ChaosWire:
-    """Messages that take a time by choice, overtake each other, and are lost while a connection is cut or its task is dead."""
+    """A wire on which messages have random delays, overtake each other, and are lost while a connection is cut or its task is
+    dead."""
 
     def __init__(self, clock: Any, network: Any):
         self.clock = clock
@@ -31,7 +32,7 @@ class ChaosWire:
         self.dials: dict[frozenset, int] = {}        # connections so far between two hosts
 
     def send(self, source: Any, target: Any, size: int, receive: Any, *args: Any) -> None:
-        """Delivers a message, maybe: one to a task that is dead goes over a connection that has ended."""
+        """Delivers a message, unless its connection was cut or its target has died."""
         if not self.tasks[target].alive:
             return
         if source is target:
@@ -72,7 +73,7 @@ class World:
         self.master, self.a, self.b = self.tasks = list(self.cluster.tasks.values())
         wire.choices, wire.tasks = choices, {t.host: t for t in self.tasks}
         self.code = _step_code(self.a.name, self.b.name)
-        self.well: dict[str, int] = {}               # parts of each step that have ended well
+        self.well: dict[str, int] = {}               # parts of each step that have succeeded
         self.done, self.over = 0, False
         self.running: MasterRun | None = None
         self.recovery = Recovery()
@@ -80,7 +81,7 @@ class World:
         self.session: dict[str, int] = {}
 
     def run(self) -> None:
-        """Faults, and then a calm in which everything has to end."""
+        """Faults, then a period without faults in which everything must end."""
         for _ in range(self.choices.choose(5)):
             self.clock.at(self.choices.choose(400) / 100, self._fault)
         self._new_session()
@@ -121,14 +122,14 @@ class World:
             self._new_session()
 
     def _cut(self, task: Task) -> None:
-        """Connections between the master and a task are silent until both sides take each other for lost."""
+        """Silences the connections between the master and a task until each considers the other lost."""
         pair = frozenset((self.master.host, task.host))
         self.cluster.wire.cuts.add(pair)
         self.clock.after(LOST, self._lost, task)
         self.clock.after(LOST + self.choices.choose(80) / 10, self.cluster.wire.cuts.discard, pair)
 
     def _pause(self, task: Task) -> None:
-        """A task is stopped. If that takes too long, it is taken for lost, and finds its connections closed when it goes on."""
+        """Stops a task. After too long a pause it is considered lost, and finds its connections closed when it resumes."""
         seconds = self.choices.choose(60) / 10
         task.host.cores.book(self.clock.now, seconds)
         if seconds > LOST:

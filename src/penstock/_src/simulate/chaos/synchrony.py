@@ -1,9 +1,9 @@
 """Synchronous training with a backup worker, while messages are late, and workers and the chief crash and come back.
 
 The graph is that of the real SyncReplicasOptimizer, and its kernels are called: accumulators, tokens, steps. Each worker's
-gradient has a number at the worker's place and zeros elsewhere, so that an update shows whose gradients are in its mean.
+gradient has a number at the worker's index and zeros elsewhere, so that an update shows which gradients are in its mean.
 Invariants: an update has the gradients of as many workers as it needs, and of none twice; the global step counts the updates;
-an update that was acknowledged is not lost while the servers live; when nothing goes wrong any longer, updates go on.
+an acknowledged update is not lost while the servers live; after the last fault, updates continue.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALE = 12                          # so that a mean of up to four gradients is
 
 
 class _Codes:
-    """What the tasks run, compiled once."""
+    """The programs of the tasks, compiled once."""
 
     def __init__(self) -> None:
         own, server = task_name("worker", 0), task_name("ps", 0)
@@ -76,12 +76,12 @@ class World:
         self.cluster = Cluster({"ps": 1, "worker": WORKERS}, Machines(), wire=ChaosWire)
         self.clock, wire = self.cluster.clock, self.cluster.wire
         wire.tasks = {t.host: t for t in self.cluster.tasks.values()}
-        wire.choices = Choices(given=())             # nothing goes wrong while the job is set up
+        wire.choices = Choices(given=())             # no faults during set-up
         self.server, self.workers = self.cluster.job("ps")[0], self.cluster.job("worker")
         self.updates, self.seen, self.faults = 0, [0] * WORKERS, 0
 
     def run(self) -> None:
-        """Set-up, faults, and then a calm in which the updates have to go on."""
+        """Set-up, faults, then a period without faults in which updates must continue."""
         for code in self.codes.first:
             self._must(self.workers[0], code)
         for i, task in enumerate(self.workers):

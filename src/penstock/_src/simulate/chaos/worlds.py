@@ -24,7 +24,7 @@ class Failure(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """Schedules of one world that were run in one go."""
+    """A run of schedules of one world."""
     world: str
     schedules: int
     seconds: float
@@ -38,7 +38,7 @@ def share(schedules: int, name: str) -> int:
 def campaign(schedules: int, seed: int = 0, only: str | None = None, done: Mapping[str, int] | None = None,
              seconds: float = math.inf) -> Iterator[Failure | Ran]:
     """Runs schedules of all worlds, or of one: yields failures with their shortest schedules, and at the end of each world how
-    many were run. `done` has the number of those that an earlier call has run; after some seconds no further one begins."""
+    many were run. `done` has the numbers that an earlier call has run; after a time limit no further schedule starts."""
     start = time.process_time()
     for name, world in WORLDS.items():
         if only is not None and name != only:
