@@ -23,7 +23,7 @@ class LinkTable:
         self._free: dict[tuple[str, int], list[Any]] = {}        # links for steps that no step uses now
 
     def used(self, task: str) -> Any:
-        """The link to a task that is open; None if there is none. One that has ended may not have been forgotten yet."""
+        """The link to a task that is open; None if there is none. One that has ended may not have been removed yet."""
         link = self._used.get(task)
         return link if link is not None and link.error is None else None
 

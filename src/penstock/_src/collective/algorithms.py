@@ -99,7 +99,7 @@ def round_robin(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves
 
 
 def ring(rank: int, size: int, data: torch.Tensor, merge: Merge) -> Moves:
-    """Parts go round the ring and collect (m−1 steps), then the sums go round (m−1 steps)."""
+    """Ring all-reduce: a reduce-scatter (m−1 steps), then an all-gather (m−1 steps)."""
     parts, right, left = data.tensor_split(size), (rank + 1) % size, (rank - 1) % size
     for step in range(size - 1):
         yield from _send(right, parts[(rank - step) % size])

@@ -6,9 +6,9 @@ their times after each round, and the slowest one's counts, so that all come to 
 the quickest quarter of its rounds: where there are more processes than cores, the least of some rounds is luck, and the mean of
 all is what others did meanwhile. The best ones are tried again while they are in use, ever more rarely, and their rounds are
 added to those of before; another one is taken only if it is clearly better. When that is, all members know from the number of
-calls in their sequence. Groups within one task are not worth it: there, messages are references, and a rule by size will do.
+calls in their sequence. Groups within one task are not tuned: there, messages are references, and a rule by size suffices.
 
-Before the first call of an instance, and whenever a member says something new of it, the members tell each other what they are
+Before the first call of an instance, and whenever a member has new information, the members tell each other what they are
 about to do: engines could not tell, or end, if it were not the same. What was said and chosen is kept: the calls after it,
 which are most, ask no other member.
 """

@@ -485,7 +485,7 @@ class Graph:
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Puts ops made inside on the device of `op`. With None and ignore_existing, forgets outer colocations and devices."""
+        """Puts ops made inside on the device of `op`. With None and ignore_existing, clears outer colocations and devices."""
         s = self._stacks
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")

@@ -88,7 +88,7 @@ def dataset(h5py: Any, item: Any) -> int:
 
 
 def main(folder: str, path: str, memory: str, seconds: str, most: str) -> int:
-    """Inspects a file; the exit status is 0 if it may be read, 2 if not, 3 if the HDF5 library says so."""
+    """Inspects a file; the exit status is 0 if it may be read, 2 if not, 3 if the HDF5 library rejects it."""
     sys.path.append(folder)
     import h5py
     limit(int(memory), int(seconds))

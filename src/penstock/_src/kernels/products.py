@@ -1,8 +1,8 @@
 """Products of matrices on the CPU: MKL's kernels, or oneDNN's where these are faster.
 
 MKL has its best kernels for Intel's processors only. On AMD's, oneDNN multiplies large float32 matrices by another one up to a
-quarter faster, and adds a bias on the way; with small ones it is slower. It copies a transposed first matrix, which is worth it
-where the other one is much wider.
+quarter faster, and adds a bias on the way; with small ones it is slower. It copies a transposed first matrix, which pays off if
+the other one is much wider.
 """
 from __future__ import annotations
 

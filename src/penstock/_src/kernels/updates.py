@@ -34,7 +34,7 @@ def dense(chosen: Chosen, states: list[list[torch.Tensor]], grads: list[torch.Te
 
 def _in_memory_order(states: list[list[torch.Tensor]], grads: list[torch.Tensor]) -> tuple[list, list]:
     """The same tensors, with axes from the longest stride to the shortest where a variable, its slots and its gradient have the
-    same strides: filters lie in memory with their outputs first, and each element is updated alone."""
+    same strides: filters are stored with their outputs first, and each element is updated alone."""
     states, grads = [list(s) for s in states], list(grads)
     for i, grad in enumerate(grads):
         strides = grad.stride()

@@ -1,4 +1,4 @@
-"""tf.contrib: what programs of TensorFlow 1 found there, one package of ours for each of its packages.
+"""tf.contrib of TensorFlow 1, one package for each of its packages.
 
 A package is loaded when one of its names is requested. All are written in terms of public functions, and export their names
 under `contrib` in the 1.x API only.
@@ -7,12 +7,12 @@ from penstock._src.base.api import export, names_below, resolve
 
 
 def deeper(package: str, *paths: str) -> None:
-    """Gives the names of a package also under the paths of TensorFlow's modules (`layers.python.layers.initializers`)."""
+    """Exports the names of a package also under the paths of TensorFlow's modules (`layers.python.layers.initializers`)."""
     same(f"contrib.{package}", *(f"contrib.{package}.python.{path}" for path in paths))
 
 
 def same(old: str, *new: str, nested: bool = True) -> None:
-    """Gives the names of a public module (and those of modules below it) also to others.
+    """Exports the names of a public module, and of the modules below it, also in others.
 
     Names in TensorFlow's own folders, which are called `python`, are left out.
     """

@@ -1,4 +1,4 @@
-"""Names of tf.contrib that have moved to tf as they were: framework's audio ops, autograph, signal."""
+"""Names of tf.contrib that have moved to tf unchanged: framework's audio ops, autograph, signal."""
 from penstock._src.base.api import export, resolve
 
 _MOVED = {

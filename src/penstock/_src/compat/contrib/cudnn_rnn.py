@@ -27,7 +27,8 @@ for _name, _value in (("CUDNN_RNN_UNIDIRECTION", CUDNN_RNN_UNIDIRECTION), ("CUDN
 
 
 class _CudnnRNN(Layer):
-    """What all kinds share. A kind has a number of gates, of states, and the function that runs one layer in one direction."""
+    """The common part of all kinds. A kind has a number of gates, a number of states, and a function that runs one layer in one
+    direction."""
 
     rnn_mode, gates, states = "", 0, 1
 
@@ -196,7 +197,7 @@ class CudnnRNNRelu(_CudnnRNN):
 
 @export(v1=["contrib.cudnn_rnn.CudnnCompatibleLSTMCell"])
 class CudnnCompatibleLSTMCell(LSTMBlockCell):
-    """A cell that computes what a layer of CudnnLSTM does."""
+    """A cell with the same computation as a layer of CudnnLSTM."""
 
     def __init__(self, num_units: int, reuse: Any = None):
         super().__init__(num_units, forget_bias=0, cell_clip=None, use_peephole=False, reuse=reuse,
@@ -205,7 +206,7 @@ class CudnnCompatibleLSTMCell(LSTMBlockCell):
 
 @export(v1=["contrib.cudnn_rnn.CudnnCompatibleGRUCell"])
 class CudnnCompatibleGRUCell(LayerRNNCell):
-    """A cell that computes what a layer of CudnnGRU does."""
+    """A cell with the same computation as a layer of CudnnGRU."""
 
     def __init__(self, num_units: int, reuse: Any = None, kernel_initializer: Any = None):
         super().__init__(_reuse=reuse, name="cudnn_compatible_gru_cell")

@@ -66,6 +66,6 @@ def sliding_window_batch(window_size: int, stride: int | None = None, window_shi
 
 @export(v1=["contrib.data.reduce_dataset"])
 def reduce_dataset(dataset: Any, reducer: Any) -> Any:
-    """What a Reducer makes of all elements."""
+    """The result of a Reducer over all elements."""
     state = dataset.reduce(reducer.init_func(tf.constant(0, tf.int64)), reducer.reduce_func)
     return reducer.finalize_func(state)

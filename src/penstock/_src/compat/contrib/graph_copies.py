@@ -17,7 +17,7 @@ from penstock.compat import v1 as tf
 
 @graph_editor_export
 class TransformerInfo:
-    """What became of the ops and tensors that were copied."""
+    """The mapping from original ops and tensors to their copies."""
 
     def __init__(self, copies: dict):
         self._copies = copies
@@ -27,7 +27,7 @@ class TransformerInfo:
         return _mapped(original, self._copies, missing_fn)
 
     def original(self, transformed: Any, missing_fn: Any = None) -> Any:
-        """What was copied; None, or what `missing_fn` returns, for what is no copy."""
+        """The originals of copies; None, or the result of `missing_fn`, for other elements."""
         return _mapped(transformed, {new: old for old, new in self._copies.items()}, missing_fn)
 
 

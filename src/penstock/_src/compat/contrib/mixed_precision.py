@@ -59,7 +59,7 @@ class ExponentialUpdateLossScaleManager(LossScaleManager):
         return self._loss_scale.value()
 
     def update_loss_scale(self, finite_grads: Any) -> Any:
-        """Counts the step, and changes the scale if its time has come."""
+        """Counts the step, and changes the scale if it is due."""
         finite = tf.convert_to_tensor(finite_grads)
         scale, zero = self._loss_scale.read_value(), tf.constant(0)
         good = tf.where(finite, self._num_good_steps.read_value() + 1, zero)

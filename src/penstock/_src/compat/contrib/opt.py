@@ -19,7 +19,7 @@ def _export(thing: Any) -> Any:
 
 
 def _adam_numbers(optimizer: Any, dtype: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The rate of this step with the bias taken out, both betas and epsilon, in a type."""
+    """The bias-corrected rate of this step, both betas and epsilon, in a type."""
     given = {name: tf.cast(t, dtype) for name, t in optimizer._arguments().items()}
     rate = given["lr"] * tf.sqrt(1 - given["beta2_power"]) / (1 - given["beta1_power"])
     return rate, given["beta1"], given["beta2"], given["epsilon"]
@@ -49,7 +49,7 @@ class LazyAdamOptimizer(tf.train.AdamOptimizer):
 
 
 class DecoupledWeightDecayExtension:
-    """Takes `weight_decay` times each variable off it, beside what the optimizer does (https://arxiv.org/abs/1711.05101)."""
+    """Subtracts `weight_decay` times each variable, besides the optimizer's update (https://arxiv.org/abs/1711.05101)."""
 
     def __init__(self, weight_decay: Any, **kwargs: Any):
         self._decay_var_list: Any = None
@@ -154,7 +154,7 @@ class _Elementwise(_Optimizer):
 
 
 class _Sign(_Elementwise):
-    """What AddSign and PowerSign share: a moving average of gradients, whose sign is compared with the gradient's."""
+    """The common part of AddSign and PowerSign: a moving average of gradients, whose sign is compared with the gradient's."""
 
     def __init__(self, learning_rate: Any, beta: float, decay_fn: Any, use_locking: bool, name: str):
         super().__init__(use_locking, name)

@@ -13,7 +13,7 @@ def _export(name: str) -> Callable:
 
 
 class Predictor:
-    """A model that answers: `predictor({"x": array})` returns a table of arrays."""
+    """A callable model: `predictor({"x": array})` returns a dictionary of arrays."""
 
     def __init__(self, graph: Any, session: Any, feed_tensors: dict[str, Any], fetch_tensors: dict[str, Any]):
         self._graph, self._session, self._feed, self._fetch = graph, session, feed_tensors, fetch_tensors
@@ -30,12 +30,12 @@ class Predictor:
 
     @property
     def feed_tensors(self) -> dict[str, Any]:
-        """What is fed, by name."""
+        """The inputs, by name."""
         return self._feed
 
     @property
     def fetch_tensors(self) -> dict[str, Any]:
-        """What is answered, by name."""
+        """The outputs, by name."""
         return self._fetch
 
     def __call__(self, input_dict: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from penstock.compat import v1 as tf
 
 
 def _moved(**names: str) -> None:
-    """Old names for what is elsewhere now; two underscores represent a dot."""
+    """Exports old names of moved functions; two underscores represent a dot."""
     for old, new in names.items():
         api, _, path = new.rpartition(":")
         export.later(lambda api=api, path=path: resolve(api or "v1", path), v1=["contrib." + old.replace("__", ".")])
@@ -69,13 +69,13 @@ def BytesInUse() -> Tensor:
 
 @export(v1=["contrib.memory_stats.MaxBytesInUse"])
 def MaxBytesInUse() -> Tensor:
-    """The most that it ever was."""
+    """The peak of these bytes."""
     return tf.py_func(lambda: _memory("max_memory_allocated"), [], tf.int64)
 
 
 @export(v1=["contrib.memory_stats.BytesLimit"])
 def BytesLimit() -> Tensor:
-    """How much there is."""
+    """The limit of these bytes."""
     import torch
     return tf.constant(torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0, tf.int64)
 
@@ -89,7 +89,7 @@ def _memory(what: str) -> Any:
 @export(v1=["contrib.compiler.jit.experimental_jit_scope"])
 @contextlib.contextmanager
 def experimental_jit_scope(compile_ops: Any = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
-    """Steps are compiled in any case: nothing to choose."""
+    """Accepted and ignored: steps are always compiled."""
     yield
 
 

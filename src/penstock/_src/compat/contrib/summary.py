@@ -1,4 +1,4 @@
-"""tf.contrib.summary: summary ops that write on their own, through the default writer, when they are told to record.
+"""tf.contrib.summary: summary ops that write through the default writer while recording is on.
 
 Writers are those of tf.summary in TensorFlow 2; recording is off until `always_record_summaries` or another of its kind.
 """

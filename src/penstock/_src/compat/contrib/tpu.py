@@ -1,6 +1,6 @@
 """tf.contrib.tpu for programs that can also run without a TPU: their estimators train on CPUs and GPUs here.
 
-Programs such as BERT's are written with TPUEstimator and `use_tpu=False`. What requests a TPU is refused, with what to do.
+Programs such as BERT's use TPUEstimator with `use_tpu=False`. A request for a TPU is an error that names the alternative.
 """
 from __future__ import annotations
 

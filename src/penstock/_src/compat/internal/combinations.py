@@ -48,7 +48,7 @@ class DistributionCombination(combinations.TestCombination):
         return True, None
 
     def parameter_modifiers(self) -> list[combinations.ParameterModifier]:
-        """Strategies for their names, and arguments that only say what a test needs."""
+        """Replaces names by strategies, and removes arguments that only declare requirements."""
         return [_MadeStrategies(), *map(combinations.OptionalParameter, (
             "required_tpus", "required_tpu", "required_gpus", "required_physical_gpus", "num_workers", "has_chief",
             "use_var_policy"))]

@@ -31,7 +31,7 @@ def get_config() -> Any:
 
 
 class Executor:
-    """What runs eager operations. They run in the calling thread, so there is never anything to wait for."""
+    """The executor of eager operations. They run in the calling thread, so there is never anything to wait for."""
 
     def is_async(self) -> bool:
         """Whether operations may run after their call has returned."""
@@ -46,7 +46,7 @@ class Executor:
 
 @export("__internal__.eager_context.get_executor")
 def get_executor() -> Executor:
-    """What runs the eager operations of this thread."""
+    """The executor of this thread's eager operations."""
     return Executor()
 
 

@@ -16,7 +16,7 @@ export.value(ragged_getitem, "__operators__.ragged_getitem")
 
 @export("__internal__.dispatch.add_dispatch_support")
 def add_dispatch_support(target: Callable | None = None, iterable_parameters: Any = None) -> Callable:
-    """A decorator: if the function refuses its arguments, dispatchers are tried."""
+    """A decorator: if the function rejects its arguments, dispatchers are tried."""
     return dispatched if target is None else dispatched(target)
 
 

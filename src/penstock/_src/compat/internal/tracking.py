@@ -1,4 +1,4 @@
-"""`tf.__internal__.tracking`: what libraries need to save and restore objects of their own kinds."""
+"""`tf.__internal__.tracking`: saving and restoring objects of other libraries."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -2,10 +2,10 @@
 
 `penstock run program.py` (`tools/run.py`) is `runner.py`: it guesses which API the program was written for (`guess.py`), lets
 `import tensorflow` and everything below it find penstock (`importer.py`, with `reach_in.py` for TensorFlow's own folders and
-`earlier.py` for names from before 1.0), supplies what Python and NumPy have removed since (`removed.py`) and the package
-`keras` (`standalone_keras.py`), does not wait for keys in plots (`plots.py`), tells processes that the program starts
-(`children.py`), and runs the file or notebook as `__main__`. `penstock check program.py` reads the names that it uses
-(`symbols.py`) without running it.
+`earlier.py` for names from before 1.0), restores names that Python and NumPy have removed since (`removed.py`), provides the
+package `keras` (`standalone_keras.py`), does not wait for keys in plots (`plots.py`), sets up child processes (`children.py`),
+and runs the file or notebook as `__main__`. `penstock check program.py` reads the names that it uses (`symbols.py`) without
+running it.
 
     >>> import penstock
     >>> penstock.install()                    # the same, inside a process of your own

@@ -1,7 +1,8 @@
 """Processes that a program starts: `import tensorflow` finds penstock in them, too.
 
-`penstock run` leaves three things in the environment, which children inherit, however they are started (subprocess, a shell,
-multiprocessing that spawns): the folder `hook` on PYTHONPATH, the API of the program, and Python 2's functions that it uses.
+`penstock run` sets three environment variables, which children inherit, however they are started (subprocess, a shell,
+multiprocessing that spawns): the folder `hook` on PYTHONPATH, the API of the program, and the functions of Python 2 that it
+uses.
 """
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def pass_on(api: str, supplied: Iterable[str]) -> None:
 
 
 def take_over(fullname: str, path: Any, target: Any) -> Any:
-    """In a child: puts penstock in TensorFlow's place, and finds the module that was requested."""
+    """In a child: installs penstock as TensorFlow, and finds the requested module."""
     api = switches.RUN_API.value()
     standalone_keras.install(api)
     removed.install(frozenset(filter(None, switches.RUN_SUPPLIES.value().split(","))))

@@ -1,4 +1,4 @@
-"""Which names of penstock belong to which module of TensorFlow's own folders, as programs know them."""
+"""Maps the modules of TensorFlow's own folders, which programs import, to names of penstock."""
 from __future__ import annotations
 
 # Places, a colon, and modules of tensorflow.python. A place is a prefix of public names (`.` is tf itself), or, after an @, a

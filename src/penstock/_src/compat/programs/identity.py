@@ -1,7 +1,7 @@
 """Identification as TensorFlow: the version of the distribution, and the modules of classes.
 
-Libraries ask `importlib.metadata.version("tensorflow")` whether TensorFlow is installed, and inspect `type(x).__module__` to
-tell a tensor or a dataset of TensorFlow from others without importing it.
+Libraries call `importlib.metadata.version("tensorflow")` to find out whether TensorFlow is installed, and inspect
+`type(x).__module__` to recognize a tensor or a dataset of TensorFlow without importing it.
 """
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def distributions(context: Any, version: str) -> Iterable[importlib.metadata.Dis
 
 
 def name_classes() -> None:
-    """Lets the classes of tensors and datasets name TensorFlow's modules as theirs, for the rest of the process."""
+    """Sets `__module__` of the classes of tensors and datasets to TensorFlow's modules, for the rest of the process."""
     for (module, name), theirs in CLASSES.items():
         getattr(importlib.import_module(f"penstock._src.{module}"), name).__module__ = f"tensorflow.python.{theirs}"
 

@@ -2,8 +2,8 @@
 
 A finder is first in `sys.meta_path`, so that an installed TensorFlow is never imported. It creates modules that look up their
 attributes on access, first in the public names (`base.api`), then where programs reach
-into TensorFlow's own folders (`reach_in.py`). A module or name that does not exist does not stop an import: the program gets
-something that raises when it is used (`missing.py`), except where it asks whether there is such a thing (`try: import ...`).
+into TensorFlow's own folders (`reach_in.py`). A module or name that does not exist does not stop an import: the program gets a
+placeholder that raises when it is used (`missing.py`), except where it tests for the name (`try: import ...`).
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Placeholders for names that penstock does not have: they raise when they are used, and name the alternatives.
 
-An import does not fail for it, since programs import more than they use. But where the program itself asks whether there is
-such a name (`try: from tensorflow... import x`, `hasattr`), it gets the answer that it can handle: ImportError, AttributeError.
+An import does not fail for a missing name, because programs import more than they use. But where the program tests for the name
+(`try: from tensorflow... import x`, `hasattr`), it gets the error that it handles: ImportError, AttributeError.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = object()              # instead of a value where there is none: None i
 
 
 class MissingSymbol(AttributeError, NotImplementedError):
-    """A name of TensorFlow's that penstock does not have. The text is created when it is requested: `hasattr` never does."""
+    """A name of TensorFlow's that penstock does not have. The text is made on demand: `hasattr` never needs it."""
 
     def __init__(self, full: str, api: str, public: str):
         super().__init__(full, api, public)
@@ -92,7 +92,7 @@ class MissingModule(types.ModuleType):
 
 
 def module(full: str, api: str, public: str) -> MissingModule | None:
-    """A module in place of one that is missing; None where the program is ready for an ImportError."""
+    """A placeholder for a missing module; None where the program handles an ImportError."""
     frame = _importing_frame()
     if frame is not None and _guarded(frame):
         return None
@@ -108,7 +108,7 @@ def found_missing(full: str, api: str, public: str) -> Any:
 
 
 def _importing_frame() -> types.FrameType | None:
-    """The frame of the program's import statement that is being carried out, if any."""
+    """The frame of the program's import statement that is being executed, if any."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

@@ -1,4 +1,4 @@
-"""Notebooks: their code cells, without what is meant for the notebook's own shell (`%matplotlib`, `!pip install`)."""
+"""Notebooks: their code cells, without the lines for the notebook's shell (`%matplotlib`, `!pip install`)."""
 from __future__ import annotations
 
 import ast
@@ -45,7 +45,7 @@ def plain(source: str) -> str:
 
 
 class Cells:
-    """Runs cells in one scope; what the last expression of a cell returns is shown, as a notebook does."""
+    """Runs cells in one scope; the value of the last expression of a cell is shown, as in a notebook."""
 
     def __init__(self, path: str | pathlib.Path, scope: dict[str, Any]) -> None:
         self._path, self._scope = path, scope

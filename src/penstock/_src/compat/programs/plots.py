@@ -1,7 +1,7 @@
-"""Programs that show plots on a machine without a display: waiting for a key ends at once.
+"""Programs that show plots on a machine without a display: waiting for a key returns immediately.
 
 matplotlib's backends without windows (Agg, which it chooses where there is no display) wait forever for a key or a click.
-Backends with windows have their own event loops, and are left alone.
+Backends with windows have their own event loops, and are not changed.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def mend(canvas: Any) -> None:
-    """Makes the event loop of a canvas without a window end at once instead of waiting forever."""
+    """Makes the event loop of a canvas without a window return immediately instead of waiting forever."""
     wait = canvas.start_event_loop
 
     def start_event_loop(self: Any, timeout: float = 0) -> None:
@@ -45,7 +45,7 @@ def mend(canvas: Any) -> None:
 
 
 def install() -> None:
-    """Waits for matplotlib to be imported."""
+    """Installs the patch for the import of matplotlib."""
     if MODULE in sys.modules:
         mend(sys.modules[MODULE].FigureCanvasBase)
     elif not any(isinstance(f, _Finder) for f in sys.meta_path):

@@ -1,6 +1,6 @@
-"""Sources of Python 2: what does not compile is converted when it is read, and `penstock run` says so.
+"""Sources of Python 2: source that does not compile is converted when it is read, and `penstock run` reports it.
 
-The conversion is that of 2to3 (the package fissix, or lib2to3 of Python 3.12 and older). 2to3 leaves `/` alone, which rounds
+The conversion is that of 2to3 (the package fissix, or lib2to3 of Python 3.12 and older). 2to3 does not change `/`, which rounds
 quotients of integers in Python 2: unless the source imports division from `__future__`, its divisions become calls of `divide`.
 """
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _tool() -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 refactor = importlib.import_module("lib2to3.refactor")
-        left = ("fix_idioms", "fix_ws_comma", "fix_future")           # matters of style, and what tells how `/` divides
+        left = ("fix_idioms", "fix_ws_comma", "fix_future")           # style, and imports of division
         names = [n for n in refactor.get_fixers_from_package(f"{package}.fixes") if not n.endswith(left)]
         _tools.append(refactor.RefactoringTool(names))
     return _tools[0]

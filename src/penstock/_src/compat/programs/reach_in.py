@@ -1,8 +1,8 @@
 """Where programs reach into TensorFlow's own folders: `tensorflow.python.framework.ops`, `tensorflow.core.framework.graph_pb2`,
 `tensorflow.contrib.layers.python.layers`, `tensorflow.examples.tutorials.mnist`.
 
-A module there is a view: `folders.py` says under which public prefixes its names are, and which modules of penstock have those
-that are not public. Ops of generated modules (`gen_math_ops`) are `tf.raw_ops`, called with their names in small letters.
+A module there is a view: `folders.py` has the public prefixes of its names, and the modules of penstock for those that are not
+public. Ops of generated modules (`gen_math_ops`) are `tf.raw_ops`, called with their names in small letters.
 """
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class View(types.ModuleType):
 
 
 def _guessed(rest: str) -> bool:
-    """Whether a module is taken to be there because of its folder alone: its functions go first."""
+    """Whether a module is assumed to exist only because of its folder: its functions take precedence."""
     return rest.startswith(("python.estimator.", "python.keras."))
 
 
@@ -204,7 +204,7 @@ class Messages(types.ModuleType):
 
 
 def _place(rest: str) -> str | None:
-    """Where the names of a module of `tensorflow.python` are (as in folders.py); None if programs do not know such a module."""
+    """Where the names of a module of `tensorflow.python` are (as in folders.py); None if there is no such module."""
     if rest == "python":
         return "."
     words = rest.split(".")[1:] if rest.startswith("python.") else []

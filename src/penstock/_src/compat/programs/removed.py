@@ -1,8 +1,8 @@
-"""Names that Python and NumPy have removed since, supplied to programs that use them; each is reported once, on stderr.
+"""Restores names that Python and NumPy have removed, for programs that use them; each is reported once, on stderr.
 
-A module gets a `__getattr__`, so nothing that is there changes, and nothing is logged unless a program uses a name. Methods of
-arrays that are gone (`tostring`, `itemset`) are put into the type; modules that are gone (`imp`, `cPickle`) are found last; a
-few functions of NumPy take calls again that they refuse since (rows that differ in length).
+A module gets a `__getattr__`, so existing names do not change, and nothing is logged unless a program uses a name. Removed
+methods of arrays (`tostring`, `itemset`) are added to the type; removed modules (`imp`, `cPickle`) are found last; a few
+functions of NumPy accept calls again that they now reject (rows that differ in length).
 """
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _itemset(self: Any, *args: Any) -> None:
 
 
 def _array_methods() -> None:
-    """Puts methods into NumPy's array types, whose attributes Python does not let anyone set."""
+    """Adds methods to NumPy's array types, whose attributes cannot be set from Python."""
     for cls in (np.ndarray, np.generic):
         attributes = gc.get_referents(cls.__dict__)[0]
         for name, function in (("tostring", _tostring), ("itemset", _itemset)):
@@ -147,7 +147,7 @@ def _array_methods() -> None:
 
 
 def _call_as_before(name: str, change: Any) -> None:
-    """Makes a function of NumPy accept calls that it refuses now: `change(function, args, kwargs)` converts them."""
+    """Makes a function of NumPy accept calls that it now rejects: `change(function, args, kwargs)` converts them."""
     function = getattr(np, name)
     if getattr(function, "supplies", False):
         return

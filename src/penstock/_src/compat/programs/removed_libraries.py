@@ -1,7 +1,7 @@
-"""Names that libraries beside NumPy have removed since: Pillow, SciPy, pandas, scikit-learn. Each is reported once, on stderr.
+"""Restores names that other libraries have removed: Pillow, SciPy, pandas, scikit-learn. Each is reported once, on stderr.
 
 Nothing is imported here before the program does: a finder precedes the others, and adds the names to a module when it
-is imported. What a library still has stays as it is.
+is imported. Existing names do not change.
 """
 from __future__ import annotations
 

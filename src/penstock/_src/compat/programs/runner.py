@@ -73,7 +73,7 @@ def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]
     """Installs penstock as TensorFlow, with the requested or inferred API, and reports it."""
     try:
         guessed = guess.guess(file)
-    except (SyntaxError, ValueError, KeyError):          # running it will say so, with the line
+    except (SyntaxError, ValueError, KeyError):          # running it reports the line
         guessed = guess.Guess("v1", "the source cannot be read", frozenset())
     chosen = api or guessed.api
     standalone_keras.share(chosen == "v2" and guessed.two_kerases)

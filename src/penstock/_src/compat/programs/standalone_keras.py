@@ -1,6 +1,6 @@
 """`import keras`, of programs from when Keras was a separate package: it is `tf.keras` here.
 
-The finder is last in `sys.meta_path`: a Keras that is installed, or a module of the program's own, goes first. Folders that
+The finder is last in `sys.meta_path`: an installed Keras, or a module of the program, takes precedence. Folders that
 Keras 2 had and Keras 3 has not (`keras.engine`, from 2.13 `keras.src.engine`) are found here beside a Keras 3, too.
 """
 from __future__ import annotations

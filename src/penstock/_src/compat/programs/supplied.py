@@ -1,4 +1,4 @@
-"""Supplying removed names to programs: a module gets a `__getattr__`, and each name is reported once, on stderr."""
+"""Restores removed names in modules by a `__getattr__`; each name is reported once, on stderr."""
 from __future__ import annotations
 
 import sys
@@ -9,7 +9,7 @@ _said: set[str] = set()
 
 
 def say(old: str, new: str) -> None:
-    """Reports once, on stderr, that a removed name was supplied."""
+    """Reports once, on stderr, that a removed name was restored."""
     if old not in _said:
         _said.add(old)
         print(f"penstock run: {old} was removed since; using {new}", file=sys.stderr)

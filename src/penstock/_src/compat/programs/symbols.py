@@ -142,7 +142,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
-    """What is assigned to what: `a, b = c, d` is two pairs."""
+    """Pairs of target and value: `a, b = c, d` is two pairs."""
     target, value = node.targets[0], node.value
     if len(node.targets) > 1:
         return []

@@ -37,7 +37,7 @@ class Calling(BlockCursor):
         self._body, self._many = body, body.vectorized(ctx) if source.blocks else None
         self.blocks = self._many is not None
         self._stash: collections.deque = collections.deque()       # elements of a block that could not be called at once
-        self._ahead = 1                              # rows to compute at once, up to the most that are worth it
+        self._ahead = 1                              # rows to compute at once, up to the useful maximum
         self._most_rows = 0
 
     @property

@@ -5,7 +5,7 @@ variable (on the parameter server) it decodes. Only the encoded parts are betwee
 belongs to the worker: its variables are local, and others do not see them.
 
 With `momentum`, what is encoded is not the gradient but its running velocity (momentum correction), and the velocity of
-elements that a sparsifying codec has sent is forgotten (factor masking): the optimizer that applies the gradients then has no
+elements that a sparsifying codec has sent is cleared (factor masking): the optimizer that applies the gradients then has no
 separate momentum.
 """
 from __future__ import annotations

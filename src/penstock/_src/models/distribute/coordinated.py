@@ -1,7 +1,7 @@
 """ParameterServerStrategy of 2.x: one process, the coordinator, creates the variables on parameter servers and runs functions
 on workers (coordinator/).
 
-Variables go to the servers in turn, cut into shards where a partitioner says so (sharded.py). A function that runs on a worker
+Variables go to the servers in turn, cut into shards if there is a partitioner (sharded.py). A function that runs on a worker
 reads and changes them from there, at its own pace: there is one replica, and no worker waits for another.
 """
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """enable_mixed_precision_graph_rewrite: half-precision training for user programs of 1.15.
 
 The optimizer gets a loss scale, as it does in TensorFlow. Ops keep the types that the program gave them: layers compute in half
-precision where a policy says so (`models/keras/mixed_precision.py`), and no graph is rewritten.
+precision if a policy requests it (`models/keras/mixed_precision.py`), and no graph is rewritten.
 """
 from __future__ import annotations
 

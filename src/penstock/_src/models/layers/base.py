@@ -130,7 +130,7 @@ class Layer(base_layer.Layer):
                    trainable: bool | None = None, constraint: Any = None, use_resource: bool | None = None,
                    synchronization: Any = VariableSynchronization.AUTO, aggregation: Any = VariableAggregation.NONE,
                    partitioner: Any = None, **kwargs: Any) -> Any:
-        """A variable of the layer's scope: an existing one where the scope says so, else a new one."""
+        """A variable of the layer's scope: an existing one if the scope reuses variables, otherwise a new one."""
         for k in kwargs:
             if k != "experimental_autocast":
                 raise TypeError("Unknown keyword argument:", k)

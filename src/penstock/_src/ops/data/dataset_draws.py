@@ -18,7 +18,7 @@ from penstock._src.graph.build import group_inputs
 from penstock._src.graph.functions import GraphFunction, raise_typed
 from penstock._src.ops import rules
 
-_FEWEST_DRAWS = 2                      # random ops that are worth it
+_FEWEST_DRAWS = 2                      # the fewest random ops
 _MOST_NUMBERS = 16                     # that one of them draws
 _SINGLE_CALLS = 4                      # calls of the whole function before numbers are drawn ahead
 _MOST_CALLS = 256                      # that numbers are drawn for at once

@@ -30,7 +30,7 @@ class Choices:
         return number
 
     def happens(self, one_in: int) -> bool:
-        """Whether an event of probability one in `odds` happens."""
+        """Whether an event of probability 1 / `one_in` happens."""
         return self.choose(one_in) == one_in - 1
 
 

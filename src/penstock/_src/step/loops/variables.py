@@ -52,7 +52,7 @@ class _Sources:
 
     def __init__(self, function: GraphFunction, placed: bool):
         step = function_body(function)
-        self.unclear = step.has_control_flow                     # may go round
+        self.unclear = step.has_control_flow                     # may have cycles
         if self.unclear:
             return
         if not placed:                                           # otherwise calls stay, and use all their inputs

@@ -33,7 +33,7 @@ from penstock._src.step.ir import Node
 from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products
 from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
-_FEWEST = 4                         # statements of a program that is worth it
+_FEWEST = 4                         # the fewest statements of a program
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
 _MOST_KEYS = 8                      # sets of shapes for which one step has better versions
 _MOST_MOVES = 8                     # the most captures of one step because its variables moved

@@ -32,7 +32,7 @@ class _Trees(BaseEstimator):
 
 @_export
 class GradientBoostedDecisionTreeClassifier(_Trees):
-    """Boosted trees that tell classes.
+    """Boosted trees for classification.
 
     >>> config = learner_pb2.LearnerConfig(); config.learning_rate_tuner.fixed.learning_rate = 0.1
     >>> GradientBoostedDecisionTreeClassifier(config, examples_per_layer=1000, n_classes=10, num_trees=10)

@@ -1,4 +1,4 @@
-"""The messages of `contrib.boosted_trees.proto.learner_pb2`, and what they say as rules for growing trees."""
+"""The messages of `contrib.boosted_trees.proto.learner_pb2`, and their conversion to rules for growing trees."""
 from __future__ import annotations
 
 from typing import Any
@@ -36,7 +36,7 @@ LearnerConfig = _MESSAGES["LearnerConfig"]
 
 
 def rules(config: Any, trees: int | None, quantiles: int) -> Rules:
-    """The rules that a LearnerConfig says; ValueError for those that there are not here."""
+    """The rules of a LearnerConfig; ValueError for unsupported ones."""
     if config.growing_mode == LearnerConfig.WHOLE_TREE:                          # type: ignore[attr-defined]
         raise ValueError("Only layer-by-layer growth is supported: set growing_mode to LAYER_BY_LAYER.")
     if config.weak_learner_type == LearnerConfig.OBLIVIOUS_DECISION_TREE:        # type: ignore[attr-defined]

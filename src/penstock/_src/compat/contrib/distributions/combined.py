@@ -167,7 +167,7 @@ class Independent(Distribution):
 
 
 class _Mixed(Distribution):
-    """What mixtures share; a derived class defines all components' values along axis -1 of the batch."""
+    """The common part of mixtures; a derived class defines all components' values along axis -1 of the batch."""
 
     def _component_values(self, what: str, *args: Any) -> Tensor:
         raise NotImplementedError

@@ -62,7 +62,7 @@ def _kl_poisson(a: Poisson, b: Poisson, name: str | None = None) -> Tensor:
 
 
 class _Logits(Distribution):
-    """What distributions with `logits` or `probs` of one event share."""
+    """The common part of distributions with `logits` or `probs` of one event."""
 
     logits = Parameter("The log odds.")
     probs = Parameter("The probability.")
@@ -181,7 +181,7 @@ class Binomial(_Logits):
 
 
 class _Classes(Distribution):
-    """What distributions over vectors of classes share."""
+    """The common part of distributions over vectors of classes."""
 
     logits = Parameter("The log probabilities of the classes, up to a constant.", event_rank=1)
     probs = Parameter("The probabilities of the classes.", event_rank=None)

@@ -1,4 +1,4 @@
-"""tf.contrib.eager (tfe): what eager execution was called before it became a part of tf."""
+"""tf.contrib.eager (tfe): the names of eager execution before it became a part of tf."""
 from penstock._src.base.api import export, resolve
 from penstock._src.compat.contrib.eager import differentiation, execution, metrics, network, saving  # noqa: F401
 

@@ -23,7 +23,7 @@ for _name in ("SYNC", "ASYNC", "DEVICE_PLACEMENT_EXPLICIT", "DEVICE_PLACEMENT_WA
 
 @_export("Variable")
 class Variable(tf.Variable):
-    """A variable as a resource, wherever it is made.
+    """A resource variable in every mode.
 
     >>> v = tfe.Variable(3.0, name="v")
     """
@@ -87,7 +87,7 @@ def list_devices() -> list[str]:
 @_export("execution_mode")
 @contextlib.contextmanager
 def execution_mode(mode: int) -> Iterates[None]:
-    """Kernels run at once in either mode here; on GPUs they are not waited for."""
+    """Accepted for compatibility: kernels run immediately in both modes; on GPUs they are not waited for."""
     if mode not in (SYNC, ASYNC):
         raise ValueError("Execution mode should be None/tfe.SYNC/tfe.ASYNC")
     yield
@@ -110,7 +110,7 @@ def async_wait() -> None:
 
 @_export("async_clear_error")
 def async_clear_error() -> None:
-    """There is none to clear: errors are raised where they happen."""
+    """Does nothing: errors are raised where they occur."""
 
 
 @_export("run")

@@ -1,4 +1,4 @@
-"""Metrics as objects: called with values, they add up; `result` returns what has come so far."""
+"""Metrics as objects: a call with values updates them; `result` returns the current value."""
 from __future__ import annotations
 
 import re
@@ -48,7 +48,7 @@ class Metric(tf.Module):
         raise NotImplementedError("Metrics must define a call() member function")
 
     def result(self) -> Any:
-        """What has come so far."""
+        """The current value."""
         raise NotImplementedError("Metrics must define a result() member function")
 
     def value(self) -> Any:
@@ -64,7 +64,7 @@ class Metric(tf.Module):
         return tf.group([v.initializer for v in self._vars])
 
     def aggregate(self, metrics: Any) -> None:
-        """Adds what other metrics of the same kind have seen."""
+        """Adds the values of other metrics of the same kind."""
         for m in metrics:
             if type(self) is not type(m):
                 raise TypeError(f"All metrics must be the same type, '{type(self)}' != '{type(m)}'.")

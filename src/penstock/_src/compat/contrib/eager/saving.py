@@ -27,7 +27,7 @@ class Saver:
         return self._saver.save(None, file_prefix, global_step=global_step, write_meta_graph=False)
 
     def restore(self, file_prefix: str) -> None:
-        """Sets the variables to what the checkpoint holds."""
+        """Sets the variables to the values of a checkpoint."""
         self._saver.restore(None, file_prefix)
 
 

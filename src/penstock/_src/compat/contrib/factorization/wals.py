@@ -37,7 +37,7 @@ class WALSModel:
     row_weights = property(lambda self: [self._weights[0]], doc="The weights of rows.")
     col_weights = property(lambda self: [self._weights[1]], doc="The weights of columns.")
     initialize_op = property(lambda self: tf.group(*(v.initializer for v in self._factors)), doc="Initializes the factors.")
-    worker_init = property(lambda self: tf.no_op("worker_init"), doc="Nothing is kept that would have to be prepared.")
+    worker_init = property(lambda self: tf.no_op("worker_init"), doc="A no-op: nothing has to be prepared.")
     row_update_prep_gramian_op = col_update_prep_gramian_op = initialize_row_update_op = initialize_col_update_op = worker_init
 
     def update_row_factors(self, sp_input: Any = None, transpose_input: bool = False) -> tuple:

@@ -1,6 +1,6 @@
 """Argument scopes: default arguments for all calls of some functions inside a `with` block.
 
-A function that takes part is decorated with `add_arg_scope`; the scope is a table from functions to arguments, on a stack.
+A function that supports scopes is decorated with `add_arg_scope`; a scope is a table from functions to arguments, on a stack.
 """
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def arg_scoped_arguments(func: Callable) -> tuple[str, ...]:
 @_export("arg_scope")
 @contextlib.contextmanager
 def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[str, Any]]]:
-    """Sets default arguments for calls of the functions in a list; or enters a scope that another `with` gave.
+    """Sets default arguments for calls of the functions in a list; or enters the scope of another `with`.
 
     Args:
         list_ops_or_scope: Functions, or the scope of another `with arg_scope(...) as scope`.

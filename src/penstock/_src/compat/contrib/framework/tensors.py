@@ -23,13 +23,13 @@ for _ours, _theirs in {
 
 @export(v1=["contrib.framework.deprecated"])
 def deprecated(date: Any, instructions: str, warn_once: bool = True) -> Callable:
-    """Decorates a function that will go away: it is left as it is."""
+    """Decorates a deprecated function, without effect."""
     return lambda function: function
 
 
 @export(v1=["contrib.framework.deprecated_args", "contrib.framework.deprecated_arg_values"])
 def deprecated_args(date: Any, instructions: str, *names: Any, **values: Any) -> Callable:
-    """Decorates a function with arguments that will go away: it is left as it is."""
+    """Decorates a function with deprecated arguments, without effect."""
     return lambda function: function
 
 
@@ -57,7 +57,7 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Tensor:
 
 @export(v1=["contrib.framework.with_shape"])
 def with_shape(expected_shape: Any, tensor: Tensor) -> Tensor:
-    """The tensor, once it has been found to have the shape; a check in the step where it is not known before."""
+    """The tensor, checked to have the shape: in the step if the shape is not known before."""
     static = tf.TensorShape(tf.get_static_value(expected_shape) if tf.is_tensor(expected_shape) else expected_shape)
     tensor = tf.convert_to_tensor(tensor)
     if not tensor.shape.is_compatible_with(static):
@@ -73,7 +73,7 @@ def with_shape(expected_shape: Any, tensor: Tensor) -> Tensor:
 
 @export(v1=["contrib.framework.with_same_shape"])
 def with_same_shape(expected_tensor: Tensor, tensor: Tensor) -> Tensor:
-    """The tensor, once it has been found to have the shape of another."""
+    """The tensor, checked to have the shape of another."""
     expected = expected_tensor.shape
     return with_shape(expected if expected.is_fully_defined() else tf.shape(expected_tensor), tensor)
 
@@ -125,7 +125,7 @@ def strip_name_scope(name: str, export_scope: str | None) -> str:
 
 @export(v1=["contrib.framework.smart_constant_value"])
 def smart_constant_value(pred: Any) -> bool | None:
-    """The truth of a condition, if it is known now."""
+    """The value of a condition, if it is known now."""
     if isinstance(pred, bool):
         return pred
     if pred in (0, 1) and not tf.is_tensor(pred):

@@ -1,6 +1,6 @@
 """tf.contrib.layers: layers as functions, with variables named as TensorFlow 1 named them (weights, biases, beta, gamma, ...).
 
-`support.py` is what all of them share: variables of a scope with their collections, and outputs under the name of their scope.
+`support.py` has their common part: variables of a scope with their collections, and outputs under the name of their scope.
 """
 from penstock._src.compat.contrib import deeper
 from penstock._src.compat.contrib.layers import (  # noqa: F401

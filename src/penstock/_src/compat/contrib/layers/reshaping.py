@@ -1,4 +1,4 @@
-"""Layers without variables that return tensors another form: flatten, one hot, softmax, maxout, ..."""
+"""Layers without variables that reshape or map tensors: flatten, one hot, softmax, maxout, ..."""
 from __future__ import annotations
 
 import math
@@ -113,7 +113,7 @@ def images_to_sequence(inputs: Any, data_format: str = "NHWC", outputs_collectio
 @layer("sequence_to_images")
 def sequence_to_images(inputs: Any, height: int, output_data_format: str = "channels_last", outputs_collections: Any = None,
                        scope: Any = None) -> Tensor:
-    """What `images_to_sequence` made, as images again."""
+    """The inverse of `images_to_sequence`."""
     with tf.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
         width, rows, depth = inputs.shape.as_list()

@@ -1,4 +1,4 @@
-"""Summaries of activations, and of what is in collections."""
+"""Summaries of activations and of collections."""
 from __future__ import annotations
 
 import functools

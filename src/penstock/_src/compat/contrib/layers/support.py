@@ -1,5 +1,4 @@
-"""What the layers share: their variables, the collections these go to, and outputs that are known by the name of their
-scope."""
+"""The common part of the layers: their variables, the collections of these, and outputs under the name of their scope."""
 from __future__ import annotations
 
 import collections
@@ -23,7 +22,7 @@ def layer(*names: str) -> Callable:
 
 
 def public(*names: str) -> Callable:
-    """Exports a function as it is, in contrib.layers, slim and slim.layers."""
+    """Exports a function unchanged in contrib.layers, slim and slim.layers."""
     return export(v1=[f"contrib.{part}.{n}" for n in names for part in ("layers", "slim", "slim.layers")])
 
 

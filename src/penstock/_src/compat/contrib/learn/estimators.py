@@ -20,7 +20,7 @@ def _estimator(thing: Any) -> Any:
 
 @_estimator
 class ModelFnOps(NamedTuple):
-    """What a model function returns."""
+    """The result of a model function."""
 
     mode: str
     predictions: Any = None
@@ -114,7 +114,7 @@ def _from(x: Any, y: Any, input_fn: Any, batch_size: int | None, training: bool)
 
 @_estimator
 class BaseEstimator:
-    """What all estimators of contrib.learn do, with one of tf.estimator behind them."""
+    """The common part of the estimators of contrib.learn, around one of tf.estimator."""
 
     def __init__(self, core: Any):
         self._core = core
@@ -145,7 +145,7 @@ class BaseEstimator:
 
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,
                 as_iterable: bool = True, iterate_batches: bool = False) -> Any:
-        """The predictions for each row, as they come; or all in arrays."""
+        """The predictions for each row, as an iterator; or all in arrays."""
         found = self._core.predict(self._input(_from(x, None, input_fn, batch_size, False)), outputs, [_StopIfConstant()],
                                    yield_single_examples=as_iterable and not iterate_batches)
         if as_iterable:

@@ -11,7 +11,7 @@ from penstock.compat import v1 as tf
 
 @export(v1=["contrib.learn.Experiment"])
 class Experiment:
-    """What is needed to train and evaluate a model.
+    """An estimator with everything needed to train and evaluate it.
 
     >>> experiment = tf.contrib.learn.Experiment(estimator, train_input_fn, eval_input_fn, train_steps=1000, eval_steps=None)
     >>> metrics, exports = experiment.train_and_evaluate()
@@ -54,7 +54,7 @@ class Experiment:
         self._hooks.extend(additional_hooks)
 
     def reset_export_strategies(self, new_export_strategies: Any = None) -> Any:
-        """Puts other exports in place of those that were given, which are returned."""
+        """Replaces the export strategies; returns the previous ones."""
         old, self._strategies = self._strategies, list(new_export_strategies or ())
         return old
 
@@ -109,7 +109,7 @@ class Experiment:
                                 tf.train.latest_checkpoint(self._estimator.model_dir), found) for strategy in self._strategies]
 
     def run_std_server(self) -> None:
-        """Serves the other tasks of the cluster in TF_CONFIG, forever: what a parameter server does."""
+        """Runs a parameter server of the cluster in TF_CONFIG, without end."""
         config = self._estimator.config
         tf.train.Server(config.cluster_spec, job_name=config.task_type, task_index=config.task_id).join()
 
@@ -121,7 +121,7 @@ _SCHEDULES = {"master": "train_and_evaluate", "chief": "train_and_evaluate", "wo
 @export(v1=["contrib.learn.learn_runner.run"])
 def run(experiment_fn: Callable, output_dir: str | None = None, schedule: str | None = None, run_config: Any = None,
         hparams: Any = None) -> Any:
-    """Makes an experiment, and calls its method `schedule`; by default what its task in TF_CONFIG does.
+    """Makes an experiment, and calls its method `schedule`; by default the one for its task in TF_CONFIG.
 
     >>> tf.contrib.learn.learn_runner.run(experiment_fn, run_config=tf.contrib.learn.RunConfig(model_dir="/tmp/m"), hparams=h)
     """

@@ -1,4 +1,4 @@
-"""tf.contrib.learn.monitors: what programs of 2016 passed to `fit` to follow training, as hooks of the session.
+"""tf.contrib.learn.monitors: callbacks for `fit` from before hooks, run as hooks of the session.
 
 A monitor is called around each step with the global step that the step reaches, requests tensors by name, and ends training by
 returning True. `replace_monitors_with_hooks` adapts a list of them; `fit` and `Experiment` call it.
@@ -118,7 +118,7 @@ class EveryN(BaseMonitor):
         return self.every_n_step_begin(step) if self._every_n_step_begin_called else []
 
     def step_end(self, step: int, output: dict) -> bool:
-        """Passes the values on if the step is selected."""
+        """Passes the values to `every_n_step_end` if the step is selected."""
         super().step_end(step, output)
         return bool(self._every_n_step_begin_called and self.every_n_step_end(step, output))
 

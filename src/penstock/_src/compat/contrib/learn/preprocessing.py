@@ -41,7 +41,7 @@ class CategoricalVocabulary:
         return len(self._mapping)
 
     def freeze(self, freeze: bool = True) -> None:
-        """Takes no new categories from now on."""
+        """Freezes the vocabulary: new categories are not added."""
         self._freeze = freeze
 
     def get(self, category: Any) -> int:
@@ -60,7 +60,7 @@ class CategoricalVocabulary:
             self._freq[category] += count
 
     def trim(self, min_frequency: int, max_frequency: int = -1) -> None:
-        """Leaves out rare and, if requested, frequent categories; numbers are given again, frequent ones first."""
+        """Removes rare and, if requested, frequent categories; the others are renumbered, frequent ones first."""
         ranked = sorted(sorted(self._freq.items(), key=lambda x: (isinstance(x[0], str), x[0])), key=lambda x: x[1],
                         reverse=True)
         self._mapping, kept = {self._unknown_token: 0}, [self._unknown_token]

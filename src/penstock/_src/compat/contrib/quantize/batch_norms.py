@@ -1,8 +1,8 @@
 """Batch normalizations moved into the weights before them, as they will be when the model is deployed.
 
-`norm(conv(x, w))` becomes `conv(x, w * scale) + shift`. In training the scale of a batch jumps about, and with it the range of
-the weights; so weights are scaled by the moving average's scale, and the outcome is corrected to what the batch's returns
-(Krishnamoorthi, https://arxiv.org/abs/1806.08342, 3.2.2).
+`norm(conv(x, w))` becomes `conv(x, w * scale) + shift`. In training the scale of a batch varies, and with it the range of the
+weights; so weights are scaled by the moving average's scale, and the result is corrected to that of the batch (Krishnamoorthi,
+https://arxiv.org/abs/1806.08342, 3.2.2).
 """
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def _again(norm: Norm, weights: Any) -> Any:
 
 
 def _correction(norm: Norm, freeze_delay: int | None) -> tuple[Any, Any, Any]:
-    """What weights are multiplied with, what outputs are, and what is added to them. When the statistics are frozen, outputs
-    are those of the moving averages, and these do not move any more."""
+    """The factors of weights and of outputs, and the offset of outputs. When the statistics are frozen, outputs use the moving
+    averages, which are not updated."""
     (mean, mean_decay, mean_mul), (variance, variance_decay, variance_mul) = norm.moving
     with tf.name_scope("batch_norm_correction"):
         of_moving, of_batch = tf.rsqrt(variance + norm.epsilon), tf.rsqrt(norm.variance + norm.epsilon)

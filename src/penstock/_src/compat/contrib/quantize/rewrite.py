@@ -193,8 +193,8 @@ def _rewrite(graph: Any, options: Options, freeze_bn_delay: int | None = None) -
 
 @export(v1=["contrib.quantize.create_training_graph"])
 def create_training_graph(input_graph: Any = None, quant_delay: int | None = 0) -> None:
-    """Rewrites a graph for training, before gradients are added: weights and activations are rounded as 8 bits will, from step
-    `quant_delay` on. Ranges are followed in variables.
+    """Rewrites a graph for training, before gradients are added: from step `quant_delay` on, weights and activations are
+    rounded to 8 bits. Ranges are tracked in variables.
 
     Args:
         input_graph: Graph; the default one if left out.

@@ -124,7 +124,7 @@ class LayerNormLSTMCell(_Lstm):
 
 @_export
 class CoupledInputForgetGateLSTMCell(RNNCell):
-    """An LSTM that takes in as much as it forgets."""
+    """An LSTM with coupled input and forget gates."""
 
     def __init__(self, num_units: int, use_peepholes: bool = False, initializer: Any = None, num_proj: int | None = None,
                  proj_clip: float | None = None, num_unit_shards: int = 1, num_proj_shards: int = 1, forget_bias: float = 1.0,
@@ -386,7 +386,7 @@ class NASCell(LayerRNNCell):
 
 @_export
 class IndRNNCell(LayerRNNCell):
-    """An RNN whose units see only their own past (https://arxiv.org/abs/1803.04831)."""
+    """An RNN whose units depend only on their own past (https://arxiv.org/abs/1803.04831)."""
 
     def __init__(self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None, dtype: Any = None):
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
@@ -411,7 +411,8 @@ class IndRNNCell(LayerRNNCell):
 
 
 class _Independent(LayerRNNCell):
-    """What the other independently recurrent cells share: gates in which each unit sees its own last state only."""
+    """The common part of the other independently recurrent cells: gates in which each unit depends only on its own last
+    state."""
 
     def __init__(self, num_units: int, activation: Any, reuse: Any, kernel_initializer: Any, bias_initializer: Any,
                  name: str | None, dtype: Any):
@@ -440,7 +441,7 @@ def _gated(inputs: Any, state: Any, variables: tuple[Any, Any, Any], count: int)
 
 @_export
 class IndyGRUCell(_Independent):
-    """A GRU whose units see their own last state only."""
+    """A GRU whose units depend only on their own last state."""
 
     def __init__(self, num_units: int, activation: Any = None, reuse: Any = None, kernel_initializer: Any = None,
                  bias_initializer: Any = None, name: str | None = None, dtype: Any = None):
@@ -467,7 +468,7 @@ class IndyGRUCell(_Independent):
 
 @_export
 class IndyLSTMCell(_Independent):
-    """An LSTM whose units see their own last state only."""
+    """An LSTM whose units depend only on their own last state."""
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, activation: Any = None, reuse: Any = None,
                  kernel_initializer: Any = None, bias_initializer: Any = None, name: str | None = None, dtype: Any = None):

@@ -62,7 +62,7 @@ def stack_bidirectional_dynamic_rnn(cells_fw: Any, cells_bw: Any, inputs: Any, i
 
 @export(v1=["contrib.rnn.FusedRNNCell"])
 class FusedRNNCell(metaclass=abc.ABCMeta):
-    """What runs over a whole sequence, with time first, in one call."""
+    """A network over a whole sequence, with time first, in one call."""
 
     @abc.abstractmethod
     def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None,

@@ -28,7 +28,7 @@ class _Around(RNNCell):
     output_size = property(lambda self: self._cell.output_size)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """That of the cell."""
+        """The size of the cell's state."""
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             return self._cell.zero_state(batch_size, dtype)
 

@@ -25,7 +25,7 @@ def _export(thing: Any) -> Any:
 
 @_export
 class AttentionMechanism:
-    """What an AttentionWrapper calls with a query and a state: returns alignments and the next state."""
+    """Base class of attention mechanisms: called with a query and a state, returns alignments and the next state."""
 
     @property
     def alignments_size(self) -> Any:
@@ -413,7 +413,7 @@ class AttentionWrapper(RNNCell):
 
 
 def _attend(mechanism: Any, output: Tensor, state: Any, layer: Any) -> tuple[Tensor, Tensor, Any]:
-    """What is attended to, the alignments, and the next state of the mechanism."""
+    """The attention, the alignments, and the next state of the mechanism."""
     alignments, following = mechanism(output, state=state)
     found = tf.squeeze(tf.matmul(tf.expand_dims(alignments, 1), mechanism.values), [1])
     return (found if layer is None else layer(tf.concat([output, found], 1))), alignments, following

@@ -16,7 +16,8 @@ from penstock.compat import v1 as tf
 
 @export(v1=["contrib.seq2seq.Decoder"])
 class Decoder(metaclass=abc.ABCMeta):
-    """What `dynamic_decode` runs: `initialize` returns the first inputs, `step` outputs, states and the next inputs."""
+    """Base class of decoders for `dynamic_decode`: `initialize` returns the first inputs; `step` outputs, states and the next
+    inputs."""
 
     @property
     def batch_size(self) -> Any:
@@ -42,7 +43,7 @@ class Decoder(metaclass=abc.ABCMeta):
         """(outputs, next state, next inputs, finished)."""
 
     def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> Any:
-        """What is made of all outputs at the end."""
+        """Postprocesses all outputs at the end."""
         raise NotImplementedError
 
     @property

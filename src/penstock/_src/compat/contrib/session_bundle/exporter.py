@@ -1,4 +1,4 @@
-"""Writing an export: a checkpoint and its MetaGraph, whose collections say what serving needs to know."""
+"""Writing an export: a checkpoint and its MetaGraph, whose collections have the data for serving."""
 from __future__ import annotations
 
 import os
@@ -67,7 +67,7 @@ def _packed(message: Any) -> Any:
 
 @_export("Exporter")
 class Exporter:
-    """Exports a model: `init` says what belongs to it, `export` writes a folder named after the step.
+    """Exports a model: `init` sets its contents, `export` writes a folder named after the step.
 
     >>> exporter = Exporter(tf.train.Saver())
     >>> exporter.init(tf.get_default_graph().as_graph_def(),
@@ -116,7 +116,7 @@ class Exporter:
         self._assets_callback = assets_callback
 
     def export(self, export_dir_base: str, global_step_tensor: Any, sess: Any = None, exports_to_keep: Any = None) -> bytes:
-        """Writes the export, and returns its folder; `exports_to_keep`, a filter of `gc`, says what is kept of older ones."""
+        """Writes the export, and returns its folder; `exports_to_keep`, a filter of `gc`, selects the older exports to keep."""
         if not self._has_init:
             raise RuntimeError("init must be called first")
         base = tf.compat.as_text(export_dir_base).rstrip("/")

@@ -1,4 +1,4 @@
-"""The graphs of a random forest: its trees are variables, which a Python op lets grow (growing.py)."""
+"""The graphs of a random forest: its trees are variables, which a Python op grows (growing.py)."""
 from __future__ import annotations
 
 import math
@@ -20,7 +20,7 @@ def _export(thing: Any) -> Any:
 
 @_export
 class ForestHParams:
-    """What a forest is like: `num_classes` and `num_features` (and `regression`) must be given; `fill` computes the rest.
+    """The parameters of a forest: `num_classes` and `num_features` (and `regression`) must be given; `fill` computes the rest.
 
     >>> ForestHParams(num_classes=3, num_features=4, num_trees=10, max_nodes=100).fill()
     """
@@ -39,7 +39,7 @@ class ForestHParams:
         return self.__dict__
 
     def fill(self) -> ForestHParams:
-        """Works out what was not given."""
+        """Computes the parameters that were not given."""
         for name in ("num_classes", "num_features"):
             if not hasattr(self, name):
                 raise AttributeError(f"ForestHParams needs {name}")
@@ -68,7 +68,7 @@ class _TreeGraphs:
             for name, array in growing.seedling(targets, params.num_splits_to_consider)._asdict().items()))
 
     def training_graph(self, x: Any, y: Any, seed: int) -> Any:
-        """The op that lets the tree grow by a batch."""
+        """The op that grows the tree by a batch."""
         p = self.params
         if p.regression:
             y = tf.reshape(tf.cast(y, tf.float32), [-1, p.num_classes])
@@ -154,7 +154,7 @@ class RandomForestGraphs:
         return tf.reduce_mean(tf.cast(tf.stack([tree.size() for tree in self.trees]), tf.float32))
 
     def training_loss(self, features: Any, labels: Any, name: str = "training_loss") -> Any:
-        """What falls while the forest grows: minus the mean size of its trees."""
+        """A quantity that falls while the forest grows: minus the mean size of its trees."""
         return tf.negative(self.average_size(), name=name)
 
     validation_loss = training_loss

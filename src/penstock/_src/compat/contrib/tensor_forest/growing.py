@@ -1,9 +1,9 @@
 """How a random tree grows from batches of examples, in NumPy.
 
 A tree is a handful of arrays, a row per node: the feature and threshold of its test (feature -1: a leaf), its left child (the
-right one is the next), the sums of the targets that reached it, and which row of the statistics is its. A leaf collects
+right one is the next), the sums of the targets that reached it, and its row of the statistics. A leaf collects
 candidate tests, one from each of the first examples that reach it: a random feature, and that example's value. From then on
-each candidate counts the targets on both sides. When enough examples have come, the best candidate becomes the leaf's test.
+each candidate counts the targets on both sides. After enough examples, the best candidate becomes the leaf's test.
 """
 from __future__ import annotations
 

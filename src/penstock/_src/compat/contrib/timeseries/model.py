@@ -1,4 +1,4 @@
-"""What models of series share: statistics of the data, scaling, exogenous features."""
+"""The common part of models of series: statistics of the data, scaling, exogenous features."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ _TIMES, _VALUES = TrainEvalFeatures.TIMES, TrainEvalFeatures.VALUES
 
 @public
 class ModelOutputs(NamedTuple):
-    """What a model makes of a batch: a loss, its state at the end, predictions of what was observed, and their times."""
+    """The results of a model on a batch: a loss, the final state, predictions of the observations, and their times."""
     loss: Any
     end_state: tuple
     predictions: dict[str, Any]
@@ -49,7 +49,7 @@ class TimeSeriesModel:
         return (tf.cast(values, self.dtype) - self._statistics[0]) / self._statistics[1]
 
     def scaled_back(self, values: Any) -> Any:
-        """What `scaled` was given."""
+        """The inverse of `scaled`."""
         return values * self._statistics[1] + self._statistics[0]
 
     # -- exogenous features -----------------------------------------------------------------------------------------------
@@ -64,7 +64,8 @@ class TimeSeriesModel:
         dense = tf.cast(tf.feature_column.input_layer(flat, self._columns), self.dtype)
         return tf.reshape(dense, [shape[0], shape[1], dense.shape.as_list()[-1]])
 
-    # -- what subclasses do -----------------------------------------------------------------------------------------------
+    # -- what subclasses override
+    # -----------------------------------------------------------------------------------------------
     def get_start_state(self) -> tuple:
         """The state before the first observation, without a batch dimension."""
         raise NotImplementedError

@@ -119,7 +119,7 @@ class ARModel(TimeSeriesModel):
         return ModelOutputs(loss, end, predictions, times[:, first + n:])
 
     def predict(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Window after window, each from the means of the one before."""
+        """Predicts window by window, each from the means of the previous one."""
         n, m = self.input_window_size, self.output_window_size
         past_times, past, past_exogenous = features[State.STATE_TUPLE]
         times, exogenous = tf.cast(features[_TIMES], tf.int64), self.exogenous(features)

@@ -1,4 +1,4 @@
-"""Batches of elements of about the same size: a queue for each bucket, and one for what they return."""
+"""Batches of elements of about the same size: a queue for each bucket, and one for their batches."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +17,7 @@ def bucket(tensors: Any, which_bucket: Any, batch_size: Any, num_buckets: int, n
            bucket_capacities: Any = None, shapes: Any = None, dynamic_pad: bool = False,
            allow_smaller_final_batch: bool = False, keep_input: Any = True, shared_name: str | None = None,
            name: str | None = None) -> tuple[Tensor, Any]:
-    """Batches of elements that `which_bucket` gave the same number: returns the bucket and the batch.
+    """Batches of elements with the same `which_bucket`: returns the bucket and the batch.
 
     >>> bucket, batch = tf.contrib.training.bucket([x], which_bucket=length // 10, batch_size=32, num_buckets=5)
     """

@@ -91,7 +91,7 @@ def create_train_op(total_loss: Any, optimizer: Any, global_step: Any = _USE_GLO
 def make_train_op(total_loss: Any, optimizer: Any, global_step: Any, update_ops: Any, variables_to_train: Any,
                   transform_grads_fn: Callable | None, summarize: bool, gate_gradients: int, aggregation_method: Any,
                   colocate_gradients_with_ops: bool, check_numerics: bool, separator: str) -> Tensor:
-    """What `create_train_op` does, here and in slim."""
+    """The common part of `create_train_op` here and in slim."""
     if global_step is _USE_GLOBAL_STEP:
         global_step = tf.train.get_or_create_global_step()
     collected = tf.get_collection(tf.GraphKeys.UPDATE_OPS)

@@ -11,7 +11,7 @@ from penstock.compat import v1 as tf
 
 @export(v1=["contrib.training.RandomStrategy"])
 class RandomStrategy:
-    """Gives each variable to a random task."""
+    """Assigns each variable to a random task."""
 
     def __init__(self, num_ps: int, seed: int = 0):
         self._num_tasks, self._random = num_ps, random.Random(seed)
@@ -22,7 +22,7 @@ class RandomStrategy:
 
 @export(v1=["contrib.training.GreedyLoadBalancingStrategy"])
 class GreedyLoadBalancingStrategy:
-    """Gives each variable to the task with the smallest load so far.
+    """Assigns each variable to the task with the smallest load so far.
 
     Args:
         num_tasks: Number of parameter servers.

@@ -41,7 +41,8 @@ def rejection_sample(tensors: Any, accept_prob_fn: Callable, batch_size: int, qu
 def stratified_sample(tensors: Any, labels: Any, target_probs: Any, batch_size: int, init_probs: Any = None,
                       enqueue_many: bool = False, queue_capacity: int = 16, threads_per_queue: int = 1,
                       name: str | None = None) -> tuple[list, Any]:
-    """Batches in which the labels come up with `target_probs`, by rejecting examples; `init_probs` are those of the input."""
+    """Batches in which the labels have the probabilities `target_probs`, by rejecting examples; `init_probs` are those of the
+    input."""
     if init_probs is None:
         raise ValueError("init_probs, the proportions of the labels in the input, have to be given")
     with tf.name_scope(name, "stratified_sample", [*tensors, labels]):

@@ -1,7 +1,7 @@
 """Runs when Python starts in a process that a program under `penstock run` started (children.py put this folder on its path).
 
-It loads nothing: penstock is put in TensorFlow's place when `tensorflow` is first imported. A sitecustomize that this one
-stands in front of is run, too.
+It loads nothing: penstock is installed as TensorFlow when `tensorflow` is first imported. A sitecustomize that this one shadows
+is run, too.
 """
 import importlib.abc
 import importlib.machinery

@@ -1,4 +1,4 @@
-"""Of `feature_column.feature_column` and `feature_column.feature_column_v2`: classes that programs ask columns for.
+"""Of `feature_column.feature_column` and `feature_column.feature_column_v2`: classes that programs compare columns with.
 
 There is one family of columns here, so the names of 1.x with an underscore are the same classes.
 """

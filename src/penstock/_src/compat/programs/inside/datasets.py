@@ -1,4 +1,4 @@
-"""Of `data.ops.*_op`: datasets told apart by what makes their elements, as types for `isinstance`."""
+"""Of `data.ops.*_op`: datasets by the source of their elements, as types for `isinstance`."""
 from __future__ import annotations
 
 from typing import Any

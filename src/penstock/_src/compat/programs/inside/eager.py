@@ -14,7 +14,7 @@ from penstock._src.kernels.devices.device_lib import list_local_devices
 
 
 def in_eager_mode() -> bool:
-    """Whether operations run at once."""
+    """Whether operations run eagerly."""
     return tf.executing_eagerly()
 
 
@@ -38,7 +38,7 @@ def graph_mode() -> Iterator[None]:
 
 
 class _Executed:
-    """An op that ran, as gradient functions see it."""
+    """An executed op, for gradient functions."""
 
     def __init__(self, op_type: str, inputs: Any, attrs: Any, outputs: Any):
         self.type, self.inputs, self.outputs = op_type, list(inputs), list(outputs)

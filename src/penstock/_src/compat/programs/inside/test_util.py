@@ -73,7 +73,7 @@ def for_all_test_methods(decorator: Callable, *args: Any, **kwargs: Any) -> Call
 
 
 def IsMklEnabled() -> bool:  # noqa: N802
-    """Whether kernels are those of Intel's own TensorFlow: never."""
+    """Whether kernels are those of Intel's TensorFlow: never."""
     return False
 
 
@@ -119,7 +119,7 @@ def InstallStackTraceHandler() -> None:  # noqa: N802
 
 
 def run_v2_only(func: Callable | None = None, reason: str | None = None) -> Callable:
-    """Runs a test only where operations run at once."""
+    """Runs a test only in eager mode."""
     if func is None:
         return run_v2_only
     if isinstance(func, type):

@@ -48,7 +48,7 @@ class Generator(tf.keras.Model):
 
 
 def discriminator_loss(discriminator_real_outputs: Any, discriminator_gen_outputs: Any) -> Any:
-    """How badly real images (as 0.875, which trains better than 1) and generated ones (as 0) are told apart."""
+    """The discriminator's loss, with the label 0.875 for real images (which trains better than 1) and 0 for generated ones."""
     real = tf.losses.sigmoid_cross_entropy(tf.ones_like(discriminator_real_outputs), discriminator_real_outputs,
                                            label_smoothing=0.25)
     loss = real + tf.losses.sigmoid_cross_entropy(tf.zeros_like(discriminator_gen_outputs), discriminator_gen_outputs)
@@ -57,7 +57,7 @@ def discriminator_loss(discriminator_real_outputs: Any, discriminator_gen_output
 
 
 def generator_loss(discriminator_gen_outputs: Any) -> Any:
-    """How badly generated images pass for real ones."""
+    """The generator's loss: generated images labelled as real."""
     loss = tf.losses.sigmoid_cross_entropy(tf.ones_like(discriminator_gen_outputs), discriminator_gen_outputs)
     tf.contrib.summary.scalar("generator_loss", loss)
     return loss

@@ -15,7 +15,7 @@ def _dense(units: int, factor: float = 1.0) -> Any:
 
 
 class GenericNet(tf.keras.Model):
-    """What is learned: scale, translation and transformation of a move, from momentum, position and time."""
+    """The learned functions: scale, translation and transformation of a move, from momentum, position and time."""
 
     def __init__(self, x_dim: int, factor: float, n_hidden: int = 10):
         super().__init__()

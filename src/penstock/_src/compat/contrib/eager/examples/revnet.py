@@ -1,4 +1,4 @@
-"""RevNet (https://arxiv.org/abs/1707.04585): blocks whose inputs follow from their outputs, so that none must be kept.
+"""RevNet (https://arxiv.org/abs/1707.04585): blocks whose inputs are computed from their outputs, so that none are stored.
 
 Channels are in two halves: y1 = x1 + f(x2), y2 = x2 + g(y1). Going back, x2 = y2 - g(y1), x1 = y1 - f(x2); `backward_grads`
 does that and returns the gradients on the way.
@@ -142,7 +142,7 @@ class RevBlock(tf.keras.Model):
 
 
 class InitBlock(tf.keras.Model):
-    """What is before the first reversible block: a convolution, perhaps pooling; two halves of channels."""
+    """The layers before the first reversible block: a convolution, optional pooling, two halves of channels."""
 
     def __init__(self, config: Any):
         super().__init__(dtype=config.dtype)
@@ -158,7 +158,7 @@ class InitBlock(tf.keras.Model):
 
 
 class FinalBlock(tf.keras.Model):
-    """What is behind the last one: norm, mean over pixels, logits."""
+    """The layers after the last block: norm, mean over pixels, logits."""
 
     def __init__(self, config: Any):
         super().__init__(dtype=config.dtype)
@@ -202,7 +202,7 @@ class RevNet(tf.keras.Model):
 
     def compute_gradients(self, saved_hidden: list, labels: Any, training: bool = True,
                           l2_reg: bool = True) -> tuple[list, Any]:
-        """Gradients in the order of `trainable_variables`, and the loss; `saved_hidden` is what a call in training gave."""
+        """Gradients in the order of `trainable_variables`, and the loss; `saved_hidden` is the result of a call in training."""
         inputs, *between, last = saved_hidden
         with tf.GradientTape() as tape:
             tape.watch(last)
@@ -233,6 +233,6 @@ class RevNet(tf.keras.Model):
         return [v.read_value() for v in self.moving_average_variables]
 
     def restore_moving_stats(self, values: list) -> None:
-        """Puts values back, as `get_moving_stats` gave them."""
+        """Restores values that `get_moving_stats` returned."""
         for variable, value in zip(self.moving_average_variables, values):
             variable.assign(value)

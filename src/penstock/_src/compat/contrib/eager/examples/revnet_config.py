@@ -32,7 +32,7 @@ def _made(table: dict[str, Any], pixels: int, **changes: Any) -> Any:
 
 
 def get_hparams_cifar_38() -> Any:
-    """RevNet-38 for CIFAR; `n_classes` is the program's to add."""
+    """RevNet-38 for CIFAR; the program adds `n_classes`."""
     return _made(_CIFAR, 32)
 
 

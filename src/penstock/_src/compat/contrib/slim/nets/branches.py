@@ -1,4 +1,4 @@
-"""What the Inception networks share: blocks from tables of their branches, and the default arguments of their layers.
+"""The common part of the Inception networks: blocks from tables of their branches, and the default arguments of their layers.
 
 A branch is a list of layers: `conv(...)` or a pooling; a tuple of two layers in it represents both, joined.
 """

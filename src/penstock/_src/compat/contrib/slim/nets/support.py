@@ -1,4 +1,4 @@
-"""What the networks share: their public names, and the outputs of their layers as a table."""
+"""The common part of the networks: their public names, and the outputs of their layers as a table."""
 from __future__ import annotations
 
 from collections.abc import Callable
