@@ -1,5 +1,6 @@
 """Assertions and waits that several test files share."""
 import contextlib
+import os
 import re
 import resource
 import threading
@@ -33,6 +34,16 @@ def eventually(true, seconds=60.0):
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(true())
+
+
+def gone(pid):
+    """Whether a process has ended; its parent may not have waited for it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().split(")")[1].split()[0] == "Z"
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import penstock.compat.v1 as tf
 from penstock._src.cluster import launch, status, tf_config
 from penstock._src.cluster.ports import free_addresses
 from penstock._src.tools.main import main
-from tests.checks import eventually
+from tests.checks import eventually, gone
 
 pytestmark = pytest.mark.distributed
 
@@ -37,15 +37,6 @@ def started(*args):
 def task_lines(launcher):
     """What the tasks print, without what the launcher says of them."""
     return (line for line in launcher.stdout if not line.startswith("-- "))
-
-
-def gone(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().split(")")[1].split()[0] == "Z"
 
 
 def test_everybody_knows_the_cluster_and_the_secret(script, capfd):
@@ -182,25 +173,6 @@ def test_tasks_do_not_outlive_a_launcher_that_is_killed(script):
     launcher.wait(60)
     launcher.stdout.close()
     assert eventually(lambda: all(map(gone, pids)))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")                                # of Ray's own
-def test_the_same_on_ray(script, tmp_path):
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'penstock[ray]'")
-    path = script("""
-mark = os.path.join(folder, 'died')
-if job == 'worker' and index == 1 and not os.path.exists(mark):
-    open(mark, 'w').close()
-    os.kill(os.getpid(), 9)
-open(os.path.join(folder, f'{job}{index}'), 'w').write(os.environ['TF_CONFIG'] + str(os.getpid()))
-if job == 'ps': time.sleep(1000)
-""")
-    assert main(["launch", "--on", "ray", "--ps", "1", "--workers", "2", path]) == 0
-    written = {n: (tmp_path / n).read_text() for n in ("ps0", "worker0", "worker1")}
-    assert len({json.dumps(json.loads(w[:w.rindex("}") + 1])["cluster"]) for w in written.values()}) == 1
-    assert eventually(lambda: gone(int(written["ps0"].rpartition("}")[2])))
-    assert main(["launch", "--on", "ray", "--ps", "0", "--workers", "1", "--restarts", "0", script("sys.exit(5)")]) == 5
 
 
 @pytest.mark.slow

@@ -63,6 +63,9 @@ TLS_KEY = _switch("PENSTOCK_TLS_KEY", str, "", "Clusters", "The file of the cert
 TLS_CA = _switch("PENSTOCK_TLS_CA", str, "", "Clusters", "The file of the authority that signed the cluster's certificates.")
 STATUS_PAGE = _switch("PENSTOCK_STATUS_PAGE", str, "", "Clusters",
                       "PORT:KEY, to serve the status page from the start, at this port and under this key.")
+JOINS = _switch("PENSTOCK_JOINS", flag, "0", "Clusters",
+                "This task joins a cluster that has started without it: its servers send their cluster to the tasks that they "
+                "reach, which need not have it. Set by `penstock launch --max-workers`.")
 LOG_LINES = _switch("PENSTOCK_LOG_LINES", flag, "0", "Clusters",
                     "Log with level and time of day, and what is only informative, too, as `penstock launch` has tasks do.")
 FILE_FOLDERS = _switch("PENSTOCK_FILE_FOLDERS", str, "", "Clusters",

@@ -89,10 +89,10 @@ class Task:
 
 
 class Launcher:
-    """Starts tasks and keeps them running. `say(line)` receives their output, prefixed with their names."""
+    """Starts tasks and keeps them running. `say(line)` receives their output, `prefixed` with their names."""
 
     def __init__(self, tasks: Iterable[Task], restarts: int = 3, say: Callable[[str], None] = print,
-                 status: Callable[[str], None] | None = None, serves: Iterable[str] = (SERVES,)):
+                 status: Callable[[str], None] | None = None, serves: Iterable[str] = (SERVES,), prefixed: bool = True):
         self.tasks, self._limit, self._say, self._status = list(tasks), restarts, say, status
         self._ended, self._code = threading.Event(), 0
         self._readers: list[threading.Thread] = []
@@ -101,7 +101,7 @@ class Launcher:
         self._serving = {t for t in self.tasks if t.job in set(serves)}      # end when the others have
         if len(self._serving) == len(self.tasks):
             self._serving = set()
-        self._prefix = {t.name: f"[{t.name:<{width}}] " for t in self.tasks}
+        self._prefix = {t.name: f"[{t.name:<{width}}] " if prefixed else "" for t in self.tasks}
 
     def stop(self, code: int = 0) -> None:
         """Requests the end of all tasks; may be called by a signal handler."""
@@ -201,12 +201,12 @@ def local_tasks(script: list[str], jobs: dict[str, int], plain_ps: bool = False,
     for job, count in jobs.items():
         for i in range(count):
             command = command_of(sys.executable, script, source, cluster, job, i, plain_ps)
-            shown = {"PENSTOCK_STATUS_PAGE": page} if (job, i) == (_asked(cluster), 0) else {}
+            shown = {"PENSTOCK_STATUS_PAGE": page} if (job, i) == (asked(cluster), 0) else {}
             made.append(Task(job, i, command, {**surroundings(cluster, job, i, secret), **shown}))
     return made
 
 
-def _asked(cluster: dict[str, list[str]]) -> str:
+def asked(cluster: dict[str, list[str]]) -> str:
     """The job whose first task reports the state of the cluster: one that has a server in most programs."""
     return next((job for job in (SERVES, "chief", "worker") if cluster.get(job)), "")
 
@@ -215,11 +215,11 @@ def where(tasks: Iterable[Task]) -> list[str]:
     """The facts that an operator needs: addresses, the command that shows the state of the cluster, and the page's address."""
     found = {t.name: t.environment for t in tasks}
     cluster = json.loads(next(iter(found.values()))["TF_CONFIG"])["cluster"]
-    asked = _asked(cluster)
-    if not asked:
+    served = asked(cluster)
+    if not served:
         return []
-    address = cluster[asked][0]
-    port, _, key = found[f"{asked} 0"]["PENSTOCK_STATUS_PAGE"].partition(":")
+    address = cluster[served][0]
+    port, _, key = found[f"{served} 0"]["PENSTOCK_STATUS_PAGE"].partition(":")
     return ["cluster  " + "  ".join(f"{job}: {', '.join(of)}" for job, of in cluster.items()),
             f"status   penstock status grpc://{address}",
             f"page     http://{address.rpartition(':')[0]}:{port}/?key={key}"]

@@ -2,7 +2,8 @@
 
 A server has the view of its own cluster. A session may bring its own cluster (ConfigProto.cluster_def): then its master and all
 tasks that it reaches have another view of that cluster, with the session's names for the tasks. Such a view is created on first
-use, and dropped when it has had no open session and no connected task for a while.
+use, and dropped when it has had no open session and no connected task for a while. A server that joins a running cluster
+(PENSTOCK_JOINS) brings its own cluster in the same way; its variables are those of the other workers.
 """
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, switches
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import split_address
 from penstock._src.cluster.peers import Peers, task_name
@@ -19,7 +20,7 @@ from penstock._src.cluster.worker import Worker
 from penstock._src.execute.context import ResourceManager
 from penstock._src.kernels.devices.devices import DeviceSet, local_devices
 
-_MOST = 64                          # views of one server
+_MOST = 1024                        # views of one server: each worker that joins later brings one
 _IDLE = 60.0                        # seconds after which an unused view is dropped
 _HERE = {"localhost", "127.0.0.1"}
 
@@ -51,7 +52,7 @@ class Views:
 
     def __init__(self, task: str, incarnation: int, cluster: ClusterSpec, resources: ResourceManager, defaults: Any):
         self._make = lambda *args: View(args[0], incarnation, args[1], resources, defaults, *args[2:])
-        self.own = self._make(task, cluster)
+        self.own = self._make(task, cluster, _spoken(cluster.as_cluster_def()) if switches.JOINS.value() else None)
         self._others: dict[tuple[str, str], View] = {}
         self._lock = threading.Lock()
 
@@ -64,7 +65,7 @@ class Views:
         """The view for a session of this server; its task is the one that has the server's address."""
         if not cluster_def.job:
             return self.own
-        spoken = sorted([job.name, i, address] for job in cluster_def.job for i, address in job.tasks.items())
+        spoken = _spoken(cluster_def)
         for job, i, address in spoken:
             at = split_address(address)
             if at[1] == port and (at[0] == host or {at[0], host} <= _HERE):
@@ -106,6 +107,11 @@ class Views:
         between()
         for view in views:
             view.peers.close()
+
+
+def _spoken(cluster_def: Any) -> list[list[Any]]:
+    """A cluster as it is sent to other tasks: [job, index, address] of each task."""
+    return sorted([job.name, i, address] for job in cluster_def.job for i, address in job.tasks.items())
 
 
 def _own_devices(config: Any, task: str) -> list:

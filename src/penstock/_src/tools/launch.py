@@ -11,7 +11,8 @@ job is done when all tasks except the parameter servers have succeeded. Ctrl-C e
 of the task that failed too often.
 
 With --on ray, tasks are actors of a Ray cluster (pip install 'penstock[ray]'): Ray places them, restarts them and
-collects their logs.
+collects their logs. The job begins when Ray has room for all of its tasks. With --max-workers, more workers join it whenever
+there is room for them, and leave it when their machine is taken away; --worker-cpus and --worker-gpus say what a worker needs.
 """
 from __future__ import annotations
 
@@ -36,6 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--restarts", type=int, default=3, metavar="N", help="how often a task is started again (default: 3)")
     parser.add_argument("--on", choices=("here", "ray"), default="here", help="this machine, or a Ray cluster")
     parser.add_argument("--address", help="of the Ray cluster; a local one is started, if left out")
+    parser.add_argument("--max-workers", type=int, default=0, metavar="N",
+                        help="on Ray: so many workers at most; those above --workers come and go with the machines")
+    parser.add_argument("--worker-cpus", type=float, default=0.1, metavar="N", help="on Ray: CPUs of a worker (default: 0.1)")
+    parser.add_argument("--worker-gpus", type=float, default=0.0, metavar="N", help="on Ray: GPUs of a worker (default: 0)")
     parser.add_argument("script", help="the program that every task runs")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
 
@@ -47,10 +52,9 @@ def run(args: argparse.Namespace) -> int:
     if min(args.ps, args.workers) < 0 or args.workers + args.chief < 1:
         raise ValueError("A cluster needs a worker or a chief, and no number of tasks may be negative.")
     if args.on == "ray":
-        if args.coordinated:
-            raise ValueError("--coordinated is for this machine (--on here).")
-        from penstock._src.cluster.launch_ray import launch
-        return launch([args.script, *args.args], jobs, args.plain_ps, args.restarts, args.address)
+        return _on_ray(args, jobs)
+    if args.max_workers:
+        raise ValueError("--max-workers is for Ray (--on ray).")
     screen = _Screen()
     launcher = Launcher(local_tasks([args.script, *args.args], jobs, args.plain_ps), args.restarts, screen.say,
                         screen.status if sys.stdout.isatty() else None,
@@ -62,6 +66,16 @@ def run(args: argparse.Namespace) -> int:
     code = launcher.run()
     screen.say(f"-- {launcher.summary()}")
     return code
+
+
+def _on_ray(args: argparse.Namespace, jobs: dict[str, int]) -> int:
+    if args.coordinated:
+        raise ValueError("--coordinated is for this machine (--on here).")
+    if args.max_workers and args.max_workers < args.workers:
+        raise ValueError(f"--max-workers is {args.max_workers}, fewer than the {args.workers} workers of the beginning.")
+    from penstock._src.cluster.launch_ray import Options, launch
+    options = Options(args.plain_ps, args.restarts, args.max_workers, args.worker_cpus, args.worker_gpus)
+    return launch([args.script, *args.args], jobs, options, args.address)
 
 
 class _Screen:
