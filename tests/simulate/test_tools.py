@@ -5,7 +5,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
-from penstock._src.simulate import beyond, plots, programs, recorded, sweep
+from penstock._src.simulate import beyond, figures, plots, programs, recorded, sweep
 from penstock._src.simulate.job import Job
 from penstock._src.simulate.machines import Machine, Machines, Network
 from penstock._src.simulate.plan import Run
@@ -34,6 +34,16 @@ def test_the_critical_path_goes_from_the_first_message_to_the_last():
     assert path[-1].end - path[0].start == pytest.approx(job.results.times[0], rel=0.01)
     rows = json.loads(trace.chrome())["traceEvents"]
     assert {r["ph"] for r in rows} == {"M", "X"} and len(rows) == len(trace.events) + 2
+
+
+def test_a_trace_that_is_full_ends_and_changes_nothing():
+    def run(trace):
+        job = Job(programs.dense_null_step(10**6)(2), figures.constants(), 3, 2)
+        job.cluster.trace = trace
+        return job.run(5), job
+    small, job = run(Trace(most=10))
+    plain, _ = run(None)
+    assert small.steps_per_second == plain.steps_per_second and job.cluster.trace is None
 
 
 def test_a_chart_has_a_line_for_each_series():

@@ -23,6 +23,7 @@ def ray():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_same_on_ray(ray, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(f"""
@@ -37,7 +38,7 @@ open(os.path.join(folder, f'{{job}}{{index}}'), 'w').write(os.environ['TF_CONFIG
 if job == 'ps': time.sleep(1000)
 """)
     launcher = [sys.executable, "-m", "penstock", "launch", "--on", "ray"]
-    done = subprocess.run([*launcher, "--ps", "1", "--workers", "2", path], capture_output=True, text=True, timeout=240,
+    done = subprocess.run([*launcher, "--ps", "1", "--workers", "2", path], capture_output=True, text=True, timeout=400,
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "will be retried" not in done.stdout + done.stderr
@@ -46,7 +47,7 @@ if job == 'ps': time.sleep(1000)
     assert len({json.dumps(json.loads(w[:w.rindex("}") + 1])["cluster"]) for w in written.values()}) == 1
     assert eventually(lambda: gone(int(written["ps0"].rpartition("}")[2])))
     path.write_text("import sys\nsys.exit(5)")
-    done = subprocess.run([*launcher, "--ps", "0", "--workers", "1", "--restarts", "0", path], capture_output=True, timeout=240,
+    done = subprocess.run([*launcher, "--ps", "0", "--workers", "1", "--restarts", "0", path], capture_output=True, timeout=400,
                           check=False)
     assert done.returncode == 5
 

@@ -48,11 +48,14 @@ class Cluster:
         return [t for n, t in self.tasks.items() if n.startswith(f"/job:{name}/")]
 
     def traced(self, receive: Callable, source: str, target: str, label: str, step: str, size: int) -> Callable:
-        """A receiver that records when it is called."""
-        sent = self.clock.now
+        """A receiver that records when it is called. A trace that is full ends: the steps after it cost nothing more."""
+        sent, trace = self.clock.now, self.trace
+        if trace.full:
+            self.trace = None
+            return receive
 
         def noted(*args: Any) -> None:
-            self.trace.came(source, target, label, step, sent, self.clock.now, size)
+            trace.came(source, target, label, step, sent, self.clock.now, size)
             receive(*args)
         return noted
 

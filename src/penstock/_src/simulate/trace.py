@@ -23,6 +23,11 @@ class Trace:
         self.events: list[Event] = []
         self._most = most
 
+    @property
+    def full(self) -> bool:
+        """Whether it takes no more events."""
+        return len(self.events) >= self._most
+
     def ran(self, task: str, label: str, step: str, start: float, end: float) -> None:
         """A core has worked."""
         if len(self.events) < self._most:
