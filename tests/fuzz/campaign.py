@@ -34,9 +34,10 @@ _HEAD = """# Fuzzing
 Written by `make fuzz`; do not edit. The program is in `tests/fuzz`, and `tests/fuzz/targets.py` lists what is fuzzed.
 Each case is a mutated file, or a call of an op with hostile arguments, in a process with limits. It is read, refused with a
 typed error, or counts as wrong: an untyped error, more than 30 seconds of processor time, or a crash of the process. Cases
-that did something new (another error, another line of penstock) are kept and mutated further. The campaign continues where
-the last one ended. Seconds are wall time, the start of processes included. `make fuzz ARGS='--minutes 600 --jobs 8'` runs for
-a night.
+that did something new (another error, another line of penstock) are kept and mutated further. Mutations keep the structure of
+a format most of the time (fields of messages, values of JSON, records, tables and zip members with the right checksums). A case
+that ran before is not counted again. The campaign continues where the last one ended. Seconds are wall time, the start of
+processes included. `make fuzz ARGS='--minutes 600 --jobs 8'` runs for a night.
 
 """
 

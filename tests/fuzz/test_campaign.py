@@ -1,19 +1,88 @@
 """The campaign itself: it counts, keeps what is new, survives a worker that dies, and continues where it ended."""
+import contextlib
 import json
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
 import penstock as tf
-from tests.fuzz import campaign, worker
+from penstock._src.io import hdf5_guard
+from tests.fuzz import campaign, mutate, targets, worker
 
 
 def test_a_batch_is_counted_and_the_next_one_goes_on(tmp_path):
-    target = campaign.Target("tensor", tmp_path)
+    target = campaign.Target("wav", tmp_path)
     target.batch(6)
     assert sum(target.counts.values()) == 6 and target.next == 6 and not target.wrong
-    assert len(list((tmp_path / "tensor").glob("new-*"))) >= len(target.seen)
-    again = campaign.Target("tensor", tmp_path)
+    assert len(list((tmp_path / "wav").glob("new-*"))) >= len(target.seen)
+    again = campaign.Target("wav", tmp_path)
     again.batch(4)
     assert again.next == 10 and sum(again.counts.values()) == 10
-    assert "| tensor | 10 |" in campaign.page([again])
+    assert "| wav | 10 |" in campaign.page([again])
+
+
+def test_cases_that_ran_before_are_not_counted(tmp_path):
+    """The same numbers again, in another process: each case is the same, and none is run."""
+    target = campaign.Target("wav", tmp_path)
+    target.batch(6)
+    for new in (tmp_path / "wav").glob("new-*"):        # other seeds would make other cases
+        new.unlink()
+    target.next = 0
+    target.batch(6)
+    assert sum(target.counts.values()) == 6 and target.next == 6
+
+
+def test_cases_are_known_after_the_file_is_closed(tmp_path):
+    first = worker.Cases(tmp_path / "cases")
+    assert [first.add(b"a"), first.add(b"b"), first.add(b"a")] == [True, True, False]
+    first.close()
+    second = worker.Cases(tmp_path / "cases")
+    assert [second.add(b"b"), second.add(b"c")] == [False, True]
+    second.close()
+
+
+def test_a_case_that_does_not_end_is_stopped_and_the_next_one_is_not():
+    before = signal.getsignal(signal.SIGPROF)
+    watch = worker.Watch(0.3)
+    try:
+        watch.case = 1
+        with pytest.raises(worker.TookTooLong):
+            while True:
+                pass
+        for case in range(2, 40):                        # as much time in all, in many cases
+            watch.case, until = case, time.process_time() + 0.02
+            while time.process_time() < until:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+@pytest.mark.parametrize("name", sorted(targets.TARGETS))
+def test_mutations_of_a_seed_differ_and_are_the_same_again(tmp_path, name):
+    made = targets.TARGETS[name]
+    made.begin(tmp_path, [])
+    cases = [made.case(random.Random(n))[0] for n in range(30)]
+    assert len(set(cases)) > 15
+    assert [made.case(random.Random(n))[0] for n in range(30)] == cases
+
+
+def test_a_changed_field_leaves_the_other_lengths_right():
+    data = tf.io.serialize_tensor(np.arange(6.0)).numpy()
+
+    def parsed(change):
+        read = 0
+        for n in range(300):
+            with contextlib.suppress(DecodeError):
+                TensorProto.FromString(change(random.Random(n), data))
+                read += 1
+        return read
+    assert parsed(mutate.messages) > 1.5 * parsed(mutate.plain)
 
 
 def test_a_worker_that_dies_is_a_crash_of_its_case(tmp_path):
@@ -30,6 +99,22 @@ def test_an_untyped_error_is_kept_with_its_case(tmp_path):
     target.save()
     known = json.loads((tmp_path / "png" / "state.json").read_text())
     assert known["seen"] == ["KeyError a.py:1"] and known["wrong"][0]["error"] == "KeyError: 'x'"
+
+
+@pytest.fixture(autouse=True)
+def _guard_as_before():
+    before = hdf5_guard.subprocess
+    yield
+    made, hdf5_guard.subprocess = hdf5_guard.subprocess, before
+    if made is not before:
+        made.close()
+
+
+def test_files_are_inspected_in_forks(tmp_path):
+    made = targets.TARGETS["weights-h5"]
+    made.begin(tmp_path, [])
+    outcomes = {targets.outcome(made.case(random.Random(n))[1])[0] for n in range(12)}
+    assert "refused" in outcomes and "untyped" not in outcomes
 
 
 def test_progress_outlives_its_writer(tmp_path):

@@ -2,12 +2,18 @@
 
 Before a case starts, its number and bytes are in a file that both processes map: the campaign knows from it which case a crash
 or a hang belongs to, and how many cases ended how. Only what is new or wrong is printed, one line each.
+
+The loop adds little to a case: files are in memory, one timer watches all cases, and lines are traced in as many cases as fit
+into a twentieth of the time. A case that ran before, in this or an earlier process, is not run or counted again.
 """
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
+import logging
 import mmap
+import os
 import pathlib
 import random
 import resource
@@ -16,12 +22,14 @@ import struct
 import sys
 import tempfile
 import time
-import traceback
-from types import FrameType
+import warnings
+import zlib
+from types import CodeType, FrameType
 from typing import Any
 
-MEMORY, SECONDS = 8 << 30, 30           # for the process; processor time of one case
-KEPT, TRACED = 300, 25                  # new cases that are kept; one case of so many has its lines recorded
+MEMORY, SECONDS = 6 << 30, 30           # for the process; processor time of one case
+KEPT, TRACED = 300, 0.05                # new cases that are kept; part of the time in which lines are traced
+WARM = 50                               # traced cases whose lines count as known
 HOWS = ("read", "refused", "untyped", "slow")
 
 
@@ -49,6 +57,10 @@ class Progress:
         self._counts[HOWS.index(how)] += 1
         self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, 0)
 
+    def skip(self, number: int) -> None:
+        """Leaves out a case that ran before."""
+        self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, 0)
+
     def read(self) -> tuple[int, dict[str, int], bytes]:
         """The case that runs or would be next, the counts, and the bytes of the case (none between two cases)."""
         number, *counts, size = self._HEAD.unpack_from(self._map)
@@ -59,12 +71,52 @@ class Progress:
         self._map.close()
 
 
+class Cases:
+    """The cases that ran, of all processes: a Bloom filter in a file. One in some thousands is taken for one that ran."""
+
+    BITS = 26
+
+    def __init__(self, path: pathlib.Path):
+        with path.open("a+b") as file:
+            file.truncate(1 << self.BITS - 3)
+            self._map = mmap.mmap(file.fileno(), 1 << self.BITS - 3)
+
+    def add(self, data: bytes) -> bool:
+        """Whether a case is new; it no longer is after that."""
+        found = int.from_bytes(hashlib.blake2b(data, digest_size=12).digest(), "little")
+        new = False
+        for _ in range(3):
+            at, bit = (found & (1 << self.BITS) - 1) >> 3, 1 << (found & 7)
+            new |= not self._map[at] & bit
+            self._map[at] |= bit
+            found >>= 32
+        return new
+
+    def close(self) -> None:
+        """Releases the file."""
+        self._map.close()
+
+
 class TookTooLong(BaseException):
     """A case did not end; no handler of ordinary errors keeps it."""
 
 
-def _stop(*_: Any) -> None:
-    raise TookTooLong
+class Watch:
+    """Ends a case that takes more than SECONDS of processor time, by a timer that runs all the time."""
+
+    def __init__(self, seconds: float = SECONDS):
+        self.case: int | None = None
+        self._last: int | None = None
+        self._ticks = 0
+        signal.signal(signal.SIGPROF, self._tick)
+        signal.setitimer(signal.ITIMER_PROF, seconds / 10, seconds / 10)
+
+    def _tick(self, *_: Any) -> None:
+        self._ticks = self._ticks + 1 if self.case == self._last and self.case is not None else 0
+        self._last = self.case
+        if self._ticks >= 10:
+            self._ticks = 0
+            raise TookTooLong
 
 
 class Lines:
@@ -93,61 +145,102 @@ class Lines:
         return self._line
 
 
+_names: dict[CodeType, str] = {}
+
+
 def signature(error: BaseException | None) -> str:
     """What a case did, coarsely: the error and the lines of penstock that it came through. A new one is worth keeping."""
     if error is None:
         return "read"
-    lines = [f"{pathlib.Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__, limit=-12)
-             if "_src" in f.filename]
+    lines, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        name = _names.get(code)
+        if name is None:
+            path = pathlib.Path(code.co_filename)
+            name = _names[code] = path.name if "_src" in path.parts else ""
+        if name:
+            lines.append(f"{name}:{trace.tb_lineno}")
+        trace = trace.tb_next
     return f"{type(error).__name__} {' '.join(lines[-6:])}"
 
 
-def run_cases(target: str, first: int, count: int, seconds: float, corpus: pathlib.Path, known: str) -> None:
-    """Runs cases, for some seconds at most, and prints what is new; `known` has the signatures of earlier ones."""
-    import penstock as tf
-    from tests.fuzz.targets import TARGETS, outcome
-    tf.debugging.disable_traceback_filtering()         # signatures need the lines of penstock
-    made, lines = TARGETS[target], Lines()
-    kept = sorted(corpus.glob("new-*"))
-    seen, room, until = set(json.loads(known)), KEPT - len(kept), time.monotonic() + seconds
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    signal.signal(signal.SIGPROF, _stop)
-    progress = Progress(corpus / "progress")
+class Worker:
+    """The cases of one target in this process."""
 
-    def attempt(number: int) -> tuple[bytes, str, BaseException | None, bool]:
-        data, run = made.case(random.Random(f"{target} {number}"))
-        progress.begin(number, data)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    def __init__(self, target: str, corpus: pathlib.Path, known: str):
+        import penstock as tf
+        from tests.fuzz.targets import TARGETS, outcome
+        tf.debugging.disable_traceback_filtering()         # signatures need the lines of penstock
+        warnings.simplefilter("ignore")
+        logging.disable()
+        self._made, self._outcome, self._corpus, self._lines = TARGETS[target], outcome, corpus, Lines()
+        self._kept, self._seen = sorted(corpus.glob("new-*")), set(json.loads(known))
+        self._room, self._salt, self._rng = KEPT - len(self._kept), zlib.crc32(target.encode()) << 64, random.Random()
+        self._traced, self._traced_seconds = 0, 0.0
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        self._watch, self._progress, self._cases = Watch(), Progress(corpus / "progress"), Cases(corpus / "cases")
+
+    def run(self, first: int, count: int, seconds: float) -> None:
+        """Runs cases, for some seconds at most."""
+        start = time.monotonic()
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        with tempfile.TemporaryDirectory(dir=memory) as folder:
+            tempfile.tempdir = folder
+            self._made.begin(pathlib.Path(folder), [p.read_bytes() for p in self._kept])
+            gc.freeze()
+            for number in range(first, first + count):
+                passed = time.monotonic() - start
+                if passed > seconds:
+                    break
+                self._rng.seed(self._salt | number)
+                data, run = self._made.case(self._rng)
+                if self._cases.add(data):
+                    self._case(number, data, run, self._traced_seconds < TRACED * passed)
+                else:
+                    self._progress.skip(number)
+            tempfile.tempdir = None
+        self._cases.close()
+
+    def _case(self, number: int, data: bytes, run: Any, traced: bool) -> None:
+        self._progress.begin(number, data)
+        self._watch.case, reached = number, False
         try:
-            if number % TRACED:
-                return data, *outcome(run), False
-            with lines:
-                ended = outcome(run)
-            return data, *ended, lines.new > 0 and number > first + 10 * TRACED
+            if traced:
+                (how, error), reached = self._trace(run)
+            else:
+                how, error = self._outcome(run)
         except TookTooLong as e:
-            return data, "slow", e, False
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            how, error = "slow", e
+        self._watch.case = None
+        what = signature(error)
+        if what not in self._seen or reached or how not in ("read", "refused"):
+            self._keep(number, data, how, what, error)
+        self._progress.end(number, how)
 
-    with tempfile.TemporaryDirectory() as folder:
-        made.begin(pathlib.Path(folder), [p.read_bytes() for p in kept])
-        for number in range(first, first + count):
-            if time.monotonic() > until:
-                break
-            data, how, error, reached = attempt(number)
-            what, name = signature(error), hashlib.sha256(data).hexdigest()[:16]
-            if how not in ("read", "refused"):
-                (corpus / f"bad-{name}").write_bytes(data)
-                text = f"{type(error).__name__}: {error}"[:300]
-                print(json.dumps({"case": number, "how": how, "what": what, "error": text}), flush=True)
-            elif what not in seen:
-                print(json.dumps({"case": number, "how": how, "what": what}), flush=True)
-            if (what not in seen or reached) and room > 0:
-                room -= 1
-                (corpus / f"new-{name}").write_bytes(data)
-            seen.add(what)
-            progress.end(number, how)
+    def _trace(self, run: Any) -> tuple[Any, bool]:
+        """How a case ended, and whether it reached a new line."""
+        start = time.monotonic()
+        with self._lines:
+            ended = self._outcome(run)
+        self._traced += 1
+        self._traced_seconds += time.monotonic() - start
+        return ended, self._lines.new > 0 and self._traced > WARM
+
+    def _keep(self, number: int, data: bytes, how: str, what: str, error: BaseException | None) -> None:
+        """Keeps a case that did something new, and prints it if its outcome is new or wrong."""
+        name = hashlib.sha256(data).hexdigest()[:16]
+        if how not in ("read", "refused"):
+            (self._corpus / f"bad-{name}").write_bytes(data)
+            text = f"{type(error).__name__}: {error}"[:300]
+            print(json.dumps({"case": number, "how": how, "what": what, "error": text}), flush=True)
+        elif what not in self._seen:
+            print(json.dumps({"case": number, "how": how, "what": what}), flush=True)
+        if self._room > 0:
+            self._room -= 1
+            (self._corpus / f"new-{name}").write_bytes(data)
+        self._seen.add(what)
 
 
 if __name__ == "__main__":
-    run_cases(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), pathlib.Path(sys.argv[5]), sys.stdin.read())
+    Worker(sys.argv[1], pathlib.Path(sys.argv[5]), sys.stdin.read()).run(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

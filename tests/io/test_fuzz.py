@@ -18,6 +18,7 @@ from PIL import Image
 import penstock as tf
 from penstock._src.base import errors
 from penstock._src.io.messages import SavedModel
+from penstock._src.io.table import Table, TableWriter
 
 v1 = tf.compat.v1
 CASES = int(os.environ.get("PENSTOCK_FUZZ", 60))
@@ -397,3 +398,25 @@ def test_a_broken_chunk_of_a_deep_image(dtype):
     for length in range(data[at]):
         data[at] = length
         attempt("deep", length, lambda: tf.io.decode_png(bytes(data), dtype=dtype))
+
+
+def test_names_in_a_checkpoint_that_are_no_text(tmp_path):
+    """The key of a tensor is any bytes, with the right checksum."""
+    good, path = checkpoint_file(tmp_path, "index")
+    pairs = dict(Table(io.BytesIO(good), len(good), "index").items())
+    pairs[b"\xff\xfe"] = pairs.pop(b"a")
+    with path.open("wb") as file:
+        writer = TableWriter(file)
+        for key in sorted(pairs):
+            writer.add(key, pairs[key])
+        writer.finish()
+    with pytest.raises(errors.DataLossError, match="not UTF-8"):
+        tf.train.load_checkpoint(str(tmp_path / "model")).get_variable_to_shape_map()
+    with pytest.raises(errors.OpError):
+        read_checkpoint(tmp_path)
+
+
+def test_one_value_is_not_repeated_beyond_a_limit():
+    with tf.Graph().as_default(), v1.Session() as sess, pytest.raises((ValueError, errors.OpError), match="would take"):
+        v1.import_graph_def(constant_node([1 << 15, 1 << 15, 2], float_val=[1.0]), name="")
+        sess.run("c:0")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
 _MAX_CONTENT = 1 << 31          # a message cannot hold more
-_MAX_FILLED = 1 << 34           # the most bytes that one repeated value may expand to
+_MAX_FILLED = 1 << 32           # the most bytes that one repeated value may expand to
 
 # Element types whose values are written as raw bytes when there are several.
 _RAW = frozenset((

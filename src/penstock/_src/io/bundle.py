@@ -473,11 +473,18 @@ class BundleReader:
 
     def names(self) -> list[str]:
         """The names of the tensors, in order."""
-        return [k.decode() for k, _ in self._table.items() if k and k[0] != 0]
+        return [self._name(k) for k, _ in self._table.items() if k and k[0] != 0]
 
     def tensors(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
         """Type and shape of each tensor."""
-        return {k.decode(): self._described(e) for k, e in self.entries().items() if k[0] != 0}
+        return {self._name(k): self._described(e) for k, e in self.entries().items() if k[0] != 0}
+
+    @staticmethod
+    def _name(key: bytes) -> str:
+        try:
+            return key.decode()
+        except UnicodeDecodeError:
+            raise errors.DataLossError(None, None, f"The name of a tensor is not UTF-8: {strings.show(key)}") from None
 
     def _parsed(self, key: bytes, value: bytes) -> Any:
         entry = BundleEntryProto()

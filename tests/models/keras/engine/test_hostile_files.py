@@ -184,3 +184,28 @@ def test_the_check_leaves_good_files_alone(tmp_path):
         f["soft"] = h5py.SoftLink("/packed")
         f["group/loop"] = h5py.SoftLink("/group")
     hdf5_guard.check(memory)
+
+
+@pytest.mark.parametrize("path, value", [
+    (("config", "layers", 0, "config", "activation"), ["relu"]), (("config", "output_layers", 0, 1), 7),
+    (("config", "layers", 1, "inbound_nodes", 0), [["x", 0, 0, 1.5]]), (("config", "layers", 1, "inbound_nodes", 0), [[]]),
+    (("config", "input_layers", 0, 0), "none")])
+def test_a_description_with_wrong_parts_is_a_value_error(path, value):
+    x = tf.keras.Input((4,), name="x")
+    config = json.loads(tf.keras.Model(x, tf.keras.layers.Dense(2, name="d")(x)).to_json())
+    at = config
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    with pytest.raises((ValueError, TypeError)):
+        tf.keras.models.model_from_json(json.dumps(config))
+
+
+def test_errors_of_own_classes_keep_their_types():
+    class Broken(tf.keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            raise AttributeError("mine")
+    text = json.dumps({"class_name": "Sequential", "config": [{"class_name": "Broken", "config": {}}]})
+    with pytest.raises(AttributeError, match="mine"):
+        tf.keras.models.model_from_json(text, {"Broken": Broken})

@@ -1,8 +1,10 @@
 """The part of Model that saves and loads: which format a path means, and which module writes it."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import penstock as tf
@@ -19,6 +21,7 @@ hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
 archive = LazyModule("penstock._src.models.keras.saving.archive")
 saved_model = LazyModule("penstock._src.models.keras.saving.saved_model")
 
+_PACKAGE = os.path.dirname(tf.__file__)
 _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
 
@@ -28,6 +31,23 @@ def parsed_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("The description of the model is nested too deeply.") from None
+
+
+@contextlib.contextmanager
+def well_formed() -> Iterator[None]:
+    """Raises ValueError where this package finds no such key, item or attribute in the description of a model.
+
+    Errors of the user's own classes keep their types.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, OverflowError, RecursionError) as e:
+        trace = e.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        if isinstance(e, errors.OpError) or trace is None or not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            raise
+        raise ValueError(f"Improperly formatted model config: {type(e).__name__}: {e}") from e
 
 
 def plain_json(x: Any) -> Any:
@@ -251,7 +271,8 @@ def model_from_config(config: Any, custom_objects: Any = None) -> Any:
 @export("keras.models.model_from_json")
 def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
     """A model from its description as JSON text."""
-    return model_from_config(parsed_json(json_string), custom_objects)
+    with well_formed():
+        return model_from_config(parsed_json(json_string), custom_objects)
 
 
 @export("keras.models.model_from_yaml", v1=[])

@@ -1,0 +1,74 @@
+"""Inspects many HDF5 files without starting Python for each: a small process with h5py, which forks for each file.
+
+The guard (`io/hdf5_guard.py`) starts a process for a file, which takes a quarter of a second. For a campaign,
+`inspect_in_forks` replaces that start alone: the script and its limits are the same, and a crash or a hang still ends a
+process for one file.
+"""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from penstock._src.io import hdf5_child, hdf5_guard
+
+
+class Inspector:
+    """Stands in for the module `subprocess` of the guard."""
+
+    DEVNULL, PIPE, TimeoutExpired = subprocess.DEVNULL, subprocess.PIPE, subprocess.TimeoutExpired
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen([sys.executable, "-m", "tests.fuzz.inspector"], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def run(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        """The result of the script for a file."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command[4:]) + "\n")
+        self._process.stdin.flush()
+        code, words = json.loads(self._process.stdout.readline())
+        return subprocess.CompletedProcess(command, code, words.encode())
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.communicate()
+
+
+def inspect_in_forks() -> None:
+    """Makes the guard of this process use an Inspector."""
+    if not isinstance(hdf5_guard.subprocess, Inspector):
+        hdf5_guard.subprocess = Inspector()          # type: ignore[assignment]
+
+
+def _inspected(arguments: list[str]) -> tuple[int, str]:
+    """Exit status (negative: the signal) and words of a fork that looks at a file."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.dup2(writes, 1)
+            sys.stdout = os.fdopen(1, "w", closefd=False)
+            code = hdf5_child.main(*arguments)
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as file:
+        words = file.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), words.decode("utf-8", "replace")
+
+
+def main() -> None:
+    """Inspects the files that the lines of the standard input name."""
+    import h5py  # loaded before the forks
+    assert h5py
+    for line in sys.stdin:
+        print(json.dumps(_inspected(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
