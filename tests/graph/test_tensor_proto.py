@@ -227,3 +227,17 @@ def test_arrays_of_text_are_parsed(array, dtype, want):
     assert found is dtype and got.dtype == np.dtype(dtype.np) and got.tolist() == want
     with pytest.raises(ValueError, match="x"):
         array_of(np.array(["x"]), dtype)
+
+
+@pytest.mark.parametrize("value, eager, graph", [
+    ([np.uint8(1)], "int32", "uint8"), ([np.int16(1), 2], "int32", "int32"), ([np.int64(1)], "int32", "int32"),
+    ([np.uint64(1)], "int32", "uint64"), ([np.int64(2**40)], "int64", "int64"), ([np.float64(1), 2.0], "float64", "float32"),
+    ([2.0, np.float64(1)], "float32", "float32"), ([1, np.float64(2)], "float32", "float32"),
+    ([np.float16(1), 2.0], "float16", "float32"), ([np.complex64(1)], "complex128", "complex64"),
+    ([np.array(1.0)], "float64", "float32"), ([np.array([1, 2])], "int32", "int64"),
+    ([np.array([1]), np.array([2.0])], "float32", "float64"), ([np.array(["a"])], "string", "string"),
+    ([np.array([], np.int64)], "float32", "int64"), ([np.bool_(1)], "bool", "bool")])
+def test_types_of_sequences_of_numpy_values(value, eager, graph):
+    """Recorded from TensorFlow 2.21, which in graphs refuses sequences of arrays."""
+    assert array_of(value, eager=True)[1].name == eager
+    assert array_of(value)[1].name == graph

@@ -287,7 +287,7 @@ def to_array(value: Any, dtype: Any) -> tuple[np.ndarray, Any]:
         return np.array(value, fast[1]), fast[0]
     if type(value) is int and dtype is None and -2**31 <= value < 2**31:
         return np.array(value, np.int32), dtypes.int32
-    return array_of(value, dtype)
+    return array_of(value, dtype, context.executing_eagerly())
 
 
 def _constant_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
@@ -298,13 +298,7 @@ def _list_conversion(value: Any, dtype: Any = None, name: str | None = None, as_
     """Lists that hold tensors somewhere are packed; plain lists become constants."""
     if not _holds_tensor(value):
         return NotImplemented
-    if context.executing_eagerly() and _all_scalars(value):
-        pass
     return _pack(value, dtype, name or "packed")
-
-
-def _all_scalars(value: Any) -> bool:
-    return all(not isinstance(v, (list, tuple)) for v in value)
 
 
 def _holds_tensor(value: Any) -> bool:

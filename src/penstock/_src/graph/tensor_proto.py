@@ -32,12 +32,13 @@ _RAW = frozenset((
 
 
 # -- Python values to arrays ---------------------------------------------------------------------------------
-def array_of(value: Any, dtype: DType | None = None) -> tuple[np.ndarray, DType]:
+def array_of(value: Any, dtype: DType | None = None, eager: bool = False) -> tuple[np.ndarray, DType]:
     """A numpy array and its DType from a Python value.
 
-    Python floats become float32 and ints int32 (int64 if they need it); arrays keep their type. With `dtype`,
-    arrays are cast, and Python numbers converted if the kind allows it: an int may become a float, not the reverse. Quantized
-    types are held as plain integers, strings as object arrays of bytes.
+    Python floats become float32 and ints int32 (int64 if they need it); arrays keep their type, and so do sequences of
+    arrays and of numpy's scalars, except in eager mode (`_eager_width`). With `dtype`, arrays are cast, and Python numbers
+    converted if the kind allows it: an int may become a float, not the reverse. Quantized types are held as plain integers,
+    strings as object arrays of bytes.
 
     Raises:
       TypeError: if the elements are not of a kind that `dtype` can hold.
@@ -63,7 +64,7 @@ def array_of(value: Any, dtype: DType | None = None) -> tuple[np.ndarray, DType]
         return _strings(value), dtypes.string
     if dtype is not None and dtype.is_quantized:
         return _quantized(value, dtype), dtype
-    return _from_python(value, leaf, dtype)
+    return _from_python(value, leaf, dtype, eager)
 
 
 def _is_array_like(value: Any) -> bool:
@@ -100,7 +101,7 @@ def _parsed(array: np.ndarray, dtype: DType) -> np.ndarray:
     return array.astype(plain) if plain.isbuiltin == 1 else array.astype(np.float64).astype(plain)
 
 
-def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray, DType]:
+def _from_python(value: Any, leaf: Any, dtype: DType | None, eager: bool = False) -> tuple[np.ndarray, DType]:
     """Numbers in (nested) lists."""
     try:
         array = np.array(value)
@@ -109,9 +110,13 @@ def _from_python(value: Any, leaf: Any, dtype: DType | None) -> tuple[np.ndarray
     if isinstance(leaf, int) and array.dtype.kind == "f":          # numpy makes floats of integers that no type can hold
         _check_range(value, dtype)
     if array.dtype.kind in "OUS":
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "OUS":
+            return _from_array(array, dtype)
         return _from_objects(value, dtype), dtype or dtypes.int32
     if dtype is None:
-        if not isinstance(leaf, np.ndarray):
+        if eager:
+            array = _eager_width(array, leaf)
+        elif not isinstance(leaf, np.ndarray) or not leaf.ndim:
             array = _narrowed(array)
         return array, dtypes.as_dtype(array.dtype)
     if array.size and array.dtype.kind not in _kinds(dtype):
@@ -149,6 +154,25 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
         small = array.astype(np.int32)
         return small if np.array_equal(small, array) else array
     return array
+
+
+def _eager_width(array: np.ndarray, leaf: Any) -> np.ndarray:
+    """The width of a sequence in eager mode: integers have 32 bits if they fit, whatever numpy type they had; floats have the
+    width of the first element if that is a numpy float, and 32 bits otherwise; complex numbers have 128."""
+    kind = array.dtype.kind
+    if not array.size:
+        return array.astype(np.float32)
+    if kind in "iu":
+        if array.dtype == np.uint64 and int(array.max()) >= 1 << 63:
+            raise dtypes.out_of_range(int(array.max()), "int64")
+        wide = array.astype(np.int64, copy=False)
+        small = wide.astype(np.int32)
+        return small if np.array_equal(small, wide) else wide
+    if kind == "f":
+        first = leaf.dtype if isinstance(leaf, (np.ndarray, np.generic)) else np.dtype(np.float32)
+        with np.errstate(over="ignore"):
+            return array.astype(first if first.kind == "f" else np.float32, copy=False)
+    return array.astype(np.complex128) if kind == "c" else array
 
 
 def _from_objects(value: Any, dtype: DType | None) -> np.ndarray:

@@ -93,8 +93,10 @@ def sizes(shape: torch.Tensor) -> list[int]:
 
 def shape_tensor(shape: Any) -> Any:
     """A shape argument as an int32 or int64 tensor."""
-    empty = isinstance(shape, (list, tuple)) and not len(shape)
-    return convert(shape, dtypes.int32 if empty else None, name="shape")
+    if not isinstance(shape, (list, tuple)):
+        return convert(shape, name="shape")
+    sizes = [int(d) if isinstance(d, np.integer) else d for d in shape]       # of any width
+    return convert(sizes, None if sizes else dtypes.int32, name="shape")
 
 
 def vector_shape(shape: Any, *, c: Any) -> Any:
