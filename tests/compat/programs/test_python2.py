@@ -1,4 +1,6 @@
 """Sources of Python 2 under `penstock run`, and programs that are started as modules."""
+import json
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,17 @@ def test_a_module_of_a_package(tmp_path):
     assert (done.returncode, done.stdout) == (0, "__main__ translate w:0 False ['--steps', '3']\n"), done.stderr
     assert "train.py as a program for TensorFlow 1.x (tf.get_variable)" in done.stderr
     assert penstock("run", "-m", "translate.absent", cwd=tmp_path).returncode == 2
+
+
+def test_cells_of_a_notebook(tmp_path):
+    """One cell shows that the notebook is Python 2; the division of another cell is that of Python 2, too."""
+    sources = ["import tensorflow as tf\nsess = tf.Session()\nhalf = 7 / 2",
+               "%matplotlib inline\nprint half, sess.run(tf.constant(3))",
+               "def main(argv):\n    print 'ran'\nmain(_)",
+               "from __future__ import division\nquarter = 1 / 4", "print quarter, 1 / 2"]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    (tmp_path / "old.ipynb").write_text(json.dumps({"cells": cells}))
+    done = penstock("run", str(tmp_path / "old.ipynb"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["3", "3", "ran", "0.25", "0.5"]
+    assert done.stderr.count("is Python 2") == 1

@@ -1,12 +1,18 @@
-"""Notebooks: their code cells, without the lines for the notebook's shell (`%matplotlib`, `!pip install`)."""
+"""Notebooks: their code cells, without the lines for the notebook's shell (`%matplotlib`, `!pip install`).
+
+If a cell is Python 2, all are: they are converted as modules are.
+"""
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import linecache
 import pathlib
 import re
 from typing import Any
+
+from penstock._src.compat.programs import python2
 
 _SHELL = re.compile(r"\s*[%!?]")
 _ASSIGNED = re.compile(r"\s*[\w, ]+=\s*[!%]")
@@ -47,15 +53,17 @@ def plain(source: str) -> str:
 class Cells:
     """Runs cells in one scope; the value of the last expression of a cell is shown, as in a notebook."""
 
-    def __init__(self, path: str | pathlib.Path, scope: dict[str, Any]) -> None:
-        self._path, self._scope = path, scope
+    def __init__(self, path: str | pathlib.Path, scope: dict[str, Any], old: bool = False) -> None:
+        self._path, self._scope, self._old = path, scope, old          # `old`: the cells are Python 2
+        builtins.__dict__.setdefault("_", "")                          # what was shown last, as `sys.displayhook` keeps it
+        self._true_division = False                                    # a cell of Python 2 has imported it
         self._flags = 0                                                # of `from __future__`, which holds for later cells, too
 
     def run(self, number: int, code: str) -> None:
         """Runs one cell; its lines are shown in tracebacks, and found by `inspect.getsource`."""
         name = f"{self._path}[{number}]"
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
-        tree = ast.parse(code, name)
+        tree = self._parsed(code, name)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         compiled = compile(tree, name, "exec", flags=self._flags, dont_inherit=True)
         self._flags |= compiled.co_flags & 0x1FF0000
@@ -66,8 +74,29 @@ class Cells:
             exec(compile(code_of, name, "single" if shown else "exec", flags=self._flags, dont_inherit=True), self._scope)
 
 
+    def _parsed(self, code: str, name: str) -> ast.Module:
+        if not self._old or not code.strip():
+            return ast.parse(code, name)
+        tree = python2.upgraded(code, name, self._true_division)
+        self._true_division = self._true_division or python2.imports_division(tree)
+        return tree
+
+
 def run(path: pathlib.Path, scope: dict[str, Any]) -> None:
     """Runs the cells in sequence."""
-    cells = Cells(path, scope)
-    for number, code in enumerate(read(path)):
+    sources = read(path)
+    cells = Cells(path, scope, _python2(path, sources))
+    for number, code in enumerate(sources):
         cells.run(number, code)
+
+
+def _python2(path: pathlib.Path, sources: list[str]) -> bool:
+    """Whether a cell is Python 2, which is reported. What is neither raises when it runs."""
+    for source in sources:
+        try:
+            ast.parse(source)
+        except SyntaxError as e:
+            if python2.is_python2(source):
+                python2.announce(str(path), e)
+                return True
+    return False

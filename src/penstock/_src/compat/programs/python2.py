@@ -31,15 +31,36 @@ def code(source: bytes, name: str) -> types.CodeType:
         return compile(source, name, "exec", dont_inherit=True)
     except SyntaxError as e:
         try:
-            text = _decoded(source)
-            tree = ast.parse(converted(text), name)
+            tree = upgraded(_decoded(source), name)
         except ImportError:
             e.add_note("If this is Python 2: `pip install penstock[python2]`, and penstock run converts it.")
             raise e from None
         except (ValueError, tokenize.TokenError, SyntaxError, RecursionError, _parse_error()):
             raise e from None
-        print(f"penstock run: {os.path.basename(name)} is Python 2 (line {e.lineno}: {e.msg}); converted", file=sys.stderr)
-        return compile(_with_division(tree), name, "exec", dont_inherit=True)
+        announce(name, e)
+        return compile(tree, name, "exec", dont_inherit=True)
+
+
+def announce(name: str, e: SyntaxError) -> None:
+    """Reports that a source was converted, and the line that showed what it is."""
+    print(f"penstock run: {os.path.basename(name)} is Python 2 (line {e.lineno}: {e.msg}); converted", file=sys.stderr)
+
+
+def upgraded(text: str, name: str, true_division: bool = False) -> ast.Module:
+    """The syntax tree of a source of Python 2, as Python 3. `/` is converted unless the program has imported true division."""
+    tree = ast.parse(converted(text), name)
+    return tree if true_division else _with_division(tree)
+
+
+def is_python2(text: str) -> bool:
+    """Whether a source that Python 3 cannot parse is one of Python 2."""
+    try:
+        upgraded(text, "program")
+    except ImportError:
+        return False                                       # there is no converter
+    except (ValueError, tokenize.TokenError, SyntaxError, RecursionError, _parse_error()):
+        return False
+    return True
 
 
 def converted(text: str) -> str:
@@ -115,10 +136,19 @@ def _call(name: str, node: ast.AST, *arguments: ast.expr) -> ast.expr:
     return ast.copy_location(ast.Call(ast.Name(f"_python2_{name}", ast.Load()), list(arguments), []), node)
 
 
+def _future(tree: ast.Module) -> list[ast.ImportFrom]:
+    return [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+
+
+def imports_division(tree: ast.Module) -> bool:
+    """Whether `/` of a source of Python 2 is true division."""
+    return any(alias.name == "division" for n in _future(tree) for alias in n.names)
+
+
 def _with_division(tree: ast.Module) -> ast.Module:
-    future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
-    if any(alias.name == "division" for n in future for alias in n.names):
+    if imports_division(tree):
         return tree
+    future = _future(tree)
     tree = _Divisions().visit(tree)
     names = [ast.alias(n, f"_python2_{n}") for n in ("divide", "divide_in_place")]
     at = tree.body.index(future[-1]) + 1 if future else int(ast.get_docstring(tree) is not None)
