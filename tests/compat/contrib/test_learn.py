@@ -85,6 +85,8 @@ def test_function_that_gives_three_values(tmp_path):
     x = line()[0]
     model = learn.Estimator(three, str(tmp_path)).fit(x, 3 * x[:, 0], steps=50, batch_size=40)
     np.testing.assert_allclose(model.get_variable_value("w"), [3], atol=0.05)
+    found = learn.SKCompat(model).predict(x)               # the function computes a loss then, too
+    np.testing.assert_allclose(found, 3 * x[:, 0], atol=0.05)
 
 
 def test_metrics_of_a_ready_model(tmp_path, points):

@@ -183,8 +183,13 @@ class Estimator(BaseEstimator):
     def __init__(self, model_fn: Any, model_dir: Any = None, config: Any = None, params: Any = None,
                  feature_engineering_fn: Any = None):
         names = set(inspect.signature(model_fn).parameters)
+        known: dict[str, Any] = {}
 
         def adapted(features: Any, labels: Any, mode: str, config: Any) -> Any:
+            if labels is None and known:                   # for predictions, placeholders that nothing feeds
+                labels = tf.nest.map_structure(lambda t: tf.placeholder(t.dtype, t.shape), known["labels"])
+            elif labels is not None:
+                known["labels"] = tf.nest.map_structure(_batch_spec, labels)
             if feature_engineering_fn is not None:
                 features, labels = feature_engineering_fn(features, labels)
             given = {"mode": mode, "params": params or {}, "config": config, "model_dir": model_dir}
@@ -192,6 +197,11 @@ class Estimator(BaseEstimator):
             return _spec(made, mode)
 
         super().__init__(tf.estimator.Estimator(adapted, model_dir, config))
+
+
+def _batch_spec(labels: Any) -> Any:
+    """The type of labels, for batches of any size."""
+    return tf.TensorSpec([None, *labels.shape[1:]] if labels.shape.rank else labels.shape, labels.dtype)
 
 
 def _spec(made: Any, mode: str) -> Any:
