@@ -7,6 +7,7 @@ FOLDER is what serving_tf.py wrote. Prints a JSON object: the largest difference
 import base64
 import json
 import os
+import subprocess
 import sys
 import urllib.request
 
@@ -52,7 +53,10 @@ def difference(found, expected):
         if have.shape != want.shape or have.dtype.kind != want.dtype.kind and {have.dtype.kind, want.dtype.kind} != {"O", "S"}:
             return float("inf")
         if want.dtype.kind == "f":
-            worst = max(worst, float(np.max(np.abs(have - want) / (1 + np.abs(want)), initial=0.0)))
+            finite = np.isfinite(want)
+            if not np.array_equal(have[~finite], want[~finite], equal_nan=True):
+                return float("inf")
+            worst = max(worst, float(np.max(np.abs(have[finite] - want[finite]) / (1 + np.abs(want[finite])), initial=0.0)))
         elif have.tolist() != want.tolist():
             return float("inf")
     return worst
@@ -143,11 +147,7 @@ def reload():
     """Takes all models but one away, and back: what is not configured is not found."""
     names = sorted(n[:-4] for n in os.listdir(FOLDER) if n.endswith(".npz"))
     for chosen in (["strings"], names):
-        request = model_management_pb2.ReloadConfigRequest()
-        for name in chosen:
-            path = os.path.join(FOLDER, name)
-            request.config.model_config_list.config.add(name=name, base_path=path, model_platform="tensorflow")
-        assert MODELS.HandleReloadConfigRequest(request, 300.0).status.error_code == 0
+        assert configured(*chosen).error_code == 0
         try:
             about("tables")
             found = True
@@ -155,6 +155,56 @@ def reload():
             assert e.code() == grpc.StatusCode.NOT_FOUND, e
             found = False
         assert found == ("tables" in chosen)
+
+
+def configured(*names, **policies):
+    """Has the server load these models; `policies` has the version labels of a model all of whose versions are loaded."""
+    request = model_management_pb2.ReloadConfigRequest()
+    for name in (*names, *policies):
+        added = request.config.model_config_list.config.add(name=name, base_path=os.path.join(FOLDER, name),
+                                                            model_platform="tensorflow")
+        if name in policies:
+            added.model_version_policy.all.SetInParent()
+            for label, version in policies[name].items():
+                added.version_labels[label] = version
+    return MODELS.HandleReloadConfigRequest(request, 300.0).status
+
+
+def curl(path, body=None):
+    """What a shell user sends, and gets."""
+    more = [] if body is None else ["-d", json.dumps(body)]
+    done = subprocess.run(["curl", "-s", "--max-time", "60", *more, URL + path], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def by_label(label):
+    """What the version with a label, by its number or none (the latest) answers to 3."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "labelled"
+    if isinstance(label, str):
+        request.model_spec.version_label = label
+    elif label:
+        request.model_spec.version.value = label
+    request.inputs["x"].CopyFrom(tf.make_tensor_proto([3.0]))
+    return tf.make_ndarray(PREDICTION.Predict(request, 60.0).outputs["y"]).tolist()
+
+
+def labels():
+    """Labels over gRPC and with curl: they move with the configuration, and unknown ones are refused."""
+    for stable, canary in ((1, 2), (2, 1)):
+        assert configured("strings", labelled={"stable": stable, "canary": canary}).error_code == 0
+        for label, version in (("stable", stable), ("canary", canary), (1, 1), (2, 2), (0, 2)):
+            assert by_label(label) == [3.0 * version], label
+            where = f"/labels/{label}" if isinstance(label, str) else f"/versions/{label}" if label else ""
+            assert curl(f"labelled{where}:predict", {"instances": [3.0]}) == {"predictions": [3.0 * version]}
+    states = {s["version"]: s["state"] for s in curl("labelled")["model_version_status"]}
+    assert states == {"1": "AVAILABLE", "2": "AVAILABLE"}
+    try:
+        by_label("none")
+        raise AssertionError("an unknown label was answered")
+    except grpc.RpcError as e:
+        assert e.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION), e
+    assert "error" in curl("labelled/labels/none:predict", {"instances": [3.0]})
 
 
 report = {"models": {}, "requests": 0}
@@ -167,4 +217,5 @@ for name in sorted(n[:-4] for n in os.listdir(FOLDER) if n.endswith(".npz")):
     report["models"][name] = {**worst, "signatures": about(name)}
 over_examples()
 reload()
+labels()
 print(json.dumps(report))

@@ -258,5 +258,145 @@ def bert():
     record("bert", [("serving_default", {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)})])
 
 
-for make in (signatures, strings, ragged, examples, tables, control_flow, session_graph, keras_model, recurrent, bert):
+def images():
+    """Encoded pictures in, as many front ends send them."""
+    class Model(tf.Module):
+        def __init__(self):
+            self.w = tf.Variable(floats(3, 4))
+
+        def decoded(self, data):
+            picture = tf.io.decode_image(data, channels=3, expand_animations=False)
+            return tf.image.resize(tf.image.convert_image_dtype(picture, tf.float32), [8, 8])
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image_bytes")])
+        def __call__(self, image_bytes):
+            x = tf.map_fn(self.decoded, image_bytes, fn_output_signature=tf.TensorSpec([8, 8, 3], tf.float32))
+            scores = tf.nn.softmax(tf.reduce_mean(x, [1, 2]) @ self.w)
+            whole = tf.cast(tf.round(x * 16), tf.uint8)
+            again = tf.map_fn(lambda p: tf.io.decode_png(tf.io.encode_png(p)), whole)
+            return {"scores": scores, "best": tf.argmax(scores, 1), "again": again,
+                    "head_bytes": tf.strings.substr(image_bytes, 0, 8)}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("images"), {"serving_default": model.__call__})
+    files = [tf.io.encode_png(RNG.integers(0, 255, (h, w, 3), np.uint8)).numpy() for h, w in ((16, 16), (24, 40))]
+    record("images", [("serving_default", {"image_bytes": texts(*files)})])
+
+
+def dtypes():
+    """Every kind of number, and values that JSON has no number for."""
+    kinds = [tf.float16, tf.float64, tf.int8, tf.int16, tf.uint16, tf.uint32, tf.uint64]
+
+    class Model(tf.Module):
+        @tf.function
+        def __call__(self, **x):
+            return {**{f"{k}_again": v for k, v in x.items()}, "odd": 1.0 / tf.cast(x["int8"], tf.float32),
+                    "flags": x["int16"] > 2, "empty": tf.zeros([0, 3])}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("dtypes"), {"serving_default": model.__call__.get_concrete_function(
+        **{k.name: tf.TensorSpec([None], k, k.name) for k in kinds})})
+    values = {k.name: np.array([0, 1, 3, 100]).astype(k.as_numpy_dtype) for k in kinds}
+    values["uint64"] = np.array([0, 1, 3, 2**63 + 5], np.uint64)
+    record("dtypes", [("serving_default", values)])
+
+
+def text_vectors():
+    """Keras's preprocessing inside the model: strings to tokens to scores."""
+    tf.keras.utils.set_random_seed(5)
+    layers = tf.keras.layers
+    vectors = layers.TextVectorization(max_tokens=40, output_sequence_length=6)
+    vectors.adapt(["the cat sat on the mat", "a dog ran to the cat", "mats and dogs"])
+    text, kind = tf.keras.Input((1,), dtype="string", name="text"), tf.keras.Input((1,), dtype="string", name="kind")
+    words = layers.GlobalAveragePooling1D()(layers.Embedding(40, 8)(vectors(text)))
+    kinds = layers.Flatten()(layers.StringLookup(vocabulary=["news", "mail"], output_mode="one_hot")(kind))
+    model = tf.keras.Model({"text": text, "kind": kind}, layers.Dense(3)(layers.Concatenate()([words, kinds])))
+    model.export(path_of("text_vectors"), verbose=False)
+    record("text_vectors", [("serving_default", {"text": texts("The cat, again!", "zebra dogs").reshape(2, 1),
+                                                 "kind": texts("mail", "?").reshape(2, 1)})])
+
+
+def legacy_loops():
+    """A graph of 1.x with dataflow loops and conditionals, a table from an asset file and a partitioned variable."""
+    words = os.path.join(FOLDER, "legacy.txt")
+    with open(words, "w") as file:
+        file.write("red\ngreen\nblue")
+    v1.disable_control_flow_v2()
+    with v1.Graph().as_default(), v1.Session() as sess:
+        colours, x = v1.placeholder(tf.string, [None], "colours"), v1.placeholder(tf.float32, [None, 3], "x")
+        table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(
+            words, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), -1)
+        rows = v1.get_variable("rows", [4, 3], partitioner=v1.fixed_size_partitioner(2), use_resource=False)
+        found = v1.nn.embedding_lookup(rows, table.lookup(colours) + 1, partition_strategy="div")
+        _, powers = v1.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, v1.cond(
+            tf.reduce_sum(y) > 0, lambda: y * 0.5 + found, lambda: y - 1.0)), [tf.constant(0), x])
+        sess.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        v1.saved_model.simple_save(sess, path_of("legacy_loops"), {"colours": colours, "x": x},
+                                   {"powers": powers, "ids": table.lookup(colours)}, legacy_init_op=v1.tables_initializer())
+    v1.enable_control_flow_v2()
+    record("legacy_loops", [("serving_default", {"colours": texts("blue", "red", "none"), "x": floats(3, 3)})])
+
+
+def sequences():
+    """Serialized sequence examples, sparse embeddings, and a mutable table that requests do not change."""
+    class Model(tf.Module):
+        def __init__(self):
+            self.table = tf.Variable(floats(20, 4))
+            self.names = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "none")
+            self.names.insert(tf.constant([1, 2], tf.int64), tf.constant(["one", "two"]))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "sequences")])
+        def __call__(self, sequences):
+            context, steps, _ = tf.io.parse_sequence_example(
+                sequences, {"user": tf.io.FixedLenFeature([], tf.int64)},
+                {"items": tf.io.VarLenFeature(tf.int64), "times": tf.io.RaggedFeature(tf.float32)})
+            flat = tf.sparse.reshape(steps["items"], [tf.shape(sequences)[0], -1])
+            return {"mean": tf.nn.embedding_lookup_sparse(self.table, flat, None, combiner="mean"),
+                    "user": self.names.lookup(context["user"]), "size": steps["times"].row_lengths(),
+                    "last": tf.reduce_max(steps["times"], axis=[1, 2])}
+
+    model = Model()
+    tf.saved_model.save(model, path_of("sequences"), {"serving_default": model.__call__})
+    rows = []
+    for user, items, times in ((1, [[3], [4, 5]], [[0.5], [1.5]]), (7, [[9]], [[2.0, 3.0]])):
+        made = tf.train.SequenceExample()
+        made.context.feature["user"].int64_list.value.append(user)
+        for each in items:
+            made.feature_lists.feature_list["items"].feature.add().int64_list.value.extend(each)
+        for each in times:
+            made.feature_lists.feature_list["times"].feature.add().float_list.value.extend(each)
+        rows.append(made.SerializeToString())
+    record("sequences", [("serving_default", {"sequences": texts(*rows)})])
+
+
+def keras_2():
+    """What `save` of Keras 2 writes, with a layer of its own, regularized, two outputs and a state."""
+    import tf_keras
+    tf_keras.utils.set_random_seed(6)
+    layers = tf_keras.layers
+    x = tf_keras.Input((10, 4), name="series")
+    hidden = layers.GRU(5, return_sequences=True, kernel_regularizer="l2")(layers.Masking()(x))
+    first = layers.Dense(2, name="first")(layers.GlobalMaxPooling1D()(hidden))
+    second = layers.TimeDistributed(layers.Dense(1, "sigmoid"), name="second")(layers.LayerNormalization()(hidden))
+    tf_keras.Model(x, {"first": first, "second": second}).save(path_of("keras_2"))
+    record("keras_2", [("serving_default", {"series": floats(2, 10, 4)})])
+
+
+def labelled():
+    """Two versions that answer differently; labels choose between them."""
+    class Model(tf.Module):
+        def __init__(self, factor):
+            self.factor = tf.Variable(factor)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+        def __call__(self, x):
+            return {"y": x * self.factor}
+
+    for version in (1, 2):
+        model = Model(float(version))
+        tf.saved_model.save(model, os.path.join(FOLDER, "labelled", str(version)), {"serving_default": model.__call__})
+
+
+for make in (signatures, strings, ragged, examples, tables, control_flow, session_graph, keras_model, recurrent, bert,
+             images, dtypes, text_vectors, legacy_loops, sequences, keras_2, labelled):
     make()

@@ -1,4 +1,4 @@
-"""`penstock serve` and real clients: ten SavedModels written by TensorFlow, asked through tensorflow-serving-api and JSON.
+"""`penstock serve` and real clients: SavedModels written by TensorFlow, asked through tensorflow-serving-api and JSON.
 
 Needs tensorflow-serving-api in the environment of .oracle, or on PYTHONPATH.
 """
@@ -12,7 +12,8 @@ from tests.oracle.test_exchange import HERE, PYTHON
 from tests.serving.models import config_of, serving
 
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(900)]
-NAMES = ("bert", "control_flow", "examples", "keras", "ragged", "recurrent", "session_graph", "signatures", "strings", "tables")
+NAMES = ("bert", "control_flow", "dtypes", "examples", "images", "keras", "keras_2", "legacy_loops", "ragged", "recurrent",
+         "sequences", "session_graph", "signatures", "strings", "tables", "text_vectors")
 
 
 def theirs(script, *args):

@@ -59,3 +59,28 @@ sample("ParseSequenceExample", s(*SEQUENCES), NONE, [np.zeros(0, np.int64)], fea
        Ncontext_sparse=1, Ncontext_dense=1, Nfeature_list_sparse=1, Nfeature_list_dense=1, **LISTS)
 sample("ParseSingleSequenceExample", scalar_string(SEQUENCES[0]), s("x"), [scalar_string(b"tag")], [scalar_string(b"id")],
        [scalar_string(b"w")], [scalar_string(b"x")], [np.zeros(0, np.int64)], scalar_string(b""), **LISTS)
+
+_COUNTS = [sequence({"a": [1, 2], "t": [1, 2], "d": [7]}, x=[[3], [4, 5]], w=[[3], [4, 5]], y=[[1], [2]]),
+           sequence({"a": [9]}, x=[[6]])]
+_ONE = np.array([5], np.int64)
+
+
+def _parsed(*_):
+    """What TensorFlow returns for both rows: context (sparse, dense, ragged), feature lists (sparse, dense, ragged)."""
+    def ints(*values, dtype=np.int64):
+        return np.array(values, dtype)
+    return (ints([0, 0], [0, 1]), ints(1, 2), ints(2, 2), ints([7], [5]), ints(1, 2, 9), ints(0, 2, 3, dtype=np.int32),
+            ints([0, 0, 0], [0, 1, 0], [0, 1, 1]), ints(3, 4, 5), ints(2, 2, 2), ints([[1], [2]], [[0], [0]]), ints(2, 0),
+            ints(3, 4, 5, 6), ints(), ints(0, 2, 3), ints(0, 0, 0), ints(0, 1, 3, 4), ints(0))
+
+
+_SECOND = {"Ncontext_sparse": 1, "context_sparse_types": [INT], "context_dense_shapes": shapes([1]), "Nfeature_list_sparse": 1,
+           "Nfeature_list_dense": 1, "feature_list_dense_types": [INT], "feature_list_sparse_types": [INT],
+           "feature_list_dense_shapes": shapes([1])}
+sample("ParseSequenceExampleV2", s(*_COUNTS), NONE, s("t"), s("d"), s("a"), s("w"), s("y"), s("x", "none"), np.array([True]),
+       [_ONE], context_ragged_value_types=[INT], context_ragged_split_types=[dtypes.int32],
+       feature_list_ragged_value_types=[INT, INT], feature_list_ragged_split_types=[INT, INT], expect=_parsed, **_SECOND)
+sample("ParseSequenceExampleV2", scalar_string(_COUNTS[0]), NONE, s("t"), s("d"), NONE, s("w"), s("y"), NONE, np.array([True]),
+       [_ONE], context_ragged_value_types=[], context_ragged_split_types=[], feature_list_ragged_value_types=[],
+       feature_list_ragged_split_types=[], **_SECOND, expect=lambda *_: tuple(np.array(v, np.int64) for v in (
+           [[0], [1]], [1, 2], [2], [7], [[0, 0], [1, 0], [1, 1]], [3, 4, 5], [2, 2], [[1], [2]], 2)))

@@ -746,6 +746,7 @@ _attach(__name__, "v1", "raw_ops.", {
     "ParseExample": "ops.strings.parse_example",
     "ParseExampleV2": "ops.strings.parse_example",
     "ParseSequenceExample": "ops.strings.parse_sequence",
+    "ParseSequenceExampleV2": "ops.strings.parse_sequence",
     "ParseSingleExample": "ops.strings.parse_example",
     "ParseSingleSequenceExample": "ops.strings.parse_sequence",
     "ParseTensor": "ops.strings.decode",

@@ -45,6 +45,23 @@ parse_single_sequence = op(
     "Ncontext_sparse * string, context_dense_keys: Ncontext_dense * string, feature_list_sparse_keys: Nfeature_list_sparse * "
     "string, feature_list_dense_keys: Nfeature_list_dense * string, context_dense_defaults: Tcontext_dense, debug_name: "
     f"string -> {_OUT}", f"{_COUNTS}, {_TYPES}").no_gradient()
+_SPLITS = "list(type) in {int32 int64} >= 0 = []"
+parse_sequence_v2 = op(
+    "ParseSequenceExampleV2", "serialized: string, debug_name: string, context_sparse_keys: string, context_dense_keys: "
+    "string, context_ragged_keys: string, feature_list_sparse_keys: string, feature_list_dense_keys: string, "
+    "feature_list_ragged_keys: string, feature_list_dense_missing_assumed_empty: bool, context_dense_defaults: Tcontext_dense "
+    "-> context_sparse_indices: Ncontext_sparse * int64, context_sparse_values: context_sparse_types, context_sparse_shapes: "
+    "Ncontext_sparse * int64, context_dense_values: Tcontext_dense, context_ragged_values: context_ragged_value_types, "
+    "context_ragged_row_splits: context_ragged_split_types, feature_list_sparse_indices: Nfeature_list_sparse * int64, "
+    "feature_list_sparse_values: feature_list_sparse_types, feature_list_sparse_shapes: Nfeature_list_sparse * int64, "
+    "feature_list_dense_values: feature_list_dense_types, feature_list_dense_lengths: Nfeature_list_dense * int64, "
+    "feature_list_ragged_values: feature_list_ragged_value_types, feature_list_ragged_outer_splits: "
+    "feature_list_ragged_split_types, feature_list_ragged_inner_splits: feature_list_ragged_split_types",
+    f"Ncontext_sparse: int >= 0 = 0, Tcontext_dense: {_VALUE}, context_sparse_types: {_VALUE}, "
+    f"context_ragged_value_types: {_VALUE}, context_ragged_split_types: {_SPLITS}, context_dense_shapes: list(shape) >= 0 = "
+    f"[], Nfeature_list_sparse: int >= 0 = 0, Nfeature_list_dense: int >= 0 = 0, feature_list_dense_types: {_VALUE}, "
+    f"feature_list_sparse_types: {_VALUE}, feature_list_ragged_value_types: {_VALUE}, feature_list_ragged_split_types: "
+    f"{_SPLITS}, feature_list_dense_shapes: list(shape) >= 0 = []").no_gradient()
 
 
 def _shapes(batch: tuple, given: dict) -> list:
@@ -76,6 +93,28 @@ def _parse_single_sequence_shape(serialized, feature_list_dense_missing_assumed_
     return _shapes((), {"context_sparse_types": context_sparse_types, "context_dense_shapes": context_dense_shapes,
                         "feature_list_sparse_types": feature_list_sparse_types,
                         "feature_list_dense_shapes": feature_list_dense_shapes})
+
+
+@parse_sequence_v2.shape
+def _parse_sequence_v2_shape(serialized, debug_name, context_sparse_keys, context_dense_keys, context_ragged_keys,
+                             feature_list_sparse_keys, feature_list_dense_keys, feature_list_ragged_keys,
+                             feature_list_dense_missing_assumed_empty, context_dense_defaults, *, context_sparse_types,
+                             feature_list_sparse_types, context_dense_shapes, feature_list_dense_shapes,
+                             context_ragged_value_types, feature_list_ragged_value_types):
+    n, m, dense = len(context_ragged_value_types), len(feature_list_ragged_value_types), len(feature_list_dense_shapes)
+    if serialized is None:
+        sparse = 3 * (len(context_sparse_types) + len(feature_list_sparse_types))
+        return [None] * (sparse + len(context_dense_shapes) + 2 * n + 2 * dense + 3 * m)
+    if len(serialized) > 1:
+        raise ValueError(f"Shape must be a scalar or a vector, but is {serialized} for serialized.")
+    known = _shapes(tuple(serialized), {"context_sparse_types": context_sparse_types,
+                                        "context_dense_shapes": context_dense_shapes,
+                                        "feature_list_sparse_types": feature_list_sparse_types,
+                                        "feature_list_dense_shapes": feature_list_dense_shapes})
+    context = 3 * len(context_sparse_types) + len(context_dense_shapes)
+    splits = (None if serialized[0] is None else serialized[0] + 1,) if serialized else ()
+    return [*known[:context], *[(None,)] * n, *[splits] * n, *known[context:], *[tuple(serialized)] * dense,
+            *[(None,)] * m, *[splits] * m, *[(None,)] * m]
 
 
 class _Wanted(NamedTuple):
@@ -191,15 +230,17 @@ def _sparse(dtype: Any, found: _Sequences) -> tuple:
     return indices, examples.tensor(examples.KIND[dtype], found.flat, (-1,)), dims
 
 
-def _parse(rows: list[bytes], names: list[bytes], wanted: _Wanted) -> tuple:
-    """All outputs, with a batch dimension."""
+def _parse(rows: list[bytes], names: list[bytes], wanted: _Wanted, sparse: int | None = None) -> tuple:
+    """All outputs, with a batch dimension. Of the feature lists, the first `sparse` become sparse tensors (all, if None);
+    the others are returned as they are."""
     examples.check_defaults(wanted.context_dense, wanted.defaults)
     request = examples.Request(wanted.context_lists, wanted.context_dense, lambda row, key, text: f"Name: "
                                f"{_name(names, row)}, Context feature: {strings.show(key)}.  {text}")
     context, found = _values(rows, names, wanted, request)
     n, m = len(wanted.context_lists), len(wanted.lists)
+    sparse = m if sparse is None else sparse
     dense = _context_dense(context[n:], len(rows), wanted, names, request)
-    lists = [_sparse(t, f) for (_, t), f in zip(wanted.lists, found, strict=False)]
+    lists = [*(_sparse(t, f) for (_, t), f in zip(wanted.lists[:sparse], found, strict=False)), *found[sparse:m]]
     made = [_dense(feature, f, names, wanted.assumed_empty) for feature, f in zip(wanted.dense, found[m:], strict=True)]
     return context[:n], dense, lists, made
 
@@ -250,3 +291,64 @@ def _parse_single_sequence_kernel(serialized, feature_list_dense_missing_assumed
     return (*examples.parts(made), [arrays.part(d, (0,)) for d in dense],
             *examples.parts([(i[:, 1:], v, s[1:]) for i, v, s in lists]), [arrays.part(f, (0,)) for f, _ in found])
 
+
+
+@parse_sequence_v2.kernel(device="cpu")
+def _parse_sequence_v2_kernel(serialized, debug_name, context_sparse_keys, context_dense_keys, context_ragged_keys,
+                              feature_list_sparse_keys, feature_list_dense_keys, feature_list_ragged_keys,
+                              feature_list_dense_missing_assumed_empty, context_dense_defaults, *, context_sparse_types,
+                              Tcontext_dense, context_ragged_value_types, context_ragged_split_types, context_dense_shapes,
+                              feature_list_dense_types, feature_list_sparse_types, feature_list_ragged_value_types,
+                              feature_list_ragged_split_types, feature_list_dense_shapes):
+    if serialized.ndim > 1:
+        raise errors.invalid(f"Expected serialized to be a scalar or a vector, got shape: {arrays.show(serialized.shape)}")
+    single, n, m = serialized.ndim == 0, len(context_sparse_types), len(feature_list_sparse_types)
+    dense_keys = feature_list_dense_keys.ravel().tolist()
+    assumed = feature_list_dense_missing_assumed_empty.ravel().tolist()
+    if len(assumed) != len(dense_keys):
+        raise errors.invalid(f"Expected len(feature_list_dense_missing_assumed_empty) == len(feature_list_dense_keys). Got: "
+                             f"{len(assumed)} vs. {len(dense_keys)}")
+    wanted = _Wanted(
+        [*_typed("context_sparse", context_sparse_keys, context_sparse_types),
+         *_typed("context_ragged", context_ragged_keys, context_ragged_value_types)],
+        _features([k for k, _ in _typed("context_dense", context_dense_keys, Tcontext_dense)], Tcontext_dense,
+                  context_dense_shapes), context_dense_defaults,
+        [*_typed("feature_list_sparse", feature_list_sparse_keys, feature_list_sparse_types),
+         *_typed("feature_list_ragged", feature_list_ragged_keys, feature_list_ragged_value_types)],
+        _features([k for k, _ in _typed("feature_list_dense", feature_list_dense_keys, feature_list_dense_types)],
+                  feature_list_dense_types, feature_list_dense_shapes),
+        {k for k, empty in zip(dense_keys, assumed, strict=True) if empty})
+    rows, names = serialized.reshape(-1).tolist(), debug_name.ravel().tolist()
+    context, dense, lists, found = _parse(rows, names if len(names) == len(rows) else [], wanted, m)
+    flat = [examples.listed(v, t, not single) for v, t in zip(context, context_sparse_types, strict=False)]
+    ragged = [examples.split(v, t, s) for v, t, s in zip(context[n:], context_ragged_value_types, context_ragged_split_types,
+                                                         strict=True)]
+    steps = [_ragged(f, t, s) for f, t, s in zip(lists[m:], feature_list_ragged_value_types, feature_list_ragged_split_types,
+                                                 strict=True)]
+
+    def one(value: Any) -> Any:
+        return arrays.part(value, (0,)) if single else value
+    return (*examples.parts(flat), [one(d) for d in dense], [v for v, _ in ragged], [_outer(s, single) for _, s in ragged],
+            *examples.parts([(i[:, 1:], v, s[1:]) if single else (i, v, s) for i, v, s in lists[:m]]),
+            [one(f) for f, _ in found], [one(c) for _, c in found], [v for v, *_ in steps],
+            [_outer(s, single) for _, s, _ in steps], [s for *_, s in steps])
+
+
+def _typed(what: str, keys: Any, types: Sequence[Any]) -> list[tuple[bytes, Any]]:
+    """Keys with their types; there must be as many of both."""
+    if keys.size != len(types):
+        raise errors.invalid(f"Expected len({what}_keys) == len({what}_types). Got: {keys.size} vs. {len(types)}")
+    return list(zip(keys.ravel().tolist(), types, strict=True))
+
+
+def _ragged(found: _Sequences, dtype: Any, split_type: Any) -> tuple:
+    """A feature list as a ragged tensor: values, splits of the rows into steps, and of the steps into values."""
+    outer = np.concatenate([[0], np.cumsum(np.maximum(found.steps, 0))])
+    inner = np.concatenate([[0], np.cumsum(found.counts)])
+    return (examples.tensor(examples.KIND[dtype], found.flat, (-1,)), torch.from_numpy(outer).to(split_type.torch),
+            torch.from_numpy(inner.astype(np.int64)).to(split_type.torch))
+
+
+def _outer(splits: torch.Tensor, single: bool) -> torch.Tensor:
+    """Row splits of a batch; those of a single message are a scalar that nobody reads."""
+    return torch.zeros((), dtype=splits.dtype) if single else splits
