@@ -58,8 +58,13 @@ class FuncGraph(Graph):
         self.jit = getattr(self.around, "jit", False)     # its calls wait for the best version (step/tiers)
         self.attributes: dict[str, Any] = {}                   # user-defined attributes for its FunctionDef
         self.streams: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()      # of random numbers, per set of resources
+        self.stream_prefix = name
         self.ordered = True                                    # side effects keep program order, also in branches
         self._inherit(collections)
+
+    def continue_streams(self, other: FuncGraph) -> None:
+        """Draws on where another trace of the same function stopped: ops of the same name and seeds share their stream."""
+        self.streams, self.stream_prefix = other.streams, other.stream_prefix
 
     @property
     def outer_graph(self) -> Any:

@@ -58,6 +58,17 @@ def take_drawn(seed: int, seed2: int) -> bool:
     return True
 
 
+def _pair(seed: int, op_seed: int) -> tuple[int, int]:
+    """Both seeds as attributes of an op. Kernels take (0, 0) for "no seed"."""
+    seeds = seed % _MAXINT32, op_seed % _MAXINT32
+    return seeds if seeds != (0, 0) else (0, _MAXINT32)
+
+
+def first_of_function() -> tuple[int, int] | None:
+    """The seeds of the first random op of a function that is traced outside of graphs; None without a seed."""
+    return None if _eager.seed is None else _pair(_eager.seed, 0)
+
+
 def _set_eager_seed(seed: int | None) -> None:
     _eager.seed = seed
     _eager.rng = None if seed is None else random.Random(seed)
@@ -101,9 +112,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
             _op_seeds[graph] = op_seed + 1
             if hasattr(graph, "_seed_used"):
                 graph._seed_used = True
-    seeds = seed % _MAXINT32, op_seed % _MAXINT32
-    if seeds == (0, 0):
-        seeds = 0, _MAXINT32                                # kernels take (0, 0) for "no seed"
+    seeds = _pair(seed, op_seed)
     if once:
         if len(_eager.drawn) > 1000:                        # requested, but never used
             _eager.drawn.clear()

@@ -7,7 +7,7 @@ generator, which is faster.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
 
 def _key(node: Any, seed: int, seed2: int) -> str:
     """The name of the stream of an op of a graph."""
-    return f"{getattr(node.graph, 'name', '')}/{node.name}/{seed}/{seed2}"
+    return f"{getattr(node.graph, 'stream_prefix', '')}/{node.name}/{seed}/{seed2}"
 
 
 def _stream(ctx: Any, node: Any, key: str, seed: int, seed2: int) -> philox.Stream:
@@ -482,6 +482,15 @@ def swapped(gen: philox.Philox, size: int) -> list[int]:
     for i, step in enumerate(steps):
         order[i], order[i + step] = order[i + step], order[i]
     return order
+
+
+def permutations(size: int) -> Iterator[torch.Tensor]:
+    """Random orders of rows without end: those of a RandomShuffle that is alone in a function."""
+    seeds = random_seed.first_of_function()
+    source = None if seeds is None else philox.Stream(*seeds)
+    while True:
+        yield torch.randperm(size, generator=generator("cpu")) if source is None or size < 2 \
+            else torch.tensor(swapped(source.reserve((size + 2) // 4), size))
 
 
 random_crop_op = op("RandomCrop", "image: T, size: int64 -> output: T", "T: type in {uint8 int8 int16 int32 int64 float32 "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import inspect
 import itertools
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from penstock._src.models.distribute.input_context import InputContext
 from penstock._src.models.keras.engine import standardize
 from penstock._src.models.keras.engine.call_context import is_symbolic
 from penstock._src.models.keras.utils.dataset_creator import DatasetCreator
+from penstock._src.ops.random.random import permutations
 from penstock.compat import v1
 
 backend = LazyModule("penstock._src.models.keras.backend")
@@ -170,6 +172,7 @@ class Source:
     steps: int | None = None           # per epoch; None: as many as there are
     samples: int | None = None
     batch_size: int | None = None
+    exhausted = False                  # whether an epoch found fewer batches than it should have: training ends after it
 
     def epoch(self) -> Iterator[Batch]:
         """The batches of one epoch."""
@@ -189,14 +192,16 @@ class ArraySource(Source):
     samples: int
     batch_size: int
 
-    def __init__(self, batch: Batch, batch_size: int | None, steps: int | None, shuffle: Any, eager: bool):
+    def __init__(self, batch: Batch, batch_size: int | None, steps: int | None, shuffle: Any, eager: bool, passes: int = 1):
         self.layout = batch.layout
         n = _length(batch.flat)
         if batch_size is None:
             batch_size = 32 if steps is None else max(1, -(-n // steps))
         self.samples, self.batch_size, self._shuffle = n, batch_size, shuffle
         self._arrays = [_eager_value(a) for a in batch.flat] if eager else [_host_value(a) for a in batch.flat]
-        self._eager = eager
+        self._eager, self._passes = eager, passes
+        self._orders = permutations(n)
+        self._stream: Iterator[Batch] | None = None
         self.steps = -(-n // batch_size) if steps is None else steps
 
     def _order(self) -> np.ndarray | None:
@@ -208,20 +213,37 @@ class ArraySource(Source):
             blocks = order[:whole].reshape(-1, self.batch_size)
             np.random.shuffle(blocks)
             order[:whole] = blocks.reshape(-1)
+        elif self._eager:
+            return next(self._orders).numpy()
         else:
             np.random.shuffle(order)
         return order
 
     def epoch(self) -> Iterator[Batch]:
-        """The batches of one epoch."""
-        n, size, layout = self.samples, self.batch_size, self.layout
-        order = self._order()
-        cut = _cutter(self._arrays, order, self._eager)
-        for i in range(self.steps):
-            start = i * size
-            if start >= n:
-                break
-            yield Batch(layout, cut(start, min(start + size, n)))
+        """The batches of one epoch. Eagerly, an epoch continues where the one before stopped, until all passes over the data
+        are done."""
+        if not self._eager:
+            yield from itertools.islice(self._one_pass(), self.steps)
+            return
+        if self._stream is None:
+            self._stream = itertools.chain.from_iterable(self._one_pass() for _ in range(self._passes))
+        n = 0
+        for n, batch in enumerate(itertools.islice(self._stream, self.steps), 1):       # noqa: B007
+            yield batch
+        if n < self.steps:
+            self.exhausted = True
+            logging.warning("Your input ran out of data; interrupting training. Make sure that it has at least "
+                            "`steps_per_epoch * epochs` batches (here %s per epoch).", self.steps)
+
+    def restart(self) -> None:
+        """Restarts at the first batch."""
+        self._stream = None
+
+    def _one_pass(self) -> Iterator[Batch]:
+        """The batches of all rows."""
+        cut = _cutter(self._arrays, self._order(), self._eager)
+        for start in range(0, self.samples, self.batch_size):
+            yield Batch(self.layout, cut(start, min(start + self.batch_size, self.samples)))
 
 
 def _cutter(arrays: list, order: Any, eager: bool) -> Any:
@@ -349,7 +371,9 @@ class PythonSource(Source):
         n = len(self._data)
         if n == 0:
             return
-        order: Any = np.random.permutation(n) if self._shuffle else range(n)
+        order: Any = list(range(n))
+        if self._shuffle:
+            random.shuffle(order)
         if self.steps is not None and self.steps > n:
             order = itertools.islice(itertools.cycle(order), self.steps)
         else:
@@ -516,8 +540,8 @@ def coordinated(strategy: Any) -> bool:
 
 def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: int | None = None, steps: int | None = None,
            shuffle: Any = False, class_weight: Any = None, training: bool = True, steps_name: str = "steps",
-           workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10) -> Source:
-    """The batches of any kind of data."""
+           workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10, passes: int = 1) -> Source:
+    """The batches of any kind of data. `passes` is how many times training may use each row of an array."""
     if is_dataset(x) or is_iterator(x) or isinstance(x, DatasetCreator):
         _refuse_others(x, y, weights, batch_size)
         on_workers = isinstance(x, DatasetCreator) or steps is not None and is_dataset(x)
@@ -547,7 +571,7 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
         return SymbolicSource(batch, steps, steps_name)
     if context.executing_eagerly() and any(_is_composite(t) for t in batch.flat):
         return RowsSource(batch, batch_size, steps, shuffle)
-    return ArraySource(batch, batch_size, steps, shuffle, context.executing_eagerly())
+    return ArraySource(batch, batch_size, steps, shuffle, context.executing_eagerly(), passes)
 
 
 def _input_context() -> Any:

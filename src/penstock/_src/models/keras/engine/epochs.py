@@ -179,7 +179,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         check_batch_size(model, batch_size)
     options: dict[str, Any] = {"workers": workers, "use_multiprocessing": use_multiprocessing, "max_queue_size": max_queue_size}
     source = data_adapter.source(model, x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight,
-                                 steps_name="steps_per_epoch", **options)
+                                 steps_name="steps_per_epoch", passes=max(1, epochs), **options)
     validation = None
     if validation_data is not None:
         vx, vy, vw = _validation_parts(validation_data)
@@ -201,9 +201,9 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
             found = run_evaluation(model, validation, callbacks)
             logs.update({"val_" + n: v for n, v in found.items()})
         callbacks.on_epoch_end(epoch, logs)
-        source.on_epoch_end()
-        if model.stop_training:
+        if model.stop_training or source.exhausted:
             break
+        source.on_epoch_end()
     callbacks.on_train_end(logs)
     return model.history
 
@@ -298,6 +298,7 @@ def run_evaluation(model: Any, source: Source, callbacks: Any) -> dict[str, Any]
     source.restart()
     callbacks.on_test_begin()
     logs = _epoch(model, source, callbacks, "test")
+    source.on_epoch_end()
     callbacks.on_test_end(logs)
     return logs
 
@@ -325,6 +326,7 @@ def predict(model: Any, x: Any, batch_size: Any, verbose: Any, steps: Any, callb
             hooks.end(n, {"outputs": outputs})
     if not found:
         raise ValueError("Expect x to be a non-empty array or dataset.")
+    source.on_epoch_end()
     callbacks.on_predict_end()
     joined = [_joined([batch[i] for batch in found]) for i in range(len(found[0]))]
     if context.executing_eagerly() and nest.is_nested(structure):

@@ -69,10 +69,15 @@ class FunctionStep:
         return concrete.call_flat(flat)
 
     def _traced(self, flat: list) -> Any:
-        """The first batch is traced with its size, since most have the same; a second size, for any number of examples."""
+        """The first batch is traced with its size, since most have the same; a second size, for any number of examples. Random
+        numbers continue as if there were one trace."""
         whole = not self._concrete
         self._prepare()
-        return self._function.get_concrete_function(*[_spec(x, whole) for x in flat])        # type: ignore[union-attr]
+        traced = self._function.get_concrete_function(*[_spec(x, whole) for x in flat])      # type: ignore[union-attr]
+        for first, _ in self._concrete.values():
+            traced.graph.continue_streams(first.graph)
+            break
+        return traced
 
     def _prepare(self) -> None:
         """Creates the optimizer's variables now: a trace in which variables are made must be traced again."""

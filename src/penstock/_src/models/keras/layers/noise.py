@@ -5,7 +5,6 @@ import math
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described, when
 from penstock.compat import v1 as tf
@@ -18,9 +17,12 @@ class _Noise(Layer):
 
     _words: tuple = ()
 
-    def __init__(self, **kwargs: Any):
+    def __init__(self, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self.supports_masking = True
+        self.supports_masking, self.seed = True, seed
+
+    def _normal(self, inputs: Any, mean: float, stddev: float) -> Any:
+        return tf.random_normal(tf.shape(inputs), mean, stddev, inputs.dtype, seed=self.seed)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape."""
@@ -28,7 +30,7 @@ class _Noise(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return described(self, super().get_config(), self._words)
+        return described(self, super().get_config(), (*self._words, "seed"))
 
 
 @export("keras.layers.GaussianNoise")
@@ -39,18 +41,19 @@ class GaussianNoise(_Noise):
 
     Args:
         stddev: Standard deviation of the noise.
+        seed: Seed of the noise.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
     """
 
     _words = ("stddev",)
 
-    def __init__(self, stddev: float, **kwargs: Any):
-        super().__init__(**kwargs)
+    def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any):
+        super().__init__(seed, **kwargs)
         self.stddev = stddev
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         """The inputs, with noise while training."""
-        return when(training, lambda: inputs + K.random_normal(tf.shape(inputs), 0., self.stddev, inputs.dtype),
+        return when(training, lambda: inputs + self._normal(inputs, 0., self.stddev),
                     lambda: tf.identity(inputs))
 
 
@@ -62,13 +65,14 @@ class GaussianDropout(_Noise):
 
     Args:
         rate: Dropout rate with the same variance.
+        seed: Seed of the noise.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
     """
 
     _words = ("rate",)
 
-    def __init__(self, rate: float, **kwargs: Any):
-        super().__init__(**kwargs)
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any):
+        super().__init__(seed, **kwargs)
         self.rate = rate
 
     def call(self, inputs: Any, training: Any = None) -> Any:
@@ -76,7 +80,7 @@ class GaussianDropout(_Noise):
         if not 0 < self.rate < 1:
             return inputs
         stddev = math.sqrt(self.rate / (1. - self.rate))
-        return when(training, lambda: inputs * K.random_normal(tf.shape(inputs), 1., stddev, inputs.dtype),
+        return when(training, lambda: inputs * self._normal(inputs, 1., stddev),
                     lambda: tf.identity(inputs))
 
 
@@ -87,8 +91,8 @@ class AlphaDropout(_Noise):
     _words = ("rate",)
 
     def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
+        super().__init__(seed, **kwargs)
+        self.rate, self.noise_shape = rate, noise_shape
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         """The inputs, some of them replaced while training."""
@@ -97,7 +101,7 @@ class AlphaDropout(_Noise):
         return when(training, lambda: self._dropped(inputs), lambda: tf.identity(inputs))
 
     def _dropped(self, inputs: Any) -> Any:
-        draw = K.random_uniform(self.noise_shape or tf.shape(inputs), seed=self.seed, dtype=inputs.dtype)
+        draw = tf.random_uniform(self.noise_shape or tf.shape(inputs), seed=self.seed, dtype=inputs.dtype)
         kept = tf.cast(tf.greater_equal(draw, self.rate), inputs.dtype)
         a = ((1 - self.rate) * (1 + self.rate * _ALPHA_PRIME ** 2)) ** -0.5
         return a * (inputs * kept + _ALPHA_PRIME * (1 - kept)) - a * _ALPHA_PRIME * self.rate
