@@ -60,3 +60,28 @@ def test_import_is_quick():
         if found["ours"] / found["torch"] * TORCH_MS <= BUDGET_MS:
             return
     raise AssertionError(f"seconds for torch and for us: {tries}")
+
+
+COLLECTED = """
+import gc, weakref
+class Cycle:
+    def __init__(self):
+        self.me = self
+held = [[] for _ in range({held})]
+before = Cycle()
+import penstock
+frozen = gc.get_freeze_count()
+after = Cycle()
+found = weakref.ref(before), weakref.ref(after)
+del before, after
+gc.collect()
+print(frozen, *(r() is None for r in found))
+"""
+
+
+@pytest.mark.parametrize("held", [0, 300_000])
+def test_modules_are_not_walked_over_by_the_collector(held):
+    done = subprocess.run([sys.executable, "-c", COLLECTED.format(held=held)], check=True, capture_output=True, text=True)
+    frozen, before, after = done.stdout.split()
+    assert after == "True"
+    assert int(frozen) > 100_000 if not held else (frozen, before) == ("0", "True")

@@ -16,6 +16,7 @@ CORE = (
     "eager.execute", "eager.tape", "eager.function", "kernels.devices.device_config", "ops.families", "state.variables",
     "base.tf_logging", "state.module", "kernels.exiting",
 )
+_JUST_STARTED = 200_000        # objects: a process that has imported torch and numpy, and done little else, has 170,000
 
 
 def load() -> None:
@@ -26,10 +27,13 @@ def load() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "100000")
     collects = gc.isenabled()
     gc.disable()
+    started = collects and len(gc.get_objects()) < _JUST_STARTED
     try:
         for name in CORE:
             importlib.import_module(f"penstock._src.{name}")
         engine.bodies = LazyModule("penstock._src.step.bodies")
     finally:
+        if started:
+            gc.freeze()         # modules do not become garbage; else the first call would walk over all of them
         if collects:
             gc.enable()
