@@ -63,8 +63,8 @@ class IndexedSlices(CompositeTensor):
         return IndexedSlices(-self.values, self.indices, self.dense_shape)
 
     def __str__(self) -> str:
-        shape = f", dense_shape={self._dense_shape}" if self._dense_shape is not None else ""
-        return f"IndexedSlices(indices={self._indices}, values={self._values}{shape})"
+        shape = f", dense_shape={self._dense_shape!s}" if self._dense_shape is not None else ""
+        return f"IndexedSlices(indices={self._indices!s}, values={self._values!s}{shape})"
 
 
 _WARN_ELEMENTS = 100_000_000

@@ -403,12 +403,11 @@ class RaggedTensor(CompositeTensor):
         return self._eager_value().to_list()
 
     def numpy(self) -> np.ndarray:
-        """A numpy array of rows (eager execution)."""
-        rows = self.to_list()
-        out = np.empty(len(rows), dtype=object)
-        for i, r in enumerate(rows):
-            out[i] = np.array(r)
-        return out
+        """A numpy array (eager execution): of objects, one array per row, or a dense one if all rows have the same length."""
+        value = self.flat_values.numpy()
+        for splits in reversed(self.nested_row_splits):
+            value = _rows(value, splits.numpy())
+        return value
 
     def __repr__(self) -> str:
         if self._is_eager():
@@ -507,6 +506,18 @@ class RaggedTensor(CompositeTensor):
     @staticmethod
     def _dispatch(fn: Any, args: tuple, kwargs: dict) -> Any:
         return methods().dispatch(fn, args, kwargs)
+
+
+def _rows(values: np.ndarray, splits: np.ndarray) -> np.ndarray:
+    """The rows of an array: a dense array if they have the same length, else an array of objects."""
+    lengths = np.diff(splits)
+    if not len(lengths) or (lengths == lengths[0]).all():
+        length = int(lengths[0]) if len(lengths) else 0
+        return values.reshape(len(lengths), length, *values.shape[1:])
+    rows = np.empty(len(lengths), dtype=object)
+    for i, (start, end) in enumerate(zip(splits[:-1], splits[1:], strict=True)):
+        rows[i] = values[start:end]
+    return rows
 
 
 def _nested(flat: Any, row_splits: list) -> RaggedTensorValue:

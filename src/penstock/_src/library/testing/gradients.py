@@ -91,7 +91,7 @@ def _graph_jacobians(x: Any, y: Any, y_shape: Any, start: np.ndarray, delta: flo
 
 # -- the v2 function ------------------------------------------------------------------------------------------------------
 @export(v2=["test.compute_gradient"])
-def compute_gradient_v2(f: Callable, x: Sequence[Any], delta: float | None = None) -> tuple[list, list]:
+def compute_gradient_v2(f: Callable, x: Sequence[Any], delta: float | None = None) -> tuple[tuple, tuple]:
     """The Jacobians of `f(*x)` with respect to each of `x`, by gradients and by differences.
 
     >>> by_gradients, by_differences = tf.test.compute_gradient(tf.square, [tf.constant([1., 2.])])
@@ -108,7 +108,7 @@ def compute_gradient_v2(f: Callable, x: Sequence[Any], delta: float | None = Non
                           lambda value, dy: checker.backward(replaced(value), dy, i),
                           starts[i], y, 1.0 / 1024 if delta is None else delta)
     pairs = [by(i) for i in range(len(starts))]
-    return [a.T for a, _ in pairs], [b.T for _, b in pairs]
+    return tuple(a.T for a, _ in pairs), tuple(b.T for _, b in pairs)
 
 
 class _EagerFunction:

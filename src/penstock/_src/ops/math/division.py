@@ -195,7 +195,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
     Returns:
         A tensor; of floats, if `x` and `y` are integers.
     """
-    if name is not None:
+    if name is not None or not (hasattr(x, "__div__") or hasattr(y, "__rdiv__")):
         return true_divide(x, y, name)
     return x / y
 
