@@ -3,7 +3,7 @@
     make fuzz                                     # five minutes, continues where the last one ended
     make fuzz ARGS='--minutes 600 --only ops,graph'
 
-A batch of cases runs in a process of its own (`worker.py`), some ten seconds to two minutes of them, as starting one takes
+A batch of cases runs in a process of its own (`worker.py`), some five seconds to a minute of them, as starting one takes
 seconds: a crash or a hang ends the batch, is recorded with its case, and the campaign continues with the next case. The corpus
 folder keeps where each target is, the cases that did something new (they are mutated further), and those that went wrong. At
 the end `docs/fuzzing.md` has the sums of all runs over this corpus.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
 import pathlib
 import selectors
 import subprocess
@@ -25,8 +26,9 @@ from typing import Any
 from tests.fuzz.worker import Progress
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BATCH, SILENT = 10 ** 6, 120                   # cases of a process at most; seconds in one case after which it is killed
-SHORT, LONG = 10.0, 120.0                      # seconds for the cases of a process
+BATCH = 10 ** 7                                # cases of a process at most
+SILENT, STILL = 120, 1200                      # seconds of processor time and of any time in a case: then it is killed
+SHORT, LONG = 5.0, 60.0                        # seconds of processor time for the cases of a process
 KINDS = ("read", "refused", "untyped", "slow", "crash")
 
 _HEAD = """# Fuzzing
@@ -36,7 +38,7 @@ Each case is a mutated file, or a call of an op with hostile arguments, in a pro
 typed error, or counts as wrong: an untyped error, more than 30 seconds of processor time, or a crash of the process. Cases
 that did something new (another error, another line of penstock) are kept and mutated further. Mutations keep the structure of
 a format most of the time (fields of messages, values of JSON, records, tables and zip members with the right checksums). A case
-that ran before is not counted again. The campaign continues where the last one ended. Seconds are wall time, the start of
+that ran before is not counted again. The campaign continues where the last one ended. Seconds are processor time, the start of
 processes included. `make fuzz ARGS='--minutes 600 --jobs 8'` runs for a night.
 
 """
@@ -67,7 +69,6 @@ class Target:
         progress, errors = Progress(self.folder / "progress", self.next), self.folder / "stderr"
         command = [sys.executable, "-m", "tests.fuzz.worker", self.name, str(self.next), str(count), str(seconds),
                    str(self.folder)]
-        start = time.monotonic()
         with errors.open("wb") as err, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
                                                         cwd=ROOT) as child:
             assert child.stdin is not None
@@ -75,9 +76,9 @@ class Target:
             child.stdin.close()
             self._follow(child, progress)
         self.next, counts, data = progress.read()
-        progress.close()
         self.counts.update(counts)
-        self.seconds += time.monotonic() - start
+        self.seconds += progress.seconds()
+        progress.close()
         if child.returncode:
             self.counts["crash"] += 1
             (self.folder / f"bad-case-{self.next}").write_bytes(data)
@@ -88,7 +89,7 @@ class Target:
 
     def _follow(self, child: Any, progress: Progress) -> None:
         """Reads what a worker prints until it ends; one whose case does not change for long is killed."""
-        rest, before, changed = b"", progress.read()[:2], time.monotonic()
+        rest, before, changed, used = b"", progress.read()[:2], time.monotonic(), _used(child.pid)
         with selectors.DefaultSelector() as ready:
             ready.register(child.stdout, selectors.EVENT_READ)
             while True:
@@ -101,8 +102,8 @@ class Target:
                         self._take(json.loads(line))
                 now = progress.read()[:2]
                 if now != before:
-                    before, changed = now, time.monotonic()
-                elif time.monotonic() - changed > SILENT:
+                    before, changed, used = now, time.monotonic(), _used(child.pid)
+                elif _used(child.pid) - used > SILENT or time.monotonic() - changed > STILL:
                     child.kill()
         child.wait()
 
@@ -110,6 +111,15 @@ class Target:
         if "error" in line:
             self.wrong.append({"case": line["case"], "how": line["how"], "error": line["error"]})
         self.seen.add(line["what"])
+
+
+def _used(pid: int) -> float:
+    """Seconds of processor time of a process; a machine that is busy with others does not make its case a slow one."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def page(targets: list[Target]) -> str:
@@ -127,10 +137,10 @@ def page(targets: list[Target]) -> str:
     return "\n".join(text) + "\n"
 
 
-def run(targets: list[Target], minutes: float, jobs: int, report: Callable[[], None]) -> None:
-    """Runs batches of the targets in turn, `jobs` of them at a time, and reports when each has had one."""
+def run(targets: list[Target], minutes: float, jobs: int, seconds: float, report: Callable[[], None]) -> None:
+    """Runs batches of the targets in turn, those first that had the least time, `jobs` at a time; reports after each round."""
     until = time.monotonic() + 60 * minutes
-    seconds = min(LONG, max(SHORT, 60 * minutes * jobs / len(targets)))
+    seconds = seconds or min(LONG, max(SHORT, 60 * minutes * jobs / len(targets)))
 
     def turn(target: Target) -> None:
         left = until - time.monotonic()
@@ -139,7 +149,7 @@ def run(targets: list[Target], minutes: float, jobs: int, report: Callable[[], N
 
     with futures.ThreadPoolExecutor(jobs) as pool:
         while time.monotonic() < until:
-            list(pool.map(turn, targets))
+            list(pool.map(turn, sorted(targets, key=lambda target: target.seconds)))
             report()
 
 
@@ -148,6 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--jobs", type=int, default=1, help="targets that run at a time")
+    parser.add_argument("--seconds", type=float, default=0.0, help="processor time for the cases of a process")
     parser.add_argument("--corpus", type=pathlib.Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--only", default="")
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "fuzzing.md")
@@ -160,7 +171,8 @@ def main() -> int:
     def report() -> None:
         args.page.write_text(page(list(every.values())))
 
-    run([every[name] for name in wanted], args.minutes, args.jobs, report)
+    run([every[name] for name in wanted], args.minutes, args.jobs, args.seconds, report)
+    report()
     print(args.page.read_text())
     return int(sum(len(t.wrong) for t in every.values()) > before)
 

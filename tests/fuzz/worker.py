@@ -36,12 +36,12 @@ HOWS = ("read", "refused", "untyped", "slow")
 class Progress:
     """Where a worker is, in a file that outlives it: the current case and the counts of those that ended."""
 
-    _HEAD = struct.Struct(f"<q{len(HOWS)}qq")
+    _HEAD = struct.Struct(f"<q{len(HOWS)}qqq")
     SIZE = 1 << 22
 
     def __init__(self, path: pathlib.Path, first: int | None = None):
         if first is not None:
-            path.write_bytes(self._HEAD.pack(first, *[0] * len(HOWS), 0).ljust(self.SIZE, b"\0"))
+            path.write_bytes(self._HEAD.pack(first, *[0] * len(HOWS), 0, 0).ljust(self.SIZE, b"\0"))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), self.SIZE)
         self._counts = [0] * len(HOWS)
@@ -50,21 +50,25 @@ class Progress:
         """Notes the case that runs next."""
         data = data[:self.SIZE - self._HEAD.size]
         self._map[self._HEAD.size:self._HEAD.size + len(data)] = data
-        self._HEAD.pack_into(self._map, 0, number, *self._counts, len(data))
+        self._HEAD.pack_into(self._map, 0, number, *self._counts, time.process_time_ns(), len(data))
 
     def end(self, number: int, how: str) -> None:
         """Counts the case."""
         self._counts[HOWS.index(how)] += 1
-        self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, 0)
+        self.skip(number)
 
     def skip(self, number: int) -> None:
         """Leaves out a case that ran before."""
-        self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, 0)
+        self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, time.process_time_ns(), 0)
 
     def read(self) -> tuple[int, dict[str, int], bytes]:
         """The case that runs or would be next, the counts, and the bytes of the case (none between two cases)."""
-        number, *counts, size = self._HEAD.unpack_from(self._map)
+        number, *counts, _, size = self._HEAD.unpack_from(self._map)
         return number, dict(zip(HOWS, counts, strict=True)), self._map[self._HEAD.size:self._HEAD.size + size]
+
+    def seconds(self) -> float:
+        """Processor time of the worker until its current or last case."""
+        return self._HEAD.unpack_from(self._map)[-2] / 1e9
 
     def close(self) -> None:
         """Releases the file."""
@@ -182,15 +186,15 @@ class Worker:
         self._watch, self._progress, self._cases = Watch(), Progress(corpus / "progress"), Cases(corpus / "cases")
 
     def run(self, first: int, count: int, seconds: float) -> None:
-        """Runs cases, for some seconds at most."""
-        start = time.monotonic()
+        """Runs cases, for some seconds of processor time at most: how many there are does not depend on other processes."""
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryDirectory(dir=memory) as folder:
             tempfile.tempdir = folder
             self._made.begin(pathlib.Path(folder), [p.read_bytes() for p in self._kept])
             gc.freeze()
+            start = time.process_time()
             for number in range(first, first + count):
-                passed = time.monotonic() - start
+                passed = time.process_time() - start
                 if passed > seconds:
                     break
                 self._rng.seed(self._salt | number)
@@ -220,11 +224,11 @@ class Worker:
 
     def _trace(self, run: Any) -> tuple[Any, bool]:
         """How a case ended, and whether it reached a new line."""
-        start = time.monotonic()
+        start = time.process_time()
         with self._lines:
             ended = self._outcome(run)
         self._traced += 1
-        self._traced_seconds += time.monotonic() - start
+        self._traced_seconds += time.process_time() - start
         return ended, self._lines.new > 0 and self._traced > WARM
 
     def _keep(self, number: int, data: bytes, how: str, what: str, error: BaseException | None) -> None:

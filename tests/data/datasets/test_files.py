@@ -147,3 +147,12 @@ def test_record_writer_round_trip(tmp_path):
     assert elements(tf.data.TFRecordDataset(path, "GZIP")) == [b"0", b"1", b"2", b"3", b"4"]
     assert elements(tf.data.TFRecordDataset([path] * 3, "GZIP", num_parallel_reads=3).batch(15))[0].tolist() == [
         str(i).encode() for i in range(5) for _ in range(3)]
+
+
+@pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"\n", b"\n\n", b"abcdefgh\ni", b"abcdefghij\n\nklmnopqrstuv",
+                                  b"abc\ndef\n", b"abcd\n"])
+def test_lines_that_are_longer_than_what_is_read_at_a_time(tmp_path, text):
+    (tmp_path / "t").write_bytes(text)
+    for size in (1, 2, 3, 4, 100):
+        found = [t.numpy() for t in tf.data.TextLineDataset(str(tmp_path / "t"), buffer_size=size)]
+        assert found == text.splitlines(), size

@@ -6,6 +6,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
+from penstock._src.io.messages import SavedModel
 from penstock._src.ops.registry import OPS
 from penstock._src.state.saved_model import restricted
 
@@ -106,3 +107,33 @@ def test_every_op_that_takes_a_file_is_known():
     found = {name for name, o in OPS.items() if any(map(named.search, (*o.input_names, *map(str, o.attrs))))}
     assert found - no_files <= restricted.FILES
     assert restricted.FILES <= set(OPS)
+
+
+class Words(tf2.Module):
+    """A model with a file of words."""
+
+    def __init__(self, path):
+        words = tf2.lookup.TextFileInitializer(str(path), tf2.string, tf2.lookup.TextFileIndex.WHOLE_LINE, tf2.int64,
+                                              tf2.lookup.TextFileIndex.LINE_NUMBER)
+        self.table = tf2.lookup.StaticHashTable(words, -1)
+
+    @tf2.function(input_signature=[tf2.TensorSpec([None], tf2.string)])
+    def __call__(self, x):
+        return self.table.lookup(x)
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "a/../../../secret", "..", "file:///etc/passwd", "~/secret"])
+def test_an_asset_is_a_file_of_the_model(tmp_path, name):
+    """The folder `assets` does not contain what a model's message may name."""
+    (tmp_path / "words").write_text("a\nb\n")
+    (tmp_path / "secret").write_text("s\n")
+    tf2.saved_model.save(Words(tmp_path / "words"), str(tmp_path / "m"))
+    np.testing.assert_array_equal(tf2.saved_model.load(str(tmp_path / "m"))(tf2.constant(["b", "s"])), [1, -1])
+    path = tmp_path / "m" / "saved_model.pb"
+    model = SavedModel.FromString(path.read_bytes())
+    model.meta_graphs[0].asset_file_def[0].filename = name
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(tf.errors.PermissionDeniedError, match="folder of assets"):
+        tf2.saved_model.load(str(tmp_path / "m"))
+    with tf.Graph().as_default(), tf.Session() as sess, pytest.raises(tf.errors.PermissionDeniedError):
+        tf.saved_model.load(sess, ["serve"], str(tmp_path / "m"))

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+from penstock._src.models.keras.utils import function_code
 
 L = tf.keras.layers
 RNG = np.random.default_rng(1)
@@ -41,6 +42,37 @@ def test_lambda_of_others_is_refused():
     stranger = {**config, "function": (("B" if code[0] == "A" else "A") + code[1:], *rest)}
     with pytest.raises(ValueError, match="enable_unsafe_deserialization"):
         L.Lambda.from_config(stranger)
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m.h5"])
+def test_files_with_code_of_others_need_safe_mode_false(tmp_path, monkeypatch, name):
+    path = str(tmp_path / name)
+    tf.keras.Sequential([tf.keras.Input((2,)), L.Lambda(lambda x: x * 3.0)]).save(path)
+    x = np.ones((1, 2), "f")
+    np.testing.assert_array_equal(tf.keras.models.load_model(path)(x), 3 * x)
+    monkeypatch.setattr(function_code, "_own", set())            # as another process sees the file
+    with pytest.raises(ValueError, match="safe_mode=False"):
+        tf.keras.models.load_model(path)
+    np.testing.assert_array_equal(tf.keras.models.load_model(path, safe_mode=False)(x), 3 * x)
+    with pytest.raises(ValueError, match="Refusing"):           # the permission ends with the call
+        tf.keras.models.load_model(path)
+
+
+def test_lambda_as_keras_3_writes_it(monkeypatch):
+    code, defaults, closure = function_code.func_dump(lambda x: x + 1)
+    held = {"class_name": "__lambda__", "config": {"code": code, "defaults": defaults, "closure": closure}}
+    pair = {"class_name": "__lambda__", "config": {"value": {"class_name": "__tuple__", "items": [code, defaults, closure]}}}
+    for function in (held, pair):
+        assert L.Lambda.from_config({"function": function}).function(1) == 2
+    monkeypatch.setattr(function_code, "_own", set())
+    for function in (held, pair):
+        with pytest.raises(ValueError, match="Refusing"):
+            L.Lambda.from_config({"function": function})
+    for wrong in (None, 3, ["x"], {"class_name": "__lambda__", "config": {}}, {"class_name": "__lambda__", "config": {"value": 3}}):
+        with pytest.raises((ValueError, TypeError)):
+            L.Lambda.from_config({"function": wrong, "function_type": "lambda"})
+        with pytest.raises((ValueError, TypeError)):
+            L.Lambda.from_config({"function": wrong})
 
 
 @pytest.mark.parametrize("layer, shape, want", [

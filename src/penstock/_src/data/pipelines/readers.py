@@ -149,7 +149,8 @@ class _Lines:
     def __init__(self, file: Any, path: bytes, piece: int):
         self._file, self._path, self._piece = file, path, piece
         self._lines: list[bytes] = []                           # whole lines that were read, from `_next` on
-        self._next, self._rest, self._ended = 0, b"", False
+        self._next, self._ended = 0, False
+        self._rest: list[bytes] = []                            # the pieces of a line that has not ended
         self.offset = 0                                         # of the next line, in the uncompressed file
 
     def read_into(self, found: list, limit: int) -> None:
@@ -169,10 +170,13 @@ class _Lines:
                 piece = self._file.read(self._piece)
             if not piece:
                 self._ended = True
-                lines = [self._rest] if self._rest else []
-                self._rest = b""
-            else:
-                *lines, self._rest = (self._rest + piece).split(b"\n") if b"\n" in piece else (self._rest + piece,)
+            elif b"\n" not in piece:                            # joined once: a long line takes linear time
+                self._rest.append(piece)
+                continue
+            *lines, rest = b"".join([*self._rest, piece]).split(b"\n")
+            if self._ended and rest:
+                lines, rest = [*lines, rest], b""
+            self._rest = [rest] if rest else []
             if lines:
                 self._lines, self._next = lines, 0
                 return True

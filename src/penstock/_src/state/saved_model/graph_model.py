@@ -16,7 +16,7 @@ from penstock._src.ops.registry import get
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.saver import import_meta_graph_with_return_elements
 from penstock._src.state.saved_model import names
-from penstock._src.state.saved_model.model_builder import assets_dir
+from penstock._src.state.saved_model.model_builder import asset_path
 from penstock._src.state.saved_model.model_loader import _init_op, asset_files
 from penstock._src.state.saved_model.object_loading import SignatureMap, empty_variable
 from penstock._src.state.saved_model.tensor_info import get_tensor_from_tensor_info
@@ -47,7 +47,7 @@ def load_v1_in_v2(loader: Any, tags: Any) -> Any:
                         op._update_input(i, placeholder)
         return ()
     root, made = AutoTrackable(), []        # type: Any, list[Any]
-    with_assets = [paths.join(assets_dir(loader.export_dir), a.filename) for a in asset_files(meta_graph)]
+    with_assets = [asset_path(loader.export_dir, a.filename) for a in asset_files(meta_graph)]
     wrapped = wrap_function(lambda: build(*[constant(p) for p in with_assets]), [])
     saver, lifted = made
     if saver is not None and paths.exists(loader.variables_path + ".index"):

@@ -8,7 +8,7 @@ from google.protobuf import text_format
 from google.protobuf.any_pb2 import Any as AnyMessage
 from tensorboard.compat.proto.meta_graph_pb2 import AssetFileDef
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph import context
@@ -35,6 +35,14 @@ def variables_path(export_dir: Any) -> str:
 def assets_dir(export_dir: Any) -> str:
     """The directory of the assets in a SavedModel."""
     return paths.join(paths.as_text(export_dir), names.ASSETS_DIRECTORY)
+
+
+def asset_path(export_dir: Any, name: str) -> str:
+    """The path of an asset; PermissionDeniedError if its name leads out of the folder: a model has only its own files."""
+    if name.startswith(("/", "~")) or "://" in name or ".." in name.replace("\\", "/").split("/"):
+        raise errors.PermissionDeniedError(None, None, f"The asset {name!r} of {paths.as_text(export_dir)} is not in its "
+                                           "folder of assets.")
+    return paths.join(assets_dir(export_dir), name)
 
 
 def write_saved_model(saved_model: Any, export_dir: Any, as_text: bool) -> str:

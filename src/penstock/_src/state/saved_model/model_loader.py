@@ -15,7 +15,7 @@ from penstock._src.io import paths
 from penstock._src.io.messages import SavedModel
 from penstock._src.state.checkpoint.saver import Saver, all_saveable_objects, import_meta_graph_with_return_elements
 from penstock._src.state.saved_model import names
-from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
+from penstock._src.state.saved_model.model_builder import asset_path, variables_path
 from penstock._src.state.saved_model.restricted import check as check_restricted
 from penstock._src.state.saved_model.signatures import load_op_from_signature_def
 
@@ -120,7 +120,7 @@ class SavedModelLoader:
         """Runs the main op, with the current paths of the assets."""
         meta_graph = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
-            feeds = {prepend_name_scope(a.tensor_info.name, import_scope): paths.join(assets_dir(self.export_dir), a.filename)
+            feeds = {prepend_name_scope(a.tensor_info.name, import_scope): asset_path(self.export_dir, a.filename)
                      for a in asset_files(meta_graph)}
             op = _init_op(meta_graph, import_scope)
             if op is not None:

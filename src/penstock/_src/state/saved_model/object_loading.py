@@ -33,7 +33,7 @@ from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.containers import DictWrapper, ListWrapper, wrap
 from penstock._src.state.saved_model import revived_types
-from penstock._src.state.saved_model.model_builder import assets_dir, variables_path
+from penstock._src.state.saved_model.model_builder import asset_path, variables_path
 from penstock._src.state.saved_model.model_loader import SavedModelLoader, asset_files, parse_saved_model
 from penstock._src.state.saved_model.restored_function import RestoredConcreteFunction, RestoredFunction, SignatureFunction
 from penstock._src.state.saved_model.restricted import check as check_restricted
@@ -283,7 +283,7 @@ class _Loader:
         if kind == "variable":
             return _variable(node.variable)
         if kind == "asset":
-            asset = Asset(paths.join(assets_dir(self._dir), self._assets[node.asset.asset_file_def_index].filename))
+            asset = Asset(asset_path(self._dir, self._assets[node.asset.asset_file_def_index].filename))
             if not context.executing_eagerly():
                 context.current_graph().add_to_collection(GraphKeys.ASSET_FILEPATHS, asset.asset_path)
             return asset

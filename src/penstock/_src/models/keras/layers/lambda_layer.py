@@ -46,6 +46,8 @@ class Lambda(Layer):
     >>> tf.keras.layers.Lambda(lambda x: x ** 2)
     """
 
+    _only_in_config = ("function_type", "module", "output_shape_type", "output_shape_module", "mask_type", "mask_module")
+
     def __init__(self, function: Callable, output_shape: Any = None, mask: Any = None, arguments: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.function = function
@@ -118,8 +120,10 @@ class Lambda(Layer):
         config = dict(config)
         for name, module in (("function", "module"), ("output_shape", "output_shape_module"), ("mask", "mask_module")):
             if name in config:
-                kind = config.pop(f"{name}_type", "raw")
-                config[name] = _loaded(config[name], kind, config.pop(module, None), custom_objects)
+                kind, source = config.pop(f"{name}_type", "raw"), config.pop(module, None)
+                config[name] = _loaded(*_of_keras3(config[name], kind), source, custom_objects)
+        if not callable(config.get("function")):
+            raise ValueError("The configuration of a Lambda layer has no function.")
         arguments = {k: np.array(v["value"]) if isinstance(v, dict) and v.get("type") == "ndarray" else v
                      for k, v in (config.get("arguments") or {}).items()}
         return cls(**{**config, "arguments": arguments})
@@ -132,6 +136,16 @@ def _dumped(function: Any) -> tuple:
     if callable(function):
         return function.__name__, "function", function.__module__
     raise ValueError(f"Invalid input for serialization, type: {type(function)} ")
+
+
+def _of_keras3(value: Any, kind: str) -> tuple[Any, str]:
+    """A function and its kind, also as Keras 3 and the `.keras` files of tf_keras have them."""
+    if isinstance(value, dict) and value.get("class_name") == "__lambda__" and isinstance(value.get("config"), dict):
+        code = value["config"]
+        value, kind = code["value"] if "value" in code else [code.get(k) for k in ("code", "defaults", "closure")], "lambda"
+    if isinstance(value, dict) and value.get("class_name") == "__tuple__":
+        value = value.get("items", value.get("config"))
+    return value, kind
 
 
 def _loaded(value: Any, kind: str, module: Any, custom_objects: Any) -> Any:

@@ -197,6 +197,8 @@ def translated(x: Any, custom_objects: Any = None) -> Any:
         return {k: translated(v, custom_objects) for k, v in x.items()}
     if x["class_name"] == "function":
         return x["config"]
+    if x["class_name"] == "__lambda__":
+        return x
     config = translated(x["config"], custom_objects)
     name = x.get("registered_name") or x["class_name"]
     name = x["class_name"] if name == "Functional" or name not in (custom_objects or {}) and ">" not in name else name
@@ -227,7 +229,7 @@ def _accepted(x: dict[str, Any], config: Any) -> Any:
         anything = anything or c is cls and not issubclass(cls, Layer) and any(p.kind is p.VAR_KEYWORD for p in parameters)
     if anything and kind != "optimizers":
         return config
-    known |= {"activity_regularizer"} if issubclass(cls, Layer) else set()
+    known |= {"activity_regularizer", *getattr(cls, "_only_in_config", ())} if issubclass(cls, Layer) else set()
     known |= {"clipnorm", "clipvalue", "global_clipnorm", "weight_decay", "use_ema", "ema_momentum",
               "ema_overwrite_frequency"} if kind == "optimizers" else set()
     return {k: v for k, v in config.items() if k in known}

@@ -11,6 +11,7 @@ import penstock as tf
 from penstock._src.base import errors
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
+from penstock._src.models.keras.utils import function_code
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.checkpoint.state import write_state
@@ -244,6 +245,11 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
 
     >>> model = tf.keras.models.load_model("model.keras")
     """
+    with function_code.loading(safe_mode):
+        return _load_model(filepath, custom_objects, compile, options)
+
+
+def _load_model(filepath: Any, custom_objects: Any, compile: bool, options: Any) -> Any:
     if hasattr(filepath, "create_group"):
         return hdf5.load_model_file(filepath, custom_objects, compile)
     path = os.fspath(filepath)

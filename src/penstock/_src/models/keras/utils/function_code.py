@@ -1,22 +1,26 @@
 """Python functions as text, for the configurations of Lambda layers.
 
 The text is bytecode, and loading it runs code that may come from anyone. Only code that this process itself wrote is
-loaded without asking; for anything else `tf.keras.config.enable_unsafe_deserialization()` must have been called.
+loaded without asking; for anything else `tf.keras.config.enable_unsafe_deserialization()` must have been called, or
+`load_model` with `safe_mode=False`.
 """
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import contextvars
 import hashlib
 import marshal
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock._src.base.api import export
 
 _own: set[bytes] = set()                # digests of the code that was written here
 _flags = {"unsafe": False}
+_trusted = contextvars.ContextVar("trusted", default=False)
 
 
 @export(v2=["keras.config.enable_unsafe_deserialization", "keras.__internal__.enable_unsafe_deserialization"])
@@ -31,6 +35,16 @@ def disable_unsafe_deserialization() -> None:
     _flags["unsafe"] = False
 
 
+@contextlib.contextmanager
+def loading(safe_mode: Any) -> Iterator[None]:
+    """Allows code in the models that are loaded inside, if `safe_mode` is False."""
+    before = _trusted.set(safe_mode is False or _trusted.get())
+    try:
+        yield
+    finally:
+        _trusted.reset(before)
+
+
 def func_dump(func: Callable) -> tuple:
     """A function as (code, defaults, values of its closure)."""
     raw = marshal.dumps(func.__code__)
@@ -42,15 +56,15 @@ def func_dump(func: Callable) -> tuple:
 
 def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any = None) -> Callable:
     """The function from the result of `func_dump`."""
-    if isinstance(code, (tuple, list)):
-        code, defaults, closure = code
     try:
+        if isinstance(code, (tuple, list)):
+            code, defaults, closure = code
         raw = base64.decodebytes(code.encode("ascii"))
-    except (UnicodeEncodeError, binascii.Error):
+    except (UnicodeEncodeError, binascii.Error, AttributeError, ValueError):
         raise ValueError("The code of a Lambda layer cannot be read.") from None
-    if not _flags["unsafe"] and hashlib.sha256(raw).digest() not in _own:
+    if not _flags["unsafe"] and not _trusted.get() and hashlib.sha256(raw).digest() not in _own:
         raise ValueError("Refusing to load a Lambda layer: it contains Python code from outside of this program, and running "
-                         "it can do anything that you can. If you trust its source, call "
+                         "it can do anything that you can. If you trust its source, load it with `safe_mode=False` or call "
                          "`tf.keras.config.enable_unsafe_deserialization()` first, or pass the function in `custom_objects`.")
     found = marshal.loads(raw)
     cells = None if closure is None else tuple(c if isinstance(c, types.CellType) else types.CellType(c) for c in closure)
