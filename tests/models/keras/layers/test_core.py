@@ -68,7 +68,8 @@ def test_lambda_as_keras_3_writes_it(monkeypatch):
     for function in (held, pair):
         with pytest.raises(ValueError, match="Refusing"):
             L.Lambda.from_config({"function": function})
-    for wrong in (None, 3, ["x"], {"class_name": "__lambda__", "config": {}}, {"class_name": "__lambda__", "config": {"value": 3}}):
+    empty = [{"class_name": "__lambda__", "config": held} for held in ({}, {"value": 3})]
+    for wrong in (None, 3, ["x"], *empty):
         with pytest.raises((ValueError, TypeError)):
             L.Lambda.from_config({"function": wrong, "function_type": "lambda"})
         with pytest.raises((ValueError, TypeError)):
