@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import penstock as tf
 from penstock._src.base import nest
 from penstock._src.base.static_shape import TensorShape
 
@@ -294,3 +295,43 @@ def test_composites_and_their_specs():
         nest.assert_same_structure(x, Composite(1, 2, rank=3), expand_composites=True)
     with pytest.raises(TypeError):
         nest.assert_same_structure(x, [1], expand_composites=True)
+
+
+class _Tagged:
+    """Flattens itself: the tag is metadata, the value a leaf."""
+
+    def __init__(self, tag, value):
+        self.tag, self.value = tag, value
+
+    def __tf_flatten__(self):
+        return (self.tag,), (self.value,)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata, parts):
+        return cls(metadata[0], parts[0])
+
+
+def test_objects_that_flatten_themselves_are_branches():
+    inner = _Tagged(["unhashable"], _Tagged("b", 2))
+    assert tf.nest.is_nested(inner)
+    assert tf.nest.flatten([_Tagged("a", 1), inner]) == [1, 2]
+    doubled = tf.nest.map_structure(lambda x: 2 * x, inner)
+    assert (doubled.tag, doubled.value.tag, doubled.value.value) == (["unhashable"], "b", 4)
+    tf.nest.assert_same_structure(_Tagged("a", 1), _Tagged("other", 3))
+    with pytest.raises(TypeError, match="sequence type"):
+        tf.nest.assert_same_structure(_Tagged("a", 1), [1])
+
+
+def test_functions_and_datasets_take_objects_that_flatten_themselves():
+    @tf.function
+    def double(x):
+        return tf.nest.map_structure(lambda v: v * 2, x)
+    value = _Tagged("a", tf.constant([1, 2]))
+    out = double(value)
+    double(_Tagged("a", tf.constant([5, 6])))
+    assert out.tag == "a" and out.value.numpy().tolist() == [2, 4]
+    assert double.experimental_get_tracing_count() == 1
+    double(_Tagged("b", tf.constant([5, 6])))
+    assert double.experimental_get_tracing_count() == 2
+    rows = tf.data.Dataset.from_tensor_slices(value).map(lambda x: _Tagged(x.tag, x.value + 1))
+    assert [(x.tag, int(x.value)) for x in rows] == [("a", 2), ("a", 3)]

@@ -122,3 +122,49 @@ def test_ragged_arguments_are_traced_by_shape_not_by_number_of_values():
     for n in range(1, 6):
         assert function(tf.ragged.constant([[1, 2]] * n)).numpy().tolist() == [3] * n
     assert seen == [[1, None], [None, None]]
+
+
+def test_concrete_functions_take_arguments_as_the_python_function_does():
+    @tf.function
+    def f(x, y):
+        return x["a"] + x["b"], y[0] + y[1]
+    a, b = {"a": 5000, "b": 500}, (50, 5)
+    bound = f.get_concrete_function(a, b)
+    for out in (bound(), bound(a, b), bound(x=a, y=b)):
+        assert [int(v) for v in out] == [5500, 55]
+    with pytest.raises(TypeError, match="traced with 50 and cannot take 51"):
+        bound(a, (51, 5))
+
+
+def test_parameters_come_before_names_of_specs():
+    @tf.function
+    def f(x, y):
+        return x * 10 + y
+    swapped = f.get_concrete_function(x=tf.TensorSpec(None, tf.int32, name="y"), y=tf.TensorSpec(None, tf.int32, name="x"))
+    assert int(swapped(x=tf.constant(5), y=tf.constant(6))) == 56
+
+
+def test_many_traces_in_few_calls_are_worth_two_warnings(caplog):
+    @tf.function
+    def f(x):
+        return x
+    for i in range(4):
+        f(i)
+    for _ in range(20):
+        f(3)
+    for i in range(4):
+        f(10 + i)
+    assert not caplog.records
+    for i in range(10):
+        f(20 + i)
+    assert len(caplog.records) == 2
+    assert "5 out of the last 5 calls to f triggered tf.function retracing" in caplog.text
+
+
+def test_functions_created_in_a_loop_share_a_history(caplog):
+    for i in range(5):
+        @tf.function
+        def f(x):
+            return x
+        f(i)
+    assert "Tracing is expensive" in caplog.text

@@ -124,3 +124,16 @@ def test_what_was_recorded_goes_with_its_tape():
     del tape, z
     gc.collect()
     assert recorded() is None
+
+
+def test_jacobians_with_parallel_iterations_need_a_persistent_tape():
+    @tf.function
+    def f(persistent):
+        x = tf.constant([[3.0]])
+        with tf.GradientTape(persistent=persistent) as tape:
+            tape.watch(x)
+            y = tf.tile(x ** 4, [1, 3])
+        return tape.batch_jacobian(y, x, parallel_iterations=2)
+    with pytest.raises(RuntimeError, match="persistent=True.*parallel_iterations"):
+        f(False)
+    np.testing.assert_allclose(f(True), [[[108.]] * 3])

@@ -403,3 +403,13 @@ def test_loops_keep_their_structure(mode, body):
     """An eager loop whose body adds variables would never end."""
     with pytest.raises((ValueError, TypeError), match="structure|iterate|expected"):
         mode.run(lambda i: tf.while_loop(lambda i, *x: i < 10.0, body, [i, tf.constant([2.0, 4.0])]), F(0))
+
+
+def test_a_loop_may_add_rows_to_a_ragged_tensor_with_an_invariant():
+    def run(x):
+        return tf.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, tf.concat([y, y], axis=0)), [tf.constant(0), x],
+                             shape_invariants=[tf.TensorSpec([], tf.int32), tf.RaggedTensorSpec([None, None])])
+    rows = tf.function(run)(tf.ragged.constant([[1., 2.], [3.]]))[1]
+    assert rows.to_list() == [[1., 2.], [3.]] * 4
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="not compatible"):
+        run(tf.ragged.constant([[1, 2], [3]]))

@@ -5,7 +5,8 @@ into lists, rebuilt, compared and mapped over. A type is a branch if it has a `_
 and builds another one like it from new children. Everything else is built on that.
 
 Branches are sequences (strings excepted), named tuples, mappings (children in order of their sorted keys, so
-that a dict and an OrderedDict flatten alike), mapping views and attrs classes. Arrays and tensors are leaves.
+that a dict and an OrderedDict flatten alike), mapping views, attrs classes, and objects whose class defines
+`__tf_flatten__` and `__tf_unflatten__`. Arrays and tensors are leaves.
 With `expand_composites`, composite tensors (such as a SparseTensor) are branches too, whose one child is the
 structure of their components; so are their type specs.
 """
@@ -58,6 +59,20 @@ def _component_spec_items(spec: Any) -> list[tuple[str, Any]]:
     return [(spec.value_type.__name__, spec._component_specs)]
 
 
+def flattens_itself(cls: type) -> bool:
+    """Whether a class (such as a dataclass) names the parts of its objects that are leaves, and the rest as metadata."""
+    return hasattr(cls, "__tf_flatten__") and hasattr(cls, "__tf_unflatten__")
+
+
+def _part_items(x: Any) -> Iterable[tuple[int, Any]]:
+    return enumerate(x.__tf_flatten__()[1])
+
+
+def _build_from_parts(like: Any, children: list) -> Any:
+    return like.__tf_unflatten__(like.__tf_flatten__()[0], tuple(children))
+
+
+_OBJECT = _Kind(_part_items, _build_from_parts)
 _MAPPING = _Kind(_mapping_items, _build_mapping)
 _VIEW = _Kind(enumerate, lambda like, children: list(children))
 _SEQUENCE = _Kind(enumerate, lambda like, children: type(like)(children))
@@ -69,6 +84,8 @@ _SPEC = _Kind(_component_spec_items, lambda like, children: like._from_component
 
 def _find_kind(cls: type, expand: bool) -> _Kind | None:
     """The kind of branch that objects of `cls` are, or None if they are leaves."""
+    if flattens_itself(cls):
+        return _OBJECT
     if issubclass(cls, Mapping):
         return _MAPPING
     if issubclass(cls, (MappingView, range)):

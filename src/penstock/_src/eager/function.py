@@ -24,6 +24,7 @@ from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_v
 from penstock._src.eager.function_type import Callable as TypedCallable
 from penstock._src.eager.function_type import FunctionType
 from penstock._src.eager.lift import evaluated, lifted
+from penstock._src.eager.retracing import history_of
 from penstock._src.execute.context import eager_context
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
@@ -136,9 +137,12 @@ class ConcreteFunction:
         return self.call_flat(self.flat_arguments(args, kwargs))
 
     def flat_arguments(self, args: tuple, kwargs: dict[str, Any]) -> list:
-        """The tensors that arguments represent, in order."""
+        """The tensors that arguments represent, in order: those of the Python function, or one by one, by position or name."""
         flat = list(nest.flatten(args, expand_composites=True))
-        if len(flat) != self._arg_count:
+        if kwargs or len(flat) != self._arg_count:
+            bound = self._bound(args, kwargs)
+            if bound is not None:
+                return [self._argument(a, p) for a, p in zip(bound, self.graph.inputs, strict=False)]
             flat = self._without_constants(flat)
         if kwargs:
             flat = self._by_name(flat, kwargs)
@@ -149,6 +153,46 @@ class ConcreteFunction:
             raise TypeError(f"{self.graph_function.name}() {what}. It takes {self._arg_count} tensors ({', '.join(names)}), "
                             f"got {len(flat)}.")
         return [self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)]
+
+    def _bound(self, args: tuple, kwargs: dict[str, Any]) -> list | None:
+        """The tensors of arguments as the Python function takes them; None if they are given one by one.
+
+        Arguments that were traced without tensors may be left out.
+        """
+        if self._signature is None or self.structured_input_signature is None:
+            return None
+        traced_args, traced_kwargs = self.structured_input_signature
+        try:
+            bound = self._signature.bind_partial(*args, **kwargs)
+            expected = {**self._signature.bind_partial(*traced_args).arguments, **dict(sorted(traced_kwargs.items()))}
+        except TypeError:
+            return None
+        given = {**bound.arguments, **bound.kwargs}
+        flat: list = []
+        for name, traced in expected.items():
+            if name in given:
+                found = self._matched(given[name], traced)
+                if found is None:
+                    return None
+                flat.extend(found)
+            elif any(isinstance(leaf, TensorSpec) for leaf in nest.flatten(traced, expand_composites=True)):
+                return None
+        return flat
+
+    def _matched(self, given: Any, traced: Any) -> list | None:
+        """The tensors of one argument in the structure that it was traced with; None if it has another structure."""
+        try:
+            nest.assert_same_structure(traced, given, check_types=False, expand_composites=True)
+        except (TypeError, ValueError):
+            return None
+        flat = []
+        for leaf, value in zip(nest.flatten(traced, expand_composites=True), nest.flatten(given, expand_composites=True),
+                               strict=True):
+            if isinstance(leaf, TensorSpec):
+                flat.append(value)
+            elif leaf is not value and isinstance(leaf, _PLAIN) and (not isinstance(value, _PLAIN) or leaf != value):
+                raise TypeError(f"{self.graph_function.name}() was traced with {leaf!r} and cannot take {value!r}.")
+        return flat
 
     def _without_constants(self, flat: list) -> list:
         """The tensors among arguments; the Python values among them must be those that the function was traced with."""
@@ -281,6 +325,7 @@ class Function:
         self._building_first = False
         self._lock = threading.RLock()
         self._trace_count = 0
+        self._history = history_of(python_function)
         self._methods: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._quick: dict[tuple, ConcreteFunction] = {}      # traces by the types and shapes of arguments, all of them tensors
         functools.update_wrapper(self, python_function)
@@ -365,11 +410,15 @@ class Function:
         if _Settings.eagerly:
             return self._python_function(*args, **kwargs)
         try:
+            self._history.calls += 1
             key = None if kwargs else _quick_key(args)
             concrete = self._quick.get(key) if key is not None else None
             if concrete is not None:
                 return concrete.call_flat(args)
+            traces = self._trace_count
             concrete, tensors = self._choose(args, kwargs)
+            if traces != self._trace_count and context.executing_eagerly():
+                self._history.traced(self._name)
             if key is not None and len(tensors) == len(args) and all(map(operator.is_, tensors, args)):
                 if len(self._quick) >= _MOST_QUICK:
                     self._quick.clear()

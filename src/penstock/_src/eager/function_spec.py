@@ -193,6 +193,9 @@ def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
             spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
             shapes[len(shapes) - len(parts):] = [s.shape.static_dims for s in spec._component_specs]
         return kind, _composite_key(x), tuple(parts)
+    if nest.flattens_itself(kind):
+        metadata, parts = x.__tf_flatten__()
+        return kind, _hashable(metadata), tuple([describe(v, tensors, shapes, declared) for v in parts])
     if hasattr(kind, "__attrs_attrs__"):
         return kind, tuple([describe(getattr(x, a.name), tensors, shapes, declared) for a in kind.__attrs_attrs__])
     return _by_value(x)

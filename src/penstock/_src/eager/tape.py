@@ -32,7 +32,7 @@ class GradientTape(Tape):
     def jacobian(self, target: Any, sources: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
                  parallel_iterations: Any = None, experimental_use_pfor: bool = True) -> Any:
         """The jacobian of `target` with respect to each source: shape target.shape + source.shape."""
-        self._check_several_passes(experimental_use_pfor, "jacobian")
+        self._check_several_passes(experimental_use_pfor, parallel_iterations, "jacobian")
         flat_sources = nest.flatten(sources)
         y = convert(target)
         with self._kept():
@@ -43,7 +43,10 @@ class GradientTape(Tape):
         self._used = True
         return nest.pack_sequence_as(sources, out)
 
-    def _check_several_passes(self, use_pfor: bool, what: str) -> None:
+    def _check_several_passes(self, use_pfor: bool, parallel_iterations: Any, what: str) -> None:
+        if not self._persistent and use_pfor and parallel_iterations is not None:
+            raise RuntimeError(f"GradientTape must be created with persistent=True to compute the {what} with "
+                               "parallel_iterations.")
         if context.executing_eagerly() and not use_pfor and not self._persistent:
             raise RuntimeError(f"GradientTape must be created with persistent=True to compute the {what} with eager execution "
                                "enabled and with experimental_use_pfor set to False.")
@@ -82,7 +85,8 @@ class GradientTape(Tape):
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
                        parallel_iterations: Any = None, experimental_use_pfor: bool = True) -> Any:
         """Jacobians row by row of a batch: shape [b, ...target, ...source]."""
-        self._check_several_passes(experimental_use_pfor, "batch_jacobian")
+        self._check_several_passes(experimental_use_pfor, parallel_iterations, "batch_jacobian")
+        self._check_unused()
         y, x = convert(target), source
         if y.shape.rank is None or y.shape.rank < 2 or x.shape.rank is None or x.shape.rank < 2:
             raise ValueError(f"Target and source must have rank at least 2, got {y.shape} and {x.shape}")
@@ -108,9 +112,7 @@ class GradientTape(Tape):
 
     def _kept(self) -> Any:
         """A context for several backward passes: stops recording, and marks the tape as used."""
-        if self._used and not self._persistent:
-            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients "
-                               "(or jacobians)")
+        self._check_unused()
         return Stopped(self) if self._recording else _Nothing()
 
 

@@ -91,9 +91,7 @@ class Tape:
 
         `output_gradients`, flattened, are the gradients of the targets in their order. Targets beyond them have ones.
         """
-        if self._used and not self._persistent:
-            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients "
-                               "(or jacobians)")
+        self._check_unused()
         if self._recording and not self._persistent:
             self._pop()
         elif self._recording and self._persistent:
@@ -109,6 +107,11 @@ class Tape:
         if not self._persistent:
             self._records, self._watched = [], {}
         return nest.pack_sequence_as(sources, grads)
+
+    def _check_unused(self) -> None:
+        if self._used and not self._persistent:
+            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients "
+                               "(or jacobians)")
 
     def _gradient(self, targets: list, sources: list, output_gradients: Any, unconnected: Any) -> list:
         given = [] if output_gradients is None else nest.flatten(output_gradients)

@@ -162,15 +162,19 @@ class WhileContext(ControlFlowContext):
             op._add_control_input(self.GetControlPivot().op)
 
     # -- building ------------------------------------------------------------------------------------------------------
-    def BuildLoop(self, pred: Any, body: Any, loop_vars: Any, shape_invariants: Any, return_same_structure: bool) -> Any:
-        """Builds the loop and returns its results in the structure that `body` returns."""
+    def BuildLoop(self, pred: Any, body: Any, loop_vars: Any, shape_invariants: Any, return_same_structure: bool,
+                  like: Any = None) -> Any:
+        """Builds the loop and returns its results in the structure that `body` returns.
+
+        `like` has the structure of the loop variables, with the type of a composite that changes its shape in its place.
+        """
         original = loop_vars
         flat = nest.flatten(original, expand_composites=True)
         tensors = [convert(x.flow if getattr(x, "_is_tensor_array", False) else x) for x in flat]
         shapes = [TensorShape.of(t.static_dims) for t in tensors] if shape_invariants is None else shape_invariants
         self.Enter()
         try:
-            result, exits = self._BuildLoop(pred, body, original, flat, tensors, shapes)
+            result, exits = self._BuildLoop(pred, body, original if like is None else like, flat, tensors, shapes)
         finally:
             self.Exit()
         like = nest.flatten(result, expand_composites=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets.none_spec import NoneTensorSpec  # noqa: F401  (the type of None)
 from penstock._src.graph.convert import convert
@@ -22,13 +22,15 @@ from penstock._src.ops.state.tensor_array import TensorArraySpec
 
 # -- nests in which lists are leaves --------------------------------------------------------------------------------------
 def is_nested(x: Any) -> bool:
-    """Whether `x` is a tuple, a dict or an attrs object."""
+    """Whether `x` is a tuple, a dict, an attrs object or one that flattens itself."""
     if isinstance(x, tuple):
         return not isinstance(x, (SparseTensorValue, RaggedTensorValue))
-    return isinstance(x, Mapping) or hasattr(type(x), "__attrs_attrs__")
+    return isinstance(x, Mapping) or hasattr(type(x), "__attrs_attrs__") or nest.flattens_itself(type(x))
 
 
 def _children(x: Any) -> list:
+    if nest.flattens_itself(type(x)):
+        return list(x.__tf_flatten__()[1])
     if isinstance(x, Mapping):
         try:
             return [x[k] for k in sorted(x)]
@@ -40,6 +42,8 @@ def _children(x: Any) -> list:
 
 
 def _like(x: Any, children: list) -> Any:
+    if nest.flattens_itself(type(x)):
+        return nest.sequence_like(x, children)
     if isinstance(x, Mapping):
         new = dict(zip(sorted(x), children, strict=True))
         pairs = [(k, new[k]) for k in x]

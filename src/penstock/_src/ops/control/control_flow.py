@@ -419,9 +419,9 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     if context.executing_eagerly():
         return _eager_loop(cond, body, loop_vars, maximum_iterations, return_same_structure)
     if _functional():
-        shapes = _flat_invariants(loop_vars, shape_invariants)
+        like, shapes = _invariants(loop_vars, shape_invariants)
         return while_v2(cond, body, loop_vars, shapes, parallel_iterations, maximum_iterations, name,
-                        return_same_structure)
+                        return_same_structure, like)
     with name_scope(name, "while", None):
         return _graph_loop(cond, body, loop_vars, shape_invariants, parallel_iterations, back_prop, swap_memory,
                            maximum_iterations, return_same_structure)
@@ -444,11 +444,11 @@ def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants
         cond, body, loop_vars = _limited(cond, body, loop_vars, maximum_iterations, return_same_structure)
         if shape_invariants is not None:
             shape_invariants = (TensorShape([]), shape_invariants)
-    shapes = _flat_invariants(loop_vars, shape_invariants)
+    like, shapes = _invariants(loop_vars, shape_invariants)
     loop = WhileContext(maximum_iterations, parallel_iterations, back_prop, swap_memory)
     if loop.outer_context is None:
         context.current_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, loop)
-    result = loop.BuildLoop(cond, body, loop_vars, shapes, return_same_structure)
+    result = loop.BuildLoop(cond, body, loop_vars, shapes, return_same_structure, like)
     return result[1] if limited else result
 
 
@@ -480,25 +480,31 @@ def _eager_loop(cond: Callable, body: Callable, loop_vars: Any, maximum: Any, sa
     return result
 
 
-def _flat_invariants(loop_vars: Any, shapes: Any) -> list | None:
-    """One TensorShape per tensor of the loop variables; None if each keeps the shape that it starts with."""
+def _invariants(loop_vars: Any, shapes: Any) -> tuple[Any, list | None]:
+    """(the loop variables with the type that each composite has in every iteration in its place, one TensorShape per tensor).
+
+    The shapes are None if each tensor keeps the shape that it starts with.
+    """
     flat = nest.flatten(loop_vars)
     if shapes is None:
         if not any(_is_composite(v) for v in flat):
-            return None
+            return loop_vars, None
         wanted: list = [None] * len(flat)
     else:
         nest.assert_same_structure(loop_vars, shapes, expand_composites=False)
         wanted = nest.flatten(shapes)
     out: list = []
+    like: list = []
     for v, s in zip(flat, wanted, strict=True):
         if _is_composite(v):
-            spec = v._type_spec if s is None else s if hasattr(s, "_component_specs") else _composite_spec(v, s)
+            spec = v._type_spec if s is None else _composite_spec(v, s)
+            like.append(v if s is None else spec)
             out.extend(t.shape for t in nest.flatten(spec, expand_composites=True))
         else:
+            like.append(v)
             out.append(convert(v.flow if getattr(v, "_is_tensor_array", False) else v).shape if s is None
                        else TensorShape.of(_spec_shape(v, s)))
-    return out
+    return nest.pack_sequence_as(loop_vars, like), out
 
 
 def _is_composite(v: Any) -> bool:
@@ -516,7 +522,12 @@ def _spec_shape(v: Any, s: Any) -> Any:
 
 
 def _composite_spec(v: Any, s: Any) -> Any:
-    """The spec of a composite loop variable from a shape: of a SparseTensor's dense_shape, or of IndexedSlices' values."""
+    """The spec of a composite loop variable: one that fits it, or from a shape, of a SparseTensor's dense_shape or of
+    IndexedSlices' values."""
+    if hasattr(s, "_component_specs"):
+        if not s.is_compatible_with(v):
+            raise TypeError(f"TypeSpec {s!r} is not compatible with {v!r}")
+        return s
     if not isinstance(s, TensorShape):
         raise TypeError(f"Expected shape to be a TypeSpec or TensorShape, got {s!r}")
     make = getattr(v, "_shape_invariant_to_type_spec", None)

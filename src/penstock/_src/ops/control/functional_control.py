@@ -128,10 +128,11 @@ def _passed_on(outputs: list[Tensor]) -> list[Tensor]:
 # -- loops ------------------------------------------------------------------------------------------------------------
 def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invariants: Any = None,
              parallel_iterations: int = 10, maximum_iterations: Any = None, name: str | None = None,
-             return_same_structure: bool = True) -> Any:
+             return_same_structure: bool = True, like: Any = None) -> Any:
     """tf.while_loop as a While op. Without `cond`, it runs maximum_iterations times.
 
-    The first loop variable counts the iterations, for the gradient loop.
+    The first loop variable counts the iterations, for the gradient loop. `like` has the structure of the loop variables, with
+    the type of a composite that changes its shape in its place.
     """
     flat = [_loop_tensor(v) for v in nest.flatten(loop_vars, expand_composites=True)]
     shapes = [t.static_dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)
@@ -145,13 +146,14 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
         cond_graph, body_graph = FuncGraph(f"{label}_cond"), FuncGraph(f"{label}_body")
         for g in (cond_graph, body_graph):
             g.inputs = [_state_placeholder(g, t, d) for t, d in zip(start, dims, strict=True)]
-        _trace_cond(cond_graph, cond, loop_vars, maximum_iterations)
-        result = _trace_body(body_graph, body, loop_vars, flat, shapes)
+        like = loop_vars if like is None else like
+        _trace_cond(cond_graph, cond, like, maximum_iterations)
+        result = _trace_body(body_graph, body, like, flat, shapes)
         captures = share_captures([cond_graph, body_graph])
         body_graph.outputs = body_graph.outputs + body_graph.internal_captures
         made = _add_while(cond_graph, body_graph, [*start, *captures], dims, parallel_iterations, scope)
         outputs = _passed_on(made.outputs[1:1 + len(flat)])
-        packed = rebuild(_in_structure(loop_vars, nest.flatten(result, expand_composites=True)), outputs)
+        packed = rebuild(_in_structure(like, nest.flatten(result, expand_composites=True)), outputs)
     if return_same_structure or len(flat) > 1:
         return packed
     return packed[0] if isinstance(packed, (list, tuple)) and packed else packed
