@@ -132,7 +132,7 @@ def test_concrete_functions_take_arguments_as_the_python_function_does():
     bound = f.get_concrete_function(a, b)
     for out in (bound(), bound(a, b), bound(x=a, y=b)):
         assert [int(v) for v in out] == [5500, 55]
-    with pytest.raises(TypeError, match="traced with 50 and cannot take 51"):
+    with pytest.raises(TypeError, match=r"Can not cast 51 to Literal\[50\]"):
         bound(a, (51, 5))
 
 
@@ -168,3 +168,71 @@ def test_functions_created_in_a_loop_share_a_history(caplog):
             return x
         f(i)
     assert "Tracing is expensive" in caplog.text
+
+
+def test_a_trace_serves_the_shapes_that_it_covers():
+    @tf.function
+    def f(x):
+        return x + 1
+    general = f.get_concrete_function(tf.TensorSpec([None, None], tf.int32, name="named"))
+    rows = f.get_concrete_function(tf.TensorSpec([None, 3], tf.int32))
+    assert rows is general
+    assert f.get_concrete_function(tf.TensorSpec([2, 3], tf.int32, name="other")) is not general
+    assert f(tf.ones([4, 3], tf.int32)).shape == (4, 3)
+    assert f.experimental_get_tracing_count() == 2
+
+
+def test_concrete_functions_in_graphs_check_shapes():
+    @tf.function
+    def f(x):
+        return x + 1.
+    concrete = f.get_concrete_function(tf.TensorSpec([1], tf.float32))
+
+    @tf.function
+    def g():
+        return concrete(tf.constant([1., 2.]))
+    with pytest.raises(TypeError, match=r"Can not cast TensorSpec\(shape=\(2,\).* to TensorSpec\(shape=\(1,\)"):
+        g()
+
+
+@pytest.mark.parametrize("args, kwargs, message", [
+    ((1,), {}, r"f\(x, y\) missing required arguments: y"),
+    ((1,), {"x": 1, "y": 1}, r"f\(x, y\) got two values for 'x'"),
+    ((1, 2, 3), {}, r"f\(x, y\) takes 2 .* got 3"),
+    ((1, 2), {"c": 3}, r"f\(x, y\) got unexpected keyword arguments: c")])
+def test_tensors_one_by_one(args, kwargs, message):
+    @tf.function
+    def f(x, y=5, *rest, **more):
+        return x
+    concrete = f.get_concrete_function(tf.constant(1), tf.constant(2))
+    with pytest.raises(TypeError, match=message):
+        concrete(*map(tf.constant, args), **{k: tf.constant(v) for k, v in kwargs.items()})
+
+
+def test_what_cannot_be_an_argument():
+    import weakref
+    with pytest.raises(TypeError, match="not a callable object"):
+        tf.function(1)
+    same = tf.function(lambda x: 1.)
+    for x in (set(), weakref.ref(same)):
+        with pytest.raises(TypeError, match="TraceType"):
+            same(x)
+    with pytest.raises(ValueError, match="collision"):
+        tf.function(lambda **names: 1.)(**{"a_b": 1, "a/b": 2})
+
+
+def test_a_function_may_not_change_its_arguments():
+    @tf.function
+    def move(n):
+        n[0].append(n[1].pop(0))
+    one = tf.constant(1)
+    with pytest.raises(ValueError, match="move.* should not modify"):
+        move([[one], [one, one]])
+
+
+def test_recursion_without_end_is_a_recursion_error():
+    @tf.function(autograph=False)
+    def again(n):
+        return again(n - 1)
+    with pytest.raises(RecursionError, match="again"):
+        again(tf.constant(5))

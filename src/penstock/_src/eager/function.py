@@ -20,7 +20,8 @@ from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.base.tracebacks import shorten
-from penstock._src.eager.function_spec import FunctionSpec, Weak, describe, is_variable, relaxed, spec_of, with_tensors
+from penstock._src.eager.binding import Binding
+from penstock._src.eager.function_spec import FunctionSpec, Weak, covered, describe, is_variable, relaxed, spec_of, with_tensors
 from penstock._src.eager.function_type import Callable as TypedCallable
 from penstock._src.eager.function_type import FunctionType
 from penstock._src.eager.lift import evaluated, lifted
@@ -39,7 +40,6 @@ from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.ops.control.functional import call
 from penstock._src.ops.control.functional_control import rebuild
 
-_PLAIN = (int, float, str, bool, type(None))       # Python values, which are constants of a trace
 _MOST_QUICK = 256                       # combinations of types and shapes with a fast lookup
 
 OBSERVERS: list[Callable] = []          # called with each function that is called (tf.summary.trace_on)
@@ -79,7 +79,6 @@ class ConcreteFunction:
         self.graph_function = GraphFunction(graph, name)
         self._arg_names = arg_names
         self.captured_inputs = graph.external_captures
-        self._positions = None if arg_names is None else {n: i for i, n in enumerate(arg_names)}
         self._ready: _Ready | None = None
 
     name = property(lambda self: self.graph_function.name.encode(), doc="The name in the function library, as bytes.")
@@ -137,85 +136,21 @@ class ConcreteFunction:
         return self.call_flat(self.flat_arguments(args, kwargs))
 
     def flat_arguments(self, args: tuple, kwargs: dict[str, Any]) -> list:
-        """The tensors that arguments represent, in order: those of the Python function, or one by one, by position or name."""
-        flat = list(nest.flatten(args, expand_composites=True))
-        if kwargs or len(flat) != self._arg_count:
-            bound = self._bound(args, kwargs)
-            if bound is not None:
-                return [self._argument(a, p) for a, p in zip(bound, self.graph.inputs, strict=False)]
-            flat = self._without_constants(flat)
-        if kwargs:
-            flat = self._by_name(flat, kwargs)
-        if len(flat) != self._arg_count:
-            names = self._arg_names or [f"args_{i}" for i in range(self._arg_count)]
-            what = f"missing a required argument: '{names[len(flat)]}'" if len(flat) < len(names) else \
-                "too many positional arguments"
-            raise TypeError(f"{self.graph_function.name}() {what}. It takes {self._arg_count} tensors ({', '.join(names)}), "
-                            f"got {len(flat)}.")
-        return [self._argument(a, p) for a, p in zip(flat, self.graph.inputs, strict=False)]
+        """The tensors that arguments represent, in order."""
+        return self._converted(self._binding.flat(args, kwargs))
 
-    def _bound(self, args: tuple, kwargs: dict[str, Any]) -> list | None:
-        """The tensors of arguments as the Python function takes them; None if they are given one by one.
+    def _converted(self, values: list) -> list:
+        return [self._argument(a, p) for a, p in zip(values, self.graph.inputs, strict=False)]
 
-        Arguments that were traced without tensors may be left out.
-        """
-        if self._signature is None or self.structured_input_signature is None:
-            return None
-        traced_args, traced_kwargs = self.structured_input_signature
-        try:
-            bound = self._signature.bind_partial(*args, **kwargs)
-            expected = {**self._signature.bind_partial(*traced_args).arguments, **dict(sorted(traced_kwargs.items()))}
-        except TypeError:
-            return None
-        given = {**bound.arguments, **bound.kwargs}
-        flat: list = []
-        for name, traced in expected.items():
-            if name in given:
-                found = self._matched(given[name], traced)
-                if found is None:
-                    return None
-                flat.extend(found)
-            elif any(isinstance(leaf, TensorSpec) for leaf in nest.flatten(traced, expand_composites=True)):
-                return None
-        return flat
+    def _call_with_flat_signature(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Calls the function with tensors one by one, by position or by name."""
+        return self.call_flat(self._converted(self._binding.one_by_one(list(args), kwargs)))
 
-    def _matched(self, given: Any, traced: Any) -> list | None:
-        """The tensors of one argument in the structure that it was traced with; None if it has another structure."""
-        try:
-            nest.assert_same_structure(traced, given, check_types=False, expand_composites=True)
-        except (TypeError, ValueError):
-            return None
-        flat = []
-        for leaf, value in zip(nest.flatten(traced, expand_composites=True), nest.flatten(given, expand_composites=True),
-                               strict=True):
-            if isinstance(leaf, TensorSpec):
-                flat.append(value)
-            elif leaf is not value and isinstance(leaf, _PLAIN) and (not isinstance(value, _PLAIN) or leaf != value):
-                raise TypeError(f"{self.graph_function.name}() was traced with {leaf!r} and cannot take {value!r}.")
-        return flat
-
-    def _without_constants(self, flat: list) -> list:
-        """The tensors among arguments; the Python values among them must be those that the function was traced with."""
-        traced = nest.flatten((self.structured_input_signature or ((),))[0], expand_composites=True)
-        for given, expected in zip(flat, traced, strict=False):
-            if isinstance(given, _PLAIN) and isinstance(expected, _PLAIN) and given != expected:
-                raise TypeError(f"{self.graph_function.name}() was traced with {expected!r} and cannot take {given!r}.")
-        return [a for a in flat if not isinstance(a, _PLAIN)]
-
-    def _by_name(self, flat: list, kwargs: dict[str, Any]) -> list:
-        names = self._arg_names or []
-        values: dict[str, Any] = dict(zip(names, flat, strict=False))
-        for k, v in kwargs.items():
-            if k not in names:
-                raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}'. It takes {names}.")
-            if k in values:
-                raise TypeError(f"{self.graph_function.name}() got an unexpected keyword argument '{k}': it was also passed by "
-                                "position.")
-            values[k] = v
-        missing = [n for n in names if n not in values]
-        if missing:
-            raise TypeError(f"{self.graph_function.name}() missing a required argument: '{missing[0]}'. It takes {names}.")
-        return [values[n] for n in names]
+    @functools.cached_property
+    def _binding(self) -> Binding:
+        names = self._arg_names or [f"args_{i}" for i in range(self._arg_count)]
+        specs = [TensorSpec(TensorShape.of(t.static_dims), t.dtype) for t in self.graph.inputs[:self._arg_count]]
+        return Binding(self.graph.name, names, specs, self._signature, self.structured_input_signature)
 
     def _argument(self, a: Any, p: Tensor) -> Any:
         if is_variable(a):
@@ -225,6 +160,11 @@ class ConcreteFunction:
             raise errors.invalid(f"{self.graph_function.name}: argument '{p.op.name}' has dtype {t.dtype.name}, "
                                  f"expected {p.dtype.name}")
         return t
+
+    def is_named_otherwise(self, arguments: list) -> bool:
+        """Whether the TensorSpecs among arguments have other names than the function was traced with."""
+        return any(isinstance(a, TensorSpec) and a.name and a.name.encode() != t.op._extra.get("_user_specified_name")
+                   for a, t in zip(arguments, self.graph.inputs, strict=False))
 
     def explain(self) -> str:
         """The step that calls from eager code run, as text; nothing is run. See `tf.function(...).explain`."""
@@ -256,7 +196,10 @@ class ConcreteFunction:
         return _packing(self.graph.structured_outputs)(outputs)
 
     def __repr__(self) -> str:
-        return f"<ConcreteFunction {self.graph_function.name}({', '.join(self._arg_names or ())})>"
+        return f"<ConcreteFunction {self.pretty_printed_signature(False)} at {id(self):#x}>"
+
+    def __str__(self) -> str:
+        return f"ConcreteFunction {self.pretty_printed_signature()}"
 
 
 class _Ready:
@@ -298,14 +241,36 @@ def _packing(like: Any) -> Callable[[list], Any]:
 export.value(ConcreteFunction, "__internal__.ConcreteFunction", v2=["types.experimental.ConcreteFunction"])
 
 
+class TooDeep(errors.ResourceExhaustedError, RecursionError):
+    """A function calls itself without end."""
+
+
 class _Trace:
     """The key of a signature: structure, dtypes and values, without shapes; and the traces by shapes."""
 
-    __slots__ = ("by_shapes", "general")
+    __slots__ = ("by_shapes", "_served")
 
     def __init__(self) -> None:
         self.by_shapes: dict[tuple, ConcreteFunction] = {}
-        self.general: tuple | None = None
+        self._served: dict[tuple, ConcreteFunction] = {}        # shapes that a trace for more general ones serves
+
+    def add(self, shapes: tuple, concrete: ConcreteFunction) -> None:
+        """Adds a trace, which may serve shapes better than those before it."""
+        self.by_shapes[shapes] = concrete
+        self._served.clear()
+
+    def find(self, shapes: tuple) -> ConcreteFunction | None:
+        """The trace for these shapes, or the one for the least general shapes that cover them."""
+        found = self.by_shapes.get(shapes) or self._served.get(shapes)
+        if found is None:
+            covering = [s for s in self.by_shapes if covered(s, shapes)]
+            if covering:
+                found = self._served[shapes] = self.by_shapes[max(covering, key=_known_dimensions)]
+        return found
+
+
+def _known_dimensions(shapes: tuple) -> int:
+    return sum(1 + sum(d is not None for d in s) for s in shapes if s is not None)
 
 
 class Function:
@@ -460,8 +425,8 @@ class Function:
             known = self._traces.get(key)
             if known is None:
                 known = self._traces[key] = _Trace()
-            concrete = known.by_shapes.get(tuple(shapes)) or self._general(known, shapes)
-            if concrete is None:
+            concrete = known.find(tuple(shapes))
+            if concrete is None or named and concrete.is_named_otherwise(tensors):
                 concrete = self._make(known, args, kwargs, tensors, shapes, named)
         return concrete, tensors
 
@@ -478,31 +443,22 @@ class Function:
             declared[:len(self._spec.declared_signature)] = self._spec.declared_signature
         return key, tensors, shapes + declared
 
-    def _general(self, known: _Trace, shapes: list) -> ConcreteFunction | None:
-        """A trace with relaxed shapes that covers these."""
-        if known.general is None:
-            return None
-        if all(relaxed(g, s) == g for g, s in zip(known.general, shapes, strict=True)):
-            return known.by_shapes[known.general]
-        return None
-
     def _make(self, known: _Trace, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list,
               named: bool) -> ConcreteFunction:
         if self._reduce_retracing and known.by_shapes:
             for other in known.by_shapes:
                 shapes = [relaxed(a, b) for a, b in zip(other, shapes, strict=True)]
-            known.general = tuple(shapes)
-            if known.general in known.by_shapes:
-                return known.by_shapes[known.general]
+            if tuple(shapes) in known.by_shapes:
+                return known.by_shapes[tuple(shapes)]
         if self._created is None and not self._building_first:
             self._first_trace(args, kwargs, tensors, shapes, named)
             if not self._created:
                 concrete = self._first
                 self._first = None
-                known.by_shapes[tuple(shapes)] = concrete
+                known.add(tuple(shapes), concrete)
                 return concrete
         concrete = self._traced(args, kwargs, tensors, shapes, named, _NoVariables(self))
-        known.by_shapes[tuple(shapes)] = concrete
+        known.add(tuple(shapes), concrete)
         return concrete
 
     _first: Any = None
@@ -523,8 +479,8 @@ class Function:
         try:
             return self._traced_once(args, kwargs, tensors, shapes, named, creator)
         except RecursionError as e:
-            raise errors.ResourceExhaustedError(None, None, f"Tracing {self._name} went deeper than Python's recursion limit. "
-                                                "A function that calls itself must end by a condition on Python values.") from e
+            raise TooDeep(None, None, f"Tracing {self._name} went deeper than Python's recursion limit. A function that calls "
+                          "itself must end by a condition on Python values.") from e
 
     def _traced_once(self, args: tuple, kwargs: dict[str, Any], tensors: list, shapes: list, named: bool,
                      creator: Callable) -> ConcreteFunction:
@@ -553,8 +509,8 @@ class Function:
             def call(*a: Any, **k: Any) -> Any:
                 with variable_creator_scope(creator), context.autograph(converted if self._autograph else None):
                     return context.traced_as(self._python_function)(*a, **k)
-            trace(graph, call, call_args, call_kwargs)
-        _check_unchanged(call_args, call_kwargs, own)
+            trace(graph, call, call_args, call_kwargs, ordered=not self._attributes.get("_disable_acd"))
+        _check_unchanged(self._name, args, kwargs, call_args, call_kwargs, own)
         graph.inputs = own + graph.internal_captures
         return ConcreteFunction(graph, len(own), function_name(self._name),
                                 [re.sub(r"[^A-Za-z0-9_]", "_", t.op.name) for t in own], self._spec.signature)
@@ -622,6 +578,11 @@ def _surroundings() -> Any:
 
 def _argument_names(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     """A name for every tensor among the arguments: its TensorSpec's, or that of the parameter."""
+    by_clean: dict[str, str] = {}
+    for k in kwargs:
+        other = by_clean.setdefault(re.sub(r"[^A-Za-z0-9_]", "_", k), k)
+        if other != k:
+            raise ValueError(f"Name collision after sanitization. Arguments {other!r} and {k!r} have the same name in graphs.")
     return [n for value, base in _by_parameter(spec, args, kwargs) for n in _names_in(value, base)]
 
 
@@ -689,12 +650,20 @@ def _has_composites(x: Any) -> bool:
                hasattr(type(v), "_type_spec") and not isinstance(v, Tensor) for v in nest.flatten(x))
 
 
-def _check_unchanged(args: tuple, kwargs: dict[str, Any], own: list) -> None:
-    now = [v for v in nest.flatten((args, [kwargs[k] for k in sorted(kwargs)]), expand_composites=True)
+def _check_unchanged(name: str, args: tuple, kwargs: dict[str, Any], call_args: tuple, call_kwargs: dict[str, Any],
+                     own: list) -> None:
+    """Raises if a function has changed its arguments, which calls of the trace would not."""
+    now = [v for v in nest.flatten((call_args, [call_kwargs[k] for k in sorted(call_kwargs)]), expand_composites=True)
            if isinstance(v, Tensor)]
-    if len(now) != len(own) or any(a is not b for a, b in zip(now, own, strict=True)):
-        raise ValueError("Function to be traced should not modify structure of input arguments. Check if your function has "
-                         "list and dictionary operations that alter input arguments, such as `list.pop`, `list.append`")
+    same = len(now) == len(own) and all(a is b for a, b in zip(now, own, strict=True))
+    try:
+        nest.assert_same_structure((args, kwargs), (call_args, call_kwargs), check_types=False)
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ValueError(f"{name}() should not modify its Python input arguments, as a Function to be traced should not modify "
+                         "structure of input arguments. Check if your function has list and dictionary operations that alter "
+                         "input arguments, such as `list.pop`, `list.append`")
 
 
 class _Resources:
@@ -785,6 +754,8 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     version; parts that cannot be compiled run as without it.
     """
     def decorate(f: Callable) -> Function:
+        if not callable(f):
+            raise TypeError(f"{f!r} is not a callable object.")
         if isinstance(f, Function):
             f = f.python_function
         attributes = dict(experimental_attributes or {})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -88,7 +89,7 @@ class FunctionSpec:
                              f"input_signature is provided: got {unknown}.")
         if len(values) > len(signature):
             raise TypeError(f"{self.name} takes {len(signature)} positional arguments (as specified by the "
-                            f"input_signature) but {len(values)} were given")
+                            f"input_signature) but {len(values)} were given: input_signature missing type constraint")
         if len(values) < len(signature):
             raise TypeError(f"{self.name} missing arguments: input_signature has {len(signature)}, "
                             f"got {len(values)}")
@@ -115,7 +116,8 @@ class FunctionSpec:
                                  f"to tensors: got {value!r} for {spec}") from None
             fits = spec.is_compatible_with(value)
         if not fits:
-            raise IncompatibleInputs(f"Python inputs incompatible with input_signature: {value!r} does not fit {spec}")
+            given = TensorSpec(value.shape, value.dtype.base_dtype) if isinstance(value, Tensor) else value
+            raise IncompatibleInputs(f"Python inputs incompatible with input_signature: Can not cast {given!r} to {spec!r}")
         return value
 
 
@@ -154,7 +156,6 @@ class Weak:
     __slots__ = ("ref", "hash")
 
     def __init__(self, x: Any):
-        import weakref
         self.ref, self.hash = weakref.ref(x), id(x)
 
     def __hash__(self) -> int:
@@ -179,7 +180,7 @@ def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
     if isinstance(x, TensorSpec):
         tensors.append(x)
         shapes.append(x.shape.static_dims)
-        return x.dtype.base_dtype if x.name is None else (x.dtype.base_dtype, x.name)
+        return x.dtype.base_dtype
     if isinstance(x, (list, tuple)):
         return kind, tuple([describe(v, tensors, shapes, declared) for v in x])
     if isinstance(x, Mapping):
@@ -211,6 +212,9 @@ def _composite_key(x: Any) -> Any:
 
 def _by_value(x: Any) -> Any:
     """Objects of other types: by weak reference where possible, else by value."""
+    if isinstance(x, (set, bytearray, weakref.ref)):           # their value may change, and a trace depends on it
+        raise TypeError(f"Could not generate a generic TraceType for {x!r}: a {type(x).__module__}.{type(x).__name__} cannot "
+                        "be an argument of a tf.function.")
     try:
         hash(x)
     except TypeError:
@@ -225,6 +229,11 @@ def _by_value(x: Any) -> Any:
         except TypeError:
             return x
     return x
+
+
+def covered(general: tuple, shapes: tuple) -> bool:
+    """Whether a trace for the first shapes serves the second."""
+    return all(g is None or relaxed(g, s) == g for g, s in zip(general, shapes, strict=True))
 
 
 def relaxed(a: tuple | None, b: tuple | None) -> tuple | None:

@@ -34,8 +34,9 @@ class History:
         self._warnings -= 1
         logging.getLogger("penstock").warning(
             "%d out of the last %d calls to %s triggered tf.function retracing. Tracing is expensive. It happens for every new "
-            "combination of shapes, dtypes and Python values, and for every new tf.function: create functions outside of loops, "
-            "pass tensors in place of Python numbers, and use reduce_retracing=True or an input_signature where shapes vary.",
+            "combination of shapes, dtypes and Python values, and for every new tf.function: create functions outside of "
+            "loops, pass tensors in place of Python numbers, and use reduce_retracing=True or an input_signature where shapes "
+            "vary.",
             len(self._traces), self.calls - self._traces[0] + 1, name)
 
 
