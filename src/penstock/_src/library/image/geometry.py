@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.base.dispatch import dispatched
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.library.image.checks import after, at_least_3d, check, dimensions, image_of, is_tensor
@@ -364,6 +365,7 @@ def _aspect(images: Any, h: Any, w: Any, size: Any) -> Any:
 
 
 @export(v1=["image.resize_images", "image.resize"])
+@dispatched
 def resize_images(images: Any, size: Any, method: Any = 0, align_corners: bool = False, preserve_aspect_ratio: bool = False,
                   name: str | None = None) -> Any:
     """Resizes images [h, w, c] or [n, h, w, c] to `size` = [new_height, new_width].
@@ -389,6 +391,7 @@ def resize_images(images: Any, size: Any, method: Any = 0, align_corners: bool =
 
 
 @export(v2=["image.resize"])
+@dispatched
 def resize_images_v2(images: Any, size: Any, method: str = "bilinear", preserve_aspect_ratio: bool = False,
                      antialias: bool = False, name: str | None = None) -> Any:
     """Resizes images with half-pixel centres; `antialias` when shrinking.

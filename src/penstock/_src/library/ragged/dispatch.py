@@ -19,6 +19,7 @@ from penstock._src.library.ragged import (
     functional,
     gather,
     gather_nd,
+    images,
     linear,
     math,
     partition,
@@ -104,6 +105,8 @@ def _find(fn: Callable) -> Callable | None:
             return lambda x, y, *args, **kwargs: assertion(fn, x, y, *args, **kwargs)
         if base == "embedding_lookup":
             return lambda params, ids, *args, **kwargs: ids.with_flat_values(fn(params, ids.flat_values, *args, **kwargs))
+        if base == "resize_images":
+            return functools.partial(images.resize, fn)
         if base in ("add_n", "string_join", "accumulate_n"):
             return lambda inputs, *args, **kwargs: functional.map_flat_values(fn, list(inputs), *args, **kwargs)
     return None

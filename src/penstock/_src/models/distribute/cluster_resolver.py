@@ -93,17 +93,21 @@ class TFConfigClusterResolver(ClusterResolver):
                          lambda self, value: self._given.update(type=value), doc="The job of this process.")
     task_id = property(lambda self: None if self._of_task("index") is None else int(self._of_task("index")),
                        lambda self, value: self._given.update(index=value), doc="The number of this process in its job.")
-    rpc_layer = property(lambda self: self._given["rpc_layer"] or self._config().get("rpc_layer", "grpc"),
+    rpc_layer = property(lambda self: self._given["rpc_layer"] or self._config().get("rpc_layer"),
                          lambda self, value: self._given.update(rpc_layer=value), doc="How tasks talk to each other.")
     environment = property(lambda self: self._given["environment"] or self._config().get("environment", ""),
                            doc="Where the program runs.")
 
     def cluster_spec(self) -> ClusterSpec:
-        """The cluster of TF_CONFIG; empty without one."""
-        return ClusterSpec(self._config().get("cluster", {}))
+        """The cluster of TF_CONFIG; empty without one. A job is a list, or a dictionary of those tasks that are known."""
+        jobs = self._config().get("cluster", {})
+        return ClusterSpec({job: {int(i): a for i, a in tasks.items()} if isinstance(tasks, dict) else tasks
+                            for job, tasks in jobs.items()})
 
     def master(self, task_type: Any = None, task_id: Any = None, rpc_layer: Any = None) -> str:
-        """The target of sessions: of a task, or of the chief; empty where there is no cluster or it has one task."""
+        """The target of sessions: that of TF_CONFIG, of a task, or of the chief; empty without a cluster or with one task."""
+        if self._config().get("session_master") is not None:
+            return self._config()["session_master"]
         cluster = self.cluster_spec()
         jobs = cluster.as_dict()
         if not jobs or len(jobs) == 1 and len(next(iter(jobs.values()))) == 1:

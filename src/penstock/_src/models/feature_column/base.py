@@ -82,7 +82,7 @@ class DenseColumn(FeatureColumn):
 
     def get_dense_tensor(self, transformation_cache: Batch, state_manager: Any) -> Any:
         """`dense`, with the variables of a layer of another library."""
-        return self.dense(transformation_cache.with_state(state_manager), state_manager.weights_of(self))
+        return self.dense(transformation_cache.with_state(state_manager), _weights_of(state_manager, self))
 
 
 @export("__internal__.feature_column.SequenceDenseColumn")
@@ -102,8 +102,13 @@ class SequenceDenseColumn(FeatureColumn):
 
     def get_sequence_dense_tensor(self, transformation_cache: Batch, state_manager: Any) -> TensorSequenceLengthPair:
         """`dense_sequence`, with the variables of a layer of another library."""
-        made = self.dense_sequence(transformation_cache.with_state(state_manager), state_manager.weights_of(self))
+        made = self.dense_sequence(transformation_cache.with_state(state_manager), _weights_of(state_manager, self))
         return self.TensorSequenceLengthPair(*made)
+
+
+def _weights_of(state_manager: Any, column: Any) -> Any:
+    """How a column gets its variables; None without a state manager, which columns without variables do not need."""
+    return None if state_manager is None else state_manager.weights_of(column)
 
 
 class IdWeightPair(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, merge, rank_at_least, rank_is
 from penstock._src.graph.convert import convert
@@ -54,31 +54,63 @@ def to_type(x: torch.Tensor, dtype: Any) -> torch.Tensor:
 quantize_op = op("QuantizeV2", "input: float32, min_range: float32, max_range: float32 -> output: T, "
                                "output_min: float32, output_max: float32",
                  f"T: {_QUANTIZED}, {_MODE}, round_mode: string in {{HALF_AWAY_FROM_ZERO HALF_TO_EVEN}} = "
-                 "'HALF_AWAY_FROM_ZERO'")
-quantize_op.shape(lambda input, min_range, max_range: [input, rank_is(min_range, 0), rank_is(max_range, 0)])
+                 "'HALF_AWAY_FROM_ZERO', narrow_range: bool = False, axis: int = -1, ensure_minimum_range: float = 0.01")
+quantize_op.shape(lambda input, min_range, max_range, *, axis: [input, *_range_shapes(input, min_range, max_range, axis)])
 
 
-def quantization_range(low: np.float32, high: np.float32) -> tuple[np.float32, np.float32]:
+def _range_shapes(input: Dims, low: Dims, high: Dims, axis: int) -> list:
+    """The shapes of a range: scalars, or one bound for each index along an axis."""
+    if axis < -1 or axis >= 0 and input is not None and axis >= len(input):
+        raise ValueError(f"Axis should be at least -1 and less than the rank of the input, got {axis} for {input}")
+    if axis == -1:
+        return [rank_is(low, 0), rank_is(high, 0)]
+    n = (None if input is None else input[axis],)
+    return [merge(rank_is(low, 1), n), merge(rank_is(high, 1), n)]
+
+
+def quantization_range(low: np.float32, high: np.float32, least_width: float = 0.01) -> tuple[np.float32, np.float32]:
     """A range that holds zero and is not too narrow."""
     if high < low:
         raise errors.invalid("input_max_range must be larger than input_min_range.")
     least = min(_float(0), low)
-    room = max(_float(1), abs(low), abs(high)) / _float(100)
+    room = max(_float(1), abs(low), abs(high)) * _float(least_width)
     return least, max(_float(0), high, least + room)
 
 
+def _slices(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, axis: int) -> list[tuple]:
+    """The parts of `x` that have a range of their own, with it."""
+    if axis == -1:
+        return [(x, scalar(low, "min_range"), scalar(high, "max_range"))]
+    if not 0 <= axis < x.dim():
+        raise errors.invalid(f"Axis should be at least -1 and less than the rank of the input, got {axis} for {list(x.shape)}")
+    if not low.shape == high.shape == x.shape[axis:axis + 1]:
+        raise errors.invalid(f"min_range of shape {list(low.shape)} and max_range of shape {list(high.shape)} do not fit axis "
+                             f"{axis} of {list(x.shape)}")
+    return list(zip(x.unbind(axis), map(_float, low.tolist()), map(_float, high.tolist()), strict=True))
+
+
+def _joined(parts: list[torch.Tensor], like: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    if axis == -1:
+        return parts[0]
+    return torch.stack(parts, axis) if parts else torch.empty(like.shape, dtype=dtype)
+
+
 @quantize_op.kernel
-def _quantize_kernel(input, min_range, max_range, *, T, mode, round_mode):
+def _quantize_kernel(input, min_range, max_range, *, T, mode, round_mode, narrow_range, axis, ensure_minimum_range):
     if round_mode == "HALF_TO_EVEN" and mode != "SCALED":
         raise errors.invalid(f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '{mode}'.")
-    low, high = quantization_range(scalar(min_range, "min_range"), scalar(max_range, "max_range"))
-    if mode == "MIN_COMBINED":
-        out = _quantize_combined(input, low, high, T)
-    elif mode == "MIN_FIRST":
-        out = quantize_first(input, low, high, T)
-    else:
-        out, low, high = _quantize_scaled(input, low, high, T, round_mode)
-    return to_type(out, T), as_scalar(low), as_scalar(high)
+    made = []
+    for x, low, high in _slices(input, min_range, max_range, axis):
+        low, high = quantization_range(low, high, ensure_minimum_range)
+        if mode == "MIN_COMBINED":
+            out = _quantize_combined(x, low, high, T)
+        elif mode == "MIN_FIRST":
+            out = quantize_first(x, low, high, T)
+        else:
+            out, low, high = _quantize_scaled(x, low, high, T, round_mode, narrow_range)
+        made.append((to_type(out, T), as_scalar(low), as_scalar(high)))
+    values = _joined([m[0] for m in made], input, axis, T.torch)
+    return values, *(_joined([m[i] for m in made], min_range, 0 if axis >= 0 else -1, torch.float32) for i in (1, 2))
 
 
 def _quantize_combined(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any) -> torch.Tensor:
@@ -96,8 +128,9 @@ def quantize_first(x: torch.Tensor, low: np.float32, high: np.float32, dtype: An
     return half_away(x * float(scale)) - (start - least)
 
 
-def _quantize_scaled(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, round_mode: str) -> tuple:
+def _quantize_scaled(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, round_mode: str, narrow: bool) -> tuple:
     least, most = limits(dtype)
+    least += bool(narrow)
     huge = np.finfo(np.float32).max
     scale = min(_float(least) / low if least * low > 0 else huge, _float(most) / high if most * high > 0 else huge)
     low, high = _float(least) / scale, _float(most) / scale
@@ -105,29 +138,35 @@ def _quantize_scaled(x: torch.Tensor, low: np.float32, high: np.float32, dtype: 
     return (x.round() if round_mode == "HALF_TO_EVEN" else half_away(x)), low, high
 
 
-dequantize = op("Dequantize", "input: T, min_range: float32, max_range: float32 -> output: float32",
-                f"T: {_QUANTIZED}, {_MODE}", export_as="quantization.dequantize", v1_as="dequantize",
-                doc="The floats that quantized values in a range stand for.")
+dequantize_op = op("Dequantize", "input: T, min_range: float32, max_range: float32 -> output: dtype",
+                   f"T: {_QUANTIZED}, {_MODE}, narrow_range: bool = False, axis: int = -1, "
+                   "dtype: type in {bfloat16 float32} = float32")
 
 
-@dequantize.shape
-def _dequantize_shape(input, min_range, max_range):
-    rank_is(min_range, 0)
-    rank_is(max_range, 0)
+@dequantize_op.shape
+def _dequantize_shape(input, min_range, max_range, *, axis):
+    _range_shapes(input, min_range, max_range, axis)
     return input
 
 
-@dequantize.kernel
-def _dequantize_kernel(input, min_range, max_range, *, T, mode):
-    low, high = scalar(min_range, "min_range"), scalar(max_range, "max_range")
-    least, most = limits(T)
-    x = input.to(torch.float32)
+@dequantize_op.kernel
+def _dequantize_kernel(input, min_range, max_range, *, T, mode, narrow_range, axis, dtype):
+    if dtype.torch != torch.float32 and mode != "SCALED":
+        raise errors.invalid(f"When output type is not float, only mode SCALED is supported, got {mode}")
+    made = [_dequantized(x, low, high, T, mode, narrow_range) for x, low, high in _slices(input, min_range, max_range, axis)]
+    return _joined(made, input, axis, torch.float32).to(dtype.torch)
+
+
+def _dequantized(x: torch.Tensor, low: np.float32, high: np.float32, dtype: Any, mode: str, narrow: bool) -> torch.Tensor:
+    least, most = limits(dtype)
+    if mode == "MIN_FIRST":
+        return dequantize_first(x, low, high, dtype)
+    x = x.to(torch.float32)
     if mode == "MIN_COMBINED":
         half = (most - least + 1) / 2 if least < 0 else 0.0
         return (x + half) * float((high - low) / _float(most - least)) + float(low)
-    if mode == "MIN_FIRST":
-        return dequantize_first(input, low, high, T)
-    scale = high / _float(most) if least == 0 else max(low / _float(least), high / _float(most))
+    least += bool(narrow)
+    scale = high / _float(most) if least >= 0 else max(low / _float(least), high / _float(most))
     return x * float(scale)
 
 
@@ -139,27 +178,43 @@ def dequantize_first(x: torch.Tensor, low: np.float32, high: np.float32, dtype: 
     return (x.double() * float(scale) + (float(start) - least * float(scale))).float()
 
 
-def _quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str, round_mode: str, name: str | None) -> Any:
-    return quantize_op(input, min_range, max_range, T=T, mode=mode, round_mode=round_mode, name=name)
+def _quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str, round_mode: str, name: str | None,
+              narrow_range: bool, axis: Any, ensure_minimum_range: float) -> Any:
+    return quantize_op(input, min_range, max_range, T=T, mode=mode, round_mode=round_mode, narrow_range=narrow_range,
+                       axis=_counted(input, axis), ensure_minimum_range=ensure_minimum_range, name=name)
 
 
 @export("quantization.quantize", v1=["quantize"])
 @dispatched
 def quantize(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
-             round_mode: str = "HALF_AWAY_FROM_ZERO", name: str | None = None) -> Any:
+             round_mode: str = "HALF_AWAY_FROM_ZERO", name: str | None = None, narrow_range: bool = False,
+             axis: Any = None, ensure_minimum_range: float = 0.01) -> Any:
     """Floats in a range as integers of the quantized type `T`, and the range that they represent.
 
     >>> values, low, high = tf.quantization.quantize([0., 1.], 0., 1., tf.quint8)
     """
-    return _quantize(input, min_range, max_range, T, mode, round_mode, name)
+    return _quantize(input, min_range, max_range, T, mode, round_mode, name, narrow_range, axis, ensure_minimum_range)
 
 
 @export(v1=["quantize_v2"])
 @dispatched
 def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED",
-                name: str | None = None, round_mode: str = "HALF_AWAY_FROM_ZERO") -> Any:
+                name: str | None = None, round_mode: str = "HALF_AWAY_FROM_ZERO", narrow_range: bool = False,
+                axis: Any = None, ensure_minimum_range: float = 0.01) -> Any:
     """The older form of tf.quantization.quantize."""
-    return _quantize(input, min_range, max_range, T, mode, round_mode, name)
+    return _quantize(input, min_range, max_range, T, mode, round_mode, name, narrow_range, axis, ensure_minimum_range)
+
+
+@export("quantization.dequantize", v1=["dequantize", "quantization.dequantize"])
+@dispatched
+def dequantize(input: Any, min_range: Any, max_range: Any, mode: str = "MIN_COMBINED", name: str | None = None,
+               axis: Any = None, narrow_range: bool = False, dtype: Any = dtypes.float32) -> Any:
+    """The floats that quantized values in a range stand for; with `axis`, each index along it has a range of its own.
+
+    >>> tf.quantization.dequantize(tf.constant([0, 255], tf.quint8), 0., 1.)
+    """
+    return dequantize_op(input, min_range, max_range, mode=mode, narrow_range=narrow_range, axis=_counted(input, axis),
+                         dtype=dtype, name=name)
 
 
 # -- quantize and dequantize in one --------------------------------------------------------------
