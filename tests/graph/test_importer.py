@@ -138,9 +138,9 @@ def test_what_is_wrong_is_said_and_nothing_is_left_behind(graph, text, arguments
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ({"graph_def": ""}, "graph_def must be a GraphDef proto."),
-    ({"graph_def": GraphDef(), "input_map": [1]}, "input_map must be a dictionary mapping strings to Tensor objects."),
-    ({"graph_def": GraphDef(), "return_elements": [7]}, "return_elements must be a list of strings."),
+    ({"graph_def": ""}, "`graph_def` must be a GraphDef proto."),
+    ({"graph_def": GraphDef(), "input_map": [1]}, "`input_map` must be a dictionary. Obtained list"),
+    ({"graph_def": GraphDef(), "return_elements": [7]}, "`return_elements` must be a list of strings."),
 ])
 def test_arguments_are_of_the_right_kind(graph, arguments, message):
     with pytest.raises(TypeError, match=message):

@@ -169,3 +169,20 @@ def test_equality_compares_elements():
     assert (x != x).to_list() == [[False] * 3, [], [False] * 2]
     assert (x == None) is False                                         # noqa: E711
     assert (x != None) is True                                          # noqa: E711
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_images_of_different_sizes_are_resized_to_one(traced):
+    sizes = [(2, 8), (3, 5), (6, 6)]
+    images = [np.arange(h * w * 3, dtype=np.float32).reshape(h, w, 3) for h, w in sizes]
+    batch = tf.ragged.stack([tf.constant(x) for x in images])
+
+    def resize(x):
+        return tf.image.resize(x, [4, 5])
+    if traced:
+        resize = tf.function(resize, input_signature=[tf.RaggedTensorSpec([None, None, None, 3], ragged_rank=2)])
+    out = resize(batch)
+    assert out.shape == (3, 4, 5, 3)
+    for got, image in zip(out, images, strict=True):
+        np.testing.assert_allclose(got, tf.image.resize(image, [4, 5]), rtol=1e-6)
+    assert resize(batch[:0]).shape == (0, 4, 5, 3)

@@ -98,7 +98,7 @@ def test_fields_are_merged():
     assert mixed.shape.as_list() == [2, 2]
     with pytest.raises(ValueError, match="Error in shape of s"):
         Structured.from_fields({"r": tf.ragged.constant([[1, 2], [3]]), "s": tf.ragged.constant([[1], [2, 3]])}, [2, None])
-    with pytest.raises(ValueError, match="not '_'"):
+    with pytest.raises(ValueError, match="Field name '_'"):
         Structured.from_fields({"_": 1}, ())
     assert Structured.from_pyval({"s": "x"}).to_pyval() == {"s": b"x"}
 

@@ -173,3 +173,11 @@ def test_weights_of_a_linear_model_come_before_those_of_its_columns():
     with tf.Graph().as_default():
         fc.linear_model({"i": [[0], [2]]}, [column], cols_to_vars=variables)
         assert [v.shape.as_list() for v in variables[column]] == [[2, 1], [3, 2]]
+
+
+def test_columns_without_variables_need_no_state_manager():
+    from penstock._src.models.feature_column.base import Batch
+    column = tf.feature_column.sequence_numeric_column("a")
+    values = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [0., 1., 10.], [2, 2])
+    made = column.get_sequence_dense_tensor(Batch({"a": values}), None)
+    np.testing.assert_array_equal(made.dense_tensor, [[[0.], [1.]], [[10.], [0.]]])

@@ -146,3 +146,10 @@ def test_the_static_shape_of_operators_that_compare(x, y, want):
         return a != b
     found = different.get_concrete_function().structured_outputs.shape
     assert (None if found.rank is None else found.as_list()) == want
+
+
+def test_saturated_complex_numbers_have_both_parts_in_range():
+    most = np.finfo(np.float32).max
+    got = tf2.saturate_cast(tf2.constant([1e300 - 1e300j, 2 + 3j], tf.complex128), tf.complex64)
+    np.testing.assert_array_equal(got, np.array([most - most * 1j, 2 + 3j], np.complex64))
+    np.testing.assert_array_equal(tf2.saturate_cast(tf2.constant([-1e300], tf.float64), tf.complex64), [-most + 0j])

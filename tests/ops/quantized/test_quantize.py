@@ -83,3 +83,18 @@ def test_ranges_along_an_axis(axis):
     np.testing.assert_array_equal(tape.gradient(y, moved), (x >= low) & (x <= high))
     with pytest.raises(tf.errors.InvalidArgumentError, match="does not fit axis"):
         tf2.quantization.quantize_and_dequantize(x, low[:2], high[:2], axis=axis, range_given=True)
+
+
+def test_each_index_along_an_axis_may_have_a_range():
+    values = np.array([[-128, 0, 64], [32, 127, -64]], np.int8)
+    low, high = np.float32([-1., -4.]), np.float32([2., 3.])
+    x = tf.constant(values, tf.qint8)
+    scale = np.maximum(low / -127, high / 127)[:, None]
+    got = tf2.quantization.dequantize(x, low, high, mode="SCALED", axis=-2, narrow_range=True)
+    np.testing.assert_allclose(got, values * scale, rtol=1e-6)
+    back, least, most = tf2.quantization.quantize(got, low, high, tf.qint8, mode="SCALED", axis=0, narrow_range=True,
+                                                  round_mode="HALF_TO_EVEN")
+    np.testing.assert_array_equal(tf2.cast(back, tf.int32), np.clip(values, -127, 127))
+    np.testing.assert_allclose(np.stack([least, most]), np.stack([-127 * scale[:, 0], 127 * scale[:, 0]]), rtol=1e-6)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Axis|axis"):
+        tf2.quantization.dequantize(x, low, high, mode="SCALED", axis=5)

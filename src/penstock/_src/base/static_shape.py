@@ -63,7 +63,7 @@ def _size(value: Any) -> int | None:
         try:
             size = int(value)
         except (TypeError, ValueError):
-            raise TypeError(f"Dimension value must be an integer or None, got {value!r}") from None
+            raise TypeError(f"Dimension value must be integer or None, got {value!r}") from None
         if size != value:
             raise ValueError(f"Ambiguous dimension: {value}")
     if size < 0:
@@ -165,10 +165,7 @@ class Dimension:
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether both can represent the same size."""
-        try:
-            other = _size(other)
-        except (TypeError, ValueError):
-            return NotImplemented
+        other = _size(other)
         return self._value is None or other is None or self._value == other
 
     def assert_is_compatible_with(self, other: Any) -> None:
@@ -271,20 +268,9 @@ class TensorShape:
             other = as_dims(other)
         except (TypeError, ValueError):
             return NotImplemented
-        if self.static_dims != other:
-            return False
-        # Unknown sizes are equal as values (v2), but comparing Dimensions (v1) cannot say that they are.
-        return process.v2_tensorshape or other is None or None not in other
+        return self.static_dims == other
 
     def __ne__(self, other: object) -> bool:
-        try:
-            other = as_shape(other)
-        except (TypeError, ValueError):
-            return NotImplemented
-        if self.static_dims is None or other.static_dims is None:
-            if process.v2_tensorshape:
-                return self.static_dims is not other.static_dims
-            raise ValueError("The inequality of unknown TensorShapes is undefined.")
         return not self == other
 
     def __hash__(self) -> int:

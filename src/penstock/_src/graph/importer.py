@@ -102,10 +102,10 @@ def import_graph_def(graph_def: GraphDef, input_map: Any = None, return_elements
     graph_def = _checked(graph_def)
     if return_elements is not None:
         if not all(isinstance(e, (str, bytes)) for e in return_elements):
-            raise TypeError("return_elements must be a list of strings.")
+            raise TypeError("Argument `return_elements` must be a list of strings.")
         return_elements = [_text(e) for e in return_elements]
     if not isinstance(input_map or {}, dict) or not all(isinstance(k, (str, bytes)) for k in input_map or ()):
-        raise TypeError("input_map must be a dictionary mapping strings to Tensor objects.")
+        raise TypeError(f"Argument `input_map` must be a dictionary. Obtained {type(input_map).__name__}")
     mapped = {_text(k): v for k, v in (input_map or {}).items()}
     _check_versions(graph_def.versions)
     graph = context.current_graph()
@@ -131,7 +131,7 @@ def _checked(graph_def: Any) -> GraphDef:
     if isinstance(graph_def, GraphDef):
         return graph_def
     if getattr(getattr(graph_def, "DESCRIPTOR", None), "name", None) != "GraphDef":
-        raise TypeError("graph_def must be a GraphDef proto.")
+        raise TypeError("Argument `graph_def` must be a GraphDef proto.")
     return GraphDef.FromString(graph_def.SerializeToString())
 
 

@@ -966,7 +966,7 @@ qint32: _DType
 qint8: _DType
 from penstock.linalg import qr as qr
 from penstock.quantization import quantize as quantize
-def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED", name: str | None = None, round_mode: str = "HALF_AWAY_FROM_ZERO") -> Any: ...
+def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = "MIN_COMBINED", name: str | None = None, round_mode: str = "HALF_AWAY_FROM_ZERO", narrow_range: _builtins.bool = False, axis: Any = None, ensure_minimum_range: float = 0.01) -> Any: ...
 from penstock.quantization import quantized_concat as quantized_concat
 quint16: _DType
 quint8: _DType

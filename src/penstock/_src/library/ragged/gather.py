@@ -21,7 +21,7 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
         count = indices.shape.rank
         batch_dims = batch_dims if batch_dims == count else _positive("batch_dims", batch_dims, count)
         if params.shape.rank is not None and batch_dims >= params.shape.rank:
-            raise ValueError(f"params of rank {params.shape.rank} have no axis after batch_dims={batch_dims}")
+            raise ValueError(f"batch_dims must be less than rank(params), got {batch_dims} and {params.shape.rank}")
         axis = batch_dims if axis is None else _positive("axis", axis, params.shape.rank)
         if axis < batch_dims:
             raise ValueError(f"axis={axis} is one of the {batch_dims} batch dimensions")
@@ -46,8 +46,8 @@ def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     if not isinstance(params, RaggedTensor) and not isinstance(indices, RaggedTensor):
         return tf.gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims > 0 and not params.shape[:batch_dims].is_compatible_with(indices.shape[:batch_dims]):
-        raise ValueError("batch shape from indices does not match params shape: "
-                         f"{indices.shape[:batch_dims]} and {params.shape}")
+        raise ValueError("batch shape from indices does not match params shape: batch shape from indices "
+                         f"{indices.shape[:batch_dims]} does not match params {params.shape}")
     if batch_dims > 1:
         params, indices = _partitioned(params, indices), _partitioned(indices, params)
         return params.with_values(_gather(params.values, indices.values, axis - 1, batch_dims - 1))
@@ -72,7 +72,7 @@ def _gather_rows(params: Any, indices: Any) -> Any:
     if isinstance(indices, RaggedTensor):
         return indices.with_values(_gather(params, indices.values, 0, 0))
     if indices.shape.ndims is None:
-        raise ValueError("indices.shape.ndims must be known statically")
+        raise ValueError("rank(indices) must be known statically")
     if indices.shape.ndims == 0:
         return params[indices]
     rank = indices.shape.ndims + params.ragged_rank - 1

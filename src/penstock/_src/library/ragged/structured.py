@@ -349,7 +349,7 @@ def _checked_fields(fields: Mapping) -> dict[str, Any]:
         if not isinstance(name, str):
             raise TypeError(f"Unexpected type for key in `fields`: {name!r}")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"A field is called by a letter and letters, digits or underscores, not {name!r}")
+            raise ValueError(f"Field name {name!r} is not currently allowed.")
     return {name: _field(value) for name, value in fields.items()}
 
 
@@ -387,8 +387,9 @@ def _shape_of(fields: dict, shape: TensorShape, nrows: Any, row_partitions: Any)
         return DynamicRaggedShape([], tf.constant(shape.as_list(), dtypes.int64))
     if rank == 1 and nrows is not None:
         return DynamicRaggedShape([], tf.stack([tf.cast(nrows, dtypes.int64)]))
-    raise ValueError(f"Must specify {'`nrows`' if rank == 1 else 'row_partitions'}, a fully specified shape, or have fields, "
-                     f"to know the shape of records of rank {rank}")
+    if rank == 1:
+        raise ValueError("Must specify `nrows`, a fully specified `shape`, or have `fields` if `rank=1`")
+    raise ValueError("Must specify row_partitions, a fully specified shape, or have fields if rank > 1")
 
 
 def _zeros(shape: DynamicRaggedShape) -> Any:

@@ -135,7 +135,7 @@ class KubernetesClusterResolver(ClusterResolver):
                 pods = self._client.list_pod_for_all_namespaces(label_selector=selector).items
                 for pod in sorted(pods, key=lambda p: p.metadata.name):
                     if pod.status.phase != "Running":
-                        raise RuntimeError(f"Pod {pod.metadata.name} is not running: it is {pod.status.phase}.")
+                        raise RuntimeError(f'Pod "{pod.metadata.name}" is not running; phase: "{pod.status.phase}"')
                     found.setdefault(job, []).append(f"{pod.status.host_ip}:{self._port}")
         return ClusterSpec(found)
 

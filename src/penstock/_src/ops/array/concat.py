@@ -567,7 +567,7 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
     if num is None:
         num = sizes.static_dims[0] if sizes.static_dims is not None else None
         if num is None:
-            raise ValueError(f"Cannot infer num from shape {sizes.shape}")
+            raise ValueError(f"Cannot infer argument `num` from shape {sizes.shape}")
     return split_v(value, sizes, axis, num_split=num, name=name)
 
 

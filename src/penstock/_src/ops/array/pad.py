@@ -190,7 +190,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     elif kind in ("REFLECT", "SYMMETRIC"):
         out = mirror_pad(tensor, paddings, mode=kind, name=name)
     else:
-        raise ValueError(f"Unknown padding mode: {mode}")
+        raise ValueError(f"Value of argument `mode` expected to be CONSTANT, REFLECT, or SYMMETRIC. Received `mode` = {kind}")
     if not context.executing_eagerly() and not known(out.static_dims):
         extra = _known_result(convert(tensor).static_dims if not isinstance(tensor, Tensor) else tensor.static_dims, paddings)
         out.static_dims = merge(out.static_dims, extra)

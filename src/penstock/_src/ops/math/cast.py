@@ -103,6 +103,8 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert(value, name="value")
         wanted = dtypes.as_dtype(dtype).base_dtype
+        if wanted.is_complex:
+            return _saturated_complex(value, wanted, scope)
         if value.dtype.is_complex:
             value = get("Real")(value, Tout=value.dtype.real_dtype)
         if value.dtype.min < wanted.min:
@@ -110,6 +112,14 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
         if value.dtype.max > wanted.max:
             value = get("Minimum")(value, convert(_inside(wanted.max, value.dtype, True), value.dtype.base_dtype, "max"))
         return cast(value, wanted, name=scope)
+
+
+def _saturated_complex(value: Tensor, dtype: Any, name: str) -> Tensor:
+    """A complex result has both parts in range."""
+    if not value.dtype.is_complex:
+        return cast(saturate_cast(value, dtype.real_dtype), dtype, name=name)
+    parts = [saturate_cast(get(part)(value, Tout=value.dtype.real_dtype), dtype.real_dtype) for part in ("Real", "Imag")]
+    return get("Complex")(*parts, Tout=dtype, name=name)
 
 
 def _inside(limit: Any, dtype: Any, upper: bool) -> Any:

@@ -188,7 +188,7 @@ def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100, 
         values = convert(values, name="values")
         value_range = convert(value_range, name="value_range")
         nbins = convert(nbins, dtypes.int32, "nbins")
-        check = assert_(get("Greater")(nbins, 0), ["nbins must be > 0:", nbins])
+        check = assert_(get("Greater")(nbins, 0), ["nbins must > 0:", nbins])
         with control_dependencies([check] if check is not None else []):
             count = cast(get("Identity")(nbins), values.dtype.base_dtype)
         scaled = (values - value_range[0]) / (value_range[1] - value_range[0])

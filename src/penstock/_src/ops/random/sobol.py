@@ -7,6 +7,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
+from penstock._src.base.static_shape import rank_is
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.ops.composite import dispatched
@@ -19,6 +20,8 @@ sobol_op = op("SobolSample", "dim: int32, num_results: int32, skip: int32 -> sam
 
 @sobol_op.shape
 def _sobol_shape(dim, num_results, skip, *, c):
+    for dims in (dim, num_results, skip):
+        rank_is(dims, 0)
     rows, columns = c.const("num_results"), c.const("dim")
     return None if rows is None else int(rows), None if columns is None else int(columns)
 
@@ -28,6 +31,11 @@ def _sobol_kernel(dim, num_results, skip, *, dtype):
     for name, value, least in (("dim", dim, 1), ("num_results", num_results, 1), ("skip", skip, 0)):
         if value.dim() or int(value) < least:
             raise errors.invalid(f"{name} must be a scalar of at least {least}, got {value.tolist()}")
+    most = 2 ** 31 - 1
+    if int(num_results) * int(dim) >= most:
+        raise errors.invalid(f"num_results*dim must be less than {most}, got {int(num_results)} and {int(dim)}")
+    if int(num_results) + int(skip) >= most:
+        raise errors.invalid(f"num_results+skip must be less than {most}, got {int(num_results)} and {int(skip)}")
     if int(dim) > _DIMENSIONS or int(num_results) + int(skip) > 2 ** 30:
         raise errors.invalid(f"dim must be at most {_DIMENSIONS}, and the number of points below 2**30")
     source = torch.quasirandom.SobolEngine(int(dim))

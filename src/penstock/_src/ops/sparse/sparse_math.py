@@ -456,7 +456,7 @@ def sampled_addmm(indices: Any, values: Any, dense_shape: Any, mat1: Any, mat2: 
     Returns:
       Indices, values and dense shape of the result.
     """
-    indices, dense_shape = convert(indices, dtypes.int64), convert(dense_shape, dtypes.int32)
+    indices, dense_shape = tf.cast(indices, dtypes.int64), tf.cast(dense_shape, dtypes.int32)
     values, mat1, mat2 = (tf.cast(x, output_type) for x in (values, mat1, mat2))
     if not mat1.shape[:-2].is_compatible_with(mat2.shape[:-2]) or not mat1.shape[-1:].is_compatible_with(mat2.shape[-2:-1]):
         raise ValueError(f"Shapes of mat1 and mat2 do not match: {mat1.shape} and {mat2.shape}")

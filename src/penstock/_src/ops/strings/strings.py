@@ -402,6 +402,8 @@ def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Te
 
     >>> tf.strings.join(["/", ["a", "b"]])
     """
+    if isinstance(inputs, (list, tuple)) and not inputs:
+        return convert("", name=name)
     return string_join_op(inputs, separator=separator, name=name)
 
 

@@ -35,7 +35,8 @@ def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: dict) -> None:
     path = checkpoint_filename(ckpt_dir_or_file)
     shapes = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
     known = current_store()._vars
-    for there, here in sorted(assignment_map.items(), key=lambda item: str(item[0])):
+    pairs = assignment_map.items() if hasattr(assignment_map, "items") else assignment_map
+    for there, here in sorted(pairs, key=lambda item: str(item[0])):
         variable = _found(here, known)
         if variable is None:
             _init_scope(path, ckpt_dir_or_file, there, here, shapes, known)

@@ -128,5 +128,5 @@ def decode(message: Any) -> Any:
         for cls, number in _classes().items():
             if number == given.type_spec_class:
                 return cls._deserialize(decode(given.type_state))
-        raise ValueError(f"The type {given.type_spec_class_name} of a SavedModel's value is not known")
+        raise ValueError(f"The type '{given.type_spec_class_name}' is not supported: it is not known here.")
     raise ValueError(f"A structure of a SavedModel has a value of kind {kind}, which cannot be read")

@@ -19,7 +19,7 @@ from penstock._src.state.variables.variable import Variable
 def build_tensor_info(tensor: Any) -> Any:
     """The TensorInfo of a tensor, SparseTensor or RaggedTensor."""
     if context.executing_eagerly():
-        raise RuntimeError("build_tensor_info is not supported in Eager mode.")
+        raise RuntimeError("`build_tensor_info` is not supported in Eager mode.")
     return tensor_info(tensor)
 
 
