@@ -345,6 +345,16 @@ def recursion(n):
     return down(n, 4)
 
 
+@case(-1, 1, 3, 7)
+def chained_comparisons(n):
+    if 0 < n <= 5:
+        n = n * 10
+    inside = lambda x: 5 < x < 20 != x
+    while n < 100 > n % 7 >= 1:
+        n += 1
+    return n, inside(n), 1 < 2 < n, n > 200 > 100 > 50
+
+
 if __name__ == "__main__":
     print(json.dumps({f.__name__: [plain(tf.function(f)(*tensors(a))) for a in calls] for f, calls in CASES
                       if f.__name__ not in REFUSED_THERE}))

@@ -4,6 +4,7 @@ Tensors of graphs are handled by staged.py; everything else, including eager ten
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,6 +109,19 @@ def _chain(operands: Sequence[Callable[[], Any]], going: bool) -> Any:
     if going:
         return staged.if_exp(found, lambda: _chain(rest, going), lambda: found)
     return staged.if_exp(found, lambda: found, lambda: _chain(rest, going))
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq, "NotEq": operator.ne,
+    "Is": operator.is_, "IsNot": operator.is_not, "In": lambda x, y: x in y, "NotIn": lambda x, y: x not in y}
+
+
+def compare(left: Any, *links: Any) -> Any:
+    """`a < b < c …`: `links` are the class of each operator in the syntax tree and its right operand, evaluated once."""
+    name, thunk, *rest = links
+    right = thunk()
+    found = _COMPARISONS[name](left, right)
+    return and_(lambda: found, lambda: compare(right, *rest)) if rest else found
 
 
 def not_(operand: Any) -> Any:

@@ -213,6 +213,14 @@ class _Transformer(ast.NodeTransformer):
             return node
         return _ag("and_" if isinstance(node.op, ast.And) else "or_", [_thunk(v) for v in node.values], node)
 
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or _binds(node):
+            return node
+        links = [part for op, right in zip(node.ops, node.comparators, strict=True)
+                 for part in (ast.copy_location(ast.Constant(type(op).__name__), node), _thunk(right))]
+        return _ag("compare", [node.left, *links], node)
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return _ag("not_", [node.operand], node) if isinstance(node.op, ast.Not) else node
