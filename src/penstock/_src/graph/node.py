@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock._src.graph.graph import Graph
     from penstock._src.ops.registry import OpDef
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep          # where this package is
 _FRAMES = 12
 
 
@@ -36,7 +36,7 @@ def user_frames() -> tuple:
     f: FrameType | None = sys._getframe(2)
     while f is not None and len(frames) < _FRAMES:
         code = f.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(PACKAGE):
             frames.append((code, f.f_lasti))
         f = f.f_back
     return tuple(frames)

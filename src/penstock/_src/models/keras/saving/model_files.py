@@ -11,6 +11,7 @@ import penstock as tf
 from penstock._src.base import errors
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
+from penstock._src.graph.node import PACKAGE
 from penstock._src.models.keras.utils import function_code
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
@@ -22,7 +23,6 @@ hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
 archive = LazyModule("penstock._src.models.keras.saving.archive")
 saved_model = LazyModule("penstock._src.models.keras.saving.saved_model")
 
-_PACKAGE = os.path.dirname(tf.__file__)
 _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
 
@@ -46,7 +46,7 @@ def well_formed() -> Iterator[None]:
         trace = e.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
-        if isinstance(e, errors.OpError) or trace is None or not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        if isinstance(e, errors.OpError) or trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
             raise
         raise ValueError(f"Improperly formatted model config: {type(e).__name__}: {e}") from e
 
