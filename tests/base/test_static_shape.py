@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import penstock
 from penstock._src.base import dtypes
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.static_shape import Dimension, TensorShape
@@ -271,3 +272,12 @@ def test_makers():
     assert shapes.scalar() == [] and shapes.vector(3) == [3]
     with pytest.raises(TypeError):
         shapes.unknown_shape(size=2)
+
+
+def test_dimension_from_an_eager_tensor_inside_a_graph():
+    three, half = penstock.constant(3), penstock.constant(2.5)
+    with pytest.raises(ValueError, match="Ambiguous dimension"):
+        shapes.TensorShape([half])
+    with penstock.Graph().as_default() as graph:
+        assert shapes.TensorShape([three, 2]) == [3, 2]
+        assert not graph.get_operations()

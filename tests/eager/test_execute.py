@@ -49,3 +49,9 @@ def test_eager_and_graph_agree(shape):
     def compute(x):
         return tf.tanh(x) + tf.cast(tf.size(x), tf.float32)
     np.testing.assert_allclose(compute(tf.constant(x)), tf.function(compute)(x), rtol=1e-6)
+
+
+def test_truth_of_an_empty_tensor():
+    assert not tf.zeros([0]) and not tf.zeros([2, 0]) and tf.constant([1])
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(tf.constant([1, 2]))

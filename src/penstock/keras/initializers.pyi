@@ -43,7 +43,7 @@ from penstock.initializers import TruncatedNormal as TruncatedNormal
 from penstock.initializers import VarianceScaling as VarianceScaling
 Zeros = _Zeros
 constant = Constant
-def deserialize(config: Any, custom_objects: Any = None) -> Any: ...
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any: ...
 def get(identifier: Any) -> Any: ...
 glorot_normal = _glorot_normal
 glorot_uniform = _glorot_uniform
@@ -56,7 +56,7 @@ ones = _ones
 orthogonal = _orthogonal
 random_normal = _random_normal
 random_uniform = _random_uniform
-def serialize(initializer: Any) -> Any: ...
+def serialize(initializer: Any, use_legacy_format: bool = False) -> Any: ...
 truncated_normal = _truncated_normal
 variance_scaling = _variance_scaling
 zeros = _zeros

@@ -1,5 +1,6 @@
 """tf.test.TestCase and the other helpers: that they pass what is right, and fail what is wrong."""
 import collections
+import itertools
 import os
 import subprocess
 import sys
@@ -350,3 +351,13 @@ def test_main(tmp_path, argument, code, text):
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == code, done.stderr
     assert text in done.stdout + done.stderr
+
+
+def test_shapes_of_arrays_and_tensors_are_compared():
+    case = penstock.test.TestCase()
+    for a, b in itertools.product((np.zeros([2, 3]), penstock.zeros([2, 3])), repeat=2):
+        case.assertShapeEqual(a, b)
+    with pytest.raises(AssertionError):
+        case.assertShapeEqual(penstock.zeros([2]), np.zeros([3]))
+    with pytest.raises(TypeError, match="input_b must be a Numpy ndarray, Numpy scalar, or a Tensor"):
+        case.assertShapeEqual(penstock.zeros([2]), [0, 0])

@@ -137,3 +137,21 @@ def test_data_are_split(sizes, counts):
     assert sorted(both) == list(range(10)) and both != list(range(10))
     with pytest.raises(ValueError, match="more than the 10"):
         K.utils.split_dataset(x, left_size=0.8, right_size=4)
+
+
+@pytest.mark.parametrize("module, value", [
+    ("layers", lambda: tf.keras.layers.Dense(2, name="d")), ("losses", lambda: tf.keras.losses.Huber(0.5)),
+    ("metrics", lambda: tf.keras.metrics.Mean(name="m")), ("optimizers", lambda: tf.keras.optimizers.SGD(0.25)),
+    ("initializers", lambda: tf.keras.initializers.Constant(3.0)),
+    ("regularizers", lambda: tf.keras.regularizers.L2(0.5)),
+    ("constraints", lambda: tf.keras.constraints.MaxNorm(1.5)),
+    ("activations", lambda: tf.keras.activations.relu),
+    ("optimizers.schedules", lambda: tf.keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9))],
+    ids=lambda x: x if isinstance(x, str) else "")
+def test_serialization_takes_the_format(module, value):
+    space = tf.keras
+    for part in module.split("."):
+        space = getattr(space, part)
+    written = space.serialize(value(), use_legacy_format=True)
+    again = space.deserialize(written, use_legacy_format=True)
+    assert space.serialize(again) == written

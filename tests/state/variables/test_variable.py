@@ -262,3 +262,13 @@ def test_a_function_changes_the_variable_it_captures(eager):
 def test_a_variable_per_worker_is_plain_where_there_is_one_worker(eager):
     v = penstock.Variable([1, 2], per_worker_variable=True)
     np.testing.assert_array_equal(v.assign_add([1, 1]), [2, 3])
+
+
+def test_what_eager_updates_return_has_no_operation(eager):
+    v = penstock.Variable([[1.0, 2.0], [3.0, 4.0]])
+    slices = penstock.IndexedSlices(penstock.constant([[9.0]]), penstock.constant([[1]]))
+    for update in (lambda: v.assign([[1.0, 2.0], [3.0, 4.0]]), lambda: tf.scatter_update(v, [0], [[5.0, 6.0]]),
+                   lambda: tf.assign_add(v, [[1.0, 1.0], [1.0, 1.0]])):
+        assert update().op is None
+    rows = penstock.Variable([[1.0, 2.0]])
+    np.testing.assert_array_equal(rows.batch_scatter_update(slices), [[1, 9]])

@@ -60,14 +60,24 @@ def _size(value: Any) -> int | None:
     elif isinstance(value, dtypes.DType):
         raise TypeError(f"Cannot convert {value} to Dimension")
     else:
-        try:
-            size = int(value)
-        except (TypeError, ValueError):
-            raise TypeError(f"Dimension value must be integer or None, got {value!r}") from None
-        if size != value:
-            raise ValueError(f"Ambiguous dimension: {value}")
+        size = _integer(value)
     if size < 0:
         raise ValueError(f"Dimension {size} must be >= 0")
+    return size
+
+
+def _integer(value: Any) -> int:
+    """An integer, or a number that equals one. Integer tensors are not compared: `==` of them may be an op of a graph."""
+    try:
+        return operator.index(value)
+    except (TypeError, AttributeError):
+        pass
+    try:
+        size = int(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"Dimension value must be integer or None, got {value!r}") from None
+    if size != value:
+        raise ValueError(f"Ambiguous dimension: {value}")
     return size
 
 

@@ -91,4 +91,5 @@ RUN_API = _switch("PENSTOCK_RUN_API", str, "", "Programs",
 RUN_SUPPLIES = _switch("PENSTOCK_RUN_SUPPLIES", str, "", "Programs",
                        "Set by `penstock run` for child processes: removed built-ins to restore, separated by commas.")
 RUN_KERAS = _switch("PENSTOCK_RUN_KERAS", str, "", "Programs",
-                    "3: `tf.keras` is the installed Keras 3. Set by `penstock run` for programs that use both.")
+                    "2: `tf.keras` is the installed tf_keras; 3: the installed Keras 3. Set by `penstock run` for programs "
+                    "that use both.")

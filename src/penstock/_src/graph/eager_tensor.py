@@ -127,7 +127,8 @@ class EagerTensor(Tensor):
         return self.numpy().__index__()
 
     def __bool__(self) -> bool:
-        return bool(self.numpy())
+        value = self.numpy()
+        return bool(value) if np.size(value) else False         # newer numpy has no truth value for an empty array
 
     __nonzero__ = __bool__
 

@@ -23,9 +23,13 @@ class AutoTrackable(Trackable):
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
+        self._delete_tracking(name)
+        super().__delattr__(name)
+
+    def _delete_tracking(self, name: str) -> None:
+        """Ends the dependency of this name, if there is one."""
         self._maybe_initialize_trackable()
         delete_tracking(self, name)
-        super().__delattr__(name)
 
     def _no_dependency(self, value: Any) -> Any:
         return NoDependency(value)

@@ -48,6 +48,9 @@ def wrap(value: Any) -> Any:
     return value
 
 
+wrap_or_unwrap = wrap              # the name that libraries import
+
+
 def _worth_tracking(value: tuple) -> bool:
     return any(isinstance(v, (Trackable, list, dict)) or isinstance(v, tuple) and _worth_tracking(v) for v in value)
 

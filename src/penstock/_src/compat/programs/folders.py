@@ -17,7 +17,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
     ops.gradients_impl ops.histogram_ops ops.critical_section_ops ops.custom_gradient
-    ops.distributions.util ops.partitioned_variables ops.ragged.ragged_tensor ops.list_ops ops.parallel_for.gradients
+    ops.distributions.util ops.partitioned_variables ops.ragged.ragged_tensor ops.parallel_for.gradients
     ops.cond_v2 ops.while_v2 ops.unconnected_gradients
     ops.math_grad ops.nn_grad ops.boosted_trees_ops ops.tensor_forest_ops training.saveable_object training.tracking
     training.saving platform.parameterized platform.self_check platform.status_bar util.protobuf util.serialization
@@ -31,6 +31,7 @@ summary: summary summary.summary summary.writer summary.writer.writer summary.wr
     summary.writer.event_file_writer
 saved_model: saved_model saved_model.simple_save saved_model.load saved_model.saved_model
 saved_model @state.saved_model.object_saving: saved_model.save
+@state.saved_model.structures: saved_model.nested_structure_coder
 estimator: estimator
 feature_column: feature_column
 feature_column @compat.programs.inside.columns @models.feature_column.serialization: feature_column.feature_column
@@ -48,7 +49,7 @@ errors: framework.errors framework.errors_impl
 @compat.programs.inside.defun @compat.programs.inside.ops: framework.function
 .: framework.tensor_conversion_registry
 @compat.programs.inside.ops .: ops.variables ops.variable_v1
-@compat.programs.inside.ops: framework.smart_cond ops.control_flow_util
+@compat.programs.inside.ops: framework.smart_cond ops.control_flow_util util.variable_utils
 @graph.func_graph: framework.func_graph
 @graph.function_messages: framework.function_def_to_graph
 train io: framework.graph_io
@@ -76,7 +77,7 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.internal.monitoring: eager.monitoring
 @graph.composite_tensor: framework.composite_tensor
 @graph.node @graph.type_spec: framework.tensor
-. @graph.type_spec: framework.tensor_spec framework.type_spec
+. @graph.type_spec @graph.type_registry: framework.tensor_spec framework.type_spec
 @compat.programs.inside.types: types.core
 .: types trackable grappler ops.linalg.sparse data.experimental.ops.distribute
 @compat.programs.inside.tapes: eager.tape eager.record
@@ -91,7 +92,7 @@ nn: ops.nn ops.ctc_ops
 . initializers @compat.programs.inside.ops: ops.init_ops
 initializers @compat.programs.inside.ops: ops.init_ops_v2
 initializers: ops.initializers_ns
-@compat.programs.inside.ops @state.variables.resource: ops.resource_variable_ops
+@compat.programs.inside.ops @state.variables.resource @state.variables.spec: ops.resource_variable_ops
 . @compat.programs.inside.ops @compat.internal.context: ops.control_flow_ops
 . random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
@@ -111,6 +112,9 @@ nn . @models.rnn @compat.programs.inside.cells: ops.rnn
 nn.rnn_cell: ops.rnn_cell ops.rnn_cell_wrapper_impl
 nn.rnn_cell @compat.programs.inside.cells: ops.rnn_cell_impl
 @ops.comm.collective: ops.collective_ops
+@compat.programs.inside.list_ops @compat.programs.inside.ops: ops.list_ops
+debugging .: ops.control_flow_assert
+. @compat.programs.inside.ops: ops.control_flow_case ops.control_flow_switch_case ops.cond ops.while_loop
 sets: ops.sets ops.sets_impl
 signal: ops.signal
 . sparse: ops.sparse_ops
@@ -125,6 +129,10 @@ distributions: ops.distributions ops.distributions.distributions
 manip: ops.manip_ops
 io: ops.proto_ops
 ragged: ops.ragged
+@library.ragged.row_partition: ops.ragged.row_partition
+ragged .: ops.ragged.ragged_array_ops ops.ragged.ragged_concat_ops ops.ragged.ragged_factory_ops
+    ops.ragged.ragged_functional_ops ops.ragged.ragged_gather_ops ops.ragged.ragged_map_ops ops.ragged.ragged_math_ops
+    ops.ragged.ragged_where_op
 @state.variables.resources: ops.resources
 random: ops.stateless_random_ops
 random.experimental: ops.stateful_random_ops
@@ -164,7 +172,8 @@ logging: platform.tf_logging
 compat: util.compat
 nest @base.nest @compat.programs.inside.nest_names: util.nest data.util.nest
 @compat.programs.inside.decorators: util.deprecation util.tf_export util.tf_decorator util.tf_contextlib util.keyword_args
-    util.tf_should_use util.function_utils util.all_util util.lazy_loader util.object_identity
+    util.tf_should_use util.function_utils util.all_util util.lazy_loader
+@compat.programs.inside.identities: util.object_identity
 @compat.internal.dispatch: util.dispatch
 @compat.programs.inside.inspection: util.tf_inspect
 @library.testing.graphs: util.protobuf.compare

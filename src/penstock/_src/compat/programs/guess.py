@@ -19,7 +19,7 @@ class Guess(NamedTuple):
     api: str
     because: str
     removed: frozenset[str]     # Python 2's functions that the program uses
-    two_kerases: bool = False   # it imports `keras`, and uses `tf.keras`, too
+    two_kerases: str = ""       # the Keras that it imports, if it uses `tf.keras`, too: `keras` or `tf_keras`
 
 
 def guess(path: pathlib.Path) -> Guess:
@@ -46,7 +46,8 @@ def guess(path: pathlib.Path) -> Guess:
         found = weak
     if found is not None:
         return Guess("v1", found, frozenset(undefined))
-    two = "keras" in imported and any(n == "tf.keras" or n.startswith("tf.keras.") for n in used)
+    own = any(n == "tf.keras" or n.startswith("tf.keras.") for n in used)
+    two = next((k for k in ("tf_keras", "keras") if k in imported), "") if own else ""
     return Guess("v2", "the program uses tf.compat.v1" if compat else "nothing of 1.x", frozenset(undefined), two)
 
 

@@ -26,6 +26,12 @@ CLASSES = {                     # module of ours, class: where TensorFlow has it
     ("data.datasets.dataset_v1", "DatasetV1"): "data.ops.dataset_ops",
 }
 
+KERASES = {                     # value of the switch, API: what an installed Keras offers as tf.keras
+    ("3", "v2"): "keras._tf_keras.keras",
+    ("2", "v2"): "tf_keras.api._v2.keras",
+    ("2", "v1"): "tf_keras.api._v1.keras",
+}
+
 
 class _Distribution(importlib.metadata.Distribution):
     """The distribution `tensorflow`, as far as programs inspect it: its name and its version."""
@@ -58,6 +64,6 @@ def name_classes() -> None:
         getattr(importlib.import_module(f"penstock._src.{module}"), name).__module__ = f"tensorflow.python.{theirs}"
 
 
-def keras_is_shared() -> bool:
-    """Whether `tf.keras` is the Keras 3 that is installed (standalone_keras.share)."""
-    return switches.RUN_KERAS.value() == "3"
+def shared_keras(api: str) -> str | None:
+    """The module of an installed Keras that `tf.keras` is (standalone_keras.share); None where it is penstock's own."""
+    return KERASES.get((switches.RUN_KERAS.value(), api))

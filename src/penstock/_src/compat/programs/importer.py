@@ -21,7 +21,6 @@ from penstock._src.compat.programs import earlier, identity, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
 
 ROOTS = ("tensorflow", "tensorflow_core")
-SHARED_KERAS = "keras._tf_keras.keras"              # what Keras 3 offers as tf.keras
 ADDONS = "tensorflow_recommenders_addons"
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
 KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}
@@ -61,8 +60,8 @@ class PublicModule(types.ModuleType):
             return public("v1", full)
         if full in ("compat.v1", "compat.v2"):
             return importlib.import_module(f"{self.__name__}.{name}")
-        if full == "keras" and self._api == "v2" and identity.keras_is_shared():
-            return importlib.import_module(SHARED_KERAS)
+        if full == "keras" and (shared := identity.shared_keras(self._api)):
+            return importlib.import_module(shared)
         if full in OWN:
             return importlib.import_module(f"{self.__name__.split('.')[0]}.{name}")
         value = public(self._api, full)
@@ -91,10 +90,10 @@ def _import(name: str) -> types.ModuleType:
     return sys.modules.get(name) or importlib.import_module(name)
 
 
-def _shared(rest: str) -> types.ModuleType | None:
-    """A module of the Keras 3 that is installed, below `tf.keras`."""
+def _shared(shared: str, rest: str) -> types.ModuleType | None:
+    """A module of the Keras that is installed, below `tf.keras`."""
     try:
-        return importlib.import_module(SHARED_KERAS + rest.removeprefix("keras"))
+        return importlib.import_module(shared + rest.removeprefix("keras"))
     except ModuleNotFoundError:
         return None
 
@@ -131,11 +130,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return PublicModule(fullname, self.api, "")
         if rest.startswith(("_api.v1", "_api.v2")):           # as tracebacks of TensorFlow name its modules
             return self._public(fullname, rest[5:7], rest[8:])
-        if rest.partition(".")[0] == "keras" and self.api == "v2" and identity.keras_is_shared():
-            return _shared(rest)
         version = None
         while rest.startswith(("compat.v1", "compat.v2")) and rest[9:10] in ("", "."):      # perhaps one in the other
             version, rest = rest[7:9], rest[10:]
+        if rest.partition(".")[0] == "keras" and (shared := identity.shared_keras(version or self.api)):
+            return _shared(shared, rest)
         if version is not None:
             return self._public(fullname, version, rest)
         if rest.split(".")[0] in OWN or ".python" in rest:

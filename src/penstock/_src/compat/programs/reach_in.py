@@ -15,7 +15,7 @@ import types
 from typing import Any
 
 from penstock._src.base import api as names
-from penstock._src.compat.programs import missing
+from penstock._src.compat.programs import message_pool, missing
 from penstock._src.compat.programs.folders import PLACES
 from penstock._src.compat.programs.missing import NOTHING
 from penstock._src.graph import messages
@@ -46,7 +46,6 @@ OWN_MODULES = {       # modules of ours that represent one of TensorFlow's as a 
 }
 KERAS_FILES = frozenset(("activations", "backend", "backend_config", "callbacks", "callbacks_v1", "constraints", "losses",
                          "metrics", "models", "optimizers", "regularizers"))
-MESSAGES = "tensorboard.compat.proto."                # where the messages of tensorflow.core are
 
 
 def has_file(module: Any) -> bool:
@@ -199,7 +198,7 @@ class Messages(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         value = getattr(messages, name, None)
         if value is None:
-            value = getattr(importlib.import_module(MESSAGES + self._file), name)
+            value = getattr(importlib.import_module(message_pool.OURS + self._file), name)
         return value
 
 
@@ -287,8 +286,9 @@ def _core(fullname: str, api: str, rest: str) -> types.ModuleType | None:
         return View(fullname, api, rest, ".") if rest in ("core", "core.framework", "core.protobuf", "core.util",
                                                           "core.example") else None
     try:
-        importlib.import_module(MESSAGES + last)
+        importlib.import_module(message_pool.OURS + last)
     except ModuleNotFoundError:
         if last not in ("example_pb2", "feature_pb2", "saved_model_pb2", "tensorflow_server_pb2", "rewriter_config_pb2"):
             return None
+    message_pool.prepare()
     return Messages(fullname, last)

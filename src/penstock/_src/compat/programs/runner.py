@@ -76,7 +76,7 @@ def _prepare(file: pathlib.Path, api: str | None, quiet: bool) -> frozenset[str]
     except (SyntaxError, ValueError, KeyError):          # running it reports the line
         guessed = guess.Guess("v1", "the source cannot be read", frozenset())
     chosen = api or guessed.api
-    standalone_keras.share(chosen == "v2" and guessed.two_kerases)
+    standalone_keras.share(guessed.two_kerases if chosen == "v2" else "")
     standalone_keras.install(chosen)
     children.pass_on(chosen, guessed.removed)
     if not quiet:

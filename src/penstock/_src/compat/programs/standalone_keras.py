@@ -60,14 +60,18 @@ def _api_of_main() -> str:
     return guess.guess(program).api if program.is_file() else "v2"
 
 
-def share(two_kerases: bool) -> None:
-    """Lets `tf.keras` be the Keras 3 that is installed, for a program that uses `keras` and `tf.keras` side by side.
+def share(two_kerases: str) -> None:
+    """Lets `tf.keras` be the Keras that is installed, for a program that uses `keras` or `tf_keras` beside `tf.keras`.
 
-    Their layers and models go together, as since TensorFlow 2.16. TF_USE_LEGACY_KERAS=1 keeps them apart.
+    Their layers and models go together, as since TensorFlow 2.16. TF_USE_LEGACY_KERAS=1 chooses tf_keras; Keras 3 stays apart.
     """
-    if two_kerases and os.environ.get("TF_USE_LEGACY_KERAS", "0") not in ("1", "true", "True") and _keras_3():
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "0") in ("1", "true", "True")
+    if two_kerases == "keras" and not legacy and _keras_3():
         os.environ[switches.RUN_KERAS.name] = "3"
         print("penstock run: the program imports keras and uses tf.keras: both are the installed Keras 3", file=sys.stderr)
+    if two_kerases == "tf_keras" and legacy and importlib.util.find_spec("tf_keras") is not None:
+        os.environ[switches.RUN_KERAS.name] = "2"
+        print("penstock run: the program imports tf_keras and uses tf.keras: both are the installed tf_keras", file=sys.stderr)
 
 
 def _keras_3() -> bool:

@@ -17,6 +17,7 @@ from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.type_registry import register
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec
 from penstock._src.library.ragged.segments import row_splits_to_segment_ids
 from penstock.compat import v1 as tf
@@ -421,6 +422,7 @@ def _uniform_counts(length: Any, nvals: Any, nrows: Any, validate: bool) -> tupl
     return (checked(length, checks) if checks else length), nvals, nrows
 
 
+@register("tf.RowPartitionSpec")
 class RowPartitionSpec(TypeSpec):
     """The type of a RowPartition: what is known of its numbers of rows and values."""
 

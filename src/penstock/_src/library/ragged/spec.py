@@ -9,12 +9,14 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.node import Tensor
+from penstock._src.graph.type_registry import register
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec, register_type_spec_from_value_converter
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.ops.sparse.ragged import to_variant_op
 
 
+@register("tf.RaggedTensorSpec")
 @export("RaggedTensorSpec")
 class RaggedTensorSpec(BatchableTypeSpec):
     """Shape, dtype and number of ragged dimensions."""

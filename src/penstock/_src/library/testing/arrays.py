@@ -215,13 +215,14 @@ class ArrayAssertions:
         distance = np.linalg.norm(np.asarray(ndarray1) - np.asarray(ndarray2))
         self.assertTrue(distance <= err, msg or f"the norm of the difference is {distance}, not at most {err}")
 
-    def assertShapeEqual(self, np_array: Any, tf_tensor: Any, msg: str | None = None) -> None:
-        """Fails unless an array and a tensor have the same static shape."""
-        if not isinstance(np_array, (np.ndarray, np.generic)):
-            raise TypeError("np_array must be a Numpy ndarray or Numpy scalar")
-        if not is_tensor(tf_tensor):
-            raise TypeError("tf_tensor must be a Tensor")
-        self.assertAllEqual(np_array.shape, tf_tensor.get_shape().as_list(), msg=msg)
+    def assertShapeEqual(self, input_a: Any, input_b: Any, msg: str | None = None) -> None:
+        """Fails unless two arrays or tensors have the same static shape."""
+        shapes = []
+        for name, value in (("input_a", input_a), ("input_b", input_b)):
+            if not isinstance(value, (np.ndarray, np.generic)) and not is_tensor(value):
+                raise TypeError(f"{name} must be a Numpy ndarray, Numpy scalar, or a Tensor. Instead received {type(value)}")
+            shapes.append(value.get_shape().as_list() if is_tensor(value) else value.shape)
+        self.assertAllEqual(*shapes, msg=msg)
 
     def assertRaisesIncompatibleShapesError(self, exception_type: Any = InvalidArgumentError, a: Any = None, b: Any = None,
                                             ) -> Any:

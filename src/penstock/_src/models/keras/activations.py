@@ -127,7 +127,7 @@ _NAMED = {f.__name__: f for f in (softmax, elu, selu, softplus, softsign, swish,
 
 
 @export("keras.activations.serialize")
-def serialize(activation: Any) -> Any:
+def serialize(activation: Any, use_legacy_format: bool = False) -> Any:
     """The name (or configuration) of an activation."""
     name = getattr(activation, "__name__", None)
     if name is not None and name.removesuffix("_v2") in _NAMED:
@@ -136,7 +136,7 @@ def serialize(activation: Any) -> Any:
 
 
 @export("keras.activations.deserialize")
-def deserialize(name: Any, custom_objects: Any = None) -> Any:
+def deserialize(name: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The activation of a name or configuration."""
     if isinstance(name, dict) and name.get("class_name") not in _NAMED:             # a layer
         return tf.keras.layers.deserialize(name, custom_objects)

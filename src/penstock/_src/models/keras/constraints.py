@@ -122,13 +122,13 @@ _CLASSES |= {"max_norm": MaxNorm, "maxnorm": MaxNorm, "non_neg": NonNeg, "nonneg
 
 
 @export("keras.constraints.serialize")
-def serialize(constraint: Any) -> Any:
+def serialize(constraint: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of a constraint."""
     return serialize_keras_object(constraint)
 
 
 @export("keras.constraints.deserialize")
-def deserialize(config: Any, custom_objects: Any = None) -> Any:
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The constraint of a name or configuration."""
     return deserialize_keras_object(config, _CLASSES, custom_objects, "constraint")
 

@@ -74,13 +74,13 @@ _V2 |= {"uniform": _V2["RandomUniform"], "normal": _V2["RandomNormal"], "zero": 
 
 
 @export("keras.initializers.serialize")
-def serialize(initializer: Any) -> Any:
+def serialize(initializer: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of an initializer."""
     return serialize_keras_object(initializer)
 
 
 @export("keras.initializers.deserialize")
-def deserialize(config: Any, custom_objects: Any = None) -> Any:
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The initializer of a name or configuration."""
     names = _V2 if context.process.resource_variables else _V1
     if isinstance(config, dict) and isinstance(config.get("config"), dict) and names is _V2:

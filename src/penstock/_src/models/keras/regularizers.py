@@ -128,13 +128,13 @@ _CLASSES = {"L1L2": L1L2, "L1": L1, "L2": L2, "OrthogonalRegularizer": Orthogona
 
 
 @export("keras.regularizers.serialize")
-def serialize(regularizer: Any) -> Any:
+def serialize(regularizer: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of a regularizer."""
     return serialize_keras_object(regularizer)
 
 
 @export("keras.regularizers.deserialize")
-def deserialize(config: Any, custom_objects: Any = None) -> Any:
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The regularizer of a name or configuration."""
     return deserialize_keras_object(config, _CLASSES, custom_objects, "regularizer")
 

@@ -18,6 +18,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.type_registry import register
 from penstock._src.graph.type_spec import TensorSpec, TypeSpec, register_type_spec_from_value_converter
 from penstock._src.ops.registry import get
 from penstock._src.ops.state import tensor_array_ops as v3
@@ -546,6 +547,7 @@ class _Eager(_Base):
         self.items.clear()
 
 
+@register("tf.TensorArraySpec")
 @export("TensorArraySpec")
 class TensorArraySpec(TypeSpec):
     """The type of a TensorArray."""

@@ -80,10 +80,14 @@ class BaseResourceVariable(VariableV1):
     handle = property(lambda self: self._handle, doc="The handle that ops take.")
     dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
     shape = property(lambda self: TensorShape.of(self.static_dims), doc="The static shape.")
-    op = property(lambda self: self._handle.op, doc="The operation that creates the handle.")
     graph = property(lambda self: self._handle.graph, doc="The graph of the variable.")
     device = property(lambda self: self._handle.device, doc="The device of the variable.")
     create = property(lambda self: self.initializer, doc="The operation that initializes it.")
+
+    @property
+    def op(self) -> Any:
+        """The operation that creates the handle; None in eager execution, where an update returns the variable, too."""
+        return None if isinstance(self._handle, EagerTensor) else self._handle.op
 
     @property
     def initializer(self) -> Any:
@@ -240,7 +244,7 @@ class BaseResourceVariable(VariableV1):
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         """Sets rows, batch by batch."""
         indices, values = sparse_parts(sparse_delta)
-        return self._lazy_read(batch_scatter_update(self, indices, values, use_locking=use_locking, name=name))
+        return batch_scatter_update(self, indices, values, use_locking=use_locking, name=name)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Subtracts from single elements or slices."""

@@ -1,10 +1,13 @@
 """Of `framework.ops`, `framework.smart_cond`, `ops.control_flow_ops`, `ops.control_flow_util` and the modules of variables."""
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock._src.base import nest
+from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.context import eager_outside_functions
 from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.scopes import graph_from
@@ -12,6 +15,8 @@ from penstock._src.state.variables.initializers import fans as _compute_fans  # 
 from penstock._src.state.variables.partitioned import PartitionedVariable
 from penstock._src.state.variables.reference import RefVariable
 from penstock._src.state.variables.resource import BaseResourceVariable
+
+_numbers = itertools.count()
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +26,8 @@ def __getattr__(name: str) -> Any:
         return RefVariable
     if name == "PartitionedVariable":
         return PartitionedVariable
+    if name == "name_scope_v1":
+        return tf.name_scope
     if name == "EagerTensor":
         return EagerTensor
     if name == "executing_eagerly_outside_functions":
@@ -96,3 +103,32 @@ def shape_internal(input: Any, name: str | None = None, optimize: bool = True, o
 def is_resource_variable(variable: Any) -> bool:
     """Whether a variable is a resource, not a reference."""
     return isinstance(variable, BaseResourceVariable)
+
+
+def uid() -> int:
+    """A number that no other call returns in this process."""
+    return next(_numbers)
+
+
+def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """The value as a tensor; composite tensors stay what they are."""
+    return value if isinstance(value, CompositeTensor) else tf.convert_to_tensor(value, dtype=dtype, name=name)
+
+
+def name_from_scope_name(name: str) -> str:
+    """The name of an op whose scope is `name`: without the slash at the end."""
+    return name.removesuffix("/")
+
+
+def numpy_text(tensor: Any, is_repr: bool = False) -> str:
+    """The values of an eager tensor as numpy prints them."""
+    return tensor._show(repr if is_repr else str)
+
+
+def convert_variables_to_tensors(values: Any) -> Any:
+    """A structure with variables read, also those of composite tensors in it."""
+    def read(x: Any) -> Any:
+        if isinstance(x, BaseResourceVariable):
+            return x.value()
+        return x._convert_variables_to_tensors() if isinstance(x, CompositeTensor) else x
+    return nest.map_structure(read, values)

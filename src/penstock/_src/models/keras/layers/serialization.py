@@ -40,13 +40,13 @@ def layer_classes() -> dict[str, Any]:
 
 
 @export("keras.layers.serialize")
-def serialize(layer: Any) -> dict[str, Any]:
+def serialize(layer: Any, use_legacy_format: bool = False) -> dict[str, Any]:
     """The configuration of a layer: {"class_name": …, "config": …}."""
     return serialize_keras_object(layer)
 
 
 @export("keras.layers.deserialize")
-def deserialize(config: Any, custom_objects: Any = None) -> Any:
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The layer of a configuration.
 
     >>> tf.keras.layers.deserialize({"class_name": "Dense", "config": {"units": 3}})

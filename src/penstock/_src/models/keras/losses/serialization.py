@@ -18,7 +18,7 @@ KNOWN.update(kullback_leibler_divergence=functions.kl_divergence, logcosh=functi
 
 
 @export("keras.losses.serialize", v2=["losses.serialize"])
-def serialize(loss: Any) -> Any:
+def serialize(loss: Any, use_legacy_format: bool = False) -> Any:
     """The name of a loss function, or the configuration of a loss.
 
     >>> tf.keras.losses.serialize(tf.keras.losses.mse)
@@ -28,7 +28,7 @@ def serialize(loss: Any) -> Any:
 
 
 @export("keras.losses.deserialize", v2=["losses.deserialize"])
-def deserialize(name: Any, custom_objects: Any = None) -> Any:
+def deserialize(name: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The loss with a name or configuration."""
     return deserialize_keras_object(name, module_objects=KNOWN, custom_objects=custom_objects,
                                     printable_module_name="loss function")

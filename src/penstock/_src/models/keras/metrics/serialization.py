@@ -17,13 +17,13 @@ KNOWN.update(cosine_proximity=wrapped_losses.cosine_similarity)
 
 
 @export("keras.metrics.serialize", v2=["metrics.serialize"])
-def serialize(metric: Any) -> Any:
+def serialize(metric: Any, use_legacy_format: bool = False) -> Any:
     """The name of a metric function, or the configuration of a metric."""
     return serialize_keras_object(metric)
 
 
 @export("keras.metrics.deserialize", v2=["metrics.deserialize"])
-def deserialize(config: Any, custom_objects: Any = None) -> Any:
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The metric with a name or configuration."""
     return deserialize_keras_object(config, module_objects=KNOWN, custom_objects=custom_objects,
                                     printable_module_name="metric function")

@@ -46,7 +46,7 @@ for _schedule in SCHEDULES[4:]:
 
 
 @export("keras.optimizers.schedules.serialize", v2=["optimizers.schedules.serialize"])
-def serialize(learning_rate_schedule: Any) -> dict[str, Any]:
+def serialize(learning_rate_schedule: Any, use_legacy_format: bool = False) -> dict[str, Any]:
     """The configuration of a schedule.
 
     >>> tf.keras.optimizers.schedules.serialize(schedule)
@@ -55,7 +55,7 @@ def serialize(learning_rate_schedule: Any) -> dict[str, Any]:
 
 
 @export("keras.optimizers.schedules.deserialize", v2=["optimizers.schedules.deserialize"])
-def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
+def deserialize(config: dict[str, Any], custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The schedule of a configuration."""
     return deserialize_keras_object(config, module_objects={s.__name__: s for s in SCHEDULES}, custom_objects=custom_objects,
                                     printable_module_name="decay")

@@ -22,7 +22,7 @@ V2 = {**V1, "adadelta": adagrad.Adadelta, "adagrad": adagrad.Adagrad, "adam": ad
 
 
 @export("keras.optimizers.serialize", v2=["optimizers.serialize"])
-def serialize(optimizer: Any) -> dict[str, Any]:
+def serialize(optimizer: Any, use_legacy_format: bool = False) -> dict[str, Any]:
     """The configuration of an optimizer.
 
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD())["class_name"]
@@ -32,7 +32,7 @@ def serialize(optimizer: Any) -> dict[str, Any]:
 
 
 @export("keras.optimizers.deserialize", v2=["optimizers.deserialize"])
-def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
+def deserialize(config: dict[str, Any], custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The optimizer of a configuration. The names of the built-in ones may be in lower case."""
     known: dict[str, Any] = dict(V2 if context.eager_outside_functions() else V1)
     name = config["class_name"].removeprefix("Custom>").lower()                # tf.keras 2.11 to 2.15 writes "Custom>Adam"
