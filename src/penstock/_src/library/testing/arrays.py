@@ -222,7 +222,7 @@ class ArrayAssertions:
             if not isinstance(value, (np.ndarray, np.generic)) and not is_tensor(value):
                 raise TypeError(f"{name} must be a Numpy ndarray, Numpy scalar, or a Tensor. Instead received {type(value)}")
             shapes.append(value.get_shape().as_list() if is_tensor(value) else value.shape)
-        self.assertAllEqual(*shapes, msg=msg)
+        self.assertAllEqual(shapes[0], shapes[1], msg=msg)
 
     def assertRaisesIncompatibleShapesError(self, exception_type: Any = InvalidArgumentError, a: Any = None, b: Any = None,
                                             ) -> Any:
