@@ -1,4 +1,6 @@
 """Which files a process may use, when PENSTOCK_FILE_FOLDERS declares folders."""
+import os
+
 import pytest
 
 import penstock.compat.v1 as tf
@@ -73,3 +75,34 @@ def test_a_client_cannot_read_the_servers_secret(tmp_path, monkeypatch):
                     sess.run(tf.read_file(str(path)))
     finally:
         server.stop()
+
+
+def test_another_name_of_a_private_file_is_private(tmp_path, monkeypatch):
+    """A hard link is the same file; a file with two names of its own is not."""
+    monkeypatch.delenv("PENSTOCK_FILE_FOLDERS", raising=False)
+    monkeypatch.setattr(confine, "_private", set())
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "secret").write_text("s")
+    (tmp_path / "key").write_text("k")
+    (tmp_path / "mine").write_text("m")
+    for name in ("mine", "key", "private/secret"):
+        os.link(tmp_path / name, tmp_path / ("other-" + name.replace("/", "-")))
+    confine.keep_private(str(folder), str(tmp_path / "key"))
+    assert paths.read_bytes(tmp_path / "other-mine") == b"m"
+    for name in ("other-key", "other-private-secret"):
+        for path in (tmp_path / name, f"file://{tmp_path}/{name}"):
+            with pytest.raises(tf.errors.PermissionDeniedError, match="secret"):
+                paths.read_bytes(str(path))
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/thread-self/environ", "/proc/self/task/self/environ",
+                                  "/proc/self/mem", "/proc/../proc/self/environ", "file:///proc/self/environ"])
+def test_the_environment_of_a_server_is_private(tmp_path, monkeypatch, path):
+    """It may hold PENSTOCK_SECRET."""
+    monkeypatch.delenv("PENSTOCK_FILE_FOLDERS", raising=False)
+    monkeypatch.setattr(confine, "_private", set())
+    confine.check(path)
+    confine.keep_private(str(tmp_path / "key"))
+    with pytest.raises(tf.errors.PermissionDeniedError, match="secret"):
+        paths.read_bytes(path.replace("task/self", f"task/{os.getpid()}"))

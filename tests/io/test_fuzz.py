@@ -420,3 +420,26 @@ def test_one_value_is_not_repeated_beyond_a_limit():
     with tf.Graph().as_default(), v1.Session() as sess, pytest.raises((ValueError, errors.OpError), match="would take"):
         v1.import_graph_def(constant_node([1 << 15, 1 << 15, 2], float_val=[1.0]), name="")
         sess.run("c:0")
+
+
+@pytest.mark.parametrize("part", ["output_arg", "input_arg"])
+@pytest.mark.parametrize("which", ["body", "cond"])
+def test_a_loop_whose_function_has_other_results(which, part):
+    """An imported function with a result or an argument less, or one more than the loop has variables."""
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [], name="x")
+        found = tf.while_loop(lambda i, a, b: i < 3, lambda i, a, b: (i + 1, b + x, a * 2.0), [0, 1.0, 2.0])
+        tf.identity(found[1], name="out")
+    graph_def = graph.as_graph_def()
+    loop = next(n for n in graph_def.node if n.op.endswith("While"))
+    function = next(f for f in graph_def.library.function if f.signature.name == loop.attr[which].func.name)
+    if part == "input_arg":
+        function.signature.input_arg.add(name="more", type=1)
+    else:
+        name = function.signature.output_arg[-1].name
+        del function.signature.output_arg[-1]
+        function.ret.pop(name)
+    with pytest.raises((ValueError, errors.OpError)) as raised, tf.Graph().as_default(), v1.Session() as sess:
+        v1.import_graph_def(graph_def, name="")
+        sess.run("out:0", {"x:0": 1.0})
+    assert not isinstance(raised.value, errors.InternalError)

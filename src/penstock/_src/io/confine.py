@@ -3,17 +3,22 @@
 `PENSTOCK_FILE_FOLDERS` declares folders, separated by os.pathsep (":"; folders of other file systems as "s3://bucket/data").
 Where it is set, ops, checkpoints, event files and `tf.io.gfile` can access only these folders, after following links, in the
 whole process. Without it, every folder is allowed, so that training programs work unchanged. Files that were declared
-private, as a server declares its secret and its key, are not accessible to ops in either case.
+private, as a server declares its secret and its key, are not accessible to ops in either case, under no name of theirs.
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
+import stat
+from collections.abc import Iterator
 
 from penstock._src.base import errors, switches
 
 _LOCAL = ("file", "local")                  # the schemes that fsspec has for files of this machine
 _INDIRECT = "reference"                     # its files are listed in another one
+_OF_PROCESSES = re.compile(r"/proc/[^/]+/(task/[^/]+/)?(environ|mem)$")
 _private: set[str] = set()
 
 
@@ -28,7 +33,7 @@ def check(path: str) -> None:
     if not declared and not _private:
         return
     there = path if "://" in path else os.path.realpath(path)
-    if any(_within(local, p) for local in _local_files(path) for p in _private):
+    if _private and any(map(_is_private, _local_files(path))):
         raise errors.PermissionDeniedError(None, None, f"{path} holds a secret of this server, which ops may not use.")
     if _private and any(part.partition("://")[0] == _INDIRECT for part in path.split("::")):
         raise errors.PermissionDeniedError(None, None, f"{path} names files by what is in another one, which could be a secret "
@@ -53,6 +58,30 @@ def _local_files(path: str) -> list[str]:
         elif "://" in rest:                                # "generic://file:///data"
             found += _local_files(rest)
     return found
+
+
+def _is_private(path: str) -> bool:
+    """Whether a file is private: by its name, as another name of the same file (a hard link), or as what the system shows of
+    the environment and the memory of processes, which may contain a secret."""
+    if any(_within(path, p) for p in _private) or _OF_PROCESSES.match(path):
+        return True
+    try:
+        found = os.stat(path)
+        if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+            return False
+    except (OSError, ValueError):
+        return False
+    return any(os.path.samestat(found, known) for known in _private_files())
+
+
+def _private_files() -> Iterator[os.stat_result]:
+    for place in list(_private):
+        names = [place]
+        if os.path.isdir(place):
+            names = [os.path.join(folder, name) for folder, _, inside in os.walk(place) for name in inside]
+        for name in names:
+            with contextlib.suppress(OSError):
+                yield os.stat(name)
 
 
 def allows(path: str) -> bool:

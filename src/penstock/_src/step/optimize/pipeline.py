@@ -25,7 +25,7 @@ from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.ordering import forward_assigned, relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
 from penstock._src.step.optimize.regions import join_regions, join_regions_of_body
-from penstock._src.step.optimize.shapes import calls_open, specialize_shapes
+from penstock._src.step.optimize.shapes import calls_open, check_functions, specialize_shapes
 from penstock._src.step.optimize.small import join_small
 from penstock._src.step.optimize.updates import join_updates
 
@@ -60,6 +60,7 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
     """
     if _VERIFY:
         verify(step, "import and placement")
+    check_functions(step)
     if options.function_optimization:
         inline_calls(step, place)
     if dims is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import Dims, common, merge
 from penstock._src.graph.build import ruled_shapes
 from penstock._src.graph.constant import constant_value
@@ -95,6 +95,22 @@ def _functions(op: Node) -> list[tuple[str, GraphFunction]]:
     names = rules.inlining.loop.get(op.opdef) or rules.inlining.branches.get(op.opdef, ())
     return [(n, as_function(f, op.graph)) for n in names
             for f in (op.attrs[n] if isinstance(op.attrs[n], list) else [op.attrs[n]])]
+
+
+def check_functions(step: StepGraph) -> None:
+    """Raises InvalidArgumentError if a function of a loop or conditional has other numbers of arguments or results than the op.
+
+    An imported graph may contain anything, and passes rely on these numbers.
+    """
+    for op in step.ops:
+        is_loop = op.opdef in rules.inlining.loop
+        for name, function in _functions(op):
+            given, wanted = len(op.inputs) - (not is_loop), len(op.outputs)
+            if is_loop and name == rules.inlining.loop[op.opdef][0]:
+                wanted = 1
+            if (len(function.inputs), len(function.outputs)) != (given, wanted):
+                raise errors.invalid(f"{op.name} calls {function.name} as its {name} with {given} arguments for {wanted} "
+                                     f"results; the function has {len(function.inputs)} and {len(function.outputs)}.")
 
 
 class _Known:
