@@ -53,6 +53,24 @@ def test_a_condition_has_a_limit_and_a_report(said):
     assert len(said()) == 1 and "a turn" in said()[0]
 
 
+def test_a_thread_that_does_not_end_is_reported(said):
+    """The thread ends when the report was logged; without one, after a minute, and the test fails."""
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait, args=(60,))
+    thread.start()
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            ended.set()
+    handler = Handler()
+    logging.getLogger("penstock").addHandler(handler)
+    try:
+        waits.joined(thread, lambda: "a thread of this test")
+    finally:
+        logging.getLogger("penstock").removeHandler(handler)
+    assert not thread.is_alive() and ended.is_set() and "a thread of this test" in said()[0]
+
+
 def test_a_group_that_is_not_complete_names_the_task_that_is_missing(said, cluster):
     """The leading task reports the missing tasks; the others name the leading task."""
     tasks = cluster(worker=2)

@@ -44,6 +44,7 @@ def raw(port, data, shut=False):
     (b"POST / HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
     (b"POST / HTTP/1.1\r\nTransfer-Encoding: magic\r\n\r\n", 501),
     (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n", 400),
     (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", 400),
     (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n80000000\r\n", 413),
     (b"POST " + MODEL.encode() + b":predict HTTP/1.1\r\nContent-Length: 2147483648\r\n\r\n{", 413),
@@ -243,3 +244,11 @@ def test_a_port_that_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         with pytest.raises((errors.UnavailableError, OSError)), serving(config_of("m", tmp_path), port=taken.getsockname()[1]):
             pass
+
+
+def test_more_levels_than_arrays_have_dimensions(client):
+    nested = 1.0
+    for _ in range(70):
+        nested = [nested]
+    status, answer = client.rest("POST", f"{MODEL}:predict", {"instances": nested})
+    assert status == 400 and "dimension" in answer["error"]

@@ -73,6 +73,13 @@ def waited_for(there: threading.Event, about: Callable[[], str], seconds: float 
     return True
 
 
+def joined(thread: threading.Thread, about: Callable[[], str]) -> None:
+    """Waits for the end of a thread, and reports."""
+    waited = Wait(about)
+    while thread.is_alive():
+        thread.join(waited.patience())
+
+
 def wait_for(condition: threading.Condition, ready: Callable[[], object], about: Callable[[], str],
              left: Callable[[], float | None] = lambda: None) -> bool:
     """Waits, holding `condition`, until ready(), and reports; False when `left()` seconds are 0 or fewer before that."""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base import errors
+from penstock._src.base.waits import joined
 from penstock._src.serving.config import Batching
 
 Run = Callable[[Mapping[str, np.ndarray], tuple[str, ...]], list[np.ndarray]]
@@ -186,7 +187,7 @@ class Batcher:
             self._closed = True
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            joined(thread, lambda: "the batches that run, to end their threads")
 
     def _work(self) -> None:
         while True:

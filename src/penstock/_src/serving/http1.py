@@ -8,6 +8,7 @@ Request to Response.
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 import ssl
 import zlib
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+_HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{1,16}")
 _PIECE = 1 << 20
 _MAX_HEADERS = 64 << 10
 _LINGER = 2.0                                        # seconds
@@ -209,12 +211,9 @@ class HttpServer:
         body = bytearray()
         while True:
             line = (await reader.readuntil(b"\r\n")).split(b";")[0].strip()
-            try:
-                size = int(line, 16) if line.isalnum() else -1
-            except ValueError:
-                size = -1
-            if size < 0:
+            if not _HEXADECIMAL.fullmatch(line):              # no "0x5", which other servers read as 0
                 raise BadRequest(400, "a chunk has no size")
+            size = int(line, 16)
             self._check_size(len(body) + size)
             body += await self._pieces(reader, size)
             end = await reader.readuntil(b"\r\n")    # after the last chunk, trailers may follow

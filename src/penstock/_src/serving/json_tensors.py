@@ -108,9 +108,9 @@ def array_of(value: Any, info: Any, key: str) -> np.ndarray:
         else:
             with np.errstate(over="ignore"):
                 array = np.array(leaves, dtype.np)
+        return array.reshape(shape)
     except (OverflowError, ValueError, TypeError) as e:
         raise errors.invalid(f"Input {key!r} is not of expected type: {dtype.name}: {e}") from None
-    return array.reshape(shape)
 
 
 def _flat(value: Any, key: str) -> tuple[list[int], list]:

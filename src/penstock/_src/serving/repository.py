@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
+from penstock._src.base.waits import joined, wait_for
 from penstock._src.io import paths
 from penstock._src.serving import versions
 from penstock._src.serving.servable import Servable
@@ -223,8 +224,8 @@ class Repository:
 
     def _end(self, version: Version) -> None:
         with self._lock:
-            while version.requests:
-                self._lock.wait()
+            wait_for(self._lock, lambda: not version.requests,
+                     lambda: f"{version.requests} requests of version {version.number} of model {version.name}, to unload it")
         version.unload()
         with self._lock:
             version.state = "END"
@@ -252,7 +253,7 @@ class Repository:
             self._configs = {}
         self.poll()
         for thread in list(self._unloading):
-            thread.join()
+            joined(thread, lambda thread=thread: f"the end of {thread.name}")       # type: ignore[misc]
 
 
 def _typed(error: BaseException) -> errors.OpError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
+from penstock._src.base.waits import joined
 from penstock._src.io.record import TFRecordWriter
 from penstock._src.serving.messages import pb
 from penstock._src.serving.metrics import Metrics
@@ -66,7 +67,7 @@ class RequestLog:
     def close(self) -> None:
         """Writes the queued records."""
         self._records.put(None)
-        self._thread.join()
+        joined(self._thread, lambda: f"the request log of {self._model}, to be written")
 
 
 def wanted(config: Any) -> bool:

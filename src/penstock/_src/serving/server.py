@@ -10,6 +10,7 @@ import grpc
 
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
+from penstock._src.base.waits import joined
 from penstock._src.serving import access, config, json_tensors
 from penstock._src.serving.core import Core
 from penstock._src.serving.http1 import HttpServer, Limits
@@ -66,9 +67,9 @@ class ModelServer:
         if self._thread.is_alive():
             self._call(self._drain(grace))
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+            joined(self._thread, lambda: "the thread that answers requests, to end")
         if self._watcher.is_alive():
-            self._watcher.join()
+            joined(self._watcher, lambda: "the thread that looks for new versions of models, to end")
         self.core.close()
         self._loop.close()
 

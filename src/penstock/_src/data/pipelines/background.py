@@ -13,6 +13,7 @@ import weakref
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.waits import wait_for
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
 from penstock._src.kernels.host_threads import on_one_core, use_one_core
@@ -425,8 +426,8 @@ class _ParallelCursor(Cursor):
         with workers.changed:                        # no thread reads on, and what was read is completed
             workers.paused = True
             try:
-                while workers.reading or any(not j.done for j in workers.jobs):
-                    workers.changed.wait()
+                wait_for(workers.changed, lambda: not workers.reading and all(j.done for j in workers.jobs),
+                         lambda: f"{sum(not j.done for j in workers.jobs)} calls of a dataset's function, to save the position")
                 return {"ready": [plain(j.result) for j in workers.jobs], "done": self._done, "input": self._source.save()}
             finally:
                 workers.paused = False
