@@ -4,14 +4,18 @@
 
 PYTHON is that of an environment with TensorFlow. All serve the same network (PyTorch's has other random weights), one image or
 one text of 128 words per request, over gRPC. The TensorFlow server calls the signature of the same SavedModel on grpc's
-threads; the PyTorch server runs the module under inference_mode there, and takes and returns bare bytes.
+threads; the PyTorch server runs the module under inference_mode there, and takes and returns bare bytes. Where FastAPI and
+uvicorn are installed, the same module is also served by them, over HTTP.
 
 Servers run at the same time, each with one thread per operation, and are measured in turns, so that what else the machine does
 hits all of them. Times of the machine are in milliseconds; `cpu` is the processor time of the server per request, which is the
 figure to compare on a busy machine.
 """
 import argparse
+import http.client
+import importlib.util
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -100,7 +104,8 @@ def serve_tensorflow(name: str, folder: str, port: str) -> None:
     serve(answer, port)
 
 
-def serve_torch(name: str, folder: str, port: str) -> None:
+def torch_answers(name: str):
+    """The function of bytes that a PyTorch server runs."""
     import torch
     torch.set_num_threads(1)
     model = (torch_resnet() if name == "resnet50" else torch_bert()).eval()
@@ -110,7 +115,26 @@ def serve_torch(name: str, folder: str, port: str) -> None:
         x = torch.from_numpy(np.frombuffer(bytearray(data), dtype).reshape(-1, *shape))
         with torch.inference_mode():
             return model(x).numpy().tobytes()
-    serve(answer, port)
+    return answer
+
+
+def serve_torch(name: str, folder: str, port: str) -> None:
+    serve(torch_answers(name), port)
+
+
+def serve_fastapi(name: str, folder: str, port: str) -> None:
+    import fastapi
+    import uvicorn
+    from fastapi.concurrency import run_in_threadpool
+    answer, app = torch_answers(name), fastapi.FastAPI()
+
+    async def predict(request: fastapi.Request) -> fastapi.Response:
+        data = await request.body()
+        return fastapi.Response(await run_in_threadpool(answer, data))
+    app.add_api_route("/predict", predict, methods=["POST"])
+    listener = socket.create_server(("localhost", int(port)))
+    print("ready", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False)).run(sockets=[listener])
 
 
 def torch_resnet():
@@ -169,16 +193,32 @@ def shape_of(name: str):
 class Server:
     """A server process, and how to ask it."""
 
-    def __init__(self, title: str, command: list[str], port: str, encode):
+    def __init__(self, title: str, command: list[str], port: str, encode, web: bool = False):
         self.title, self.encode = title, encode
         env = {**os.environ, "OMP_NUM_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2", "TF_CPP_MIN_LOG_LEVEL": "3"}
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
         if not self._process.stdout.readline():
             raise SystemExit(f"{title} did not start: {' '.join(command)}")
         self._channel = grpc.insecure_channel(f"localhost:{port}", LIMIT)
-        self._call = self._channel.unary_unary(METHOD)
+        self._call = self._posts(port) if web else self._channel.unary_unary(METHOD)
         self.times: dict[int, list[float]] = {}
         self.spent: dict[int, list[float]] = {}
+
+    @staticmethod
+    def _posts(port: str):
+        """Sends a request over HTTP; each thread keeps its connection."""
+        kept = threading.local()
+
+        def call(data: bytes, timeout: float) -> bytes:
+            if not hasattr(kept, "connection"):
+                kept.connection = http.client.HTTPConnection("localhost", int(port), timeout=timeout)
+            kept.connection.request("POST", "/predict", data)
+            answer = kept.connection.getresponse()
+            body = answer.read()
+            if answer.status != 200:
+                raise RuntimeError(f"status {answer.status}: {body[:200]!r}")
+            return body
+        return call
 
     def cpu(self) -> float:
         with open(f"/proc/{self._process.pid}/stat") as file:
@@ -225,7 +265,7 @@ def compare(name: str, args: argparse.Namespace) -> None:
     from penstock._src.serving.messages import pb
     shape, dtype = shape_of(name)
     x = (np.random.default_rng(0).random((1, *shape)) * 100).astype(dtype)
-    ports = [a.rsplit(":", 1)[1] for a in free_addresses(4)]
+    ports = [a.rsplit(":", 1)[1] for a in free_addresses(5)]
     request = pb.PredictRequest(model_spec=pb.ModelSpec(name=name))
     request.inputs["x"].CopyFrom(make_tensor_proto(x))
     message, bare = request.SerializeToString(), make_tensor_proto(x).SerializeToString()
@@ -243,6 +283,9 @@ def compare(name: str, args: argparse.Namespace) -> None:
                    Server("penstock, batching", [*ours, *batched], ports[1], message),
                    Server("TensorFlow", [args.tf, me, "--tensorflow", name, folder, ports[2]], ports[2], bare),
                    Server("PyTorch", [sys.executable, me, "--torch", name, folder, ports[3]], ports[3], x.tobytes())]
+        if importlib.util.find_spec("uvicorn") and importlib.util.find_spec("fastapi"):
+            servers.append(Server("PyTorch, FastAPI", [sys.executable, me, "--fastapi", name, folder, ports[4]], ports[4],
+                                  x.tobytes(), web=True))
         try:
             for server in servers:
                 server.ask(server.encode, 4, 12)
@@ -280,5 +323,7 @@ if __name__ == "__main__":
         serve_tensorflow(*sys.argv[2:])
     elif sys.argv[1:2] == ["--torch"]:
         serve_torch(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--fastapi"]:
+        serve_fastapi(*sys.argv[2:])
     else:
         main()

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 INTRODUCTION = """\
 # Mistakes and their messages
 
-Fifty mistakes, each with the error of penstock and that of TensorFlow 2.21 (`tf.keras` is Keras 2 in both). Long messages are
+Ninety mistakes, each with the error of penstock and that of TensorFlow 2.21 (`tf.keras` is Keras 2 in both). Long messages are
 cut. Made by `python scripts/make_mistakes_page.py --tf PYTHON` from `tests/mistakes`, whose tests compare the types.
 """
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,4 +1,4 @@
-"""Fifty mistakes that users of TensorFlow make, as functions of `tf`: each must raise.
+"""Mistakes that users of TensorFlow make, as functions of `tf`: each must raise.
 
 The same functions run on penstock and on TensorFlow (`scripts/make_mistakes_page.py`). A function that takes `v1` uses the 1.x
 API and runs in a graph of its own.
@@ -271,6 +271,206 @@ def record_file_that_does_not_exist(tf):
 
 def saved_model_that_does_not_exist(tf):
     tf.saved_model.load("/no/such/folder")
+
+
+# -- more of them -----------------------------------------------------------------------------------------------------------
+def stack_of_different_shapes(tf):
+    tf.stack([tf.ones([2]), tf.ones([3])])
+
+
+def split_into_unequal_parts(tf):
+    tf.split(tf.ones([7, 2]), 3)
+
+
+def transpose_with_too_few_axes(tf):
+    tf.transpose(tf.ones([2, 3, 4]), [1, 0])
+
+
+def squeeze_of_an_axis_that_is_not_one(tf):
+    tf.squeeze(tf.ones([2, 3]), axis=0)
+
+
+def variable_assigned_another_shape(tf):
+    tf.Variable([1.0, 2.0]).assign([1.0, 2.0, 3.0])
+
+
+def variable_assigned_another_type(tf):
+    tf.Variable([1.0, 2.0]).assign(tf.constant([1, 2]))
+
+
+def element_of_a_variable_assigned(tf):
+    tf.Variable([1.0, 2.0])[0] = 3.0
+
+
+def one_hot_with_a_float_index(tf):
+    tf.one_hot([0.5, 1.0], 3)
+
+
+def tensor_used_as_a_dictionary_key(tf):
+    {tf.constant(1): "one"}
+
+
+def truth_of_many_elements(tf):
+    if tf.constant([True, False]):
+        pass
+
+
+def range_over_a_float(tf):
+    for _ in range(tf.constant(3.0)):
+        pass
+
+
+def parse_of_a_word_as_a_number(tf):
+    tf.strings.to_number("twelve")
+
+
+def inverse_of_a_matrix_that_is_not_square(tf):
+    tf.linalg.inv(tf.ones([2, 3]))
+
+
+def solve_of_a_singular_system(tf):
+    tf.linalg.solve(tf.zeros([2, 2]), tf.ones([2, 1]))
+
+
+def pooling_window_larger_than_the_image(tf):
+    tf.nn.max_pool2d(tf.ones([1, 2, 2, 1]), 5, 1, "VALID")
+
+
+def dense_layer_given_a_vector(tf):
+    tf.keras.layers.Dense(2)(tf.ones([3]))
+
+
+def convolution_given_images_without_channels(tf):
+    tf.keras.layers.Conv2D(4, 3)(tf.ones([2, 8, 8]))
+
+
+def recurrent_layer_given_a_matrix(tf):
+    tf.keras.layers.LSTM(4)(tf.ones([2, 8]))
+
+
+def embedding_of_an_index_out_of_range(tf):
+    tf.keras.layers.Embedding(10, 4)(tf.constant([[10]]))
+
+
+def layer_with_an_unknown_activation(tf):
+    tf.keras.layers.Dense(2, activation="rellu")
+
+
+def model_compiled_with_an_unknown_loss(tf):
+    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mean_square")
+    model.fit(np.ones([4, 1]), np.ones([4, 1]), verbose=0)
+
+
+def model_compiled_with_an_unknown_optimizer(tf):
+    tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)]).compile("adamm", "mse")
+
+
+def functional_model_over_two_graphs_of_layers(tf):
+    tf.keras.Model(tf.keras.Input((2,)), tf.keras.layers.Dense(1)(tf.keras.Input((2,))))
+
+
+def weights_of_another_shape(tf):
+    layer = tf.keras.layers.Dense(2)
+    layer.build((None, 3))
+    layer.set_weights([np.ones([4, 2]), np.ones([2])])
+
+
+def call_without_its_argument(tf):
+    class Model(tf.keras.Model):
+        def call(self, x, y):
+            return x + y
+    Model()(tf.ones([1]))
+
+
+def model_file_that_does_not_exist(tf):
+    tf.keras.models.load_model("/no/such/model.keras")
+
+
+def zip_of_a_list(tf):
+    tf.data.Dataset.zip(([1, 2], [3, 4]))
+
+
+def tensors_of_different_lengths_as_slices(tf):
+    tf.data.Dataset.from_tensor_slices((np.ones(3), np.ones(4)))
+
+
+def generator_without_its_types(tf):
+    tf.data.Dataset.from_generator(lambda: iter([1, 2]))
+
+
+def batch_of_zero(tf):
+    list(tf.data.Dataset.range(3).batch(0))
+
+
+def parse_of_a_missing_feature(tf):
+    tf.io.parse_single_example(tf.train.Example().SerializeToString(), {"x": tf.io.FixedLenFeature([], tf.float32)})
+
+
+def function_called_with_too_many_arguments(tf):
+    tf.function(lambda x: x)(1, 2)
+
+
+def gradient_of_a_function_without_one(tf):
+    @tf.custom_gradient
+    def f(x):
+        return x * 2
+    x = tf.Variable(1.0)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    tape.gradient(y, x)
+
+
+def optimizer_given_no_gradients(tf):
+    w = tf.Variable(1.0)
+    tf.keras.optimizers.SGD(0.1).apply_gradients([(None, w)])
+
+
+def table_looked_up_with_another_type(tf):
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1)
+    table.lookup(tf.constant([1, 2]))
+
+
+def checkpoint_that_does_not_exist(tf):
+    tf.train.Checkpoint(w=tf.Variable(1.0)).restore("/no/such/checkpoint")
+
+
+def name_that_is_not_in_the_graph(v1):
+    v1.get_default_graph().get_tensor_by_name("missing:0")
+
+
+def variable_reused_that_does_not_exist(v1):
+    with v1.variable_scope("s", reuse=True):
+        v1.get_variable("w", [2])
+
+
+def variable_reused_with_another_shape(v1):
+    v1.get_variable("w", [2])
+    with v1.variable_scope("", reuse=True):
+        v1.get_variable("w", [3])
+
+
+def optimizer_without_variables(v1):
+    v1.train.GradientDescentOptimizer(0.1).minimize(v1.constant(1.0))
+
+
+def graph_changed_after_it_was_finalized(v1):
+    v1.get_default_graph().finalize()
+    v1.constant(1)
+
+
+def queue_that_is_closed(v1):
+    queue = v1.FIFOQueue(2, v1.int32)
+    with v1.Session() as sess:
+        sess.run(queue.close())
+        sess.run(queue.dequeue())
+
+
+def end_of_a_dataset(v1):
+    item = v1.data.make_one_shot_iterator(v1.data.Dataset.range(1)).get_next()
+    with v1.Session() as sess:
+        sess.run(item)
+        sess.run(item)
 
 
 MISTAKES = [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__]

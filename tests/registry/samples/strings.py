@@ -66,3 +66,7 @@ sample("EncodeBase64", s("a", "ab", "abc"))
 sample("DecodeBase64", s("YQ==", "YWI", "YWJj", "__79"))
 sample("StringStrip", s(" \t a b \n", "", "\x00 x"), expect=lambda x: s("a b", "", "\x00 x"))
 sample("DecodeBase64", s("", "AAECAwQ").reshape(1, 2))
+for _type, _texts, _values in ((dtypes.uint32, ("7", " 4000000000"), (7, 4_000_000_000)),
+                               (dtypes.uint64, ("0", "18000000000000000000"), (0, 18_000_000_000_000_000_000))):
+    sample("StringToNumber", s(*_texts), out_type=_type,
+           expect=lambda _, v=_values, t=_type: np.array(v, t.as_numpy_dtype))

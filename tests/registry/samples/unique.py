@@ -23,3 +23,5 @@ sample("OneHot", i(2, 3, low=-1, high=5), np.int32(4), np.float32(2), np.float32
 sample("OneHot", i(2, 3, low=0, high=4), np.int32(4), np.float32(1), np.float32(0), axis=0, grad=False)
 sample("OneHot", i(3, low=0, high=4, dtype=np.int64), np.int32(4), np.int32(1), np.int32(0), axis=1,
        expect=lambda j, d, on, off: np.eye(4, dtype=np.int32)[j])
+sample("OneHot", np.array([0, 2, -1], np.int8), np.int32(3), np.float32(1), np.float32(0),
+       expect=lambda i, n, on, off: np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]], np.float32))

@@ -70,7 +70,9 @@ class FunctionSpec:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as e:
-            raise TypeError(f"{self.name}() {e}") from None
+            names = f" and {', '.join(kwargs)} by name" if kwargs else ""
+            raise TypeError(f"{self.name}() {e}: it takes {self.signature}, and was called with {len(args)} positional "
+                            f"arguments{names}.") from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
 

@@ -388,7 +388,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
 # -- split --------------------------------------------------------------
 split_op = op("Split", "split_dim: int32, value: T -> output: num_split * T", "num_split: int >= 1, T: type")
 split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T",
-             "num_split: int >= 1, T: type, Tlen: type in {index} = int64")
+             "num_split: int >= 1, T: type, Tlen: type in {int8 index} = int64")
 rules.raw_ops.arguments[split_op] = rules.raw_ops.arguments[split_v] = {"split_dim": "axis"}
 
 rules.algebra.divides.add(split_op)

@@ -305,7 +305,7 @@ def _invert_permutation_kernel(x):
 
 # -- one-hot --------------------------------------------------------------------------------------------------------------
 one_hot_op = op("OneHot", "indices: TI, depth: int32, on_value: T, off_value: T -> output: T",
-                "axis: int = -1, T: type, TI: type in {uint8 int32 int64} = int64").no_gradient()
+                "axis: int = -1, T: type, TI: type in {uint8 int8 int32 int64} = int64").no_gradient()
 
 
 @one_hot_op.shape

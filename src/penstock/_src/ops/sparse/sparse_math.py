@@ -370,7 +370,7 @@ def sparse_tensor_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoi
 
 # -- SparseSoftmax -------------------------------------------------------------------------------------------------
 softmax_op = op("SparseSoftmax", "sp_indices: int64, sp_values: T, sp_shape: int64 -> output: T",
-                "T: type in {float32 float64}")
+                "T: type in {half float32 float64}")
 
 
 @softmax_op.shape

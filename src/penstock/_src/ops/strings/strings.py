@@ -92,7 +92,7 @@ def as_string(input: Any, precision: int = -1, scientific: bool = False, shortes
 
 
 string_to_number_op = op("StringToNumber", "string_tensor: string -> output: out_type",
-                         "out_type: type in {float32 float64 int32 int64} = float32").no_gradient()
+                         "out_type: type in {float32 float64 int32 int64 uint32 uint64} = float32").no_gradient()
 string_to_number_op.shape(lambda string_tensor: string_tensor)
 
 _SPACE = b" \t\n\v\f\r"
@@ -114,13 +114,19 @@ def parse_float(text: bytes) -> float | None:
     return None
 
 
-def parse_int(text: bytes, bits: int) -> int | None:
+def parse_int(text: bytes, bits: int, signed: bool = True) -> int | None:
     """Parses `text` as an integer of that many bits; None if it is not one."""
     text = text.strip(_SPACE)
     if len(text) > 4300 or not _INTEGER.fullmatch(text):
         return None
     value = int(text)
-    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+    low, end = _range(bits, signed)
+    return value if low <= value < end else None
+
+
+def _range(bits: int, signed: bool) -> tuple[int, int]:
+    """The smallest integer of a type, and the one after the largest."""
+    return (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
 
 
 _PLAIN_INTEGERS = re.compile(rb"(?:[+-]?[0-9]{1,18}\n)*")
@@ -135,12 +141,13 @@ def _numbers(texts: list[bytes], out_type: Any) -> list:
         if one_each and _PLAIN_DECIMALS.fullmatch(joined):
             return list(map(float, texts))
         return [parse_float(s) for s in texts]
-    bits = out_type.size * 8
+    bits, signed = out_type.size * 8, not out_type.is_unsigned
+    low, end = _range(bits, signed)
     if one_each and _PLAIN_INTEGERS.fullmatch(joined):
         values = list(map(int, texts))
-        if not values or -(1 << bits - 1) <= min(values) and max(values) < 1 << bits - 1:
+        if not values or low <= min(values) and max(values) < end:
             return values
-    return [parse_int(s, bits) for s in texts]
+    return [parse_int(s, bits, signed) for s in texts]
 
 
 @string_to_number_op.kernel(device="cpu")
@@ -164,7 +171,7 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
 
     Args:
         string_tensor: Tensor of strings.
-        out_type: `tf.float32`, `tf.float64`, `tf.int32` or `tf.int64`.
+        out_type: `tf.float32`, `tf.float64`, `tf.int32`, `tf.int64`, `tf.uint32` or `tf.uint64`.
         name: Name of the operation.
         input: Another name of `string_tensor`.
 

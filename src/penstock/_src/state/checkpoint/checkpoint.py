@@ -250,7 +250,16 @@ class _Checkpoint(AutoTrackable):
             return self._saver.restore(prefix)
         except errors.NotFoundError as e:
             raise errors.NotFoundError(None, None, f"Error when restoring from checkpoint or SavedModel at {save_path}: "
-                                       f"{e.message}") from None
+                                       f"{e.message}{_others(save_path)}") from None
+
+
+def _others(path: str) -> str:
+    """A hint at the checkpoints that are where one is missing; many forget the number at the end of the name."""
+    folder = os.path.dirname(path)
+    if not paths.isdir(folder):
+        return f". There is no folder {folder!r}" if folder else ""
+    found = sorted(name.removesuffix(".index") for name in paths.listdir(folder) if name.endswith(".index"))
+    return f". The folder has the checkpoints {', '.join(found[-5:])}" if found else ". The folder has no checkpoint"
 
 
 @export(v1=["train.Checkpoint"])

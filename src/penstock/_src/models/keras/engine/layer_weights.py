@@ -266,7 +266,8 @@ class Weighted(Module):
         values = [np.asarray(w) if not hasattr(w, "shape") else w for w in weights]
         for p, w in zip(params, values, strict=True):
             if not p.shape.is_compatible_with(w.shape):
-                raise ValueError(f"Layer weight shape {p.shape} not compatible with provided weight shape {w.shape}")
+                raise ValueError(f"Layer weight shape {p.shape} not compatible with provided weight shape {w.shape}: "
+                                 f"weight {p.name} of layer {self.name}")
         if params:
             backend.batch_set_value(list(zip(params, values)))
 

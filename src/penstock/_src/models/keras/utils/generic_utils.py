@@ -115,9 +115,17 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     if found is None and config.get("registered_name"):         # as Keras 3 writes it
         found = get_registered_object(config["registered_name"], custom_objects)
     if found is None:
-        raise ValueError(f"Unknown {printable_module_name}: {name}. If it is one of your own, pass it in "
-                         "`custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
+        raise ValueError(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is one "
+                         "of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
     return found, config["config"]
+
+
+def _near(name: Any, *tables: dict[str, Any] | None) -> str:
+    """A hint at the known names that are similar to one that is not known."""
+    import difflib
+    known = {k for table in (*tables, _CUSTOM) for k in table or () if isinstance(k, str)}
+    found = difflib.get_close_matches(str(name), sorted(known), n=2, cutoff=0.75)
+    return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""
 
 
 @export("keras.utils.deserialize_keras_object", "keras.utils.legacy.deserialize_keras_object",
@@ -142,7 +150,7 @@ def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom
     if isinstance(identifier, str):
         found = get_registered_object(identifier, custom_objects, module_objects)
         if found is None:
-            raise ValueError(f"Unknown {printable_module_name}:{identifier}")
+            raise ValueError(f"Unknown {printable_module_name}:{identifier}{_near(identifier, module_objects, custom_objects)}")
         return found() if inspect.isclass(found) else found
     if callable(identifier):
         return identifier
