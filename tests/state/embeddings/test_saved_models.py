@@ -1,5 +1,6 @@
 """Embedding variables in SavedModels: keys are found after loading, and lookups make no rows."""
 import numpy as np
+import pytest
 
 import penstock as tf
 from penstock.compat import v1
@@ -27,6 +28,23 @@ def test_a_session_loads_rows_and_does_not_add_keys(tmp_path):
         sizes = [op for op in sess.graph.get_operations() if op.type == "KvResourceSize"]
         assert sess.run(sizes[0].outputs[0]) == 3
 
+
+def test_tf_saved_model_load_has_the_rows(tmp_path):
+    expected = _save(str(tmp_path / "model"))
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    found = loaded.signatures["serving_default"](tf.constant([5, 7, 100], tf.int64))["rows"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    (table,) = (v for v in loaded.variables if "EmbeddingVariable" in repr(v))
+    assert table.size() == 3                                      # the lookup of 100 has made no row
+
+
+def test_objects_with_embedding_variables_are_refused(tmp_path):
+    module = tf.Module()
+    module.table = v1.get_embedding_variable("table", 3)
+    module.find = tf.function(lambda keys: tf.nn.embedding_lookup(module.table, keys),
+                              input_signature=[tf.TensorSpec([None], tf.int64)])
+    with pytest.raises(tf.errors.UnimplementedError, match="simple_save"):
+        tf.saved_model.save(module, str(tmp_path / "model"))
 
 
 def test_a_server_looks_keys_up(tmp_path):

@@ -142,6 +142,22 @@ class EmbeddingVariable(BaseResourceVariable):
         with self._beside():
             return ops.kv_prefetch(self._handle, self._keys(keys), name=name)
 
+    def prefetched(self, dataset: Any, keys: Any = None, ahead: int = 1) -> Any:
+        """A dataset whose batches find their rows in memory: while a batch is used, the rows of the next ones come from disk.
+
+        Args:
+            dataset: A `tf.data.Dataset` of batches.
+            keys: Function of a batch that returns its keys; by default the batch is the keys.
+            ahead: The number of batches whose rows are brought early.
+
+        >>> dataset = table.prefetched(dataset, lambda features, labels: features["user"])
+        """
+        def brought(*batch: Any) -> Any:
+            with control_dependencies([self.prefetch(keys(*batch) if keys is not None else batch[0])]):
+                found = nest.map_structure(identity, batch, expand_composites=True)
+            return found if len(batch) > 1 else found[0]
+        return dataset.map(brought).prefetch(ahead)
+
     def versions_and_frequencies(self, keys: Any) -> tuple:
         """For each key the step of its last update, and how often it was looked up."""
         with self._beside():
@@ -200,6 +216,18 @@ class EmbeddingVariable(BaseResourceVariable):
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {"table": lambda name=None: KeyedSaveable([self], name or self._shared_name)}
+
+
+def empty_table(handle: Any, name: str, trainable: bool) -> EmbeddingVariable | None:
+    """A new table, without rows, like the one whose handle an op of an imported graph makes; None if it makes another handle.
+    New rows that are copies of given ones begin with zeros: exported lookups make none."""
+    if handle.op.type != ops.kv_var_handle.name:
+        return None
+    config = KeyedConfig.from_json(handle.op.get_attr("config").decode())
+    made = EmbeddingVariable(name, config, handle.op.get_attr("Tkeys"), handle.op.get_attr("dtype"),
+                             lambda shape, dtype: get("Fill")(shape, convert(0, dtype)), 1, trainable=False)
+    made._trainable = trainable
+    return made
 
 
 class KeyedSaveable(SaveableObject):

@@ -15,6 +15,7 @@ from penstock._src.io.bundle import BundleReader
 from penstock._src.ops.registry import get
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.saver import import_meta_graph_with_return_elements
+from penstock._src.state.embeddings.variable import empty_table
 from penstock._src.state.saved_model import names
 from penstock._src.state.saved_model.model_builder import asset_path
 from penstock._src.state.saved_model.model_loader import _init_op, asset_files
@@ -96,7 +97,9 @@ def _lifted(graph: Any) -> list[tuple[Any, Any]]:
         if not isinstance(v, BaseResourceVariable):
             continue
         with init_scope():
-            new = empty_variable(v.dtype, v.shape, v.trainable, v._shared_name)
+            new = empty_table(v.handle, v._shared_name, v.trainable)
+            if new is None:
+                new = empty_variable(v.dtype, v.shape, v.trainable, v._shared_name)
         inner = graph.capture(new.handle)
         for op in list(v.handle.consumers()):
             for i, t in enumerate(op.inputs):

@@ -17,7 +17,7 @@ import numpy as np
 from tensorboard.compat.proto.saved_object_graph_pb2 import FunctionSpec as SpecProto
 from tensorboard.compat.proto.saved_object_graph_pb2 import SavedObject, SavedObjectGraph
 
-from penstock._src.base import dtypes, nest
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph import context
@@ -357,6 +357,10 @@ class _Saving:
         with self._graph.as_default():
             for obj in self._nodes:
                 if isinstance(obj, Variable):
+                    if getattr(obj, "_keyed", False):
+                        raise errors.UnimplementedError(None, None, (
+                            f"tf.saved_model.save cannot save embedding variable {obj.name}: export a session with "
+                            "tf.compat.v1.saved_model.simple_save, or save rows with tf.train.Checkpoint."))
                     name = obj._shared_name
                     unique = self._graph.unique_name(name)
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
