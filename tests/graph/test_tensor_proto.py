@@ -241,3 +241,20 @@ def test_types_of_sequences_of_numpy_values(value, eager, graph):
     """Recorded from TensorFlow 2.21, which in graphs refuses sequences of arrays."""
     assert array_of(value, eager=True)[1].name == eager
     assert array_of(value)[1].name == graph
+
+
+def test_known_parts_of_a_stack():
+    import penstock.compat.v1 as tf1
+    with tf1.Graph().as_default():
+        known, unknown = np.arange(6.).reshape(2, 3), tf1.placeholder(tf1.float64, [2, 3])
+        stack = tf1.stack([known, unknown])
+        assert tf1.get_static_value(stack) is None
+        first, second = tf1.get_static_value(stack, partial=True)
+        np.testing.assert_array_equal(first, known)
+        assert second is None
+        parts = [tf1.get_static_value(x, partial=True) for x in tf1.unstack(stack)]
+        np.testing.assert_array_equal(parts[0], known)
+        assert parts[1] is None
+        halves = [tf1.get_static_value(x, partial=True) for x in tf1.split(stack, 2)]
+        np.testing.assert_array_equal(halves[0][0], known)
+        assert halves[1][0] is None and tf1.get_static_value(tf1.stack([known, unknown], axis=1), partial=True) is None

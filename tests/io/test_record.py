@@ -117,3 +117,26 @@ assert crc.value(b"123456789") == 0xE3069283
 assert crc.extend(crc.value(b"1234"), b"56789") == crc.value(b"123456789")
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=100).returncode == 0
+
+
+def test_an_iterator_continues_where_the_file_has_grown(tmp_path):
+    path, other = str(tmp_path / "a"), str(tmp_path / "b")
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(b"one")
+    with tf.io.TFRecordWriter(other) as writer:
+        writer.write(b"two")
+    two = (tmp_path / "b").read_bytes()
+    records = tf.compat.v1.io.tf_record_iterator(path)
+    assert list(records) == [b"one"] and list(records) == []
+    with open(path, "ab", buffering=0) as file:
+        file.write(two[:-1])
+        with pytest.raises(tf.errors.DataLossError):
+            next(records)
+        file.write(two[-1:])
+    assert next(records) == b"two"
+    records.close()
+    with open(path, "ab") as file:
+        file.write(two)
+    records.reopen()
+    assert list(records) == [b"two"]
+    records.close()

@@ -186,3 +186,24 @@ def test_images_of_different_sizes_are_resized_to_one(traced):
     for got, image in zip(out, images, strict=True):
         np.testing.assert_allclose(got, tf.image.resize(image, [4, 5]), rtol=1e-6)
     assert resize(batch[:0]).shape == (0, 4, 5, 3)
+
+
+def test_padding_of_a_ragged_tensor_is_differentiated():
+    rows, default = tf.ragged.constant([[1., 2.], [3.]]), tf.constant(7.)
+    weights = tf.reshape(tf.range(1., 13.), [3, 4])
+    for shape in ([3, 4], tf.constant([3, 4]), [tf.constant(3), 4]):
+        with tf.GradientTape() as tape:
+            tape.watch([rows, default])
+            dense = rows.to_tensor(default, shape=shape)
+        np.testing.assert_array_equal(dense, [[1, 2, 7, 7], [3, 7, 7, 7], [7, 7, 7, 7]])
+        of_rows, of_default = tape.gradient(dense, (rows, default), output_gradients=weights)
+        assert of_rows.to_list() == [[1., 2.], [5.]]
+        assert float(of_default) == 78. - 1. - 2. - 5.
+
+
+def test_defaults_of_ragged_tensors_fit_their_values():
+    rows = tf.ragged.constant([[1., 2.], [3.]])
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="default_value.rank = 1  must be less than"):
+        rows.to_tensor([1.])
+    with pytest.raises(ValueError, match=r"shape=\[2,3,4\] are incompatible: rt_input.rank = 2 but shape.rank = 3"):
+        rows.to_tensor(shape=[2, 3, 4])

@@ -146,3 +146,9 @@ def test_fused_batch_norm_without_a_factor_ignores_given_moments():
     found = tf1.nn.fused_batch_norm(x, ones, zeros, mean=zeros, variance=ones, exponential_avg_factor=None)
     for value, want in zip(found, tf1.nn.fused_batch_norm(x, ones, zeros), strict=True):
         np.testing.assert_array_equal(value, want)
+
+
+def test_moments_without_weights_are_zero():
+    x, none = np.arange(12., dtype=np.float32).reshape(4, 3), np.zeros([4, 1], np.float32)
+    for part in tf.nn.weighted_moments(x, tf.constant([0]), none):
+        np.testing.assert_array_equal(part, np.zeros(3))

@@ -131,3 +131,12 @@ def test_wrong_arguments():
         tf.random_normal_initializer(dtype=tf.int32)
     with pytest.raises(ValueError, match="Expected floating point type"):
         value(tf2.random_normal_initializer(), [2], dtype=tf.int32)
+
+
+def test_initializers_make_parts_of_variables():
+    import penstock
+    part = {"partition_shape": (2, 3), "partition_offset": (0, 0)}
+    for make in (penstock.zeros_initializer(), penstock.ones_initializer(), penstock.random_uniform_initializer(1, 2)):
+        assert make((4, 3), penstock.float32, **part).shape == (2, 3)
+    with pytest.raises(TypeError, match="Received: dtpye"):
+        penstock.zeros_initializer()((4, 3), dtpye=penstock.float32)

@@ -228,3 +228,20 @@ def test_numbers_at_their_limits_give_no_python_error(name, slots, numbers):
         args = [grad, 0., 0., 0., -0.5] if numbers is None else [*numbers, grad]
         get(f"ResourceApply{name}")(*(s.handle for s in states), *args)
         assert states[0].numpy().shape == (2,)
+
+
+def test_the_beta_of_ftrl_adds_to_the_root_of_the_squares():
+    rate, beta, power = 0.5, 2.0, 0.5
+    w, n, z = np.array([1., -2.]), np.zeros(2), np.zeros(2)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(w, dtype=tf.float64)
+        step = tf.train.FtrlOptimizer(rate, initial_accumulator_value=0.0, beta=beta).apply_gradients(
+            [(tf.constant([0.3, 0.1], tf.float64), v)])
+        sess.run(tf.global_variables_initializer())
+        for _ in range(3):
+            g = np.array([0.3, 0.1])
+            z += g - ((n + g * g) ** power - n ** power) / rate * w
+            n += g * g
+            w = -z / ((beta + n ** power) / rate)
+            sess.run(step)
+        np.testing.assert_allclose(sess.run(v), w, rtol=1e-6)

@@ -20,8 +20,22 @@ _LIMIT = 4096          # the largest number of elements that is evaluated at bui
 _DEPTH = 24
 
 
+PARTIAL_RULES: dict[Any, Any] = {}       # by definition of the op: (tensor, partial value of an input) to a partial value
+
+
 def constant_value(tensor: Any, partial: bool = False, _depth: int = 0) -> np.ndarray | None:
-    """The value of a tensor as a numpy array, if it is known; None otherwise."""
+    """The value of a tensor as a numpy array, if it is known; None otherwise.
+
+    With `partial`, a stack of which only some parts are known is an array of them, with None for the others.
+    """
+    value = _whole_value(tensor, _depth)
+    if value is None and partial and is_edge(tensor):
+        rule = PARTIAL_RULES.get(tensor.op.opdef)
+        return None if rule is None else rule(tensor, lambda t: constant_value(t, True, _depth + 1))
+    return value
+
+
+def _whole_value(tensor: Any, _depth: int) -> np.ndarray | None:
     if hasattr(tensor, "_value"):
         return tensor.numpy()
     if not is_edge(tensor):

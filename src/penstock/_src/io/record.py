@@ -320,6 +320,39 @@ class RecordReader:
             self._file.close()
 
 
+class _RecordIterator:
+    """The records of a file. After the end, or a record that is not complete yet, it continues where the file has grown."""
+
+    def __init__(self, path: Any, compression: str):
+        self._path, self._compression = path, compression
+        self._offset = 0
+        self._reader: RecordReader | None = None
+        self.reopen()
+
+    def __iter__(self) -> _RecordIterator:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._reader is None:
+            raise errors.FailedPreconditionError(None, None, "The iterator is closed; call reopen() first.")
+        record = self._reader.read()
+        if record is None:
+            raise StopIteration
+        return record
+
+    def close(self) -> None:
+        """Closes the file; `reopen` continues at the same place."""
+        if self._reader is not None:
+            self._offset = self._reader.offset
+            self._reader.close()
+            self._reader = None
+
+    def reopen(self) -> None:
+        """Opens the file, or another one of the same name, at the place that was reached."""
+        self.close()
+        self._reader = RecordReader(self._path, self._compression, offset=self._offset)
+
+
 @export(v1=["io.tf_record_iterator", "python_io.tf_record_iterator"])
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a file, in sequence.
@@ -329,8 +362,8 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
         options: `TFRecordOptions`.
 
     Returns:
-        An iterator of bytes.
+        An iterator of bytes. It can be asked again after its end: it continues where the file has grown.
 
     >>> records = list(tf.python_io.tf_record_iterator("/tmp/a.tfrecord"))
     """
-    return iter(RecordReader(path, TFRecordOptions.get_compression_type_string(options)))
+    return _RecordIterator(path, TFRecordOptions.get_compression_type_string(options))

@@ -6,9 +6,11 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.convert import convert
+from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.library.ragged.segments import int_tensor, lengths_to_splits
 from penstock._src.library.ragged.tensor import RaggedTensor
+from penstock._src.ops.registry import get
 from penstock._src.ops.sparse.ragged import from_variant_op, ragged_to_sparse, to_variant_op
 from penstock.compat import v1 as tf
 
@@ -84,50 +86,31 @@ def _lengths_without(tensor: Any, padding: Any, ncols: Any, splits_dtype: Any) -
 def to_tensor(rt: RaggedTensor, default_value: Any, name: Any, shape: Any = None) -> Any:
     """See RaggedTensor.to_tensor."""
     with tf.name_scope(name, "RaggedToTensor", [rt.flat_values, default_value]):
-        if default_value is not None:
-            default_value = convert(default_value, rt.dtype, "default_value")
-        values = rt.values
-        if isinstance(values, RaggedTensor):
-            values = to_tensor(values, default_value, None)
-        filler = _filler(values, default_value)
-        splits = rt.row_splits
-        nvals = tf.shape(values, out_type=splits.dtype)[0]
-        ncols = tf.maximum(tf.reduce_max(splits[1:] - splits[:-1]), 0)
-        index = tf.expand_dims(splits[:-1], 1) + tf.expand_dims(tf.range(0, ncols), 0)
-        index = tf.where(index < tf.expand_dims(splits[1:], 1), index,
-                         tf.fill(tf.shape(index), nvals))
-        out = tf.gather(tf.concat([values, tf.expand_dims(filler, 0)], 0), index)
-        if shape is not None:
-            out = _fit(out, shape, default_value)
+        default = tf.zeros([], rt.dtype) if default_value is None else convert(default_value, rt.dtype, "default_value")
+        splits = rt.nested_row_splits
+        if isinstance(shape, (list, tuple)) and any(isinstance(d, Tensor) for d in shape):
+            shape = tf.stack([tf.cast(-1 if d is None else d, splits[0].dtype) for d in shape])
+        known = None if isinstance(shape, Tensor) else _known_shape(rt, shape)
+        wanted = shape if isinstance(shape, Tensor) else convert(
+            -1 if known is None else [-1 if d is None else d for d in known])
+        out = get("RaggedTensorToTensor")(wanted, rt.flat_values, default, list(splits),
+                                          row_partition_types=["ROW_SPLITS"] * len(splits))
+        if known is not None:
+            out.set_shape(known)
         return out
 
 
-def _filler(values: Any, default_value: Any) -> Any:
-    """One element of the values' shape, made of the default."""
-    row = tf.shape(values)[1:]
-    if default_value is None:
-        filler = tf.zeros(row, values.dtype)
-    else:
-        if values.shape.ndims is not None:
-            default_value.shape.with_rank_at_most(values.shape.ndims - 1)
-        filler = tf.broadcast_to(default_value, row)
-    filler.set_shape(values.shape[1:])
-    return filler
-
-
-def _fit(dense: Any, shape: Any, default_value: Any) -> Any:
-    """Cuts or pads a dense tensor to `shape` (None keeps a dimension)."""
-    for axis, size in enumerate(TensorShape(shape).static_dims or ()):
-        if size is None:
-            continue
-        dense = dense[(slice(None),) * axis + (slice(0, size),)]
-        missing = size - tf.shape(dense)[axis]
-        pads = tf.one_hot([axis], tf.rank(dense), on_value=missing, off_value=0, dtype=dtypes.int32)
-        pads = tf.stack([tf.zeros_like(pads[0]), pads[0]], axis=1)
-        value = tf.zeros([], dense.dtype) if default_value is None else default_value
-        dense = tf.pad(dense, pads, constant_values=value)
-    dense.set_shape(shape)
-    return dense
+def _known_shape(rt: RaggedTensor, shape: Any) -> list | None:
+    """The dimensions of the dense tensor that are known: those asked for, else those of the ragged one."""
+    own = rt.shape.static_dims
+    asked = TensorShape(shape).static_dims
+    if own is None or asked is None:
+        return list(own or asked or ()) or None
+    if len(own) != len(asked):
+        shown = ",".join("?" if a is None else str(a) for a in asked)
+        raise ValueError(f"rt_input.shape and shape=[{shown}] are incompatible: rt_input.rank = {len(own)} but shape.rank = "
+                         f"{len(asked)}")
+    return [o if a is None else a for o, a in zip(own, asked, strict=True)]
 
 
 def from_sparse(st_input: Any, name: Any, row_splits_dtype: Any) -> Any:

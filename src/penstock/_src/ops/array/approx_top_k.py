@@ -7,14 +7,15 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base.api import export
+from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.ops.composite import dispatched
-from penstock._src.ops.registry import op
+from penstock._src.ops.registry import get, op
 
 approx_top_k = op("ApproxTopK", "input: T -> values: T, indices: int32",
                   "k: int >= 0, reduction_dimension: int = -1, recall_target: float = 0.95, is_max_k: bool = True, "
                   "reduction_input_size_override: int = -1, aggregate_to_topk: bool = True, "
-                  "T: type in {half bfloat16 float32}", export_as="approx_top_k").no_gradient()
+                  "T: type in {half bfloat16 float32}", export_as="approx_top_k")
 
 
 @approx_top_k.shape
@@ -36,6 +37,18 @@ def _kernel(input, *, k, reduction_dimension, is_max_k):
         raise errors.invalid(f"input must have at least {k} elements along dimension {reduction_dimension}")
     values, indices = torch.topk(input, k, dim=reduction_dimension, largest=is_max_k, sorted=True)
     return values, indices.to(torch.int32)
+
+
+@approx_top_k.gradient
+def _gradient(op, grad, _):
+    """The gradient of each value goes to its place along the axis."""
+    input, indices = op.inputs[0], op.outputs[1]
+    axis = op.attrs["reduction_dimension"] % input.shape.rank
+    size = get("GatherV2")(get("Shape")(input), axis, 0)
+    picked = get("OneHot")(indices, size, convert(1, grad.dtype), convert(0, grad.dtype), axis=-1)     # [..., k, ..., size]
+    spread = get("Sum")(picked * get("ExpandDims")(grad, -1), [axis])
+    order = [*range(axis), input.shape.rank - 1, *range(axis, input.shape.rank - 1)]
+    return get("Transpose")(spread, order)
 
 
 class ApproxTopK(NamedTuple):

@@ -11,7 +11,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, merge, rank_is, show
 from penstock._src.graph import context
-from penstock._src.graph.constant import constant_value
+from penstock._src.graph.constant import PARTIAL_RULES, constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
@@ -389,6 +389,30 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
 split_op = op("Split", "split_dim: int32, value: T -> output: num_split * T", "num_split: int >= 1, T: type")
 split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T",
              "num_split: int >= 1, T: type, Tlen: type in {int8 index} = int64")
+
+
+# -- parts that are known of a stack whose other parts are not (get_static_value with partial=True) ---------------------------
+def _partial_stack(tensor: Any, value_of: Any) -> np.ndarray | None:
+    if tensor.op.attrs["axis"] != 0:
+        return None
+    out = np.empty([len(tensor.op.inputs)], object)
+    out[:] = [value_of(t) for t in tensor.op.inputs]
+    return None if all(v is None for v in out) else out
+
+
+def _partial_part(tensor: Any, value_of: Any) -> Any:
+    known_parts = value_of(tensor.op.inputs[0]) if tensor.op.attrs["axis"] == 0 else None
+    return None if known_parts is None else known_parts[tensor.value_index]
+
+
+def _partial_split(tensor: Any, value_of: Any) -> np.ndarray | None:
+    axis, parts = value_of(tensor.op.inputs[0]), value_of(tensor.op.inputs[1])
+    if axis is None or int(axis) != 0 or parts is None:
+        return None
+    return np.split(parts, len(tensor.op.outputs))[tensor.value_index]
+
+
+PARTIAL_RULES.update({pack_op: _partial_stack, unpack_op: _partial_part, split_op: _partial_split})
 rules.raw_ops.arguments[split_op] = rules.raw_ops.arguments[split_v] = {"split_dim": "axis"}
 
 rules.algebra.divides.add(split_op)

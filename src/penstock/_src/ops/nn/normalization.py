@@ -16,6 +16,7 @@ import torch
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
+from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -507,7 +508,10 @@ def _moments(x: Any, axes: Any, keepdims: bool | None, name: str | None) -> tupl
 
 
 def _squeezed(x: Any, axes: Any) -> Any:
-    return get("Squeeze")(x, squeeze_dims=[int(a) for a in np.atleast_1d(axes)])
+    known = constant_value(axes) if isinstance(axes, Tensor) else axes
+    if known is None:
+        raise ValueError("Without keepdims, the axes of moments have to be known when the graph is built.")
+    return get("Squeeze")(x, squeeze_dims=[int(a) for a in np.atleast_1d(known)])
 
 
 @export(v1=["nn.moments"])
@@ -548,7 +552,7 @@ def _weighted_moments(x: Any, axes: Any, weights: Any, keepdims: bool | None, na
         weights = cast(weights, x.dtype.base_dtype)
         total = get("Sum")
         all_weights = total(weights + get("ZerosLike")(x), axes, keep_dims=True, name="sum_of_weights")
-        divisor = get("Reciprocal")(all_weights, name="inv_weight_sum")
+        divisor = get("DivNoNan")(get("OnesLike")(all_weights), all_weights, name="inv_weight_sum")      # without weights, 0
         mean = total(weights * x, axes, keep_dims=True, name="weighted_input_sum") * divisor
         distance = weights * get("SquaredDifference")(x, mean)
         variance = total(distance, axes, keep_dims=True, name="weighted_distsq") * divisor

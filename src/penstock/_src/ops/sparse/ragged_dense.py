@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors
-from penstock._src.base import static_shape as shapes
 from penstock._src.base.text import shown_text
 from penstock._src.kernels import arrays
 from penstock._src.ops.math.math import unbroadcast
@@ -44,13 +43,14 @@ def _combined(wanted: Any, values: tuple, rank: int) -> list:
     dims: list = [None] * (rank + 1) + list(values[1:])
     if wanted is None:
         return dims
+    shown = "[" + ",".join("?" if w is None else str(w) for w in wanted) + "]"
     if len(wanted) != len(dims):
-        raise errors.invalid(f"rt_input.shape and shape={shapes.show(wanted)} are incompatible: rt_input.rank = {len(dims)}, "
-                             f"but shape.rank = {len(wanted)}")
+        raise errors.invalid(f"rt_input.shape and shape={shown} are incompatible: rt_input.rank = {len(dims)} but shape.rank = "
+                             f"{len(wanted)}")
     for i, (w, d) in enumerate(zip(wanted, dims, strict=True)):
         if w is not None and d is not None and w != d:
-            raise errors.invalid(f"rt_input.shape and shape={shapes.show(wanted)} are incompatible: "
-                                 f"rt_input.shape[{i}] = {d} but shape[{i}] = {w}")
+            raise errors.invalid(f"rt_input.shape and shape={shown} are incompatible: rt_input.shape[{i}] = {d} but "
+                                 f"shape[{i}] = {w}")
     return [d if w is None else w for w, d in zip(wanted, dims, strict=True)]
 
 
@@ -88,7 +88,9 @@ def _to_tensor_kernel(shape, values, default_value, row_partition_tensors, *, ro
     out = arrays.copy(arrays.expand(default_value, dims))
     place = _places(first, parts, dims)
     if place.numel() != values.shape[0]:
-        raise errors.invalid(f"Values and indices must be equal: {values.shape[0]} values for {place.numel()} places")
+        raise errors.invalid(f"Row partition size {place.numel()} exceeds the number of values, {values.shape[0]}"
+                             if place.numel() > values.shape[0] else
+                             f"Values and indices must be equal: {values.shape[0]} values for {place.numel()} places")
     used = torch.nonzero(place >= 0).reshape(-1)
     box = out.reshape(math.prod(dims[:len(parts) + 1]), *dims[len(parts) + 1:])
     if arrays.is_torch(out):
@@ -109,9 +111,15 @@ def _wanted(shape: torch.Tensor) -> tuple | None:
 
 def _check_default(default: Any, values: Any) -> None:
     """A default is like one value, or broadcasts to one."""
-    if len(default.shape) >= len(values.shape) or not arrays.expands(tuple(default.shape), tuple(values.shape[1:])):
-        raise errors.invalid(f"default_value.shape={arrays.show(default.shape)} and rt_input.flat_values.shape="
-                             f"{arrays.show(values.shape)} are incompatible: default_value must broadcast to one value")
+    if len(default.shape) >= len(values.shape):
+        why = f"default_value.rank = {len(default.shape)}  must be less than rt_input.flat_values.rank = {len(values.shape)}"
+    elif not arrays.expands(tuple(default.shape), tuple(values.shape[1:])):
+        i = next(i for i in range(-1, -len(default.shape) - 1, -1) if default.shape[i] not in (1, values.shape[i]))
+        why = f"default_value.shape[{i}] = {default.shape[i]} but rt_input.flat_values.shape[{i}] = {values.shape[i]}"
+    else:
+        return
+    raise errors.invalid(f"default_value.shape={arrays.show(default.shape)} and rt_input.flat_values.shape="
+                         f"{arrays.show(values.shape)} are incompatible: {why}")
 
 
 def _partitions(kinds: list[str], tensors: list) -> tuple[int, list]:

@@ -341,7 +341,8 @@ class CheckpointManager:
 
     def __init__(self, checkpoint: Any, directory: Any, max_to_keep: int | None,
                  keep_checkpoint_every_n_hours: float | None = None, checkpoint_name: str = "ckpt", step_counter: Any = None,
-                 checkpoint_interval: int | None = None, init_fn: Any = None):
+                 checkpoint_interval: int | None = None, init_fn: Any = None,
+                 last_checkpoint_step: int | None = None):
         if max_to_keep is not None and max_to_keep <= 0:
             raise ValueError(f"Expected a positive integer or `None` for `max_to_keep`, got {max_to_keep}.")
         if checkpoint_interval is not None and step_counter is None:
@@ -350,7 +351,7 @@ class CheckpointManager:
         self._keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
         self._checkpoint_prefix = paths.join(self._directory, checkpoint_name)
         self._step_counter, self._checkpoint_interval, self._init_fn = step_counter, checkpoint_interval, init_fn
-        self._last_checkpoint_step: int | None = None
+        self._last_checkpoint_step = last_checkpoint_step
         self._save_counter_assign: Any = None
         self._maybe_delete: dict[str, float] = {}
         self._latest_checkpoint: str | None = None

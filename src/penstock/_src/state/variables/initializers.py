@@ -73,8 +73,14 @@ class InitializerV2(Initializer):
         return getattr(stateless_random, name)(shape, [seed, 0], a, b, dtype)
 
     def __call__(self, shape: Any, dtype: Any = dtypes.float32, **kwargs: Any) -> Any:      # type: ignore[override]
+        """Values of a shape; with `partition_shape`, of that part of it."""
         dtype = dtypes.as_dtype(dtype)
-        return self._make(shape, floating(dtype) if self._floating_only else dtype, shape)
+        known = ("partition_shape", "partition_offset", "layout")
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(f"Keyword argument should be one of {list(known)}. Received: {name}")
+        part = kwargs.get("partition_shape")
+        return self._make(shape if part is None else part, floating(dtype) if self._floating_only else dtype, shape)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
@@ -166,8 +172,8 @@ class OnesV2(InitializerV2):
 
 def _check_constant(value: Any) -> None:
     if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
-        raise TypeError(f"Invalid type for initial value={value!r}: {type(value)} (expected Python scalar, list or tuple of "
-                        "values, or numpy.ndarray).")
+        raise TypeError(f"Invalid type for initial value: {value!r} is a {type(value)} (expected Python scalar, list or tuple "
+                        "of values, or numpy.ndarray).")
 
 
 @export(v1=["initializers.constant", "constant_initializer"])
@@ -236,7 +242,7 @@ class RandomUniformV2(InitializerV2):
         dtype = dtypes.as_dtype(dtype)
         if not dtype.is_floating and not dtype.is_integer:
             raise ValueError(f"Expected float or integer dtype, got {dtype}.")
-        return super().__call__(shape, dtype)
+        return super().__call__(shape, dtype, **kwargs)
 
 
 @export(v1=["initializers.random_normal", "random_normal_initializer"])

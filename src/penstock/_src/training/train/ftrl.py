@@ -23,6 +23,7 @@ class FtrlOptimizer(RuleOptimizer):
         accum_name: Name of the slot of squares.
         linear_name: Name of the linear slot.
         l2_shrinkage_regularization_strength: Factor of squares that acts on the gradient alone.
+        beta: What the root of the accumulated squares starts with, in place of an initial accumulator.
     """
 
     slots = ("accum", "linear")
@@ -30,7 +31,8 @@ class FtrlOptimizer(RuleOptimizer):
     def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
                  use_locking: bool = False, name: str = "Ftrl", accum_name: str | None = None,
-                 linear_name: str | None = None, l2_shrinkage_regularization_strength: float = 0.0):
+                 linear_name: str | None = None, l2_shrinkage_regularization_strength: float = 0.0,
+                 beta: float | None = None):
         super().__init__(use_locking, name)
         for what, value in (("initial_accumulator_value", initial_accumulator_value),
                             ("l1_regularization_strength", l1_regularization_strength),
@@ -40,6 +42,7 @@ class FtrlOptimizer(RuleOptimizer):
                 raise ValueError(f"{what} {value} needs to be positive or zero")
         if learning_rate_power > 0.0:
             raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
+        self._beta = beta or 0.0
         self._learning_rate, self._learning_rate_power = learning_rate, learning_rate_power
         self._initial_accumulator_value = initial_accumulator_value
         self._l1_regularization_strength = l1_regularization_strength
@@ -54,8 +57,10 @@ class FtrlOptimizer(RuleOptimizer):
             self._zeros_slot(v, "linear", self._linear_name or self._name)
 
     def _hyper(self) -> dict[str, tuple[Any, str]]:
+        rate = self._learning_rate() if callable(self._learning_rate) else self._learning_rate
+        l2 = self._l2_regularization_strength + self._beta / (2.0 * rate) if self._beta else self._l2_regularization_strength
         return {"lr": (self._learning_rate, "learning_rate"),
                 "l1": (self._l1_regularization_strength, "l1_regularization_strength"),
-                "l2": (self._l2_regularization_strength, "l2_regularization_strength"),
+                "l2": (l2, "l2_regularization_strength"),
                 "l2_shrinkage": (self._l2_shrinkage_regularization_strength, "l2_shrinkage_regularization_strength"),
                 "lr_power": (self._learning_rate_power, "learning_rate_power")}
