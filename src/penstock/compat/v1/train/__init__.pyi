@@ -72,7 +72,7 @@ from penstock.estimator import FeedFnHook as FeedFnHook
 from penstock.estimator import FinalOpsHook as FinalOpsHook
 from penstock.train import FloatList as FloatList
 class FtrlOptimizer(Optimizer):
-    def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False, name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None, l2_shrinkage_regularization_strength: float = 0.0) -> None: ...
+    def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False, name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None, l2_shrinkage_regularization_strength: float = 0.0, beta: float | None = None) -> None: ...
     rule: str
     slots: tuple[str, ...]
 from penstock.estimator import GlobalStepWaiterHook as GlobalStepWaiterHook
