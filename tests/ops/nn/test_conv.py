@@ -1,9 +1,12 @@
 """Convolutions: the public functions against the definition, data formats, gradients, errors, odd sizes."""
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf
 import penstock.compat.v1 as tf1
+from penstock._src.kernels import pools
+from penstock._src.ops.nn import conv
 from penstock._src.ops.registry import get
 from tests.registry.samples.conv import convolve
 
@@ -284,3 +287,39 @@ def test_convolution_over_several_batch_dimensions(data_format):
     np.testing.assert_allclose(found, flat.reshape(2, 3, *flat.shape[1:]), rtol=1e-6)
     with pytest.raises(ValueError, match="rank 4 at least"):
         tf.nn.convolution(x[0, 0], w)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_gradients_of_few_channels_are_sums_of_windows(n, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    space, window = rng.integers(4, 12, n).tolist(), rng.integers(1, 5, n).tolist()
+    channels, steps, padding = int(rng.integers(1, 5)), rng.integers(1, 4, n).tolist(), ("SAME", "VALID")[seed % 2]
+    space = [max(s, k) for s, k in zip(space, window, strict=True)]
+    out = max(8, -(-int(np.prod(window)) * channels // 4))
+    x = rng.standard_normal((3, *space, channels), dtype=np.float32)
+    w = tf.constant(rng.standard_normal((*window, channels, out), dtype=np.float32))
+    plan = conv._make_plan("Conv", x.shape, tuple(w.shape), (1, *steps, 1), padding, (), "NHWC" if n == 2 else "NDHWC",
+                           (1,) * (n + 2), False)
+    grad = torch.from_numpy(rng.standard_normal(plan.result, dtype=np.float32))
+    grad[0, 0] = torch.nan if seed == 3 else torch.inf if seed == 4 else 1.0
+    assert plan.few
+    monkeypatch.setattr(conv, "_COLUMNS", 1 << 9)                # some images at once
+    called = []
+    usual = pools.add_windows
+    monkeypatch.setattr(pools, "add_windows", lambda *args: (called.append(args), usual(*args)))
+    weights = plan.weights(torch.from_numpy(w.numpy()))
+    found = plan.to_input(weights, plan.enter(grad))
+    assert called or not pools.available()
+    monkeypatch.setattr(pools, "takes_windows", lambda *_: False)
+    np.testing.assert_allclose(found, plan.to_input(weights, plan.enter(grad)), rtol=1e-4, atol=1e-4)
+
+
+def test_transposed_convolutions_to_few_channels_in_vmap_and_steps():
+    x, w = tf.random.stateless_normal([4, 5, 5, 16], [1, 2]), tf.random.stateless_normal([3, 3, 1, 16], [3, 4])
+
+    def up(x):
+        return tf.nn.conv2d_transpose(x, w, [4, 10, 10, 1], 2)
+    one = tf.vectorized_map(lambda x: tf.nn.conv2d_transpose(x[None], w, [1, 10, 10, 1], 2)[0], x)
+    np.testing.assert_allclose(up(x), one, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(up(x), tf.function(up)(x), rtol=1e-5)

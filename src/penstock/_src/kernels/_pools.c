@@ -446,6 +446,33 @@ INLINE void gather_row(const Pool *p, int64_t number, Kind kind)
 FAST static void max_grad_row(const void *job, int64_t number) { gather_row(job, number, PLACES); }
 FAST static void mean_grad_row(const void *job, int64_t number) { gather_row(job, number, MEANS); }
 
+/* -- sums of overlapping windows ------------------------------------------------------------------------------------- */
+/* A row of images to which windows with values of their own, [batch, *count, *window, channels], are added where they lie. */
+FAST static void windows_row(const void *job, int64_t number)
+{
+    const Pool *p = job;
+    const int64_t place[2] = {number / p->size[1] % p->size[0] + p->before[0], number % p->size[1] + p->before[1]};
+    const int64_t image = number / (p->size[0] * p->size[1]), elements = p->window[0] * p->window[1] * p->window[2];
+    float *row = p->out + number * p->size[2] * p->channels;
+    int64_t first[2], last[2];
+    for (int i = 0; i < 2; i++) {                            /* the windows that the row lies in */
+        first[i] = most(0, (place[i] - p->window[i] + p->step[i]) / p->step[i]);
+        last[i] = least(p->count[i] - 1, place[i] / p->step[i]);
+    }
+    memset(row, 0, p->size[2] * p->channels * sizeof *row);
+    for (int64_t a = first[0]; a <= last[0]; a++)
+        for (int64_t b = first[1]; b <= last[1]; b++) {
+            const int64_t line = (place[0] - a * p->step[0]) * p->window[1] + place[1] - b * p->step[1];
+            const float *in = p->in + (((image * p->count[0] + a) * p->count[1] + b) * p->count[2] * elements
+                                       + line * p->window[2]) * p->channels;
+            for (int64_t c = 0; c < p->count[2]; c++, in += elements * p->channels) {
+                const Reach r = reach(p, 2, c);
+                for (int64_t e = r.from * p->channels; e < r.to * p->channels; e++)
+                    row[r.start * p->channels + e] += in[e];
+            }
+        }
+}
+
 /* -- as Python calls it --------------------------------------------------------------------------------------------- */
 #define THREE(name) &p->name[0], &p->name[1], &p->name[2]
 
@@ -480,7 +507,19 @@ static PyObject *max_pool_grad(PyObject *self, PyObject *args) { return run(args
 static PyObject *mean_pool(PyObject *self, PyObject *args) { return run(args, 0, 1); }
 static PyObject *mean_pool_grad(PyObject *self, PyObject *args) { return run(args, 1, 1); }
 
+static PyObject *add_windows(PyObject *self, PyObject *args)
+{
+    Pool p;
+    if (!read_pool(args, &p))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    share(windows_row, &p, p.batch * p.size[0] * p.size[1], p.batch * p.count[0] * p.count[1] * p.count[2] * p.channels);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"add_windows", add_windows, METH_VARARGS, "Writes the sums of overlapping windows."},
     {"max_pool", max_pool, METH_VARARGS, "Writes the maxima of windows, and their places."},
     {"max_pool_grad", max_pool_grad, METH_VARARGS, "Writes the gradient of max_pool, and its sums over the rows of windows."},
     {"mean_pool", mean_pool, METH_VARARGS, "Writes the means of windows."},

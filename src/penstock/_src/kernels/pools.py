@@ -15,6 +15,7 @@ import torch
 from penstock._src.kernels.host_threads import compiled
 
 NOWHERE = 255
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap it has no memory
 _kernels = functools.partial(compiled, "_pools")
 
 
@@ -26,6 +27,12 @@ def available() -> bool:
 def takes(x: torch.Tensor, window: Sequence[int]) -> bool:
     """Whether the kernels pool x, or a gradient of such a shape."""
     return x.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and math.prod(window) < NOWHERE and available()
+
+
+def takes_windows(*tensors: torch.Tensor) -> bool:
+    """Whether `add_windows` takes what is computed from the tensors."""
+    return all(type(x) is torch.Tensor and x.dtype is torch.float32 and x.is_cpu and not _is_wrapped(x) for x in tensors) and \
+        available()
 
 
 def _geometry(batch: int, channels: int, size: Sequence[int], output: Sequence[int], window: Sequence[int],
@@ -78,3 +85,11 @@ def mean_pool_grad(grad: torch.Tensor, size: Sequence[int], window: Sequence[int
     _kernels().mean_pool_grad(grad.data_ptr(), out.data_ptr(), 0, 0,
                               *_geometry(batch, channels, size, output, window, stride, before), False)
     return out
+
+
+def add_windows(columns: torch.Tensor, out: torch.Tensor, window: Sequence[int], stride: Sequence[int], before: Sequence[int],
+                output: Sequence[int]) -> None:
+    """Writes images [batch, *space, channels]: sums of overlapping windows, which are rows of `columns`, [*window, channels]
+    each. Both are contiguous float32 tensors on the host."""
+    _kernels().add_windows(columns.data_ptr(), out.data_ptr(), 0, 0,
+                           *_geometry(out.shape[0], out.shape[-1], out.shape[1:-1], output, window, stride, before), False)

@@ -17,7 +17,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
-from penstock._src.kernels import products
+from penstock._src.kernels import pools, products
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.nn import windows
@@ -60,6 +60,7 @@ class _Plan:
     pointwise: bool                      # a window of one element in adjacent channels: a product of matrices
     mirrored: list[int] | None           # the padding with which a depthwise convolution of the gradient with the filter,
                                          # mirrored, is the gradient of the input; None if it is not
+    few: bool                            # few adjacent channels, and windows that are not large beside the output's channels
 
     def enter(self, x: torch.Tensor) -> torch.Tensor:
         """A tensor of the op with its channels first; a view."""
@@ -120,8 +121,23 @@ class _Plan:
         if self.mirrored is not None and grad.is_cpu:
             return self._cropped(torch.convolution(grad, w.flip(*range(2, w.ndim)), None, self.stride, self.mirrored,
                                                    self.dilation, False, self.zeros, self.groups))
+        if self.few and pools.takes_windows(grad, w):
+            return self._cropped(self.enter(self._windows(w, grad)))
         like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
         return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
+
+    def _windows(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        """The gradient of the input, channels last: a product gives what each position adds to its window. oneDNN computes 16
+        channels where there are one to four."""
+        rows, columns = self._rows(grad), w.permute(self.window_back).reshape(-1, w.shape[0]).t()
+        images, channels, *size = self.input
+        output = self.output[2:]
+        out, positions = grad.new_empty((images, *size, channels)), math.prod(output)
+        some = max(1, _COLUMNS // (positions * columns.shape[1]))
+        for i in range(0, images, some):
+            made = products.product(rows[i * positions:(i + some) * positions], columns)
+            pools.add_windows(made, out[i:i + some], self.filter[2:], self.stride, self.pad, output)
+        return out
 
     def to_filter(self, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
@@ -154,6 +170,8 @@ class _Plan:
         return x if self.extra is None else torch.constant_pad_nd(x, [-p for p in self.extra])
 
 
+_FEW = 4                     # channels of an input whose gradient is a product and a sum of windows
+_COLUMNS = 1 << 19           # numbers of such a product that are computed at once: what fits a cache
 _LEAST_PRODUCT = 1 << 10     # elements of a filter whose gradient is a product of matrices: it has few, but long columns
 
 
@@ -206,6 +224,8 @@ def _make_plan(name: str, x: tuple, w: tuple, strides: tuple, padding: str, expl
         merged=(*window, 1, filters[0]) if depthwise else None,
         memory=torch.contiguous_format if not last else torch.channels_last if n == 2 else torch.channels_last_3d,
         pointwise=last and groups == 1 and all(v == 1 for v in (*window, *steps)) and not any(map(any, pads)),
+        few=last and groups == 1 and channels <= _FEW and all(r == 1 for r in rates) and
+        math.prod(window) * channels <= 4 * filters[0] >= 32,
         mirrored=mirrored if groups == channels == filters[0] and max(steps) == 1 and min(mirrored) >= 0 else None)
 
 
