@@ -149,3 +149,8 @@ def test_split_refuses():
         with pytest.raises(error):
             tf.split(tf.ragged.constant([[1], [2, 3]]), sizes)
     assert tf.RaggedTensor.from_uniform_row_length(tf.zeros([0]), 0).shape.as_list() == [0, 0]
+
+
+def test_batch_gather_of_indices_of_unknown_rank():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"batch_dims=-1 may only be negative if rank\(indices\)"):
+        tf.gather(tf.ragged.constant([["a", "b"], ["c"]]), tf1.placeholder(tf.int32, None), batch_dims=-1)

@@ -6,6 +6,7 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.library.ragged.ranges import ragged_range
+from penstock._src.library.ragged.segments import get_positive_axis
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock._src.ops.sparse.ragged import gather_op
 from penstock.compat import v1 as tf
@@ -19,26 +20,14 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
         indices = convert_to_tensor_or_ragged_tensor(indices, name="indices")
         params, indices = match_row_splits_dtypes(params, indices)
         count = indices.shape.rank
-        batch_dims = batch_dims if batch_dims == count else _positive("batch_dims", batch_dims, count)
+        batch_dims = batch_dims if batch_dims == count else \
+            get_positive_axis(batch_dims, count, "batch_dims", "rank(indices)")
         if params.shape.rank is not None and batch_dims >= params.shape.rank:
             raise ValueError(f"batch_dims must be less than rank(params), got {batch_dims} and {params.shape.rank}")
-        axis = batch_dims if axis is None else _positive("axis", axis, params.shape.rank)
+        axis = batch_dims if axis is None else get_positive_axis(axis, params.shape.rank)
         if axis < batch_dims:
             raise ValueError(f"axis={axis} is one of the {batch_dims} batch dimensions")
         return _gather(params, indices, axis, batch_dims)
-
-
-def _positive(what: str, axis: Any, rank: int | None) -> int:
-    """An axis counted from the front."""
-    if not isinstance(axis, int):
-        raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
-    if rank is None:
-        if axis < 0:
-            raise ValueError(f"{what} is negative, and the rank that it counts from is not known")
-        return axis
-    if not -rank <= axis < rank:
-        raise ValueError(f"{what}={axis} out of bounds: expected {-rank}<={what}<{rank}")
-    return axis % rank
 
 
 def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:

@@ -3,29 +3,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.library.ragged.segments import get_positive_axis
 from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock.compat import v1 as tf
 
 
 def merge_dims(value: Any, outer_axis: int, inner_axis: int) -> Any:
     """`value` with the dimensions `outer_axis` to `inner_axis` merged; a plain tensor where no ragged one is left."""
-    outer, inner = (_axis(value, axis, which) for axis, which in ((outer_axis, "outer_axis"), (inner_axis, "inner_axis")))
+    rank = value.shape.rank
+    outer, inner = get_positive_axis(outer_axis, rank, "outer_axis"), get_positive_axis(inner_axis, rank, "inner_axis")
     if outer > inner:
         raise ValueError(f"Expected outer_axis ({outer_axis}) to be less than or equal to inner_axis ({inner_axis}).")
     return _merged(value, outer, inner)
-
-
-def _axis(value: Any, axis: int, which: str) -> int:
-    if not isinstance(axis, int):
-        raise TypeError(f"{which} must be an int; got {axis!r}")
-    rank = value.shape.rank
-    if rank is None:
-        if axis < 0:
-            raise ValueError(f"{which}={axis}: must be >= 0, because the number of dimensions is unknown")
-        return axis
-    if not -rank <= axis < rank:
-        raise ValueError(f"{which}={axis} out of bounds: expected -{rank}<={which}<{rank}")
-    return axis % rank
 
 
 def _merged(value: Any, outer: int, inner: int) -> Any:

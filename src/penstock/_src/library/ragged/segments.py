@@ -10,18 +10,17 @@ from penstock._src.graph.convert import convert
 from penstock.compat import v1 as tf
 
 
-def get_positive_axis(axis: Any, ndims: int | None) -> int:
-    """A Python int from 0 to ndims - 1."""
+def get_positive_axis(axis: Any, ndims: int | None, what: str = "axis", rank: str = "ndims") -> int:
+    """A Python int from 0 to ndims - 1. In messages the argument is called `what`, and its bound `rank`."""
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+        raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
     if ndims is not None:
-        if 0 <= axis < ndims:
-            return axis
-        if -ndims <= axis < 0:
-            return axis + ndims
-        raise ValueError(f"axis={axis} out of bounds: expected {-ndims}<=axis<{ndims}")
+        if not -ndims <= axis < ndims:
+            raise ValueError(f"{what}={axis} out of bounds: expected {-ndims}<={what}<{ndims}")
+        return axis % ndims
     if axis < 0:
-        raise ValueError("axis may only be negative if ndims is statically known.")
+        shown = what if what == "axis" else f"{what}={axis}"        # as in TensorFlow 1.15 and in 2.x
+        raise ValueError(f"{shown} may only be negative if {rank} is statically known.")
     return axis
 
 

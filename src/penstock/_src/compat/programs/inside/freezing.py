@@ -10,28 +10,23 @@ from penstock._src.state.saved_model.model_loader import parse_saved_model
 
 def read_graph_def(path: str, binary: bool) -> Any:
     """A GraphDef from a file, binary or text."""
-    graph_def = tf.GraphDef()
-    if binary:
-        with tf.gfile.GFile(path, "rb") as file:
-            graph_def.ParseFromString(file.read())
-    else:
-        from google.protobuf import text_format
-        with tf.gfile.GFile(path, "r") as file:
-            text_format.Merge(file.read(), graph_def)
-    return graph_def
+    return _read(tf.GraphDef(), path, binary)
 
 
 def read_meta_graph(path: str, binary: bool) -> Any:
     """A MetaGraphDef from a file, binary or text."""
-    meta = tf.MetaGraphDef()
+    return _read(tf.MetaGraphDef(), path, binary)
+
+
+def _read(message: Any, path: str, binary: bool) -> Any:
     if binary:
         with tf.gfile.GFile(path, "rb") as file:
-            meta.ParseFromString(file.read())
+            message.ParseFromString(file.read())
     else:
         from google.protobuf import text_format
         with tf.gfile.GFile(path, "r") as file:
-            text_format.Merge(file.read(), meta)
-    return meta
+            text_format.Merge(file.read(), message)
+    return message
 
 
 def freeze_graph_with_def_protos(input_graph_def: Any, input_saver_def: Any, input_checkpoint: str, output_node_names: str,
