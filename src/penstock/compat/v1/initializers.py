@@ -17,7 +17,7 @@ _attach(__name__, "v1", "initializers.", {
     "orthogonal": "state.variables.initializers",
     "random_normal": "state.variables.initializers",
     "random_uniform": "state.variables.initializers",
-    "tables_initializer": "state.lookup_tables",
+    "tables_initializer": "state.table_initializers",
     "truncated_normal": "state.variables.initializers",
     "uniform_unit_scaling": "state.variables.initializers",
     "variables": "state.variables.collections",

@@ -97,7 +97,7 @@ initializers: ops.initializers_ns
 . random @ops.random.truncated: ops.random_ops
 . debugging: ops.check_ops ops.numerics
 . queue @ops.state.staging @ops.state.queue_classes @ops.state.barrier: ops.data_flow_ops
-lookup contrib.lookup @state.lookup_tables @ops.state.lookup: ops.lookup_ops
+lookup contrib.lookup @state.lookup_tables @state.vocabulary_tables @state.table_initializers @ops.state.lookup: ops.lookup_ops
 image: ops.image_ops ops.image_ops_impl
 . io: ops.io_ops ops.parsing_ops
 . summary: ops.logging_ops

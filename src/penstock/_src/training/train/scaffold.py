@@ -14,7 +14,7 @@ from penstock._src.graph.prune import needed
 from penstock._src.ops.array.concat import concat
 from penstock._src.ops.core import group
 from penstock._src.state.checkpoint.saver import Saver
-from penstock._src.state.lookup_tables import tables_initializer
+from penstock._src.state.table_initializers import tables_initializer
 from penstock._src.state.variables.collections import (
     global_variables,
     global_variables_initializer,

@@ -3,11 +3,11 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v1", "lookup.", {
-    "KeyValueTensorInitializer": "state.lookup_tables",
+    "KeyValueTensorInitializer": "state.table_initializers",
     "StaticHashTable": "state.lookup_tables",
-    "StaticVocabularyTable": "state.lookup_tables",
-    "TextFileIndex": "state.lookup_tables",
-    "TextFileInitializer": "state.lookup_tables",
+    "StaticVocabularyTable": "state.vocabulary_tables",
+    "TextFileIndex": "state.table_initializers",
+    "TextFileInitializer": "state.table_initializers",
 }, (
     "experimental",
 ))
