@@ -218,7 +218,7 @@ def unseeded():
 
 @pytest.fixture
 def reference(monkeypatch):
-    monkeypatch.setattr(attention, "_kernel", lambda *given: Reference)
+    monkeypatch.setattr(attention, "kernel_for", lambda *given: Reference)
     monkeypatch.setattr(Reference, "rates", [])
     monkeypatch.setattr(attention, "_LONG", 1)
     return Reference

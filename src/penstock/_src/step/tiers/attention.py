@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import torch
 
 from penstock._src.step.tiers import views
+from penstock._src.step.tiers.attention_kernels import kernel_for
 from penstock._src.step.tiers.views import aten
 
 _MINUS_INFINITY = -1e3               # masks add or select a number below this: its exponential is zero
 _HIDDEN = -1e30                      # what is added to hidden scores: the score itself is lost in it
 _LONG = 1024                         # columns: of fewer in single precision, separate ops with dropout are faster
-_TILE = 64                           # rows and columns that cuDNN's kernels take at once
 _RANDOM = {aten.rand.generator, aten.rand.default}
 _POINTWISE = {aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor, aten.where.self}
 
@@ -416,7 +416,8 @@ class _Attention:
             bool((self.scores.keep.cpu() == torch.ones(sizes, dtype=torch.bool).tril()).all())
         biased = bool(self.scores.added) or self.scores.keep is not None and not causal
         causal = causal and not biased
-        kernel = _kernel(example.device.type, dtype, depth, value_depth, biased, sizes)
+        kernel = kernel_for(example.device.type, dtype, depth, value_depth, biased, sizes)
+        _require(kernel is not None)
         _require(not self.dropout.rate or dtype is not torch.float32 or sizes[1] >= _LONG)
         _require(kernel.drops or not self.dropout.rate)
         _require(kernel.derives_bias or self.gradient is None or self.of_bias is None)
@@ -593,104 +594,3 @@ def _localized(atoms: Any, shape: tuple, transposed: bool) -> list:
             inside = heads // a.stride
             out += [views.Atom(0, 1, a.size // inside), views.Atom(1, a.stride, inside)]
     return out
-
-
-# -- kernels ----------------------------------------------------------------------------------------------------------
-def _kernel(device: str, dtype: torch.dtype, depth: int, value_depth: int, biased: bool, sizes: list) -> Any:
-    """The fused kernel for these arguments."""
-    if device == "cpu":
-        _require(depth == value_depth and dtype in (torch.float32, torch.bfloat16))
-        return _OnHost
-    short = dtype in (torch.bfloat16, torch.float16)
-    _require(device == "cuda" and (short or dtype is torch.float32) and depth == value_depth)
-    _require(depth % 8 == 0 and depth <= 256)
-    if short and not biased:
-        return _CuDNN if _suits_cudnn(depth, sizes) else _Flash
-    _require(not biased or sizes[1] % 8 == 0)
-    return _Efficient
-
-
-def _suits_cudnn(depth: int, sizes: list) -> bool:
-    """Whether cuDNN has attention for this GPU, which is the faster one where the GPU multiplies groups of warps at once."""
-    return torch.cuda.get_device_capability() >= (9, 0) and torch.backends.cuda.cudnn_sdp_enabled() and depth <= 128 and \
-        min(sizes) >= _TILE and not torch.are_deterministic_algorithms_enabled()
-
-
-def _several(g: torch.fx.Graph, node: torch.fx.Node, count: int) -> list:
-    import operator
-    return [views.call(g, operator.getitem, (node, i)) for i in range(count)]
-
-
-class _Flash:
-    """FlashAttention: half precision, causal or without a mask."""
-
-    drops, derives_bias = True, False
-
-    @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention.default, (q, k, v, rate, causal, False),
-                                           {"scale": scale}), 8)
-
-    @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
-                 of_bias: bool) -> list:
-        out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
-        return _several(g, views.call(g,
-            aten._scaled_dot_product_flash_attention_backward.default,
-            (of_out, *given, out, lse, cum_q, cum_k, max_q, max_k, rate, causal, seed, offset), {"scale": scale}), 3)
-
-
-class _CuDNN:
-    """cuDNN's attention: half precision, causal or without a mask."""
-
-    drops, derives_bias = True, False
-
-    @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_cudnn_attention.default,
-                                           (q, k, v, None, True, rate, causal, False), {"scale": scale}), 8)
-
-    @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
-                 of_bias: bool) -> list:
-        out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
-        return _several(g, views.call(g,
-            aten._scaled_dot_product_cudnn_attention_backward.default,
-            (of_out, *given, out, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, rate, causal), {"scale": scale}), 3)
-
-
-class _Efficient:
-    """Memory-efficient attention: any mask, also in single precision."""
-
-    drops, derives_bias = True, True
-
-    @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_efficient_attention.default,
-                                           (q, k, v, bias, True, rate, causal), {"scale": scale}), 4)
-
-    @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
-                 of_bias: bool) -> list:
-        out, lse, seed, offset = kept
-        return _several(g, views.call(g,
-            aten._scaled_dot_product_efficient_attention_backward.default,
-            (of_out, *given, bias, out, lse, seed, offset, rate, [True, True, True, of_bias], causal), {"scale": scale}),
-            4 if of_bias else 3)
-
-
-class _OnHost:
-    """ATen's fused attention on CPUs."""
-
-    drops, derives_bias = False, False
-
-    @staticmethod
-    def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention_for_cpu.default, (q, k, v, 0.0, causal),
-                                           {"attn_mask": bias, "scale": scale}), 2)
-
-    @staticmethod
-    def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
-                 of_bias: bool) -> list:
-        return _several(g, views.call(g, aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
-                                           (of_out, *given, *kept, 0.0, causal), {"attn_mask": bias, "scale": scale}), 3)
