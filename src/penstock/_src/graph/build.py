@@ -325,16 +325,21 @@ def _many(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any]
                                  f"length {opdef.attrs[arg.number_attr].minimum or 0}.")  # type: ignore[index]
             wanted = default
         _set_type(opdef, arg, n, wanted, attrs)
+    _set_count(opdef, arg, len(out), attrs)
+    return out
+
+
+def _set_count(opdef: OpDef, arg: Arg, length: int, attrs: dict[str, Any]) -> None:
+    """Sets the attribute with the length of a list argument; ValueError if it does not fit."""
     count = opdef.attrs[arg.number_attr]  # type: ignore[index]
-    if count.minimum is not None and len(out) < count.minimum:
-        raise ValueError(f"List argument '{arg.name}' to '{opdef.name}' Op with length {len(out)} shorter than minimum "
+    if count.minimum is not None and length < count.minimum:
+        raise ValueError(f"List argument '{arg.name}' to '{opdef.name}' Op with length {length} shorter than minimum "
                          f"length {count.minimum}.")
     known = attrs.get(count.name)
-    if known is not None and known != len(out):
-        raise ValueError(f"List argument '{arg.name}' to '{opdef.name}' Op with length {len(out)} must match length "
+    if known is not None and known != length:
+        raise ValueError(f"List argument '{arg.name}' to '{opdef.name}' Op with length {length} must match length "
                          f"{known} of argument '{_first_of(opdef, count.name)}'.")
-    attrs[count.name] = len(out)
-    return out
+    attrs[count.name] = length
 
 
 def _first_of(opdef: OpDef, attr: str) -> str:

@@ -405,13 +405,37 @@ class _Structured(BlockWriter):
             self.names[id(op.outputs[0])] = variable
 
     def _write_loop(self, loop: _Loop) -> None:
-        test = id(loop.test)
         self._find_numbers(loop)
-        counted = [op for op in loop.variables if id(op.outputs[0]) in self.in_numbers]
+        counted = {op for op in loop.variables if id(op.outputs[0]) in self.in_numbers}
+        self._write_enters(loop, counted)
+        self._write_variables(loop, counted)
+        sums = self._find_sums(loop)
+        for name, made in sums.values():
+            self._text(f"{name} = {made}")
+        self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
+        self._text(f"while True:  # {loop.frame.name}")
+        self.depth += 1
+        self._write_iteration(loop)
+        pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op.inputs[1])]) if op in counted else
+                 (self.names[id(op.outputs[0])], self._value(op.inputs[1], op.opdef.inputs[0].is_ref))
+                 for op in loop.variables if op not in sums]
+        if pairs:
+            self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
+        self._text("if stop.error is not None or limited: ctx.remaining()")
+        self.depth -= 1
+        for op, (name, _) in sums.items():
+            variable = self.names[id(op.outputs[0])]
+            self._line(f"{variable} = {name}.total({variable}); {name} = None", op)
+        for op in loop.frame.ops:
+            if op.opdef.control_flow == "exit":
+                self._note_outcome(op.outputs[0])
+
+    def _write_enters(self, loop: _Loop, counted: set[Node]) -> None:
+        """Writes the values that enter a loop; invariants keep their name."""
         first = {id(op.inputs[0]) for op in counted}
         wanted = {id(t) for op in loop.frame.ops if op not in counted and op.outputs and id(op.outputs[0]) in self.in_numbers
                   for t in op.inputs}
-        for op in loop.frame.enters:                                # invariants keep their name
+        for op in loop.frame.enters:
             t = op.outputs[0]
             if may_be_number(t) and (id(t) in first or id(t) in wanted):
                 name = self.numbers[id(t)] = self._new_name("n")
@@ -419,13 +443,16 @@ class _Structured(BlockWriter):
                 if id(t) in first:
                     continue
             if op.attrs["is_constant"] and not self._read_first(op):
-                self._same(op.outputs[0], op.inputs[0])
+                self._same(t, op.inputs[0])
             else:
-                name = self.names[id(op.outputs[0])] = self._new_name()
+                name = self.names[id(t)] = self._new_name()
                 self._line(f"{name} = {self._value(op.inputs[0], op.opdef.inputs[0].is_ref)}", op)
                 if op.opdef.inputs[0].is_ref:
-                    self.refs.add(id(op.outputs[0]))
-            self._note_outcome(op.outputs[0])
+                    self.refs.add(id(t))
+            self._note_outcome(t)
+
+    def _write_variables(self, loop: _Loop, counted: set[Node]) -> None:
+        """Writes the first values of the loop variables; `counted` ones are Python numbers."""
         for op in loop.variables:
             if op in counted:
                 name = self.numbers[id(op.outputs[0])] = self._new_name("n")
@@ -435,12 +462,10 @@ class _Structured(BlockWriter):
             self._line(f"{name} = {self._value(op.inputs[0], op.opdef.inputs[0].is_ref)}", op)
             if id(op.inputs[0]) in self.refs:
                 self.refs.add(id(op.outputs[0]))
-        sums = self._find_sums(loop)
-        for name, made in sums.values():
-            self._text(f"{name} = {made}")
-        self._text("stop, limited = ctx.cancellation, ctx.deadline is not None")
-        self._text(f"while True:  # {loop.frame.name}")
-        self.depth += 1
+
+    def _write_iteration(self, loop: _Loop) -> None:
+        """Writes the condition, the exit and the body of a loop."""
+        test = id(loop.test)
         for op in loop.variables:
             self._note_outcome(op.outputs[0])
         items = [i for i in self._items(loop.frame) if i not in loop.variables]
@@ -452,20 +477,6 @@ class _Structured(BlockWriter):
         self._block(stop, frozenset({(test, False)}), loop.frame)
         self._text(f"if not {self._outcome(test)}: break")
         self._block([i for i in items if (test, True) in self.guards[i]], frozenset({(test, True)}), loop.frame)
-        if loop.variables:
-            pairs = [(self.numbers[id(op.outputs[0])], self.numbers[id(op.inputs[1])]) if op in counted else
-                     (self.names[id(op.outputs[0])], self._value(op.inputs[1], op.opdef.inputs[0].is_ref))
-                     for op in loop.variables if op not in sums]
-            if pairs:
-                self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
-        self._text("if stop.error is not None or limited: ctx.remaining()")
-        self.depth -= 1
-        for op, (name, _) in sums.items():
-            variable = self.names[id(op.outputs[0])]
-            self._line(f"{variable} = {name}.total({variable}); {name} = None", op)
-        for op in loop.frame.ops:
-            if op.opdef.control_flow == "exit":
-                self._note_outcome(op.outputs[0])
 
     def _result(self, i: int, t: Value) -> str:
         guard = ALWAYS if id(t) in self.fed else self._tensor_guard(t)
