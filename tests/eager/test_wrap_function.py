@@ -50,7 +50,7 @@ def test_prune():
     assert part(penstock.constant(3.))["out"].numpy() == 30.
     step = f.prune(g.inputs[0], "y:0")
     assert step(penstock.constant(1.)).numpy() == 2.
-    with pytest.raises(ValueError, match="from this graph"):
+    with pytest.raises(ValueError, match="function's graph"):
         f.prune([], step.graph.outputs[0])
 
 

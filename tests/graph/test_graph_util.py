@@ -94,7 +94,7 @@ def test_a_read_of_no_variable_cannot_be_frozen():
     graph = graph_def("""
         node { name: 'h' op: 'Placeholder' } node { name: 'r' op: 'ReadVariableOp' input: 'h' }""")
     with tf.Graph().as_default(), tf.Session() as sess:
-        with pytest.raises(ValueError, match="Cannot find the variable"):
+        with pytest.raises(ValueError, match="No variable was found"):
             util.convert_variables_to_constants(sess, graph, ["r"])
 
 

@@ -175,7 +175,7 @@ def test_scopes_do_not_mix():
             pass
     with pytest.raises(RuntimeError, match="Mixing different"), a.scope():
         b.run(lambda: None)
-    with pytest.raises(ValueError, match="No duplicates"):
+    with pytest.raises(ValueError, match="has duplicates"):
         tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:0"])
 
 

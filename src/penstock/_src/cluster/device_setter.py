@@ -102,7 +102,7 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
     if ps_tasks == 0:
         return None
     if not merge_devices:
-        tf_logging.warning("It is recommended to set merge_devices=True in replica_device_setter.")
+        tf_logging.warning("Pass merge_devices=True to replica_device_setter.")
     strategy = ps_strategy if ps_strategy is not None else _RoundRobin(ps_tasks)
     if not callable(strategy):
         raise TypeError("ps_strategy must be callable")

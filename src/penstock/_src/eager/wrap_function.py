@@ -73,8 +73,8 @@ class WrappedFunction(ConcreteFunction):
         wanted = nest.flatten(fetches, expand_composites=True)
         for t in (*flat_feeds, *wanted):
             if t.graph is not source:
-                raise ValueError("Can only prune function whose feeds and fetches are from this graph "
-                                 f"({source}). Input {t} is from graph {t.graph}")
+                raise ValueError(f"prune() takes feeds and fetches of the function's graph ({source}); {t} is from graph "
+                                 f"{t.graph}")
         made, copies = _copied(source, flat_feeds, wanted, captured, name or "pruned")
         with made.as_default():
             made.structured_outputs = nest.map_structure(lambda f: None if isinstance(f, Operation) else copies[id(f)],

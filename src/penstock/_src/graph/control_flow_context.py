@@ -2,7 +2,7 @@
 
 While a context is entered, every op that is added to the graph is passed to it (`AddOp`). The context guards values
 from outside: a branch of a conditional takes outer values through a Switch, a loop (graph/while_context.py) through an
-Enter; ops without inputs wait for the context's pivot. Method names are TensorFlow's: programs and libraries call them.
+Enter; ops without inputs wait for the context's pivot. Method names are TensorFlow's: user code and libraries call them.
 """
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ class ExtensionTypeSpec(TypeSpec):
         return self
 
     def _to_legacy_output_shapes(self) -> Any:
-        """The `shape` of the spec, which programs may define."""
+        """The `shape` of the spec, which user code may define."""
         if not hasattr(self, "shape"):
             raise NotImplementedError(f"{type(self).__qualname__} has no property `shape`. Define one to use it in datasets.")
         return self.shape

@@ -100,7 +100,7 @@ def from_definition(message: FunctionDef, attrs: dict[str, Any], graph: Any) -> 
 
 def function_def_to_graph(fdef: FunctionDef, structured_input_signature: Any = None, structured_outputs: Any = None,
                           input_shapes: Any = None) -> FuncGraph:
-    """The FuncGraph of a FunctionDef, for the programs that read graphs node by node.
+    """The FuncGraph of a FunctionDef, for user code that reads graphs node by node.
 
     The functions that it calls are found in the current graph. `input_shapes` has a shape (or its message, or None) for each
     argument, in place of those that the message has.

@@ -219,7 +219,7 @@ def _without_handle(node: NodeDef, carried: dict[str, str], types: dict[str, int
     from tensorboard.compat.proto.node_def_pb2 import NodeDef
     inputs = _data_inputs(node)
     if node.op in ("ReadVariableOp", "ResourceGather") and inputs[0] not in carried:
-        raise ValueError(f"Cannot find the variable that is an input to the {node.op} ('{node.name}').")
+        raise ValueError(f"No variable was found for the input of the {node.op} ('{node.name}').")
     variables = [carried[i] for i in inputs if carried.get(i) in types]
     if not variables:
         return [node]

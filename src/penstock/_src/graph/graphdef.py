@@ -2,8 +2,8 @@
 
 Attributes live in operations as plain values (DType, TensorShape, text, numbers, numpy arrays, lists); this
 module alone converts them to and from messages. `importer.py` builds graphs
-from messages. The message classes are imported when they are first needed, so that a program that never
-writes a graph does not load them.
+from messages. The message classes are imported when they are first needed, so that a process that never writes a graph does not
+load them.
 """
 from __future__ import annotations
 

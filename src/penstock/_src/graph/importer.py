@@ -84,7 +84,7 @@ def import_graph_def(graph_def: GraphDef, input_map: Any = None, return_elements
         return_elements: Names of operations and tensors to return.
         name: Prefix of the names, `"import"` by default; `""` for none.
         op_dict: Unused.
-        producer_op_list: Ops of the program that wrote the graph; attributes with their defaults are removed.
+        producer_op_list: Ops of the producer of the graph; attributes with their defaults are removed.
         validate_colocation_constraints: Whether a colocation with a missing op is an error.
 
     Returns:

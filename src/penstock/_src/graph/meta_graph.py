@@ -80,7 +80,7 @@ def _write(message: Any, path: str, as_text: bool) -> None:
 
 
 def _debug_info(graph: Any, meta_graph: MetaGraphDef, export_scope: str | None) -> Any:
-    """Where in the program each node was created."""
+    """The user's line that created each node."""
     from tensorboard.compat.proto.graph_debug_info_pb2 import GraphDebugInfo
     out = GraphDebugInfo()
     files: dict[str, int] = {}
@@ -185,7 +185,7 @@ def add_collection_def(meta_graph_def: MetaGraphDef, key: Any, graph: Any = None
                        exclude_nodes: Any = (), override_contents: Any = None) -> None:
     """Adds a collection to a MetaGraphDef. One whose items cannot be written is left out, with a warning."""
     if not isinstance(key, (str, bytes)):
-        logging.warning("Only collections with string type keys will be serialized. This key has %s", type(key))
+        logging.warning("A collection is not exported because its key is no string: %s", type(key))
         return
     graph = graph or context.current_graph()
     items = [x for x in override_contents or graph.get_collection(key) if _included(x, export_scope, exclude_nodes or ())]

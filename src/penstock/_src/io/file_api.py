@@ -38,7 +38,7 @@ class GFile:
     def _reading(self) -> Any:
         if self._reader is None:
             if not self._may_read:
-                raise errors.PermissionDeniedError(None, None, "File isn't open for reading")
+                raise errors.PermissionDeniedError(None, None, "The file is not open for reading")
             if self._writer is not None:
                 self._writer.flush()
             self._reader = paths.open_file(self._name, "rb")
@@ -47,7 +47,7 @@ class GFile:
     def _writing(self) -> Any:
         if self._writer is None:
             if not self._may_write:
-                raise errors.PermissionDeniedError(None, None, "File isn't open for writing")
+                raise errors.PermissionDeniedError(None, None, "The file is not open for writing")
             self._writer = paths.open_file(self._name, "ab" if "a" in self._mode else "wb")
         return self._writer
 

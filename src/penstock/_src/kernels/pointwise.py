@@ -261,7 +261,7 @@ class _Assembler:
         return down if not limits else max(d for d in range(1, down + 1) if all(n % d == 0 for n in limits))
 
     def _join_rows(self) -> None:
-        """Makes one row of several where no operand begins again with a row: short rows leave lanes and time unused."""
+        """Makes one row of several where no operand begins again with a row: short rows do not fill vectors."""
         rows, columns = self.shape
         if not self.whole and all(o.stride in (columns, SAME) for o in self.operands):
             many = math.gcd(*(o.period or rows for o in self.operands if o.stride != SAME))

@@ -186,7 +186,7 @@ def attention_decoder(decoder_inputs: Any, initial_state: Any, attention_states:
     if not decoder_inputs:
         raise ValueError("Must provide at least 1 input to attention decoder.")
     if num_heads < 1:
-        raise ValueError("With less than 1 heads, use a non-attention decoder.")
+        raise ValueError("Attention needs at least one head; use another decoder without attention.")
     if attention_states.shape.as_list()[2] is None:
         raise ValueError(f"Shape[2] of attention_states must be known: {attention_states.shape}")
     output_size = cell.output_size if output_size is None else output_size

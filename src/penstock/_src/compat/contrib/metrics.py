@@ -13,6 +13,15 @@ def _export(*names: str) -> Callable:
     return export(v1=[f"contrib.{p}.{n}" for n in names for p in ("metrics", "slim.metrics")])
 
 
+def _collected(value: Any, update: Any, metrics_collections: Any, updates_collections: Any) -> tuple:
+    """The value and the update op of a metric, added to their collections."""
+    if metrics_collections:
+        tf.add_to_collections(metrics_collections, value)
+    if updates_collections:
+        tf.add_to_collections(updates_collections, update)
+    return value, update
+
+
 def _swapped(old: str, new: str) -> None:
     """A metric of tf.metrics with predictions in front of labels."""
     def metric(predictions: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
@@ -50,9 +59,9 @@ for _old, _new in {"streaming_mean": "metrics.mean", "streaming_mean_tensor": "m
 def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Tensor:
     """The share of predictions in this batch that are right."""
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
-        raise ValueError(f"Labels should have bool, integer, or string dtype, not {labels.dtype}")
+        raise ValueError(f"Labels must be booleans, integers or strings, not {labels.dtype}")
     if labels.dtype != predictions.dtype:
-        raise ValueError(f"Dtypes of predictions and labels should match. Given: predictions ({predictions.dtype}) and labels "
+        raise ValueError(f"Predictions and labels have different types: predictions ({predictions.dtype}) and labels "
                          f"({labels.dtype})")
     with tf.name_scope(name, "accuracy", [predictions, labels]):
         right = tf.cast(tf.equal(predictions, labels), tf.float32)
@@ -86,11 +95,7 @@ def f1_score(labels: Any, predictions: Any, weights: Any = None, num_thresholds:
             return tf.reduce_max(2.0 * precision * recall / (precision + recall + epsilon))
 
         value, update = best(tp, fn, fp), best(up_tp, up_fn, up_fp)
-        if metrics_collections:
-            tf.add_to_collections(metrics_collections, value)
-        if updates_collections:
-            tf.add_to_collections(updates_collections, update)
-        return value, update
+        return _collected(value, update, metrics_collections, updates_collections)
 
 
 @_export("count")
@@ -104,11 +109,7 @@ def count(values: Any, weights: Any = None, metrics_collections: Any = None, upd
         size = tf.cast(tf.size(values), tf.float32) if weights is None else \
             tf.reduce_sum(tf.cast(weights, tf.float32) * tf.ones_like(values, dtype=tf.float32))
         value, update = tf.identity(total), tf.assign_add(total, size)
-        if metrics_collections:
-            tf.add_to_collections(metrics_collections, value)
-        if updates_collections:
-            tf.add_to_collections(updates_collections, update)
-        return value, update
+        return _collected(value, update, metrics_collections, updates_collections)
 
 
 @_export("streaming_covariance")
@@ -138,11 +139,7 @@ def streaming_covariance(predictions: Any, labels: Any, weights: Any = None, met
         value = unbiased(tf.identity(c), tf.identity(n))
         with tf.control_dependencies(updates):
             update = unbiased(new[3], new[0])
-        if metrics_collections:
-            tf.add_to_collections(metrics_collections, value)
-        if updates_collections:
-            tf.add_to_collections(updates_collections, update)
-        return value, update
+        return _collected(value, update, metrics_collections, updates_collections)
 
 
 @_export("streaming_pearson_correlation")
@@ -155,11 +152,7 @@ def streaming_pearson_correlation(predictions: Any, labels: Any, weights: Any = 
         (cov, up_cov), (vx, up_vx), (vy, up_vy) = (streaming_covariance(a, b, weights, name=n) for n, (a, b) in pairs.items())
         value = cov / (tf.sqrt(vx) * tf.sqrt(vy))
         update = up_cov / (tf.sqrt(up_vx) * tf.sqrt(up_vy))
-        if metrics_collections:
-            tf.add_to_collections(metrics_collections, value)
-        if updates_collections:
-            tf.add_to_collections(updates_collections, update)
-        return value, update
+        return _collected(value, update, metrics_collections, updates_collections)
 
 
 @_export("aggregate_metrics")

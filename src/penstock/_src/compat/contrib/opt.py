@@ -283,7 +283,7 @@ class MovingAverageOptimizer(_Optimizer):
     def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> Any:
         """A saver that writes averages under the names of the variables."""
         if self._swapped is None:
-            raise RuntimeError("Must call apply_gradients or minimize before creating the swapping_saver")
+            raise RuntimeError("swapping_saver() needs the averages: call minimize() or apply_gradients() first")
         variables = tf.global_variables() if var_list is None else var_list
         named = variables if isinstance(variables, dict) else {v.op.name: v for v in variables}
         return tf.train.Saver({key: self._swapped.get(v.op.name, v) for key, v in named.items()}, name=name, **kwargs)
@@ -328,7 +328,7 @@ class ExternalOptimizerInterface:
         self._set(session, best)
 
     def _minimize(self, start: np.ndarray, function: Any, step_callback: Any) -> np.ndarray:
-        raise NotImplementedError("To use ExternalOptimizerInterface, subclass from it and implement the _minimize() method.")
+        raise NotImplementedError("Subclasses of ExternalOptimizerInterface must define _minimize().")
 
 
 @_export

@@ -54,7 +54,7 @@ def from_saved_model(export_dir: Any, signature_def_key: str | None = None, sign
     >>> predictor = tf.contrib.predictor.from_saved_model("exported"); predictor({"x": [[1.0]]})
     """
     if (input_names is None) != (output_names is None):
-        raise ValueError("input_names and output_names must both be specified or both be unspecified.")
+        raise ValueError("Pass both input_names and output_names, or neither.")
     if sum(given is not None for given in (signature_def_key, signature_def, input_names)) > 1:
         raise ValueError("You must specify at most one of signature_def_key OR signature_def OR (input_names AND "
                          "output_names).")

@@ -78,7 +78,8 @@ def _mirrored(*devices: str) -> Callable[[], Any]:
 
 
 def _no_servers() -> Any:
-    raise tf.errors.UnimplementedError(None, None, "tests with several processes are started as a cluster (docs/clusters.md)")
+    raise tf.errors.UnimplementedError(None, None, "tests with several processes are started as a cluster "
+                                       "(docs/tutorials/cluster.md)")
 
 
 _named("default_strategy", "Default", tf.distribute.get_strategy)

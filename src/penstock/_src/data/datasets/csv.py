@@ -102,7 +102,7 @@ def _column_names(files: list, field_delim: str, use_quote_delim: bool, compress
         if found is None:
             raise ValueError("Received StopIteration when reading the header line of a file. Empty file?")
         if i and found != names:
-            raise ValueError("Files have different column names in the header row.")
+            raise ValueError("The header lines of the files differ.")
         names = found
     return names
 
@@ -179,7 +179,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
         dataset = dataset.shuffle(len(files), shuffle_seed)
     if column_names is None:
         if not header:
-            raise ValueError("Cannot infer column names without a header line.")
+            raise ValueError("Without a header line, column_names is required.")
         if compression_type not in (None, "", "GZIP"):
             raise ValueError(f"compression_type ({compression_type}) is not supported for probing columns")
         column_names = _column_names(files, field_delim, use_quote_delim, compression_type)

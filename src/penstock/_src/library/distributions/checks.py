@@ -181,7 +181,7 @@ def fill_triangular(x: Any, upper: bool = False, name: str | None = None) -> Ten
         if m is not None:
             n = np.sqrt(0.25 + 2.0 * m) - 0.5
             if n != np.floor(n):
-                raise ValueError(f"Input right-most shape ({m}) does not correspond to a triangular matrix.")
+                raise ValueError(f"Input right-most shape ({m}) is not the number of elements of a triangular matrix.")
             n = int(n)
         else:
             m = tf.shape(x)[-1]

@@ -30,8 +30,8 @@ def kl_divergence(distribution_a: Any, distribution_b: Any, allow_nan_stats: boo
     """
     formula = _registered_kl(type(distribution_a), type(distribution_b))
     if formula is None:
-        raise NotImplementedError(f"No KL(distribution_a || distribution_b) registered for distribution_a type "
-                                  f"{type(distribution_a).__name__} and distribution_b type {type(distribution_b).__name__}")
+        raise NotImplementedError(f"There is no KL divergence for distributions of the types "
+                                  f"{type(distribution_a).__name__} and {type(distribution_b).__name__}")
     with tf.name_scope("KullbackLeibler"):
         divergence = formula(distribution_a, distribution_b, name=name)
         if allow_nan_stats:

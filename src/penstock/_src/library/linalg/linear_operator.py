@@ -444,9 +444,9 @@ def _matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False
             adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False, output_type: Any = None,
             name: str = "matmul") -> Any:
     if transpose_a or transpose_b:
-        raise ValueError("Transposing not supported at this time.")
+        raise ValueError("Transposes are not supported.")
     if a_is_sparse or b_is_sparse:
-        raise ValueError("Sparse methods not supported at this time.")
+        raise ValueError("Sparse arguments are not supported.")
     if isinstance(a, LinearOperator):
         return a.matmul(b, adjoint=adjoint_a, adjoint_arg=adjoint_b, name=name)
     return tf.linalg.adjoint(b.matmul(a, adjoint=not adjoint_b, adjoint_arg=not adjoint_a, name=name))

@@ -29,8 +29,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
                  is_square: bool | None = None, name: str = "LinearOperatorLowRankUpdate"):
         positive = is_diag_update_positive if diag_update is not None else True
         if diag_update is None and is_diag_update_positive is False:
-            raise ValueError("Default diagonal is the identity, which is positive.  However, user set "
-                             "'is_diag_update_positive' to False.")
+            raise ValueError("The default diagonal is positive, but is_diag_update_positive=False.")
         self._use_cholesky = bool(base_operator.is_positive_definite and base_operator.is_self_adjoint and positive
                                   and v is None)
         if base_operator.is_self_adjoint and v is None and not base_operator.dtype.is_complex:
@@ -40,7 +39,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
             is_self_adjoint = True
         if self._use_cholesky:
             if is_positive_definite is False or is_self_adjoint is False:
-                raise ValueError("Arguments imply this is self-adjoint positive-definite operator.")
+                raise ValueError("By its arguments the operator is self-adjoint and positive definite.")
             is_positive_definite = is_self_adjoint = True
         with name_scope(name, values=[u, diag_update, v]):
             self._base, self._positive = base_operator, positive

@@ -31,7 +31,7 @@ class LinearOperatorToeplitz(LinearOperator):
                     raise ValueError(f"Argument {argument} must have at least 1 dimension.  Found: {value}")
             sizes = {v.shape.static_dims[-1] for v in (self._row, self._col) if v.shape.rank is not None} - {None}
             if len(sizes) > 1:
-                raise ValueError("Expected square matrix, got row and col with mismatched dimensions.")
+                raise ValueError("row and col have different sizes, but the matrix must be square.")
             if is_square is False:
                 raise ValueError("Only square Toeplitz operators currently supported.")
             super().__init__(self._row.dtype, [self._row, self._col], is_non_singular, is_self_adjoint,

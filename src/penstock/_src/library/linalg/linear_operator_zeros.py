@@ -104,8 +104,7 @@ def _adjoint_zeros(a: LinearOperatorZeros) -> LinearOperatorZeros:
 
 def _product(zeros: LinearOperatorZeros, other: LinearOperator) -> LinearOperatorZeros:
     if not zeros.is_square or not other.is_square:
-        raise ValueError("Matmul with non-square `LinearOperator`s or non-square `LinearOperatorZeros` not supported at "
-                         "this time.")
+        raise ValueError("Products with operators that are not square are not supported.")
     return zeros
 
 

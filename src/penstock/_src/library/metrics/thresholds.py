@@ -176,8 +176,8 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
     else:
         thresholds = _spread(num_thresholds)
     if curve == "PR" and summation_method == "trapezoidal":
-        tf_logging.warning("Trapezoidal rule is known to produce incorrect PR-AUCs; please switch to "
-                           '"careful_interpolation" instead.')
+        tf_logging.warning("The trapezoidal rule is inaccurate for precision-recall curves: use "
+                           'summation_method="careful_interpolation".')
 
     def compute(c: dict, name: str) -> Any:
         if curve == "PR" and summation_method == "careful_interpolation":

@@ -139,7 +139,7 @@ class UnionResolver(ClusterResolver):
                 if isinstance(tasks, dict) or isinstance(jobs.get(job), dict):
                     before = jobs.setdefault(job, {})
                     if isinstance(before, list) or set(before) & set(tasks):
-                        raise KeyError(f"Duplicate keys detected when merging two ClusterSpecs: job {job!r}")
+                        raise KeyError(f"Two ClusterSpecs have different addresses for job {job!r}")
                     before.update(tasks)
                 else:
                     jobs.setdefault(job, []).extend(tasks)

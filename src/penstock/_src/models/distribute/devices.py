@@ -43,7 +43,7 @@ def checked(devices: Iterable) -> tuple[str, ...]:
     if not names:
         raise ValueError("Must specify at least one device.")
     if len(set(names)) != len(names):
-        raise ValueError(f"No duplicates allowed in `devices` argument: {list(devices)}")
+        raise ValueError(f"`devices` has duplicates: {list(devices)}")
     return names
 
 

@@ -49,7 +49,7 @@ class PreemptionCheckpointHandler:
                  termination_config: TerminationConfig | None = None):
         given = checkpoint_or_checkpoint_manager
         if isinstance(given, _Checkpoint) and not checkpoint_dir:
-            raise errors.invalid("When a checkpoint is passed, a checkpoint_dir must be passed as well.")
+            raise errors.invalid("A checkpoint needs a checkpoint_dir.")
         if _workers(cluster_resolver) > 1:
             raise errors.UnimplementedError(None, None, "A PreemptionCheckpointHandler watches one process. In a cluster, use "
                                             "tf.train.MonitoredTrainingSession, or tf.keras.callbacks.BackupAndRestore.")

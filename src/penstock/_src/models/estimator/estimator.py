@@ -104,7 +104,7 @@ class Estimator:
             if value is not None and value <= 0:
                 raise ValueError(f"Must specify {name} > 0, given: {value}")
         if max_steps is not None and _global_step_of(self.model_dir) >= max_steps:
-            tf.logging.info("Skipping training since max_steps has already saved.")
+            tf.logging.info("The checkpoint has reached max_steps already: nothing to train.")
             return self
         hooks = _checked_hooks(hooks)
         if steps is not None or max_steps is not None:
@@ -391,7 +391,7 @@ def _with_model_dir(config: Any, model_dir: Any) -> RunConfig:
     chosen = model_dir if model_dir is not None else config.model_dir
     if not chosen:
         chosen = tempfile.mkdtemp()
-        tf.logging.warning("Using temporary folder as model directory: %s", chosen)
+        tf.logging.warning("The model is saved in a temporary folder: %s", chosen)
     return config.replace(model_dir=str(chosen))
 
 

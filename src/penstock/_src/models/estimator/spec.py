@@ -119,8 +119,7 @@ def _checked_exports(outputs: Any, predictions: Any) -> dict[str, ExportOutput]:
             raise TypeError(f"The values of export_outputs must be ExportOutputs, got {outputs}")
     if default not in outputs:
         if len(outputs) > 1:
-            raise ValueError("Multiple export_outputs were provided, but none of them is specified as the default. Do this by "
-                             f"naming one of them with '{default}'.")
+            raise ValueError(f"One of several export_outputs must be the default: name it '{default}'.")
         outputs = {**outputs, default: next(iter(outputs.values()))}
     return outputs
 

@@ -142,7 +142,7 @@ def _checked(dimension: Any, initializer: Any, ckpt: Any, tensor: Any) -> Any:
     if dimension is None or dimension < 1:
         raise ValueError(f"Invalid dimension {dimension}.")
     if (ckpt is None) != (tensor is None):
-        raise ValueError("Must specify both `ckpt_to_load_from` and `tensor_name_in_ckpt` or none of them.")
+        raise ValueError("`ckpt_to_load_from` and `tensor_name_in_ckpt` are given together or not at all.")
     if initializer is not None and not callable(initializer):
         raise ValueError(f"initializer must be callable if specified. Given: {initializer}")
     return initializer or tf.truncated_normal_initializer(0.0, 1 / math.sqrt(dimension))

@@ -46,7 +46,7 @@ def state_dtype(dtype: Any, state: Any) -> Any:
     if not found:
         raise ValueError("The dtype cannot be inferred from an empty state.")
     if any(t != found[0] for t in found):
-        raise ValueError("State has tensors of different inferred_dtypes. Unable to infer a single representative dtype.")
+        raise ValueError("The tensors of the state have different types: pass dtype.")
     return found[0]
 
 

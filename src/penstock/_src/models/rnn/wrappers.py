@@ -72,8 +72,7 @@ class _Wrapper(RNNCell):
         try:
             assert_like_rnncell("cell", cell)
         except TypeError as e:
-            raise ValueError("RNNCellWrapper cannot reconstruct the wrapped cell. Please overwrite the cell in the config with "
-                             "a RNNCell instance.") from e
+            raise ValueError("The wrapped cell cannot be rebuilt from the configuration: replace its entry by a cell.") from e
         return cls(cell, **config)
 
 

@@ -132,7 +132,7 @@ def _sparse_concat_gradient(values: list, axis: Tensor, grad: IndexedSlices) -> 
     at = constant_value(axis)
     rank = next((len(v.static_dims) for v in values if v.static_dims is not None), None)
     if at is None or rank is None and int(at) < 0:
-        raise ValueError("Can only compute IndexedSlices gradient with statically-known concat_dim")
+        raise ValueError("A gradient of IndexedSlices needs an axis that is known when the graph is built")
     n = canonical(int(at), rank) if rank is not None else int(at)
     shapes = [get("Shape")(v, out_type=grad.indices.dtype) for v in values]
     if n > 0:

@@ -81,7 +81,7 @@ def _broadcast_kernel(input, *, shape):
 @all_reduce_op.gradient
 def _all_reduce_gradient(op, grad):
     if op.attrs["reduction"] not in ("sum", b"sum"):
-        raise LookupError("No gradient defined for NcclAllReduce except sum.")
+        raise LookupError("Of NcclAllReduce, only sums have gradients.")
     with context.current_graph().device(op.device):
         return all_reduce_op(grad, reduction="sum", num_devices=op.attrs["num_devices"],
                              shared_name=f"{op.attrs['shared_name']}_grad")
@@ -90,7 +90,7 @@ def _all_reduce_gradient(op, grad):
 @reduce_op.gradient
 def _reduce_gradient(op, grad):
     if op.attrs["reduction"] not in ("sum", b"sum"):
-        raise LookupError("No gradient defined for NcclReduce except sum.")
+        raise LookupError("Of NcclReduce, only sums have gradients.")
     return [broadcast_op(grad, shape=grad.shape)] * len(op.inputs)
 
 

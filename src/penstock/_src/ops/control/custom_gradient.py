@@ -58,8 +58,8 @@ def _run(f: Callable, args: Any, kwargs: dict[str, Any]) -> tuple:
         raise TypeError("If using @custom_gradient with a function that uses variables, then grad_fn must accept a keyword "
                         "argument 'variables'.")
     if takes and not variables and inspect.getfullargspec(grad_fn).varkw is None:
-        logging.getLogger("penstock").warning("@custom_gradient grad_fn has 'variables' in signature, but no "
-                                              "ResourceVariables were used on the forward pass.")
+        logging.getLogger("penstock").warning("The gradient function takes 'variables', but the function reads no resource "
+                                              "variables.")
     return result, grad_fn, variables
 
 
@@ -85,7 +85,7 @@ def _input_gradients(grad_fn: Callable, grads: list, variables: list, count: int
     if variables:
         input_grads, variable_grads = grad_fn(*grads, variables=variables)
         if len(variable_grads) != len(variables):
-            raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
+            raise ValueError("The gradient function must return a gradient for each variable.")
     else:
         input_grads, variable_grads = grad_fn(*grads), []
     flat = nest.flatten(input_grads)

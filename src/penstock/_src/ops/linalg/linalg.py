@@ -399,8 +399,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, n
     """
     matrix = convert(matrix, name="matrix")
     if matrix.dtype.name == "complex128" and not isinstance(l2_regularizer, Tensor) and l2_regularizer != 0:
-        raise NotImplementedError("matrix_solve_ls is currently disabled for complex128 and l2_regularizer != 0 due to "
-                                  "poor accuracy.")
+        raise NotImplementedError("matrix_solve_ls does not support an l2_regularizer for complex128: it would be inaccurate.")
     if not fast:
         return matrix_solve_ls(matrix, rhs, l2_regularizer, fast=False, name=name)
     with name_scope(name, "matrix_solve_ls", [matrix, rhs, l2_regularizer]):

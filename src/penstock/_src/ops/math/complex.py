@@ -87,7 +87,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
             return complex_op(real, imag, Tout=dtypes.complex128, name=scope)
         if kinds == (dtypes.float32, dtypes.float32):
             return complex_op(real, imag, Tout=dtypes.complex64, name=scope)
-        raise TypeError(f"real and imag have incorrect types: {real.dtype.name} {imag.dtype.name}")
+        raise TypeError(f"real and imag must both be float32 or float64: {real.dtype.name} {imag.dtype.name}")
 
 
 @export("math.real", v1=["real"])

@@ -243,7 +243,7 @@ function(squared_difference, "math.squared_difference", v1=("squared_difference"
 def _scale(scalar: Any, x: Any, name: str | None) -> Any:
     scalar = convert(scalar, x.dtype.base_dtype, "scalar")
     if scalar.shape.rank != 0:
-        raise ValueError(f"Only scalar multiply works, got shape {scalar.shape}")
+        raise ValueError(f"scalar_mul needs a scalar, got shape {scalar.shape}")
     if isinstance(x, IndexedSlices):
         return IndexedSlices(mul(scalar, x.values, name=name), x.indices, x.dense_shape)
     return mul(scalar, x, name=name)

@@ -290,7 +290,7 @@ def ctc_loss_v2(labels: Any, logits: Any, label_length: Any, logit_length: Any, 
             return get("Cast")(wide, DstT=logits.dtype)
         if is_sparse(labels):
             if blank_index is None:
-                raise ValueError("blank_index must be given when using SparseTensor labels.")
+                raise ValueError("Sparse labels need a blank_index.")
             moved, values = _blank_last(_time_major(logits, logits_time_major), convert(labels.values), blank_index)
             return ctc_loss_op(moved, labels.indices, values, logit_length).loss
         moved, blank = _time_major(logits, logits_time_major), blank_index or 0

@@ -91,7 +91,7 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
         except TypeError:
             raise ValueError(f"keep_prob must be a floating point number or Tensor (got {keep_prob!r})") from None
     if rate is None:
-        raise ValueError("You must provide a rate to dropout.")
+        raise ValueError("dropout needs a rate.")
     return _dropout(x, rate, noise_shape, _seeded(seed), name)
 
 

@@ -248,8 +248,7 @@ def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: st
         if padding == "SAME" and any(r > 1 for r in rate):
             raise ValueError("pooling with SAME padding is not implemented for dilation_rate > 1")
         if any(s > w for s, w in zip(strides, window_shape, strict=True)):
-            raise ValueError("strides > window_shape not supported due to inconsistency between CPU and GPU "
-                             "implementations")
+            raise ValueError("strides must not be larger than window_shape")
         if pooling_type not in ("MAX", "AVG"):
             raise ValueError(f"{n}-D {pooling_type} pooling is not supported.")
         if n == 1 and data_format not in (None, "NWC", "NCW"):

@@ -19,7 +19,7 @@ def _check(input: Tensor, type: int, n: int | None, axis: int, norm: str | None)
     if n is not None and n < 1:
         raise ValueError("n should be a positive integer or None")
     if type not in (1, 2, 3, 4):
-        raise ValueError("Types I, II, III and IV (I)DCT are supported.")
+        raise ValueError("The types of a DCT are I, II, III and IV.")
     if type == 1:
         if norm == "ortho":
             raise ValueError("Normalization is not supported for the Type-I DCT.")

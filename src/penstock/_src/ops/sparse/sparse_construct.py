@@ -290,7 +290,7 @@ def _vocabularies(sp_ids: Any, vocab_size: Any) -> tuple[list, list]:
         if not isinstance(v, (Tensor, numbers.Integral)):
             raise TypeError(f"vocab_size has to be a list of Tensors or Python ints. Found {type(v)}")
     if len(ids) != len(limits):
-        raise ValueError("sp_ids and vocab_size have to have equal lengths.")
+        raise ValueError("sp_ids and vocab_size have different lengths.")
     return ids, limits
 
 
@@ -303,7 +303,7 @@ def map_values(op: Any, *args: Any, **kwargs: Any) -> SparseTensor:
     """
     found = [x for x in nest.flatten((args, kwargs)) if isinstance(x, SparseTensor)]
     if not found:
-        raise ValueError("No SparseTensor in argument list of map_values")
+        raise ValueError("map_values needs a SparseTensor among its arguments")
     first = found[0]
     checks = [check for other in found[1:] for check in (
         tf.debugging.assert_equal(first.dense_shape, other.dense_shape, message="Mismatched shapes!"),

@@ -97,7 +97,7 @@ class FeatureLists:
                 self._add_dense(key, feature)
         both = set(self.sparse) & set(self.dense)
         if both:
-            raise ValueError(f"Dense and sparse keys must not intersect; intersection: {both}")
+            raise ValueError(f"Keys are both dense and sparse: {both}")
 
     def _add_parts(self, key: str, feature: SparseFeature) -> None:
         if not feature.index_key:

@@ -70,7 +70,7 @@ def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
     """A reader of a checkpoint, or of the newest one in a directory."""
     path = checkpoint_filename(ckpt_dir_or_file)
     if path is None:
-        raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {ckpt_dir_or_file}")
+        raise ValueError(f"There is no checkpoint in the folder {ckpt_dir_or_file}")
     return CheckpointReader(path)
 
 

@@ -438,13 +438,13 @@ class InitializationOnlyStatus:
         self._graph_view, self._restore_uid, self._root = graph_view, restore_uid, graph_view.root
 
     def _nothing(self) -> Any:
-        raise AssertionError("No checkpoint specified (save_path=None); nothing is being restored.")
+        raise AssertionError("save_path is None: nothing was restored.")
 
     assert_consumed = assert_existing_objects_matched = assert_nontrivial_match = _nothing
 
     def run_restore_ops(self, session: Any = None) -> None:
         """Raises AssertionError: there is nothing to restore."""
-        raise AssertionError("No checkpoint specified, so no restore ops are available (save_path=None to Saver.restore).")
+        raise AssertionError("save_path is None, so there are no restore ops.")
 
     def initialize_or_restore(self, session: Any = None) -> None:
         """Runs the initializers."""
@@ -471,7 +471,7 @@ class NameBasedSaverStatus:
         """Raises AssertionError unless every object got its values."""
         unused = self._checkpoint.unused_attributes
         if unused:
-            raise AssertionError("Some objects had attributes which were not restored:"
+            raise AssertionError("Attributes of some objects were not restored:"
                                  + "".join(f"\n    {o}: {a}" for o, a in unused.values()))
         for obj in self._graph_view.list_objects():
             obj._maybe_initialize_trackable()

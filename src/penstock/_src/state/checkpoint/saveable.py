@@ -217,7 +217,7 @@ def saveable_objects_for_op(op: Any, name: str) -> Iterator[SaveableObject]:
         yield ResourceVariableSaveable(op._graph_element if op._in_graph_mode else op, "", name)
     else:
         if context.executing_eagerly():
-            raise ValueError(f"Can only save/restore ResourceVariables when executing eagerly, got type: {type(op)}.")
+            raise ValueError(f"In eager execution only resource variables can be saved, got {type(op)}.")
         tensor = _as_reference(op)
         if not _is_of_variable(tensor):
             raise TypeError("names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a variable: "

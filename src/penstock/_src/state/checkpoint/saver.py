@@ -83,8 +83,7 @@ class Saver:
                  write_version: int = SaverDef.V2, pad_step_number: bool = False, save_relative_paths: bool = False,
                  filename: str | None = None):
         if defer_build and var_list:
-            raise ValueError("If `var_list` is provided then build cannot be deferred. Either set defer_build=False or "
-                             "var_list=None.")
+            raise ValueError("defer_build=True requires var_list=None.")
         if context.executing_eagerly() and var_list is None:
             raise RuntimeError("When eager execution is enabled, `var_list` must specify a list or dict of variables to save")
         self._var_list, self._reshape, self._sharded = var_list, reshape, sharded
@@ -341,9 +340,8 @@ class Saver:
                 keys = names_to_keys(path)
             except errors.NotFoundError:
                 raise _explained(e, "a Variable name or other graph key that is missing") from e
-            logging.warning("Restoring an object-based checkpoint using a name-based saver. This may be somewhat fragile, and "
-                            "will re-build the Saver. Instead, consider loading object-based checkpoints using "
-                            "tf.train.Checkpoint().")
+            logging.warning("The checkpoint was saved by objects, and this saver restores by names: it is rebuilt for the "
+                            "checkpoint, which may fail. Use tf.train.Checkpoint() instead.")
             self._object_restore_saver = saver_from_object_based_checkpoint(path, self._var_list, self._builder, keys,
                                                                             self._object_restore_saver)
             self._object_restore_saver.restore(sess=sess, save_path=path)

@@ -121,7 +121,7 @@ class MultivariateNormalTriL(MultivariateNormalLinearOperator):
     def __init__(self, loc: Any = None, scale_tril: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "MultivariateNormalTriL"):
         if loc is None and scale_tril is None:
-            raise ValueError("Must specify one or both of `loc`, `scale_tril`.")
+            raise ValueError("`loc` or `scale_tril` is required.")
         if scale_tril is None:
             scale: Any = _affine_scale(loc, None, tf.ones_like(tf.convert_to_tensor(loc)), None, None, None)
         else:

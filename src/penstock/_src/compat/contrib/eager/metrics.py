@@ -41,15 +41,15 @@ class Metric(tf.Module):
 
     def build(self, *args: Any, **kwargs: Any) -> None:
         """Makes the variables."""
-        raise NotImplementedError("Metrics must define a build() member function")
+        raise NotImplementedError("A metric needs a method build()")
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Takes in values."""
-        raise NotImplementedError("Metrics must define a call() member function")
+        raise NotImplementedError("A metric needs a method call()")
 
     def result(self) -> Any:
         """The current value."""
-        raise NotImplementedError("Metrics must define a result() member function")
+        raise NotImplementedError("A metric needs a method result()")
 
     def value(self) -> Any:
         """The result; eagerly, a function that returns it."""
@@ -74,7 +74,7 @@ class Metric(tf.Module):
     def add_variable(self, name: str, shape: Any = None, dtype: Any = None, initializer: Any = None) -> Any:
         """A variable, in `build`."""
         if self._built:
-            raise RuntimeError("Can't call add_variable() except in build().")
+            raise RuntimeError("add_variable() is for build() only.")
         collections = None
         if not context.executing_eagerly():
             where = tf.GraphKeys.GLOBAL_VARIABLES if self._use_global_variables else tf.GraphKeys.LOCAL_VARIABLES
@@ -144,7 +144,7 @@ class _Matches(Mean):
 def _same_shape(labels: Any, predictions: Any) -> None:
     labels, predictions = tf.convert_to_tensor(labels), tf.convert_to_tensor(predictions)
     if not labels.shape.is_compatible_with(predictions.shape):
-        raise tf.errors.InvalidArgumentError(None, None, "Shapes of labels and predictions are unequal")
+        raise tf.errors.InvalidArgumentError(None, None, "Labels and predictions have different shapes")
 
 
 @_export("Accuracy")

@@ -50,7 +50,7 @@ class Sequential(Network):
         if isinstance(layer_func, tf.keras.layers.Layer):
             self.track_layer(layer_func)
         elif not callable(layer_func):
-            raise TypeError(f"Sequential.add() takes only tf.layers.Layer objects or callables; not {layer_func!r}")
+            raise TypeError(f"Sequential.add() needs a layer or a function, got {layer_func!r}")
         self._steps = tf.contrib.checkpoint.NoDependency([*self._steps, layer_func])
 
     def call(self, inputs: Any, training: Any = None) -> Any:

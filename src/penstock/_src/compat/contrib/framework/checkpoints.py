@@ -40,7 +40,7 @@ def assign_from_values(var_names_to_values: dict[str, np.ndarray]) -> tuple[Any,
         if len(found) > 1:
             found = [v for v in found if v.op.name == name]
             if not found:
-                raise ValueError(f"Variable {name} doesn't uniquely identify a variable")
+                raise ValueError(f"{name} is the name of several variables")
         pairs.append((found[0], value.reshape(found[0].shape.as_list())))
     return _assigning(pairs)
 

@@ -90,7 +90,7 @@ def bias_add(inputs: Any, activation_fn: Any = None, initializer: Any = _ZEROS, 
         if inputs.shape.ndims is None:
             raise ValueError("Dims of shape must be known but is None")
         if inputs.shape.ndims != 4 and data_format == "NCHW":
-            raise ValueError("Data format NCHW only supports 4D Tensor")
+            raise ValueError("NCHW needs a tensor of rank 4")
         channels = inputs.shape.dims[1 if data_format == "NCHW" else -1].value
         if channels is None:
             raise ValueError("`C` dimension must be known but is None")

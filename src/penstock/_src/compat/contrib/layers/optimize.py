@@ -74,7 +74,7 @@ def _rate(learning_rate: Any) -> Any:
     if learning_rate is None or (tf.is_tensor(learning_rate) and learning_rate.shape.ndims == 0):
         return learning_rate
     if not isinstance(learning_rate, float):
-        raise ValueError(f"Learning rate should be 0d Tensor or float. Got {learning_rate} of type {type(learning_rate)}")
+        raise ValueError(f"The learning rate must be a float or a scalar tensor; got {learning_rate!r}")
     if learning_rate < 0.0:
         raise ValueError(f"Invalid learning_rate {learning_rate}.")
     return tf.get_variable("learning_rate", [], trainable=False, initializer=tf.constant_initializer(learning_rate))
@@ -98,7 +98,7 @@ def _optimizer(optimizer: Any, rate: Any, learning_rate: Any) -> Any:
                          f"argument. Got {optimizer}.")
     made = optimizer(rate) if learning_rate is not None else optimizer()
     if not isinstance(made, tf.train.Optimizer):
-        raise ValueError(f"Unrecognized optimizer: function should return subclass of Optimizer. Got {made}.")
+        raise ValueError(f"The function for the optimizer must return an Optimizer; got {made}.")
     return made
 
 

@@ -20,7 +20,7 @@ def _scaled(scale: Any, scope: str | None, name: str, measure: Callable) -> Call
         raise ValueError(f"scale cannot be an integer: {scale}")
     if isinstance(scale, numbers.Real):
         if scale < 0.0:
-            raise ValueError(f"Setting a scale less than 0 on a regularizer: {scale:g}.")
+            raise ValueError(f"The scale of a regularizer must not be negative: {scale:g}.")
         if scale == 0.0:
             logging.info("Scale of 0 disables regularizer.")
             return lambda _: None

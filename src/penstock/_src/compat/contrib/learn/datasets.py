@@ -85,6 +85,6 @@ def make_dataset(name: str, n_samples: int = 100, noise: float | None = None, se
                  **kwargs: Any) -> Dataset:
     """One of the synthetic data sets, by name."""
     if name not in SYNTHETIC:
-        raise ValueError(f"Synthetic dataset not found or not able to generate {name}")
+        raise ValueError(f"There is no synthetic data set {name}")
     return SYNTHETIC[name](n_samples=n_samples, noise=noise, seed=seed, **kwargs)
 

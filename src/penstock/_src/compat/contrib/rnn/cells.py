@@ -187,7 +187,7 @@ class TimeFreqLSTMCell(RNNCell):
     def _pieces(self, inputs: Tensor) -> list[Tensor]:
         size = inputs.shape.with_rank(2).dims[-1].value
         if size is None:
-            raise ValueError("Cannot infer input_size from static shape inference.")
+            raise ValueError("The size of the input is not known.")
         count = int((size - self._feature_size) / self._frequency_skip) + 1
         return [tf.slice(inputs, [0, f * self._frequency_skip], [-1, self._feature_size]) for f in range(count)]
 

@@ -190,7 +190,7 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
     if mode == "hard":
         p = p * tf.cumsum(previous, axis=1)
         return p * tf.cumprod(1 - p, axis=1, exclusive=True)
-    raise ValueError("mode must be 'recursive', 'parallel', or 'hard'.")
+    raise ValueError("Unknown mode: it is 'recursive', 'parallel' or 'hard'.")
 
 
 def _monotonic(sigmoid_noise: float, mode: str, seed: int | None) -> Callable:

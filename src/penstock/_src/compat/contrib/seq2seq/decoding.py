@@ -118,7 +118,7 @@ def dynamic_decode(decoder: Any, output_time_major: bool = False, impute_finishe
     >>> outputs, state, lengths = tf.contrib.seq2seq.dynamic_decode(decoder, maximum_iterations=20)
     """
     if not isinstance(decoder, Decoder):
-        raise TypeError(f"Expected decoder to be type Decoder, but saw: {type(decoder)}")
+        raise TypeError(f"decoder must be a Decoder, got {type(decoder)}")
     with tf.variable_scope(scope, "decoder") as varscope:
         steps.cache_variables(varscope)
         if maximum_iterations is not None:

@@ -58,7 +58,7 @@ class CustomHelper(Helper):
     def batch_size(self) -> Any:
         """The number of sequences, known after `initialize`."""
         if self._batch_size is None:
-            raise ValueError("batch_size accessed before initialize was called")
+            raise ValueError("batch_size is known after initialize()")
         return self._batch_size
 
     def initialize(self, name: str | None = None) -> Any:

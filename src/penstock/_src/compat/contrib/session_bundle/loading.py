@@ -85,10 +85,10 @@ def load_session_bundle_or_saved_model_bundle_from_path(export_dir: str, tags: A
         session = tf.Session(target, config=config)
         return session, tf.saved_model.loader.load(session, tags, export_dir)
     if not maybe_session_bundle_dir(export_dir):
-        raise RuntimeError(f"SessionBundle or SavedModelBundle not found at specified export location: {export_dir}")
+        raise RuntimeError(f"There is neither a SavedModel nor an older export in {export_dir}")
     meta = meta_graphs.read_meta_graph_file(os.path.join(export_dir, _KEY["META_GRAPH_DEF_FILENAME"]))
     if meta.signature_def:
-        raise RuntimeError("Legacy graph contains signature def, unable to up-convert.")
+        raise RuntimeError("The export has signatures of a SavedModel already and cannot be converted.")
     signatures = manifest.Signatures.FromString(meta.collection_def[_KEY["SIGNATURES_KEY"]].any_list.value[0].value)
     key = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
     if signatures.HasField("default_signature") and _of_default(signatures.default_signature) is not None:
@@ -109,7 +109,7 @@ def _of_default(signature: Any) -> Any:
         found = signature.classification_signature
         return _signature_def(words.CLASSIFY_METHOD_NAME, {words.CLASSIFY_INPUTS: found.input},
                               {words.CLASSIFY_OUTPUT_CLASSES: found.classes, words.CLASSIFY_OUTPUT_SCORES: found.scores})
-    tf.logging.error("Only classification and regression default signatures are supported for up-conversion.")
+    tf.logging.error("The default signature must be one of classification or regression to be converted.")
     return None
 
 

@@ -105,7 +105,7 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
     if sync_optimizer is not None and not isinstance(sync_optimizer, list):
         sync_optimizer = [sync_optimizer]
     if sync_optimizer is not None and startup_delay_steps > 0:
-        raise ValueError("startup_delay_steps must be zero when sync_optimizer is supplied.")
+        raise ValueError("With sync_optimizer, startup_delay_steps must be 0.")
     graph = graph or tf.get_default_graph()
     chief_runners, tokens = [], []
     with graph.as_default():
@@ -149,7 +149,7 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
         except tf.errors.OutOfRangeError as e:
             logging.info("Caught OutOfRangeError. Stopping Training. %s", e)
         if logdir and supervisor.is_chief:
-            logging.info("Finished training! Saving model to disk.")
+            logging.info("Training has ended; saving the model.")
             supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
         supervisor.coord.request_stop()
         supervisor.coord.join(threads, stop_grace_period_secs=120, ignore_live_threads=ignore_live_threads)

@@ -25,7 +25,7 @@ def bucket(tensors: Any, which_bucket: Any, batch_size: Any, num_buckets: int, n
         raise ValueError("num_buckets must be >= 1")
     sizes = list(batch_size) if isinstance(batch_size, (list, tuple)) else [batch_size] * num_buckets
     if len(sizes) != num_buckets:
-        raise ValueError(f"If batch_size is a list it must have num_buckets elements, got {len(sizes)} of {num_buckets}")
+        raise ValueError(f"A list of batch sizes needs one for each bucket, got {len(sizes)} of {num_buckets}")
     capacities = [capacity] * num_buckets if bucket_capacities is None else list(bucket_capacities)
     if len(capacities) != num_buckets:
         raise ValueError(f"The list bucket_capacities must have exactly num_buckets ({num_buckets}) elements.")
@@ -85,7 +85,7 @@ def bucket_by_sequence_length(input_length: Any, tensors: Any, batch_size: Any, 
     if not bucket_boundaries:
         raise ValueError("bucket_boundaries must not be empty")
     if any(b >= a for b, a in zip(bucket_boundaries, bucket_boundaries[1:], strict=False)):
-        raise ValueError(f"Buckets must contain sequential increasing lengths, but saw: {bucket_boundaries}")
+        raise ValueError(f"Bucket boundaries must increase: {bucket_boundaries}")
     with tf.name_scope(name, "bucket_by_sequence_length"):
         length = tf.cast(tf.convert_to_tensor(input_length), tf.int32)
         which = tf.reduce_sum(tf.cast(length >= np.array(bucket_boundaries, np.int32), tf.int32))

@@ -18,7 +18,7 @@ def get_or_create_eval_step() -> Any:
     """The local variable that counts evaluations."""
     found = tf.get_collection(tf.GraphKeys.EVAL_STEP)
     if len(found) > 1:
-        raise ValueError("Multiple tensors added to tf.GraphKeys.EVAL_STEP")
+        raise ValueError("The collection tf.GraphKeys.EVAL_STEP has several elements")
     if found:
         return found[0]
     return tf.get_variable("eval_step", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False,

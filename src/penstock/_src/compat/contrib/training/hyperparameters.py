@@ -94,7 +94,7 @@ class HParams:
         self._model_structure = model_structure
         if hparam_def:
             if kwargs:
-                raise ValueError("hparam_def and initialization values are mutually exclusive")
+                raise ValueError("Pass hparam_def or values, not both")
             kwargs = dict(hparam_def)
         for name, value in kwargs.items():
             self.add_hparam(name, value)

@@ -51,8 +51,7 @@ def image_input(input_tensor: Any, input_shape: Any, size: int, least: int, incl
     if any(s is not None and s < least for s in sides):
         raise ValueError(f"Input size must be at least {least}x{least}; Received: input_shape={input_shape}")
     if include_top and None in sides:
-        raise ValueError(f"If `include_top` is True, you should specify a static `input_shape`. Received: "
-                         f"input_shape={input_shape}")
+        raise ValueError(f"With `include_top` the sizes in `input_shape` must be known; got input_shape={input_shape}")
     if input_tensor is None:
         return L.Input(shape=input_shape)
     return input_tensor if K.is_keras_tensor(input_tensor) else L.Input(tensor=input_tensor, shape=input_shape)

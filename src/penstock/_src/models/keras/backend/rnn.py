@@ -95,8 +95,8 @@ def _arrays(xs: Any, go_backwards: bool, name: str) -> list:
 def _looped(step_function: Any, inputs: Any, states: tuple, go_backwards: bool, mask: Any, constants: tuple, steps: Any,
             input_length: Any, zero_output_for_mask: bool) -> tuple:
     if mask is not None and not states:
-        raise ValueError("No initial states provided! When using masking in an RNN, you should provide initial states (and "
-                         "your step function should return as its first state at time `t` the output at time `t-1`).")
+        raise ValueError("Masking requires initial states; the first state that the step function returns must be its "
+                         "output.")
     flat = nest.flatten(inputs)
     n = tf.shape(flat[0])[0]
     feeds = _arrays(flat, go_backwards, "input_ta")

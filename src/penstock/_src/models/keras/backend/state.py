@@ -261,7 +261,7 @@ def _get_session(op_input_list: Any = ()) -> Any:
         return session
     graph = _graph_of(op_input_list)
     if graph.building_function:
-        raise RuntimeError("Cannot get session inside Tensorflow graph function.")
+        raise RuntimeError("There is no session while a function is traced.")
     session = getattr(_session, "session", None)
     if session is None or session.graph is not graph:
         session = _session.session = graph.caches.get("new session", tf.Session)(graph=graph, config=_default_config())

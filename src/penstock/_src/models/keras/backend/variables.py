@@ -64,7 +64,7 @@ def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, s
     >>> x = tf.keras.backend.placeholder(shape=(None, 4))
     """
     if sparse and ragged:
-        raise ValueError("Cannot set both sparse and ragged to True when creating a placeholder.")
+        raise ValueError("A placeholder is sparse or ragged, not both.")
     dtype = floatx() if dtype is None else dtype
     if not shape and ndim:
         shape = (None,) * ndim
@@ -171,7 +171,7 @@ def batch_get_value(tensors: Any) -> list:
     if context.executing_eagerly() or all(is_variable(t) and _lives_eagerly(t) for t in tensors):
         return [x.numpy() for x in tensors]
     if context.current_graph().building_function:
-        raise RuntimeError("Cannot get value inside Tensorflow graph function.")
+        raise RuntimeError("Values are not available while a function is traced.")
     return get_session(tensors).run(tensors)
 
 

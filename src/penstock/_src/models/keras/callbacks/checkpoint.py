@@ -93,7 +93,7 @@ class ModelCheckpoint(Callback):
         if self.save_best_only:
             current = logs.get(self.monitor)
             if current is None:
-                logging.warning("Can save best model only with %s available, skipping.", self.monitor)
+                logging.warning("save_best_only needs %s, which is not available; nothing is saved.", self.monitor)
                 return
             if not self.monitor_op(current, self.best):
                 if self.verbose > 0:

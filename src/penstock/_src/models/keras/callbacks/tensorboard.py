@@ -181,7 +181,7 @@ class TensorBoard(Callback):
         unknown = set(self.embeddings_metadata or ()) - {x.name for x in self.model.layers} \
             if isinstance(self.embeddings_metadata, dict) else set()
         if unknown:
-            raise ValueError("Unrecognized `Embedding` layer names passed to `keras.callbacks.TensorBoard` callback: "
+            raise ValueError("The model has no Embedding layers with the names "
                              f"{sorted(unknown)}")
         folder = os.path.join(self.log_dir, self._train)
         os.makedirs(folder, exist_ok=True)

@@ -144,8 +144,7 @@ def _chosen(xs: Any, labels: Any, num_words: Any, skip_top: int, maxlen: Any, st
     if maxlen:
         xs, labels = _remove_long_seq(maxlen, xs, labels)
         if not xs:
-            raise ValueError(f"After filtering for sequences shorter than maxlen={maxlen}, no sequence was kept. Increase "
-                             "maxlen.")
+            raise ValueError(f"No sequence is shorter than maxlen={maxlen}. Increase maxlen.")
     limit = num_words or max(max(x) for x in xs) + 1
     if oov_char is None:
         return [[w for w in x if skip_top <= w < limit] for x in xs], labels

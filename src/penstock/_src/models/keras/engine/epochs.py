@@ -157,7 +157,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         **kwargs: Any) -> Any:
     """Trains a model; returns the History."""
     if "nb_epoch" in kwargs:
-        logging.warning("The `nb_epoch` argument in `fit` has been renamed `epochs`.")
+        logging.warning("`nb_epoch` of `fit` is deprecated: use `epochs`.")
         epochs = kwargs.pop("nb_epoch")
     validation_batch_size = kwargs.pop("validation_batch_size", None) or batch_size
     if kwargs:

@@ -181,8 +181,7 @@ class Losing:
         >>> self.add_metric(tf.reduce_sum(x), name="activation", aggregation="mean")
         """
         if aggregation is not None and aggregation != "mean":
-            raise ValueError("We currently support only `mean` sample-wise metric aggregation. You provided "
-                             f"aggregation=`{aggregation}`")
+            raise ValueError(f"aggregation supports only `mean` sample-wise metric aggregation, or None; got {aggregation!r}")
         metric = getattr(value, "_metric_obj", None)
         if name is None and metric is None:
             raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "

@@ -192,7 +192,7 @@ class Network(Layer):
         found = {}
         parameters = list(inspect.signature(self.call).parameters.values())
         if not parameters:
-            raise ValueError("You can only call `build` on a model if its `call` method accepts an `inputs` argument.")
+            raise ValueError("`build` needs a model whose `call` takes `inputs`.")
         for p in parameters[1:]:
             if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
                 if p.name != "training":
@@ -233,7 +233,7 @@ class Network(Layer):
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Runs the layers on other inputs."""
         if not self._is_graph_network:
-            raise NotImplementedError("When subclassing the `Model` class, you should implement a `call` method.")
+            raise NotImplementedError("A subclass of `Model` must define `call`.")
         return self._run_internal_graph(inputs, training, mask)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:

@@ -133,7 +133,7 @@ class Sequential(Model):
             self._init_graph_network(self.inputs, self.outputs, name=self.name)
         else:
             if input_shape is None:
-                raise ValueError("You must provide an `input_shape` argument.")
+                raise ValueError("The model has no input shape: pass `input_shape`.")
             if not self._layers:
                 raise ValueError(f"Sequential model {self.name} cannot be built because it has no layers. Call "
                                  "`model.add(layer)`.")
@@ -181,8 +181,8 @@ class Sequential(Model):
         """Probabilities for the classes."""
         found = self.predict(x, batch_size, verbose)
         if found.min() < 0.0 or found.max() > 1.0:
-            logging.warning("Network returning invalid probability values. The last layer might not normalize predictions into "
-                            "probabilities (like softmax or sigmoid would).")
+            logging.warning("Predictions are outside [0, 1], so they are not probabilities. The last layer may lack a softmax "
+                            "or a sigmoid.")
         return found
 
     def predict_classes(self, x: Any, batch_size: int = 32, verbose: int = 0) -> Any:

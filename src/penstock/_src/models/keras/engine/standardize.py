@@ -28,7 +28,7 @@ def as_array(x: Any) -> Any:
     if hasattr(x, "tocoo") or hasattr(x, "indices") and hasattr(x, "dense_shape"):
         return x
     if isinstance(x, int):
-        raise ValueError(f"Expected an array data type but received an integer: {x}")
+        raise ValueError(f"Expected an array, got an integer: {x}")
     return np.asarray(x)
 
 

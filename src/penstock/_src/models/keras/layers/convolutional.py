@@ -53,7 +53,7 @@ class Conv(Layer):
         self.data_format = data_format_of(data_format)
         self.dilation_rate = numbers(dilation_rate, rank, "dilation_rate")
         if self.filters is not None and not all(self.kernel_size):
-            raise ValueError(f"The argument `kernel_size` cannot contain 0(s). Received: {kernel_size}")
+            raise ValueError(f"The sizes in `kernel_size` must be positive; got {kernel_size}")
         read(self, activation=activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
              bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer, bias_regularizer=bias_regularizer,
              kernel_constraint=kernel_constraint, bias_constraint=bias_constraint)

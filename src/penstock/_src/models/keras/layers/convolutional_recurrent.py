@@ -148,7 +148,7 @@ class ConvRNN(RNN):
     def __init__(self, cell: Any, return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False,
                  stateful: bool = False, unroll: bool = False, **kwargs: Any):
         if unroll:
-            raise TypeError("Unrolling isn't possible with convolutional RNNs.")
+            raise TypeError("Convolutional recurrent layers cannot be unrolled.")
         if isinstance(cell, (list, tuple)):
             raise TypeError("It is not possible at the moment to stack convolutional cells.")
         super().__init__(cell, return_sequences, return_state, go_backwards, stateful, unroll, **kwargs)

@@ -364,12 +364,12 @@ class Reshape(Layer):
         """[batch, *target_shape]."""
         dims = dims_of(input_shape)
         if self.target_shape.count(-1) > 1:
-            raise ValueError("Can only specify one unknown dimension.")
+            raise ValueError("Only one size may be -1.")
         if None in dims[1:]:
             return tf.TensorShape([dims[0], *(None if d == -1 else d for d in self.target_shape)])
         total, known = int(np.prod(dims[1:], dtype=int)), int(np.prod([d for d in self.target_shape if d != -1], dtype=int))
         if -1 in self.target_shape and (known == 0 or total % known) or -1 not in self.target_shape and total != known:
-            raise ValueError("total size of new array must be unchanged, input_shape = "
+            raise ValueError("the number of elements changes: input_shape = "
                              f"{dims[1:]}, output_shape = {self.target_shape}")
         return tf.TensorShape([dims[0], *(total // known if d == -1 else d for d in self.target_shape)])
 
@@ -446,7 +446,7 @@ class RepeatVector(Layer):
     def __init__(self, n: int, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(n, (int, np.integer)):
-            raise TypeError(f"Expected an integer value for `n`, got {type(n)}.")
+            raise TypeError(f"`n` must be an integer, got {type(n)}.")
         self.n = n
         self.input_spec = InputSpec(ndim=2)
 

@@ -159,6 +159,6 @@ def _loaded(value: Any, kind: str, module: Any, custom_objects: Any) -> Any:
     if module in sys.modules:
         names.update(sys.modules[module].__dict__)
     elif module is not None:
-        warnings.warn(f"{module} is not loaded, but a Lambda layer uses it. It may cause errors.", UserWarning)
+        warnings.warn(f"{module} is used by a Lambda layer and is not loaded; the layer may fail.", UserWarning)
     names.update(custom_objects or {})
     return func_load(value, globs=names)

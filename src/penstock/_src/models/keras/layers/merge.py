@@ -263,7 +263,7 @@ class Dot(_Merge):
             if not isinstance(axes, (list, tuple)):
                 raise TypeError("Invalid type for `axes` - should be a list or an int.")
             if len(axes) != 2:
-                raise ValueError("Invalid format for `axes` - should contain two elements.")
+                raise ValueError("`axes` must have two elements.")
             if not isinstance(axes[0], int) or not isinstance(axes[1], int):
                 raise ValueError('Invalid format for `axes` - list elements should be "int".')
         self.axes, self.normalize = axes, normalize

@@ -66,13 +66,13 @@ class BatchNormalizationBase(Layer):
         if self._synchronized:
             return "Passing fused=True is unsupported when statistics are synchronized across replicas."
         if self.renorm:
-            return "Passing both fused=True and renorm=True is unsupported"
+            return "fused=True does not support renorm=True"
         if not isinstance(self.axis, int) and len(self.axis) > 1:
             return "Passing fused=True is only supported when operating over a single axis."
         if self.virtual_batch_size is not None:
-            return "Passing fused=True is unsupported when virtual_batch_size is specified."
+            return "fused=True does not support virtual_batch_size."
         if self.adjustment is not None:
-            return "Passing fused=True is unsupported when adjustment is specified."
+            return "fused=True does not support adjustment."
         return None
 
     # -- building -----------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class BatchNormalizationBase(Layer):
             if 0 in axes:
                 raise ValueError("When using virtual_batch_size, the batch dimension must be 0 and thus axis cannot include 0")
             if self.adjustment is not None:
-                raise ValueError("When using virtual_batch_size, adjustment cannot be specified")
+                raise ValueError("virtual_batch_size does not support adjustment")
         sizes = {a: dims_of(shape)[a] for a in axes}
         if None in sizes.values():
             raise ValueError("Input has undefined `axis` dimension. Input shape: ", shape)

@@ -94,7 +94,7 @@ def _check_cell(cell: Any) -> None:
     if not hasattr(cell, "call"):
         raise ValueError("The cell of an RNN needs a `call` method, got", cell)
     if not hasattr(cell, "state_size"):
-        raise ValueError("The RNN cell should have an attribute `state_size` (tuple of integers, one integer per RNN state).")
+        raise ValueError("The cell has no `state_size`: an integer for each state.")
 
 
 @export("keras.layers.AbstractRNNCell")

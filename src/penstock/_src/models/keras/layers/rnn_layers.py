@@ -53,8 +53,7 @@ class _Layer(RNN):
         own = {n: arguments.pop(n) for n in list(arguments) if n not in self._cell_class._words}
         activity = own.pop("activity_regularizer", None)
         if arguments.get("implementation") == 0:
-            logging.warning("`implementation=0` has been deprecated, and now defaults to `implementation=1`.Please update your "
-                            "layer call.")
+            logging.warning("`implementation=0` is deprecated; `implementation=1` is used instead.")
             arguments["implementation"] = 1
         if context.eager_outside_functions():
             arguments["name"] = to_snake_case(self._cell_class.__name__)
@@ -172,8 +171,7 @@ class SimpleRNN(_Layer):
                  go_backwards: bool = False, stateful: bool = False, unroll: bool = False, **kwargs: Any):
         if "implementation" in kwargs:
             kwargs.pop("implementation")
-            logging.warning("The `implementation` argument in `SimpleRNN` has been deprecated. Please remove it from your "
-                            "layer call.")
+            logging.warning("`implementation` of `SimpleRNN` is deprecated and ignored.")
         super().__init__(passed(locals()))
 
 

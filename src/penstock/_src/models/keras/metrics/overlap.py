@@ -134,7 +134,7 @@ class FBetaScore(Metric):
         if beta <= 0:
             raise ValueError(f"Invalid `beta` argument value. It should be > 0. Received: beta={beta}")
         if threshold is not None and not 0 < threshold <= 1:
-            raise ValueError(f"Invalid `threshold` argument value. It should verify 0 < threshold <= 1. Received: {threshold}")
+            raise ValueError(f"`threshold` must be above 0 and at most 1; got {threshold}")
         self.average, self.beta, self.threshold = average, beta, threshold
         self.axis = None if average == "micro" else 0
         self._made = False

@@ -310,7 +310,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
                 return self._step(grad, var, state)
             if isinstance(grad, IndexedSlices):
                 if var.constraint is not None:
-                    raise RuntimeError("Cannot use a constraint function on a sparse variable.")
+                    raise RuntimeError("Variables with sparse gradients cannot have a constraint.")
                 given = {"apply_state": state} if "apply_state" in _arguments(type(self)._resource_apply_sparse) else {}
                 return self._resource_apply_sparse_duplicate_indices(grad.values, var, grad.indices, **given)
             given = {"apply_state": state} if "apply_state" in _arguments(type(self)._resource_apply_dense) else {}
@@ -499,7 +499,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     @iterations.setter
     def iterations(self, variable: Any) -> None:
         if self._iterations is not None:
-            raise RuntimeError("Cannot set `iterations` to a new Variable after the Optimizer weights have been created")
+            raise RuntimeError("`iterations` cannot be replaced after the optimizer has made its variables")
         self._iterations = variable
         self._weights.append(variable)
 

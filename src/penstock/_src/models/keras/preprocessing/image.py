@@ -92,7 +92,7 @@ def load_img(path: Any, grayscale: bool = False, color_mode: str = "rgb", target
         img = image.open(io.BytesIO(f.read()))
     mode = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}.get("grayscale" if grayscale else color_mode)
     if mode is None:
-        raise ValueError("color_mode must be \"grayscale\", \"rgb\", or \"rgba\"")
+        raise ValueError(f"Unknown color_mode {color_mode!r}: it is 'grayscale', 'rgb' or 'rgba'")
     if img.mode != mode and not (mode == "L" and img.mode in ("I;16", "I")):
         img = img.convert(mode)
     if target_size is not None and img.size != (target_size[1], target_size[0]):
@@ -201,7 +201,7 @@ def apply_brightness_shift(x: np.ndarray, brightness: float) -> np.ndarray:
 def random_brightness(x: np.ndarray, brightness_range: Any) -> np.ndarray:
     """An image with a random brightness from a range."""
     if len(brightness_range) != 2:
-        raise ValueError(f"`brightness_range should be tuple or list of two floats. Received: {brightness_range}")
+        raise ValueError(f"`brightness_range` must have two numbers; got {brightness_range}")
     return apply_brightness_shift(x, np.random.uniform(*brightness_range))
 
 

@@ -134,7 +134,7 @@ class Tokenizer:
     def sequences_to_matrix(self, sequences: Any, mode: str = "binary") -> np.ndarray:
         """Sequences as rows of a matrix with a column per number: `binary`, `count`, `freq` or `tfidf`."""
         if not self.num_words and not self.word_index:
-            raise ValueError("Specify a dimension (`num_words` argument), or fit on some text data first.")
+            raise ValueError("Pass `num_words`, or call `fit_on_texts` first.")
         if mode == "tfidf" and not self.document_count:
             raise ValueError("Mode tfidf needs a Tokenizer that was fitted on texts.")
         if mode not in ("binary", "count", "freq", "tfidf"):

@@ -181,7 +181,7 @@ def _load_by_name(group: Any, layers: Any, skip_mismatch: bool) -> None:
             if what is None:
                 pairs += zip(weights, stored)
             elif skip_mismatch:
-                logging.warning("Skipping loading of weights for layer %s: %s", layer.name, what)
+                logging.warning("The weights of layer %s are not loaded: %s", layer.name, what)
             else:
                 raise ValueError(what)
     backend.batch_set_value(pairs)
@@ -239,7 +239,7 @@ def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
         if not compile:
             return model
         if "training_config" not in f.attrs:
-            logging.warning("No training configuration found in save file: the model was *not* compiled. Compile it manually.")
+            logging.warning("The file has no training configuration: the model is not compiled. Call `compile`.")
             return model
         training = parsed_json(_text(f.attrs["training_config"]))
         if _text(f.attrs.get("keras_version", "")).startswith("3"):
@@ -262,5 +262,4 @@ def _load_optimizer(model: Any, group: Any) -> None:
             optimizer._create_all_weights(model.trainable_weights)
         optimizer.set_weights(values)
     except (ValueError, AttributeError, NotImplementedError, TypeError) as e:
-        logging.warning("Error in loading the saved optimizer state. As a result, your model is starting with a freshly "
-                        "initialized optimizer. (%s)", e)
+        logging.warning("The state of the optimizer cannot be loaded; it is initialized instead. (%s)", e)

@@ -107,7 +107,7 @@ def _layers_in_blocks(depth: int, blocks: int, given: Any, bottleneck: bool) -> 
     if given != -1:
         return [given] * blocks
     if blocks != 3:
-        raise ValueError("Number of blocks must be 3 if num_layers_in_each_block is -1")
+        raise ValueError("num_layers_in_each_block=-1 requires 3 blocks")
     if (depth - 4) % 3:
-        raise ValueError("Depth must be 3N+4 if num_layer_in_each_block=-1")
+        raise ValueError("num_layers_in_each_block=-1 requires a depth of 3N+4")
     return [(depth - 4) // 3 // (2 if bottleneck else 1)] * blocks

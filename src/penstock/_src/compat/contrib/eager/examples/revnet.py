@@ -29,7 +29,7 @@ def downsample(x: Any, filters: int, strides: tuple, axis: int = 1) -> Any:
 
 def _axis(data_format: str) -> int:
     if data_format not in ("channels_first", "channels_last"):
-        raise ValueError("Data format should be either `channels_first` or `channels_last`")
+        raise ValueError("data_format is neither `channels_first` nor `channels_last`")
     return 1 if data_format == "channels_first" else 3
 
 

@@ -58,7 +58,7 @@ class Normalization(PreprocessingLayer):
     def update_state(self, data: Any) -> None:
         """Updates the statistics with a batch."""
         if self.input_mean is not None:
-            raise ValueError("Cannot `adapt` a Normalization layer that is initialized with static `mean` and `variance`.")
+            raise ValueError("This Normalization layer has a fixed `mean` and `variance`: it cannot be adapted.")
         if data.ndim == 1:
             data = data[:, None]
         if not self.built:
@@ -176,7 +176,7 @@ class Discretization(PreprocessingLayer):
     def update_state(self, data: Any) -> None:
         """Updates the summary of quantiles with a batch."""
         if self.input_bin_boundaries is not None:
-            raise ValueError("Cannot adapt a Discretization layer that has been initialized with `bin_boundaries`.")
+            raise ValueError("This Discretization layer has fixed `bin_boundaries`: it cannot be adapted.")
         values = np.sort(np.asarray(data, np.float64).ravel())
         step = len(values) * self.epsilon
         kept = values[int(step)::max(int(step), 1)]
