@@ -94,7 +94,7 @@ def test_cosine_transforms(kind):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"type": 5}, "supported"), ({"type": 1, "norm": "ortho"}, "Normalization"), ({"n": 0}, "positive"),
+    ({"type": 5}, "types of a DCT"), ({"type": 1, "norm": "ortho"}, "Normalization"), ({"n": 0}, "positive"),
     ({"norm": "other"}, "Unknown normalization")])
 def test_wrong_cosine_transforms(arguments, message):
     with pytest.raises(ValueError, match=message):
