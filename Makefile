@@ -27,7 +27,7 @@ LIST ?= all
 help:
 	@echo "make demo         set up, then train a digit classifier (ARGS='--epochs 3' passes options)"
 	@echo "make test         set up, then run the tests (ARGS='-k digits' passes options)"
-	@echo "make test-slow    the tests that make test leaves out because they take long"
+	@echo "make test-slow    the long tests, which make test omits"
 	@echo "make public       write the public modules from what @export declares"
 	@echo "make lint         ruff, mypy, pyright, layers, and whether the public modules are current"
 	@echo "make oracle       compare with real TensorFlow, installed in $(ORACLE)"
@@ -44,7 +44,7 @@ help:
 	@echo "make sbom         a CycloneDX list of what is installed, in build/sbom.json"
 	@echo "make site         build the documentation in build/site (make site-check opens every page in Chromium)"
 	@echo "make wheel        build two wheels in dist/: with C kernels for this Python and platform, and a pure one for all"
-	@echo "make clean        remove the environments and what tools left behind"
+	@echo "make clean        remove the environments and the files of tools"
 
 $(READY): pyproject.toml setup.py constraints.txt src/penstock/_src/io/_scanner.c \
 	$(wildcard src/penstock/_src/kernels/*.[ch])

@@ -1,4 +1,4 @@
-"""Training on a cluster: parameter servers, workers with a graph each, asynchronous or synchronous, with backups if wanted.
+"""Training on a cluster: parameter servers, workers with a graph each, asynchronous or synchronous, optionally with backups.
 
     penstock launch --ps 2 --workers 3 examples/digits_cluster.py --folder=/tmp/digits
     penstock launch --ps 1 --workers 3 examples/digits_cluster.py --sync --aggregate=2     # one backup worker

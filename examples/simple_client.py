@@ -1,4 +1,4 @@
-"""Several clients, one variable: it lives on a server, under its name, and outlives the sessions that use it.
+"""Several clients, one variable: it is on a server, under its name, and outlives the sessions that use it.
 
     penstock server --cluster 'local=localhost:2222' &
     python examples/simple_client.py grpc://localhost:2222 --init     # 1.0

@@ -1,4 +1,4 @@
-"""A model for the simulator: how does it train on clusters that are not here?
+"""A model for the cluster simulator.
 
     penstock simulate run examples/simulated_model.py --workers 20 --servers 4
     penstock simulate servers examples/simulated_model.py --workers 20

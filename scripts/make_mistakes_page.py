@@ -1,4 +1,4 @@
-"""Makes docs/mistakes.md: what penstock and TensorFlow answer to the mistakes of tests/mistakes.
+"""Makes docs/mistakes.md: the errors of penstock and TensorFlow for the mistakes of tests/mistakes.
 
     python scripts/make_mistakes_page.py --tf .oracle/bin/python
 

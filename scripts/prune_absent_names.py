@@ -1,4 +1,4 @@
-"""Takes names that have arrived out of tests/api/absent_2_21.txt, and writes the table of docs/limitations.md from it.
+"""Removes names that exist now from tests/api/absent_2_21.txt, and writes the table of docs/limitations.md from it.
 
     PYTHONPATH=. python scripts/prune_absent_names.py
 """

@@ -1,4 +1,4 @@
-"""Names of TensorFlow 2.21 that are small: what each does, and what it refuses."""
+"""Small functions of TensorFlow 2.21: their results and errors."""
 from __future__ import annotations
 
 import io

@@ -1,4 +1,4 @@
-"""The clock of the machine goes back an hour: nothing that waits or counts seconds notices."""
+"""The system clock is set back an hour: waits and measured seconds are not affected."""
 import ast
 import pathlib
 import time

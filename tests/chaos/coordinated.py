@@ -1,4 +1,4 @@
-"""Training under a ParameterServerStrategy, with a checkpoint every 10 steps; TF_CONFIG says which task this process is.
+"""Training under a ParameterServerStrategy, with a checkpoint every 10 steps; TF_CONFIG has the task of this process.
 
 The chief schedules steps. When it is lost, or a parameter server is, it is started again and restores the last checkpoint.
 """

@@ -1,4 +1,4 @@
-"""A worker of a MultiWorkerMirroredStrategy that trains through faults (ElasticJob); TF_CONFIG says which.
+"""A worker of a MultiWorkerMirroredStrategy that trains through faults (ElasticJob); TF_CONFIG has its index.
 
 Every step uses numbers that only depend on the step, so that the weights at the end are known: `expected`.
 """

@@ -1,4 +1,4 @@
-"""A short storm: the training ends at its last step by itself, learns what it learns in calm, and leaves nothing behind.
+"""A short chaos campaign: training reaches its last step with the loss of an undisturbed run, and leaks nothing.
 
 `make chaos` is the long one: tests/chaos/campaign.py.
 """

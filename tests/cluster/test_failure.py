@@ -1,4 +1,4 @@
-"""What happens when a task dies, stops, comes back or was never there; and when a client does."""
+"""Tasks and clients that die, stop, return or never start."""
 import signal
 import subprocess
 import sys

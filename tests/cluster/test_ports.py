@@ -1,4 +1,4 @@
-"""Reserved ports: distinct, bindable, never the kernel's to give, and kept from other processes."""
+"""Reserved ports: distinct, bindable, outside the ephemeral range, and not used by other processes."""
 import socket
 import subprocess
 import sys

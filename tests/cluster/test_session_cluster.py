@@ -1,4 +1,4 @@
-"""ConfigProto.cluster_def: a session brings the cluster, and servers that do not know each other work under its names."""
+"""ConfigProto.cluster_def: a session defines the cluster, and independent servers serve under its names."""
 import pytest
 
 import penstock.compat.v1 as tf

@@ -1,4 +1,4 @@
-"""penstock status, and the page: what a cluster says of itself, and to whom."""
+"""penstock status and the status page: contents and access."""
 import json
 import re
 import socket

@@ -1,4 +1,4 @@
-"""No wait without a limit or a diagnosis: what lasts is logged, with who should end it."""
+"""Every wait has a limit or a diagnosis: long waits are logged with the task that should end them."""
 import logging
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Messages over a link: numbers, headers that come again, and large ones in pieces that let small ones pass."""
+"""Messages over a link: numbers, repeated headers, and large messages in chunks that let small ones pass."""
 import socket
 import struct
 

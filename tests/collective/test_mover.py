@@ -1,4 +1,4 @@
-"""Buckets that are reduced beside the computation: the same sums, errors that come out where they are waited for."""
+"""Buckets that are reduced beside the computation: the same sums, and errors where they are awaited."""
 import threading
 
 import pytest

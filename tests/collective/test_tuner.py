@@ -1,4 +1,4 @@
-"""How AUTO chooses: what counts of the rounds of trials, who is tried again, and when another way is taken."""
+"""How AUTO chooses: which rounds count, which algorithms are measured again, and when the choice changes."""
 import concurrent.futures
 import threading
 

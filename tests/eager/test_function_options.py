@@ -1,4 +1,4 @@
-"""What tf.function keeps of its options: copies, pickles, attributes; and what a trace says of wrong arguments."""
+"""Options of tf.function in copies, pickles and attributes; and errors of traces for wrong arguments."""
 import pickle
 
 import pytest

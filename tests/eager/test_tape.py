@@ -1,4 +1,4 @@
-"""tf.GradientTape: what is recorded, which gradients come back, jacobians."""
+"""tf.GradientTape: recording, gradients, jacobians."""
 import gc
 import weakref
 

@@ -1,1 +1,1 @@
-"""The tests of libraries that stand on TensorFlow, run on penstock and on TensorFlow itself."""
+"""The tests of libraries built on TensorFlow, run on penstock and on TensorFlow itself."""

@@ -1,4 +1,4 @@
-"""A pytest plugin for the tests of libraries: TensorFlow's place is taken by penstock, and outcomes are written as they come.
+"""A pytest plugin for the tests of libraries: penstock is installed as TensorFlow, and each outcome is written immediately.
 
 ECOSYSTEM_BACKEND=penstock puts penstock in TensorFlow's place before the first test is imported. ECOSYSTEM_RESULTS names a
 file that gets a line of JSON per test; tests that have a line already are left out, so that a run that was stopped continues. A

@@ -1,4 +1,4 @@
-"""The watchdog tells what a stuck step waits for."""
+"""The watchdog reports what a stuck step waits for."""
 import logging
 import threading
 

@@ -1,4 +1,4 @@
-"""Mistakes raise exceptions of TensorFlow's types, with a message that says what was wrong."""
+"""Mistakes raise exceptions of TensorFlow's types, with a message that names the cause."""
 import json
 import pathlib
 

@@ -1,4 +1,4 @@
-"""The values that penstock and TensorFlow exchange in files; both sides import this, so it knows neither."""
+"""The values that penstock and TensorFlow exchange in files; both sides import this, so it imports neither."""
 from __future__ import annotations
 
 import numpy as np

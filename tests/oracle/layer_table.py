@@ -1,4 +1,4 @@
-"""Layers that penstock and real tf.keras run side by side; both import this, so it knows neither.
+"""Layers that penstock and real tf.keras run side by side; both import this, so it imports neither.
 
 A row is a name, a function that makes the layer, the shapes of its inputs, and arguments of the call. Values are compared,
 and the gradients of their weighted sum with respect to inputs and trainable weights.

@@ -1,4 +1,4 @@
-"""Models that penstock and real tf.keras train side by side; both import this, so it knows neither.
+"""Models that penstock and real tf.keras train side by side; both import this, so it imports neither.
 
 A model is a function of the library: it returns a compiled model, its inputs and its targets. All sizes are small.
 """

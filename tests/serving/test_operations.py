@@ -1,4 +1,4 @@
-"""What operators use: metrics, dashboards, manifests; and what serving costs those who do not serve."""
+"""Metrics, dashboards and manifests; and the import cost of serving for programs that do not serve."""
 import json
 import pathlib
 import re

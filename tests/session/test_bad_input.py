@@ -1,4 +1,4 @@
-"""Wrong programs: every mistake has its error, which says what, where and with which shapes, and leaves the session usable."""
+"""Wrong programs: every mistake raises an error with its cause, its line and the shapes, and leaves the session usable."""
 import inspect
 import traceback
 

@@ -1,4 +1,4 @@
-"""One compiler for every step: who calls the passes, and what callers may ask of a compiled step."""
+"""One compiler for every step: the only caller of the passes, and the interface of a compiled step."""
 import ast
 import pathlib
 

@@ -1,4 +1,4 @@
-"""The demo: it learns, says where its log is, and the log can be read back."""
+"""The demo: it learns, prints the path of its log, and the log can be read."""
 import re
 
 import pytest

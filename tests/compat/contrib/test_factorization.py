@@ -1,4 +1,4 @@
-"""tf.contrib.factorization: k-means finds groups that are there, and moves centers as its rules say."""
+"""tf.contrib.factorization: k-means finds the groups of its data, and moves centers by its rules."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""tf.contrib.graph_editor: what it selects, copies and reroutes, seen in the numbers that graphs return."""
+"""tf.contrib.graph_editor: selections, copies and reroutes, checked by the results of graphs."""
 import numpy as np
 import pytest
 

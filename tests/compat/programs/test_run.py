@@ -1,4 +1,4 @@
-"""`penstock run`: programs written for TensorFlow, as they are."""
+"""`penstock run`: unchanged programs written for TensorFlow."""
 import json
 import os
 import subprocess

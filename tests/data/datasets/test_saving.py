@@ -1,4 +1,4 @@
-"""Positions of iterators: saved at every place of many pipelines, and gone on from in another iterator."""
+"""Positions of iterators: saved at every element of many pipelines, and restored into another iterator."""
 import numpy as np
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Barriers: elements are taken when all of their components have come."""
+"""Barriers: elements are taken when all of their components have been inserted."""
 import numpy as np
 import pytest
 

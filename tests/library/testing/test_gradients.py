@@ -56,7 +56,7 @@ def test_variables_sparse_and_complex(session):
 
 
 def test_extra_feeds_and_mistakes(session):
-    """Other placeholders are fed; without a session, a start of another shape or a gradient it says so."""
+    """Other placeholders are fed; a missing session, a start of another shape or a missing gradient is an error."""
     x, scale = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [])
     by_gradients, _ = tf.test.compute_gradient(x, [2], x * scale, [2], extra_feed_dict={scale: 7.0})
     np.testing.assert_allclose(by_gradients, 7 * np.eye(2))

@@ -128,7 +128,7 @@ def test_momentum_correction_against_numpy(steps):
 
 
 def test_momentum_before_a_codec_is_momentum_where_nothing_is_lost():
-    """Threshold so low that all is sent: factor masking forgets all velocity, which is SGD; int8 forgets none."""
+    """With a threshold so low that everything is sent, factor masking clears all velocity, which is SGD; int8 clears none."""
     x = tf.Variable(tf.range(1.0, 21.0))
     opt = C.compress(tf.keras.optimizers.SGD(0.1), "int8", momentum=0.9)
     y = tf.Variable(tf.range(1.0, 21.0))

@@ -1,4 +1,4 @@
-"""Strategies, replicas and merge calls: who runs what, in which context, and what comes back."""
+"""Strategies, replicas and merge calls: contexts and results."""
 import threading
 
 import numpy as np

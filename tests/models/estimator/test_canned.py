@@ -1,4 +1,4 @@
-"""The estimators that come ready: each learns a small table, and their variables have TensorFlow's names."""
+"""The canned estimators: each learns a small table, and their variables have TensorFlow's names."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Callbacks of tf.keras: what training tells them, and what they do."""
+"""Callbacks of tf.keras: their calls and effects."""
 import csv
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Assertions: when they are decided, what they say, and the numeric checks."""
+"""Assertions: when they are evaluated, their messages, and the numeric checks."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Image files: the fast decoder of JPEGs returns what Pillow returns, and leaves to Pillow what it does not know."""
+"""Image files: the fast decoder of JPEGs returns what Pillow returns, and passes unsupported files to Pillow."""
 import io
 
 import numpy as np

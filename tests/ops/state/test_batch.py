@@ -1,4 +1,4 @@
-"""Batching across steps: calls that come together are computed together, and each gets its own rows back."""
+"""Batching across steps: concurrent calls are computed together, and each gets its own rows."""
 import threading
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""tf.train.Saver: what is saved comes back; names, shards, old checkpoints, damage, saving beside training."""
+"""tf.train.Saver: round trips, names, shards, old checkpoints, damage, saving during training."""
 import os
 import threading
 

@@ -1,4 +1,4 @@
-"""SavedModels of strangers: what restricted loading refuses, and what it lets through."""
+"""Untrusted SavedModels: what restricted loading rejects and accepts."""
 import re
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is the same in all iterations moves in front of loops, and what is not stays."""
+"""Loop-invariant code motion: invariants move before loops, other ops stay."""
 import numpy as np
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fusions that are meant for GPUs, on the CPU: a device that only says it is no host."""
+"""Fusions for GPUs, tested on the CPU with a device that claims not to be the host."""
 import numpy as np
 
 import penstock.compat.v1 as tf

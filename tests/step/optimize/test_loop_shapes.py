@@ -1,4 +1,4 @@
-"""Shapes of what goes round in loops, computed from the shapes that are fed."""
+"""Shapes of loop variables, inferred from the shapes of feeds."""
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np

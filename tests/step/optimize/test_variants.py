@@ -1,4 +1,4 @@
-"""Programs for shapes that come again: when they are built, how many, and what happens if one cannot be."""
+"""Programs for recurring shapes: when they are built, how many, and what happens if one cannot be built."""
 import torch
 
 from penstock._src.step.optimize import variants

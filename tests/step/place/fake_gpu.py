@@ -1,4 +1,4 @@
-"""A GPU for machines without one: tensors that say they are not on the host, and refuse to be mixed with those that are.
+"""A fake GPU for machines without one: its tensors claim not to be on the host, and cannot be mixed with host tensors.
 
 It stands in for `Cuda` in a DeviceSet, so that placement, adaptation and transfers are tried as they would be on a GPU.
 Programs over several logical GPUs run on pretended streams: uses of memory are checked against what a stream has waited for.

@@ -1,4 +1,4 @@
-"""Steps on a host and a GPU, with a pretended GPU (fake_gpu.py): values are where kernels want them, and come back."""
+"""Steps on a host and a fake GPU (fake_gpu.py): values are on the devices that kernels need, and results return to the host."""
 import numpy as np
 import pytest
 import torch

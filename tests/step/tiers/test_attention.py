@@ -1,4 +1,4 @@
-"""Attention found in traced steps: the fused kernels give what the separate ops give, forward and backward."""
+"""Attention in traced steps: the fused kernels return what the separate ops return, forward and backward."""
 import math
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The position in the input data: a worker that begins again reads what comes next."""
+"""The position in the input data: a restarted worker continues with the next batch."""
 import functools
 import types
 
