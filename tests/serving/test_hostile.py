@@ -16,7 +16,9 @@ import pytest
 
 from penstock._src.base import errors
 from penstock._src.cluster.ports import free_addresses
-from penstock._src.serving import access
+from penstock._src.graph.messages import TensorInfo
+from penstock._src.graph.tensor_proto import make_tensor_proto
+from penstock._src.serving import access, servable
 from penstock._src.serving.http1 import HttpServer, Limits, Request, Response
 from penstock._src.serving.messages import pb
 from tests.serving.models import Client, config_of, floats, half_plus, serving
@@ -252,3 +254,16 @@ def test_more_levels_than_arrays_have_dimensions(client):
         nested = [nested]
     status, answer = client.rest("POST", f"{MODEL}:predict", {"instances": nested})
     assert status == 400 and "dimension" in answer["error"]
+
+
+def test_a_value_that_is_to_be_repeated_for_ever():
+    """A request of a few bytes must not take gigabytes."""
+    proto = make_tensor_proto(floats(1.0))
+    del proto.tensor_shape.dim[:]
+    proto.tensor_content = b""
+    proto.float_val.append(1.0)
+    size = proto.tensor_shape.dim.add(size=1 << 20)
+    assert servable.checked(proto, TensorInfo(dtype=1, tensor_shape={"unknown_rank": True}), "x").shape == (1 << 20,)
+    size.size = 1 << 29
+    with pytest.raises(errors.InvalidArgumentError, match="would take"):
+        servable.checked(proto, TensorInfo(dtype=1, tensor_shape={"unknown_rank": True}), "x")

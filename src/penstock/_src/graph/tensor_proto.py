@@ -425,10 +425,10 @@ def make_ndarray(tensor: TensorProto) -> np.ndarray:
     return array.astype(dtype.np) if dtype.is_quantized else array
 
 
-def decode(proto: TensorProto) -> tuple[np.ndarray, DType]:
+def decode(proto: TensorProto, most: int = _MAX_FILLED) -> tuple[np.ndarray, DType]:
     """The contents of a TensorProto as values are held at run time (quantized types as plain integers).
 
-    Variants are held as the messages that they came in.
+    Variants are held as the messages that they came in. A repeated value may fill up to `most` bytes.
 
     Raises:
       ValueError: if shape and contents do not fit.
@@ -446,7 +446,7 @@ def decode(proto: TensorProto) -> tuple[np.ndarray, DType]:
     if proto.tensor_content and dtype.np is not None:
         flat = _raw(proto, dtype, size)
     else:
-        flat = _filled(proto, _values(proto, dtype), dtype, size)
+        flat = _filled(proto, _values(proto, dtype), dtype, size, most)
     return flat.reshape(dims), dtype
 
 
@@ -522,14 +522,14 @@ def _values(proto: TensorProto, dtype: DType) -> np.ndarray:
     return values.view(dtype.np)
 
 
-def _filled(proto: TensorProto, values: np.ndarray, dtype: DType, size: int) -> np.ndarray:
+def _filled(proto: TensorProto, values: np.ndarray, dtype: DType, size: int, most: int) -> np.ndarray:
     """`values`, with the last one (or zero) repeated up to `size`."""
     if values.size == size:
         return values
     if values.size > size or dtype is dtypes.variant:
         raise ValueError(f"A TensorProto of shape {_shown(proto)} has {values.size} values for "
                          f"{size} elements.")
-    if size * values.itemsize > _MAX_FILLED:
+    if size * values.itemsize > most:
         raise ValueError(f"A TensorProto of shape {_shown(proto)} has {values.size} values; filling it up "
                          f"would take {size * values.itemsize} bytes.")
     last = values[-1] if values.size else b"" if dtype is dtypes.string else values.dtype.type(0)

@@ -12,6 +12,8 @@ from penstock._src.graph.messages import DecodeError
 from penstock._src.graph.tensor_proto import decode
 from penstock._src.state.saved_model.model_builder import SavedModelBuilder
 
+_MOST_FILLED = 64 << 20                              # bytes that one value of a request may be repeated to
+
 PREDICT, CLASSIFY, REGRESS = (f"tensorflow/serving/{kind}" for kind in ("predict", "classify", "regress"))
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -89,7 +91,7 @@ def tensor_name(info: Any, key: str) -> str:
 def checked(proto: Any, info: Any, key: str) -> np.ndarray:
     """The array in a TensorProto, if its type and shape are those of the signature."""
     try:
-        array, dtype = decode(proto)
+        array, dtype = decode(proto, _MOST_FILLED)
     except (ValueError, TypeError, DecodeError) as e:
         raise errors.invalid(f"tensor parsing error: {key}: {e}") from None
     check(array, dtype, info, key)
