@@ -14,6 +14,7 @@ import pytest
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from PIL import Image
+from tensorboard.compat.proto.variable_pb2 import VariableDef
 
 import penstock as tf
 from penstock._src.base import errors
@@ -443,3 +444,20 @@ def test_a_loop_whose_function_has_other_results(which, part):
         v1.import_graph_def(graph_def, name="")
         sess.run("out:0", {"x:0": 1.0})
     assert not isinstance(raised.value, errors.InternalError)
+
+
+@pytest.mark.parametrize("field, message", [("tensor_names", "not UTF-8"), ("variable", "not the handle")])
+def test_a_meta_graph_that_names_what_no_file_has(tmp_path, field, message):
+    _, path = checkpoint_file(tmp_path, "meta")
+    meta = v1.MetaGraphDef.FromString(path.read_bytes())
+    if field == "variable":
+        held = meta.collection_def["variables"].bytes_list.value
+        variable = VariableDef.FromString(held[0])
+        variable.variable_name = variable.initial_value_name
+        held[0] = variable.SerializeToString()
+    else:
+        node = next(n for n in meta.graph_def.node if n.name == "save/RestoreV2/tensor_names")
+        node.attr["value"].tensor.string_val[0] = b"a\xff\xfe"
+    path.write_bytes(meta.SerializeToString())
+    with pytest.raises((errors.InvalidArgumentError, ValueError), match=message):
+        read_checkpoint(tmp_path)

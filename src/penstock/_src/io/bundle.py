@@ -130,7 +130,7 @@ class BundleWriter:
 
     def add(self, name: str | bytes, value: Any, dtype: Any) -> None:
         """Adds a tensor."""
-        key = name.encode() if isinstance(name, str) else name
+        key = slices.name_bytes(name) if isinstance(name, str) else name
         if not key or key in self._entries:
             raise errors.invalid(f"Adding duplicate key: {strings.show(key)}")
         pieces: list[Any]
@@ -173,7 +173,7 @@ class BundleWriter:
         if slices.is_full(part, shape):
             self.add(name, value, dtype)
             return
-        entry = self._entries.setdefault(name.encode(), BundleEntryProto(dtype=dtype.base_dtype.enum))
+        entry = self._entries.setdefault(slices.name_bytes(name), BundleEntryProto(dtype=dtype.base_dtype.enum))
         if entry.dtype != dtype.base_dtype.enum or entry.slices and _dims(entry.shape) != shape:
             raise errors.invalid(f"Slices of {name} differ in type or full shape")
         if not entry.slices:
@@ -515,11 +515,11 @@ class BundleReader:
 
     def has(self, name: str) -> bool:
         """Whether a tensor of that name exists."""
-        return bool(name) and self._table.get(name.encode()) is not None
+        return bool(name) and self._table.get(slices.name_bytes(name)) is not None
 
     def describe(self, name: str) -> tuple[Any, tuple[int, ...]]:
         """Type and shape of a tensor; NotFoundError, with similar names, if there is none."""
-        return self._described(self._entry(name.encode()))
+        return self._described(self._entry(slices.name_bytes(name)))
 
     def data_file(self, entry: Any) -> str:
         """The file that holds the bytes of an entry."""
@@ -527,14 +527,14 @@ class BundleReader:
 
     def read(self, name: str) -> Any:
         """A whole tensor, assembled from its slices if it was saved in parts."""
-        entry = self._entry(name.encode())
+        entry = self._entry(slices.name_bytes(name))
         if not entry.slices:
             return self._value(name, entry)
         return self._assemble(name, entry, slices.full(len(entry.shape.dim)))
 
     def read_slice(self, name: str, part: slices.Slice) -> Any:
         """A part of a tensor, however it was saved."""
-        entry = self._entry(name.encode())
+        entry = self._entry(slices.name_bytes(name))
         if not entry.slices:
             shape = _dims(entry.shape)
             slices.shape_of(part, shape)
@@ -567,7 +567,7 @@ class BundleReader:
         found = self._table.get(slices.key(name, part))
         if found is None:
             raise errors.DataLossError(None, None, f"Slice {slices.show(part)} of {name} is listed but missing")
-        return self._parsed(name.encode(), found)
+        return self._parsed(slices.name_bytes(name), found)
 
     def _file(self, name: str, entry: Any) -> tuple[Any, int]:
         held = self._files.get(entry.shard_id)

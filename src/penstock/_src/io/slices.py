@@ -63,6 +63,14 @@ def parse_shape_and_slice(text: str) -> tuple[tuple[int, ...], Slice, tuple[int,
     return shape, part, shape_of(part, shape)
 
 
+def name_bytes(name: str) -> bytes:
+    """The name of a tensor in a file; InvalidArgumentError if it came from bytes that are not UTF-8."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        raise errors.invalid(f"The name of a tensor is not UTF-8: {name!r}") from None
+
+
 # -- messages and keys -----------------------------------------------------------------------------------------------
 def from_proto(proto: Any) -> Slice:
     """The slice in a TensorSliceProto."""
@@ -79,7 +87,7 @@ def to_proto(part: Slice, proto: Any) -> None:
 
 def key(name: str, part: Slice) -> bytes:
     """The key of a slice in a table: keys sort as (name, slice) do."""
-    escaped = re.sub(rb"[\x00\xff]", lambda m: b"\0\xff" if m[0] == b"\0" else b"\xff\0", name.encode())
+    escaped = re.sub(rb"[\x00\xff]", lambda m: b"\0\xff" if m[0] == b"\0" else b"\xff\0", name_bytes(name))
     out = b"\0" + escaped + b"\0\1" + _unsigned(len(part))
     for start, length in part:
         out += _signed(start) + _signed(length)

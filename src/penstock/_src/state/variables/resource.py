@@ -402,7 +402,10 @@ class ResourceVariable(BaseResourceVariable):
             raise ValueError("Trying to restore Variable as ResourceVariable.")
         element = self._from_proto(variable_def, import_scope)
         self._handle = element(variable_def.variable_name)
-        self._dtype, self.static_dims = self._handle.op.attrs["dtype"], self._handle.op.attrs["shape"].static_dims
+        attrs = self._handle.op.attrs
+        if "dtype" not in attrs or "shape" not in attrs:
+            raise ValueError(f"{variable_def.variable_name} is not the handle of a variable: {self._handle.op.type} made it.")
+        self._dtype, self.static_dims = attrs["dtype"], attrs["shape"].static_dims
         _describe(self._handle, self._dtype, self.static_dims)
         self._name = self._handle.name
         self._unique_id = self._shared_name
