@@ -37,7 +37,8 @@ def _var_key(var: Any) -> Any:
     """The key of a variable's slots; copies on several devices share that of the variable."""
     container = getattr(var, "_distributed_container", None)
     var = getattr(var if container is None else container(), "_primary", var)
-    return (var.op.graph, var.op.name) if hasattr(var, "op") else var._unique_id
+    op = getattr(var, "op", None)                      # None if eager
+    return (op.graph, op.name) if op is not None else var._unique_id
 
 
 def is_resource(var: Any) -> bool:
