@@ -72,6 +72,11 @@ def test_graphs_and_sessions():
         assert _texts(session) == ["Session, closed"]
 
 
+def test_a_session_of_an_empty_graph_is_shown():
+    with v1.Session(graph=v1.Graph()) as session:
+        assert any("CPU:0" in t for t in _texts(session))
+
+
 def test_names_are_escaped_and_long_tables_cut():
     page = html.table("<script>", ["a"], [["<b>&"]] * 5, most=2)
     assert "script" not in _Reader(page).tags and _Reader(page).texts == ["<script>", "a", "<b>&", "<b>&", "… 3 more"]

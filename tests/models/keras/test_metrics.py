@@ -164,3 +164,9 @@ def test_mistakes_are_named():
         tf.keras.metrics.Precision().update_state([1], [3.0])
     with pytest.raises(ValueError, match="Unknown metric function"):
         tf.keras.metrics.get("nothing")
+
+
+def test_a_metric_is_printed_with_its_arguments():
+    assert str(tf.keras.metrics.Mean()) == "Mean(name=mean,dtype=float32)"
+    assert str(tf.keras.metrics.AUC(name="a")).startswith(
+        "AUC(name=a,dtype=float32,num_thresholds=200,curve=ROC,summation_method=interpolation")

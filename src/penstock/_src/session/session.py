@@ -174,7 +174,8 @@ class BaseSession:
             return html.table("Session, closed", [], [])
         devices = html.table(f"Session {self._target.decode()}: devices", ["device", "kind"],
                              [[d.name, d.device_type] for d in self.list_devices()])
-        lines = [line.split(": ", 2) for line in self.explain_placement().splitlines()]
+        placed = self.explain_placement() if self._graph.version else ""
+        lines = [line.split(": ", 2) for line in placed.splitlines()]
         return devices + html.table("Placement", ["operation", "device"], [[p[0], p[-1]] for p in lines if len(p) == 3])
 
     def explain(self, fetches: Any, feed_dict: Any = None) -> str:

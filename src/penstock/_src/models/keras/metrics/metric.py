@@ -59,6 +59,9 @@ class Metric(Layer):
             result._metric_obj = self
         return result
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({','.join(f'{k}={v}' for k, v in self.get_config().items())})"
+
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric, without its state."""
         return {"name": self.name, "dtype": self.dtype}
