@@ -97,14 +97,14 @@ class ModelCheckpoint(Callback):
                 return
             if not self.monitor_op(current, self.best):
                 if self.verbose > 0:
-                    print(f"\nEpoch {epoch + 1:05d}: {self.monitor} did not improve from {self.best:0.5f}")
+                    print(f"\nEpoch {epoch + 1}: {self.monitor} did not improve from {self.best:0.5f}")
                 return
             if self.verbose > 0:
-                print(f"\nEpoch {epoch + 1:05d}: {self.monitor} improved from {self.best:0.5f} to {current:0.5f}, saving model "
+                print(f"\nEpoch {epoch + 1}: {self.monitor} improved from {self.best:0.5f} to {current:0.5f}, saving model "
                       f"to {path}")
             self.best = current
         elif self.verbose > 0:
-            print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
+            print(f"\nEpoch {epoch + 1}: saving model to {path}")
         try:
             (self.model.save_weights if self.save_weights_only else self.model.save)(path, overwrite=True)
         except IsADirectoryError as e:

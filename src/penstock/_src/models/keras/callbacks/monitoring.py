@@ -84,7 +84,7 @@ class EarlyStopping(Callback):
     def on_train_end(self, logs: Any = None) -> None:
         """Logs where it stopped, and restores the best weights."""
         if self.stopped_epoch > 0 and self.verbose > 0:
-            print(f"Epoch {self.stopped_epoch + 1:05d}: early stopping")
+            print(f"Epoch {self.stopped_epoch + 1}: early stopping")
         if self.restore_best_weights and self.best_weights is not None:
             if self.verbose > 0:
                 print(f"Restoring model weights from the end of the best epoch: {self.best_epoch + 1}.")
@@ -166,7 +166,7 @@ class ReduceLROnPlateau(Callback):
         new = max(old * self.factor, self.min_lr)
         K.set_value(getattr(self.model.optimizer, name), new)
         if self.verbose > 0:
-            print(f"\nEpoch {epoch + 1:05d}: ReduceLROnPlateau reducing learning rate to {new}.")
+            print(f"\nEpoch {epoch + 1}: ReduceLROnPlateau reducing learning rate to {new}.")
         self.cooldown_counter, self.wait = self.cooldown, 0
 
     def in_cooldown(self) -> bool:
@@ -199,7 +199,7 @@ class LearningRateScheduler(Callback):
             raise ValueError("The output of the \"schedule\" function should be float.")
         K.set_value(getattr(self.model.optimizer, name), K.get_value(rate) if hasattr(rate, "shape") else rate)
         if self.verbose > 0:
-            print(f"\nEpoch {epoch + 1:05d}: LearningRateScheduler reducing learning rate to {rate}.")
+            print(f"\nEpoch {epoch + 1}: LearningRateScheduler setting learning rate to {rate}.")
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Adds the rate to the metrics of the epoch."""

@@ -426,7 +426,11 @@ class Layer(Connected, Losing, Weighted):
         return policy.variable_dtype
 
     def _init_set_name(self, name: Any, zero_based: bool = True) -> None:
-        self._name = name or backend.unique_object_name(to_snake_case(type(self).__name__), zero_based=zero_based)
+        self._name = name or backend.unique_object_name(to_snake_case(self._automatic_name()), zero_based=zero_based)
+
+    def _automatic_name(self) -> str:
+        """What automatic names begin with."""
+        return type(self).__name__
 
     def _name_scope(self) -> str:
         return self._name

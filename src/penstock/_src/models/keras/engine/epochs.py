@@ -200,7 +200,7 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         if validation is not None and _validates(validation_freq, epoch):
             found = run_evaluation(model, validation, callbacks)
             logs.update({"val_" + n: v for n, v in found.items()})
-        callbacks.on_epoch_end(epoch, logs)
+        callbacks.on_epoch_end(epoch, dict(logs))
         if model.stop_training or source.exhausted:
             break
         source.on_epoch_end()

@@ -30,6 +30,11 @@ from penstock._src.state.containers import TrackableDataStructure
 backend = LazyModule("penstock._src.models.keras.backend")
 
 
+def is_functional(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a network with these arguments is made from symbolic inputs and outputs."""
+    return len(args) == 2 or len(args) == 1 and "outputs" in kwargs or "inputs" in kwargs and "outputs" in kwargs
+
+
 class Network(Layer):
     """A directed graph of layers, or a layer with layers as attributes."""
 
@@ -47,7 +52,7 @@ class Network(Layer):
         *Layer._TF_MODULE_IGNORED_PROPERTIES)) - {"_layers"}       # its layers are its submodules
 
     def __init__(self, *args: Any, **kwargs: Any):
-        if len(args) == 2 or len(args) == 1 and "outputs" in kwargs or "inputs" in kwargs and "outputs" in kwargs:
+        if is_functional(args, kwargs):
             self._init_graph_network(*args, **kwargs)
         else:
             self._init_subclassed(*args, **kwargs)

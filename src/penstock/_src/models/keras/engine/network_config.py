@@ -66,7 +66,7 @@ def describe(network: Any) -> dict[str, Any]:
         packed = nest.pack_sequence_as(like, refs)
         return _plain(packed if nest.is_nested(packed) else [packed])
 
-    config = {"name": network.name, "layers": layers,
+    config = {"name": network.name, "trainable": network.trainable, "layers": layers,
               "input_layers": places(network._input_coordinates, network._nested_inputs),
               "output_layers": places(network._output_coordinates, network._nested_outputs)}
     return copy.deepcopy(config)

@@ -1,6 +1,7 @@
 """Sequential: a stack of layers, with one input and one output each."""
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any
 
@@ -10,13 +11,14 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.keras.engine.base_layer import Layer, default
 from penstock._src.models.keras.engine.input_layer import Input, InputLayer
 from penstock._src.models.keras.engine.network import assert_no_legacy_layers
 from penstock._src.models.keras.engine.network_config import class_name
-from penstock._src.models.keras.engine.training import Model
+from penstock._src.models.keras.engine.training import Functional
 from penstock._src.models.keras.saving.saved_model import save_spec
 
 _ONE_OUTPUT = ("All layers in a Sequential model should have a single output tensor. For multi-output layers, use the "
@@ -24,7 +26,7 @@ _ONE_OUTPUT = ("All layers in a Sequential model should have a single output ten
 
 
 @export("keras.Sequential", "keras.models.Sequential")
-class Sequential(Model):
+class Sequential(Functional):
     """A stack of layers. Without the shape of its input, it is built by its first input.
 
     Args:
@@ -151,6 +153,12 @@ class Sequential(Model):
             raise ValueError("A Sequential model takes one tensor as its input. Passing a dictionary input to a "
                              "Sequential Model "
                              "which doesn't have FeatureLayer as the first layer is an error: use the functional API.")
+        with contextlib.nullcontext() if single or all(v.built for v in self.layers) else name_scope(""):
+            return self._through(inputs, training, mask, single)
+
+    def _through(self, inputs: Any, training: Any, mask: Any, single: bool) -> Any:
+        """The output of the last layer. Layers that are not built yet are called outside of the names of what is around the
+        model, because 2.x builds them as a graph of their own."""
         outputs = inputs
         for layer in self.layers:
             kwargs: dict[str, Any] = {}

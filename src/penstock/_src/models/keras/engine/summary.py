@@ -10,6 +10,7 @@ from typing import Any
 from penstock._src.base import html, nest
 from penstock._src.graph import context
 from penstock._src.models.keras.engine.input_layer import InputLayer
+from penstock._src.models.keras.engine.network_config import skips_first_node
 
 
 def _parameters(weights: Any) -> int:
@@ -103,7 +104,7 @@ class _Table:
 
     def _connections(self, layer: Any) -> list[str]:
         calls = [] if self.sequential else [n for n in layer._inbound_nodes if not self.nodes or id(n) in self.nodes]
-        return [f"{source.name}[{i}][{j}]" for n in calls for source, i, j, _ in n.iterate_inbound()]
+        return [f"{source.name}[{i - skips_first_node(source)}][{j}]" for n in calls for source, i, j, _ in n.iterate_inbound()]
 
     shares: tuple = ()
 

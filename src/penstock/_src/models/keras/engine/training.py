@@ -30,7 +30,7 @@ from penstock._src.models.keras.engine.data_adapter import (
     unpack_x_y_sample_weight,
 )
 from penstock._src.models.keras.engine.layer_weights import unique
-from penstock._src.models.keras.engine.network import Network
+from penstock._src.models.keras.engine.network import Network, is_functional
 from penstock._src.models.keras.engine.replicas import ReplicaGraphStep, ReplicaStep, check_strategy
 from penstock._src.models.keras.engine.steps import FunctionStep, GraphStep
 from penstock._src.models.keras.saving.model_files import Saved
@@ -55,6 +55,10 @@ class Model(Saved, Network):
 
     _TF_MODULE_IGNORED_PROPERTIES = frozenset((
         "_steps", "_compiled", "_graph_parts", "compiled_loss", "compiled_metrics", *Network._TF_MODULE_IGNORED_PROPERTIES))
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance; with symbolic inputs and outputs, `Model` itself makes a Functional."""
+        return super().__new__(Functional if cls is Model and is_functional(args, kwargs) else cls)
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._forget_compiled()
@@ -320,6 +324,9 @@ class Model(Saved, Network):
         if not self._is_graph_network:
             return None
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else None for t in self._fed_inputs()]
+        nested = self._nested_inputs
+        if isinstance(nested, Mapping) and len(nested) == len(shapes):          # a dictionary of inputs: its keys name them
+            return sorted(nested), shapes
         return [t._keras_history.layer.name for t in self._fed_inputs()], shapes
 
     def _fed_inputs(self) -> list:
@@ -545,6 +552,13 @@ class Model(Saved, Network):
         return epoch_loops.as_outputs(self, found)
 
     _object_identifier = property(lambda self: "_tf_keras_model")
+
+
+class Functional(Model):
+    """A model of symbolic inputs and outputs: what `Model(inputs, outputs)` returns."""
+
+    def _automatic_name(self) -> str:
+        return "Model" if type(self) is Functional else super()._automatic_name()
 
 
 def _need_steps(data: Any, steps: int | None, name: str) -> None:

@@ -250,6 +250,9 @@ class EinsumDense(Layer):
         return {**config, "output_shape": self.partial_output_shape}
 
 
+_SHAPES = ("query_shape", "key_shape", "value_shape")               # in configurations
+
+
 @export(v2=["keras.layers.MultiHeadAttention"])
 class MultiHeadAttention(Layer):
     """Attention with several heads: query, key and value are projected for each, and the results joined.
@@ -293,24 +296,23 @@ class MultiHeadAttention(Layer):
              kernel_regularizer=kernel_regularizer, bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
              bias_constraint=bias_constraint)
         self._attention_axes = (attention_axes,) if isinstance(attention_axes, int) else attention_axes
-        self._built_for_inputs = False
+        self._input_shapes: tuple | None = None                     # of query, key and value, once they are known
 
     # -- building -----------------------------------------------------------------------------------------------------------
     def _dense(self, name: str, equation: str, shape: list, bias_axes: str) -> EinsumDense:
-        more = {n: getattr(self, n) for n in _WEIGHTS if n != "activity_regularizer"}
+        more = {n: getattr(self, n) for n in _WEIGHTS}
+        for n in ("kernel_initializer", "bias_initializer"):           # each projection starts from numbers of its own
+            more[n] = type(more[n]).from_config(more[n].get_config())
         bias = bias_axes if self._use_bias else None
         return EinsumDense(equation, shape, bias_axes=bias, name=name, dtype=self.dtype_policy, **more)
 
     def _build_from(self, query: Any, value: Any, key: Any) -> None:
         """Creates the projections, for inputs of these shapes."""
-        self._built_for_inputs = True
+        self._input_shapes = tuple(tf.TensorShape(s) for s in (query, key, value))
         rank = len(dims_of(query))
         letters = "abcdefghijklmn"[:rank - 1]
-        parts = (("query", query, self._key_dim), ("key", key, self._key_dim), ("value", value, self._value_dim))
-        for name, shape, size in parts:
+        for name, size in (("query", self._key_dim), ("key", self._key_dim), ("value", self._value_dim)):
             made = self._dense(name, f"{letters}x,xyz->{letters}yz", [None] * (rank - 2) + [self._num_heads, size], "yz")
-            made.build(shape)
-            made.built = True
             setattr(self, f"_{name}_dense", made)
         axes = self._attention_axes or tuple(range(1, rank - 1))
         self._attention_axes = tuple(a % rank for a in axes)
@@ -319,8 +321,6 @@ class MultiHeadAttention(Layer):
         ends = "opqrst"[:len(out)]
         self._output_dense = self._dense("attention_output", f"{letters}yz,yz{ends}->{letters}{ends}",
                                          [None] * (rank - 2) + out, ends)
-        self._output_dense.build([*dims_of(query)[:-1], self._num_heads, self._value_dim])
-        self._output_dense.built = True
         self._equations = _attention_equations(rank, self._attention_axes)
 
     # -- calling ------------------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ class MultiHeadAttention(Layer):
         value = tf.convert_to_tensor(value)
         mask = self._mask(query, value, value if key is None else key, attention_mask, use_causal_mask)
         key = value if key is None else tf.convert_to_tensor(key)
-        if not self._built_for_inputs:
+        if self._input_shapes is None:
             self._build_from(query.shape, value.shape, key.shape)
         q = self._query_dense(query) * (1. / math.sqrt(self._key_dim))
         k, v = self._key_dense(key), self._value_dense(value)
@@ -381,10 +381,22 @@ class MultiHeadAttention(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), _WEIGHTS)
-        return {**config, "num_heads": self._num_heads, "key_dim": self._key_dim, "value_dim": self._value_dim,
-                "dropout": self._dropout, "use_bias": self._use_bias, "output_shape": self._output_shape,
-                "attention_axes": self._attention_axes}
+        own = {"num_heads": self._num_heads, "key_dim": self._key_dim, "value_dim": self._value_dim,
+               "dropout": self._dropout, "use_bias": self._use_bias, "output_shape": self._output_shape,
+               "attention_axes": self._attention_axes}
+        shapes = dict(zip(_SHAPES, self._input_shapes or (None, None, None), strict=True))
+        return {**described(self, {**super().get_config(), **own}, _WEIGHTS), **shapes, "softmax_robust_masking": False}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """A layer of this configuration; with the shapes of its inputs, the projections exist."""
+        config = dict(config)
+        shapes = [config.pop(name, None) for name in _SHAPES]
+        config.pop("softmax_robust_masking", None)
+        made = cls(**config)
+        if None not in shapes:
+            made._build_from(shapes[0], shapes[2], shapes[1])
+        return made
 
 
 def _attention_equations(rank: int, axes: tuple) -> tuple:

@@ -49,10 +49,7 @@ def count_matches(variables: dict[str, Any], y_true: Any, y_pred: Any, threshold
     """Adds to `variables` (by kind: tp, fp, tn, fn) how many predictions are of each kind, at each threshold."""
     y_true, y_pred = tf.cast(y_true, "float32"), tf.cast(y_pred, "float32")
     [y_pred, y_true], sample_weight = flat_values([y_pred, y_true], sample_weight)
-    checks = [tf.debugging.assert_greater_equal(y_pred, 0.0, message="predictions must be >= 0"),
-              tf.debugging.assert_less_equal(y_pred, 1.0, message="predictions must be <= 1")]
-    with tf.control_dependencies([c for c in checks if c is not None]):
-        y_true, y_pred = matched(y_true, tf.identity(y_pred))
+    y_true, y_pred = matched(y_true, y_pred)
     y_pred.shape.assert_is_compatible_with(y_true.shape)
     if top_k is not None:
         y_pred = _only_top(y_pred, top_k)

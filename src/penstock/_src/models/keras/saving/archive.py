@@ -151,8 +151,7 @@ def _store_optimizer(model: Any, f: Any) -> None:
         return
     group = f.require_group("optimizer/vars")
     group.attrs["name"] = to_snake_case(type(model.optimizer).__name__.removesuffix("V1"))
-    rate = backend.get_value(model.optimizer.learning_rate) if not callable(model.optimizer.learning_rate) else 0.0
-    values = [backend.get_value(model.optimizer.iterations), np.float32(rate), *backend.batch_get_value(slots)]
+    values = [backend.get_value(model.optimizer.iterations), *backend.batch_get_value(slots)]
     for i, value in enumerate(values):
         group[str(i)] = np.asarray(value)
 

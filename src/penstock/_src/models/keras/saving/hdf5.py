@@ -245,11 +245,17 @@ def load_model_file(path: Any, custom_objects: Any, compile: bool) -> Any:
         if _text(f.attrs.get("keras_version", "")).startswith("3"):
             training = keras3.translated_training(training, custom_objects)
         compile_from_config(model, training, custom_objects)
-        if "optimizer_weights" in f and _text(f.attrs.get("keras_version", "")).startswith("3"):
+        if "optimizer_weights" in f and _by_variable(f["optimizer_weights"]):
             archive.set_optimizer(model, _stored(f["optimizer_weights"]))
         elif "optimizer_weights" in f:
             _load_optimizer(model, f["optimizer_weights"])
     return model
+
+
+def _by_variable(group: Any) -> bool:
+    """Whether the state of an optimizer is in the order of newer ones: all slots of a variable, then those of the next."""
+    names = load_attribute(group, "weight_names")
+    return bool(names) and names[0].rpartition("/")[2].partition(":")[0] == "iteration"
 
 
 def _load_optimizer(model: Any, group: Any) -> None:

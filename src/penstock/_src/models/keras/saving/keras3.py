@@ -1,10 +1,9 @@
-"""Descriptions of models as Keras 3 writes them, from ours, and back."""
+"""Descriptions of models that Keras 2 (tf_keras) and Keras 3 read, from ours, and those of both back."""
 from __future__ import annotations
 
 import inspect
 from typing import Any
 
-from penstock._src.base import nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import TABLES, LazyModule
 from penstock._src.base.static_shape import TensorShape
@@ -21,7 +20,7 @@ _OURS_ONLY = {"batch_input_shape", "time_major", "implementation", "fused", "vir
               "input_length", "decay", "is_legacy_optimizer", "jit_compile"}
 
 
-# -- to Keras 3 ------------------------------------------------------------------------------------------------------
+# -- to Keras ------------------------------------------------------------------------------------------------------
 def describe(model: Any, include_optimizer: bool = True) -> dict[str, Any]:
     """The description of a model, with how it was compiled."""
     found = _layer(model)
@@ -38,9 +37,8 @@ def _is_ours(cls: type) -> bool:
 
 def _layer(layer: Any) -> dict[str, Any]:
     cls = type(layer)
-    if getattr(layer, "_is_graph_network", False) and cls.__name__ == "Model":
-        return {"module": "keras.src.models.functional", "class_name": "Functional", "config": _functional(layer),
-                "registered_name": "Functional", "build_config": {"input_shape": None}}
+    if cls.__name__ == "Functional" and _is_ours(cls):          # which has no public name in either: both make it from Model
+        return {"module": "keras", "class_name": "Model", "config": _functional(layer), "registered_name": None}
     if cls.__name__ == "Sequential" and _is_ours(cls):
         config = {"name": layer.name, "trainable": layer.trainable, "layers": [_layer(v) for v in layer._layers]}
         shape = layer.__dict__.get("_build_input_shape")
@@ -49,7 +47,7 @@ def _layer(layer: Any) -> dict[str, Any]:
         return {"module": "keras", "class_name": "Sequential", "config": config, "registered_name": None}
     config = _config(_own_config(layer))
     if isinstance(layer, InputLayer):
-        config["batch_shape"] = layer._batch_input_shape
+        config["batch_input_shape"] = layer._batch_input_shape
     name = cls.__name__.removesuffix("V1")
     found = {"module": "keras.layers" if _is_ours(cls) else cls.__module__, "class_name": name, "config": config,
              "registered_name": None if _is_ours(cls) else registered(layer)}
@@ -73,8 +71,8 @@ def _config(config: dict[str, Any]) -> dict[str, Any]:
 
 def _object(value: Any, kind: str | None) -> Any:
     if isinstance(value, dict) and "class_name" in value and "config" in value:
-        module = kind or ("keras" if value["class_name"] in ("Policy", "DTypePolicy") else "keras.layers")
-        name = "DTypePolicy" if value["class_name"] == "Policy" else value["class_name"].removesuffix("V1").removesuffix("V2")
+        module = kind or ("keras.mixed_precision" if value["class_name"] == "Policy" else "keras.layers")
+        name = value["class_name"].removesuffix("V1").removesuffix("V2")
         return {"module": module, "class_name": name, "config": _config(value["config"]), "registered_name": None}
     if isinstance(value, (list, tuple)):
         return [_object(v, kind) for v in value]
@@ -108,8 +106,7 @@ def classic(model: Any) -> dict[str, Any]:
         if type(model).__name__ == "Sequential" and isinstance(first, InputLayer):
             described.insert(0, layer({"class_name": "InputLayer", "config": first.get_config()}, first))
         config = {**config, "layers": described}
-    name = "Functional" if type(model).__name__ == "Model" and model._is_graph_network else type(model).__name__
-    return {"class_name": name, "config": config}
+    return {"class_name": type(model).__name__, "config": config}
 
 
 def _functional(model: Any) -> dict[str, Any]:
@@ -118,42 +115,8 @@ def _functional(model: Any) -> dict[str, Any]:
     layers = []
     for data in config["layers"]:
         layer = by_name[data["name"]]
-        calls = [n for n in layer._inbound_nodes if n.inbound_layers and model._key(n) in model._network_nodes]
-        described = _layer(layer)
-        described.update(name=layer.name, inbound_nodes=[_call(n, given) for n, given in zip(calls, data["inbound_nodes"])])
-        layers.append(described)
-    return {"name": config["name"], "trainable": model.trainable, "layers": layers,
-            "input_layers": _single(config["input_layers"]), "output_layers": _single(config["output_layers"])}
-
-
-def _single(places: Any) -> Any:
-    return places[0] if isinstance(places, list) and len(places) == 1 and isinstance(places[0], list) else places
-
-
-def _call(node: Any, given: Any) -> dict[str, Any]:
-    """A call as arguments in which tensors are named by where they come from."""
-    refs = [r for r in _references(given)]
-    places = iter(refs)
-
-    def tensor(t: Any) -> dict[str, Any]:
-        shape = t.shape.as_list() if t.shape.rank is not None else None
-        return {"class_name": "__keras_tensor__",
-                "config": {"shape": shape, "dtype": t.dtype.base_dtype.name, "keras_history": next(places)[:3]}}
-    inputs = nest.map_structure(tensor, node.input_tensors)
-    kwargs = dict(refs[0][3]) if refs and len(refs[0]) > 3 else {}
-    return {"args": [inputs], "kwargs": kwargs}
-
-
-def _references(data: Any) -> Any:
-    if isinstance(data, dict):
-        for v in data.values():
-            yield from _references(v)
-    elif isinstance(data, (list, tuple)):
-        if len(data) in (3, 4) and isinstance(data[0], str) and isinstance(data[1], int):
-            yield list(data)
-        else:
-            for v in data:
-                yield from _references(v)
+        layers.append({**_layer(layer), "name": layer.name, "inbound_nodes": data["inbound_nodes"]})
+    return {**config, "layers": layers}
 
 
 def _compile_config(config: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""The class of functional models, dictionaries of inputs, and files that tf_keras reads."""
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import h5py
+import numpy as np
+
+import penstock as tf
+
+keras = tf.keras
+
+
+def _nested():
+    inner_in = keras.Input((3,))
+    inner = keras.Model(inner_in, keras.layers.Dense(2)(inner_in), name="inner")
+    a, b = keras.Input((3,)), keras.Input((3,))
+    return inner, keras.Model([a, b], keras.layers.Add()([inner(a), inner(b)]))
+
+
+def test_model_of_inputs_and_outputs_is_a_functional():
+    inner, outer = _nested()
+    assert type(outer).__name__ == "Functional" and isinstance(outer, keras.Model)
+    assert outer.name.startswith("model") and inner.name == "inner"
+    assert outer.get_config()["layers"][2]["class_name"] == "Functional"
+    assert isinstance(keras.Sequential(), type(outer)) and type(keras.Sequential()).__name__ == "Sequential"
+
+    class Mine(keras.Model):
+        """A class of the user."""
+
+    x = keras.Input((3,))
+    assert type(Mine(x, x)) is Mine
+
+
+def test_summary_numbers_calls_of_a_nested_model_from_zero():
+    lines = []
+    _nested()[1].summary(print_fn=lines.append)
+    text = "\n".join(lines)
+    assert "inner (Functional)" in text and "'inner[0][0]'" in text and "'inner[1][0]'" in text
+
+
+def test_data_by_the_keys_of_a_dictionary_of_inputs():
+    a, b = keras.Input((2,), name="first"), keras.Input((2,), name="second")
+    model = keras.Model({"x": a, "w": b}, keras.layers.Subtract()([a, b]))
+    model.compile("sgd", "mse")
+    data = {"x": np.full((4, 2), 5.), "w": np.full((4, 2), 2.)}
+    assert (model.predict(data, verbose=0) == 3).all()
+    assert model.fit(data, np.full((4, 2), 3.), verbose=0).history["loss"] == [0.]
+
+
+def test_the_description_in_a_file_is_one_that_keras_2_reads(tmp_path):
+    inner, outer = _nested()
+    outer.save(tmp_path / "m.keras")
+    with zipfile.ZipFile(tmp_path / "m.keras") as z:
+        config = json.loads(z.read("config.json"))
+    first, nested = config["config"]["layers"][0], config["config"]["layers"][2]
+    assert (config["module"], config["class_name"]) == ("keras", "Model") == (nested["module"], nested["class_name"])
+    assert first["config"]["batch_input_shape"] == [None, 3] and "batch_shape" not in first["config"]
+    assert nested["inbound_nodes"] == [[[first["name"], 0, 0, {}]], [[config["config"]["layers"][1]["name"], 0, 0, {}]]]
+    x = np.arange(6.).reshape(2, 3)
+    again = keras.models.load_model(tmp_path / "m.keras")
+    np.testing.assert_allclose(again.predict([x, x], verbose=0), outer.predict([x, x], verbose=0), rtol=1e-5)
+
+
+def test_training_ends_at_a_loss_that_is_not_a_number(capsys):
+    x = np.ones((12, 2), "float32")
+    x[5] = np.nan
+    model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid", input_shape=(2,))])
+    model.compile("sgd", "binary_crossentropy", metrics=[keras.metrics.AUC()])
+    history = model.fit(x, np.ones(12), batch_size=4, epochs=3, shuffle=False, verbose=0,
+                        callbacks=[keras.callbacks.TerminateOnNaN()])
+    assert len(history.history["loss"]) == 1 and "Batch 1: Invalid loss, terminating training" in capsys.readouterr().out
+
+
+def test_messages_of_callbacks_and_what_training_ends_with(capsys):
+    seen = {}
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse")
+    model.fit(np.ones((4, 2)), np.ones(4), verbose=0, callbacks=[
+        keras.callbacks.LearningRateScheduler(lambda epoch: .5, verbose=1),
+        keras.callbacks.LambdaCallback(on_train_end=lambda logs: seen.update(logs))])
+    assert "Epoch 1: LearningRateScheduler setting learning rate to 0.5." in capsys.readouterr().out
+    assert list(seen) == ["loss"]
+
+
+def _trained():
+    model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(.1), "mse")
+    model.fit(np.ones((4, 3)), np.ones(4), epochs=2, verbose=0)
+    return model
+
+
+def _slots(model):
+    return [model.optimizer.get_slot(v, name).numpy() for v in model.trainable_variables for name in ("m", "v")]
+
+
+def test_optimizers_in_keras_files_are_laid_out_as_in_tf_keras(tmp_path):
+    model = _trained()
+    model.save(tmp_path / "m.keras")
+    with zipfile.ZipFile(tmp_path / "m.keras") as z, h5py.File(io.BytesIO(z.read("model.weights.h5"))) as f:
+        stored = [np.asarray(f["optimizer/vars"][str(i)]) for i in range(len(f["optimizer/vars"]))]
+    assert stored[0] == 2
+    for value, slot in zip(stored[1:], _slots(model), strict=True):
+        np.testing.assert_array_equal(value, slot)
+
+
+def test_state_of_newer_optimizers_in_hdf5_files(tmp_path):
+    model = _trained()
+    model.save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5", "r+") as f:           # as tf_keras writes it: the slots of each variable together
+        del f["optimizer_weights"]
+        group = f.create_group("optimizer_weights")
+        values = {"iteration:0": np.int64(7), **{f"Adam/{i}:0": s + 1 for i, s in enumerate(_slots(model))}}
+        group.attrs["weight_names"] = [n.encode() for n in values]
+        for name, value in values.items():
+            group[name] = value
+    again = keras.models.load_model(tmp_path / "m.h5")
+    assert int(again.optimizer.iterations) == 7
+    for found, slot in zip(_slots(again), _slots(model), strict=True):
+        np.testing.assert_array_equal(found, slot + 1)
