@@ -1,4 +1,6 @@
 """ForwardAccumulator against derivatives written by hand and against jacobians."""
+import weakref
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,82 @@ def test_a_variable_that_a_function_creates_has_its_tangent():
     own, doubled = products()
     assert own.numpy().tolist() == [0.5, -2.0, 3.0]
     assert doubled.numpy().tolist() == [1.0, -4.0, 6.0]
+
+
+def test_an_accumulator_keeps_nothing_alive():
+    x, tangent = tf.ones([3]), tf.zeros([3])
+    gone = weakref.ref(x), weakref.ref(tangent)
+    with A(x, tangent) as acc:
+        y = x * 2.
+        del tangent, x
+        assert gone[0]() is None and gone[1]() is None
+        product = weakref.ref(acc.jvp(y))
+        assert product() is not None
+        del y
+        assert product() is None
+
+
+@pytest.mark.parametrize("decorate", [tf.function, lambda f: f])
+def test_nested_products_are_known_after_both_contexts(decorate):
+    @decorate
+    def cube(x):
+        return x ** 3.5
+    x, one = tf.constant(1.1, tf.float64), tf.constant(1., tf.float64)
+    with A(x, one) as outer, A(x, one) as inner:
+        y = cube(x)
+    first = inner.jvp(y)
+    np.testing.assert_allclose([first, outer.jvp(first)], [3.5 * 1.1 ** 2.5, 3.5 * 2.5 * 1.1 ** 1.5])
+    assert inner.jvp(outer.jvp(y)) is None
+
+
+def test_errors_of_gradient_functions_are_raised_where_they_are_called():
+    @tf.custom_gradient
+    def f(x):
+        def grad(dy):
+            raise ValueError("of the gradient")
+        return x + 1., grad
+    with A(tf.constant(1.), tf.constant(2.)) as acc:
+        pass
+    x = tf.constant(1.)
+    with A(x, tf.constant(2.)) as acc, pytest.raises(ValueError, match="of the gradient"):
+        f(x)
+    assert acc.jvp(x).numpy() == 2.
+
+
+def test_custom_gradients_in_functions():
+    @tf.custom_gradient
+    def triple(x):
+        return x * 1., lambda dy: dy * 3.
+
+    @tf.function
+    def product(x):
+        with A(x, tf.constant(2.)) as acc:
+            y = triple(x)
+        return acc.jvp(y)
+    assert product(tf.constant(1.)).numpy() == 6.
+
+
+def test_forward_over_reverse_of_a_loop_in_a_function():
+    @tf.function
+    def product(x, v):
+        with A(x, v) as acc:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s * tf.sin(s)), [0, x])[1]
+            gradient = tape.gradient(y, x)
+        return acc.jvp(gradient)
+
+    def gradient(x):
+        s, g = x, 1.
+        for _ in range(3):
+            g, s = g * (np.sin(s) + s * np.cos(s)), s * np.sin(s)
+        return g
+    e = 1e-6
+    expected = (gradient(1.3 + e) - gradient(1.3 - e)) / (2 * e)
+    np.testing.assert_allclose(product(tf.constant(1.3, tf.float64), tf.constant(1., tf.float64)), expected, rtol=1e-6)
+
+
+def test_a_primal_comes_once():
+    x = tf.constant(1.)
+    with pytest.raises(ValueError, match="multiple times"):
+        A([x, x], [tf.constant(1.), tf.constant(2.)])

@@ -255,13 +255,13 @@ def append_outputs(op: Operation, tensors: list[Tensor], attr: str) -> None:
     """
     new = [Tensor(op, len(op.outputs) + i, t.dtype.base_dtype, t.static_dims) for i, t in enumerate(tensors)]
     watching = [tape for tape in context.state.tapes if any(id(t) in tape._watched for t in op.outputs)]
-    for tape in watching:
-        tape._watched.update((id(t), t) for t in new)
     op.outputs.extend(new)
     op.attrs[attr] = [*op.attrs[attr], *(t.dtype.base_dtype for t in tensors)]
     if op.attrs.get("output_shapes"):
         op.attrs["output_shapes"] = [*op.attrs["output_shapes"], *(TensorShape.of(t.static_dims) for t in tensors)]
     op.graph._version_changed()
+    for tape in watching:
+        tape._outputs_added(op, new)
 
 
 def _messages() -> Any:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.graph import context
-from penstock._src.graph.zeros import is_trainable
 
 
 def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = None) -> None:
@@ -14,10 +13,7 @@ def record(op: Any, inputs: list, outputs: list, gradient: Callable | None = Non
         watched = tape._watched
         for t in inputs:
             if id(t) in watched:
-                tape._records.append((op, inputs, outputs, gradient))
-                for o in outputs:
-                    if is_trainable(o):
-                        watched[id(o)] = o
+                tape._note(op, inputs, outputs, gradient)
                 break
 
 

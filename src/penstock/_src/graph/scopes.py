@@ -249,7 +249,7 @@ def container(container_name: str) -> Any:
 def init_scope() -> Iterator[None]:
     """Lifts ops out of control flow and functions that are being built, into the outermost graph or eager mode."""
     if context.executing_eagerly():
-        with _tapes_paused():
+        with tapes_paused():
             yield
         return
     graph = context.current_graph()
@@ -261,7 +261,7 @@ def init_scope() -> Iterator[None]:
         around = [g for g in context.state.graphs if g is None or not g.building_function]
         outer = around[-1] if around else None if context.process.eager else context.default_graph()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_tapes_paused())
+        stack.enter_context(tapes_paused())
         if outer is not graph:
             stack.enter_context(context.enter(outer))
         if outer is None:
@@ -274,7 +274,8 @@ def init_scope() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _tapes_paused() -> Iterator[None]:
+def tapes_paused() -> Iterator[None]:
+    """A block in which no tape records."""
     old, context.state.tapes = context.state.tapes, ()
     try:
         yield

@@ -49,6 +49,18 @@ class Tape:
         context.state.tapes = tuple(t for t in context.state.tapes if t is not self)
         self._recording = False
 
+    def _note(self, op: Any, inputs: list, outputs: list, gradient: Any) -> None:
+        """Records an op that uses something watched."""
+        self._records.append((op, inputs, outputs, gradient))
+        watched = self._watched
+        for o in outputs:
+            if is_trainable(o):
+                watched[id(o)] = o
+
+    def _outputs_added(self, op: Any, new: list) -> None:
+        """An op that was recorded returns more values now."""
+        self._watched.update((id(t), t) for t in new)
+
     def watch(self, tensor: Any) -> None:
         """Watches a tensor (or nest of them): gradients with respect to it can be requested."""
         for t in [part for x in nest.flatten(tensor) for part in _watchable(x)]:

@@ -14,7 +14,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.gradients import is_trainable, zeros_for
 from penstock._src.graph.recording import record
-from penstock._src.graph.scopes import control_dependencies
+from penstock._src.graph.scopes import control_dependencies, tapes_paused
 from penstock._src.graph.tape import Tape
 from penstock._src.ops.registry import get
 
@@ -125,7 +125,8 @@ def _in_graph(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     leaves = [_leaf(x) for x in nest.flatten(result)]
     flat = _parts(leaves)
     everything = [*flat, *tensors, *(convert(v) for v in variables)]
-    passed = get("IdentityN")(everything)
+    with tapes_paused():                                 # until it has its gradient
+        passed = get("IdentityN")(everything)
 
     def gradient(op: Any, *grads: Any) -> list:
         given = [zeros_for(t) if g is None and is_trainable(t) else g
@@ -133,6 +134,7 @@ def _in_graph(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
         return [None] * len(flat) + _input_gradients(grad_fn, _with_parts(leaves, given), variables, len(arguments))
     gradient.takes_none = True  # type: ignore[attr-defined]
     passed[0].op._gradient_function = gradient
+    record(passed[0].op, passed[0].op.inputs, passed[0].op.outputs)
     for t, p in zip(everything, passed, strict=True):
         copy_handle_data(t, p)
     return nest.pack_sequence_as(result, _with_parts(leaves, passed[:len(flat)]))
