@@ -15,6 +15,7 @@ FOREIGN = {
     "TF_CONFIG", "TF_EXP_BASE_DIR", "TEST_TMPDIR", "TEST_SRCDIR", "KERAS_HOME",         # TensorFlow's and Keras's
     "TF_USE_LEGACY_KERAS",
     "SLURM_PROCID", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "CUDA_VISIBLE_DEVICES",     # of schedulers
+    "RAY_DEDUP_LOGS",
     "HOME", "XDG_CONFIG_HOME", "PYTHONPATH", "PYCHARM_HOSTED",                          # the user's environment
     "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "CUBLAS_WORKSPACE_CONFIG",  # of kernel libraries
 }
