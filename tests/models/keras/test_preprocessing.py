@@ -115,6 +115,9 @@ def test_image_data_generator(tmp_path):
     np.testing.assert_allclose(images.numpy()[0], x[0].astype("uint8"), atol=1e-3)
     np.testing.assert_array_equal(labels.numpy(), [0, 0, 0, 1, 1, 1])
     assert ds.class_names == ["cat", "dog"]
+    cropped = K.utils.image_dataset_from_directory(str(tmp_path), image_size=(4, 8), shuffle=False, crop_to_aspect_ratio=True,
+                                                   interpolation="nearest")
+    np.testing.assert_array_equal(next(iter(cropped))[0].numpy()[0], x[0].astype("uint8")[2:6])
 
 
 def test_texts_from_directories(tmp_path):

@@ -141,3 +141,11 @@ def test_batch_norm_of_images_in_float64():
     assert y.dtype == np.float64
     np.testing.assert_allclose(y, (x - x.mean((0, 1, 2))) / np.sqrt(x.var((0, 1, 2)) + 1e-6), rtol=1e-12)
     np.testing.assert_allclose(layer.moving_mean, 0.01 * x.mean((0, 1, 2)), rtol=1e-6, atol=1e-6)
+
+
+def test_dense_on_ragged_rows():
+    rows = tf.RaggedTensor.from_row_lengths(tf.reshape(tf.range(15.), (5, 3)), [2, 3])
+    layer = tf.keras.layers.Dense(2, activation="relu", bias_initializer="ones")
+    found = layer(rows)
+    assert found.row_lengths().numpy().tolist() == [2, 3]
+    np.testing.assert_allclose(found.flat_values.numpy(), layer(rows.flat_values).numpy())

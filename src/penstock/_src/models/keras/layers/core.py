@@ -81,6 +81,8 @@ class Dense(Layer):
 
     def call(self, inputs: Any) -> Any:
         """The product, the bias, the activation."""
+        if isinstance(inputs, tf.RaggedTensor):
+            return tf.ragged.map_flat_values(self.call, inputs)
         if K.is_sparse(inputs):
             outputs = tf.sparse_tensor_dense_matmul(tf.cast(inputs, self._compute_dtype), self.kernel)
         elif len(inputs.shape) == 2:

@@ -8,6 +8,7 @@ import numpy as np
 
 import penstock as tf
 from penstock._src.base.api import export
+from penstock._src.models.keras.preprocessing.image import smart_resize
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 
@@ -88,8 +89,10 @@ def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load:
 def image_dataset_from_directory(directory: Any, labels: Any = "inferred", label_mode: Any = "int", class_names: Any = None,
                                  color_mode: str = "rgb", batch_size: Any = 32, image_size: Any = (256, 256),
                                  shuffle: bool = True, seed: Any = None, validation_split: Any = None, subset: Any = None,
-                                 interpolation: str = "bilinear", follow_links: bool = False) -> Any:
-    """A dataset of images and labels from a folder with a folder per class.
+                                 interpolation: str = "bilinear", follow_links: bool = False,
+                                 crop_to_aspect_ratio: bool = False) -> Any:
+    """A dataset of images and labels from a folder with a folder per class. `crop_to_aspect_ratio` cuts off what exceeds the
+    shape of `image_size`; otherwise images are stretched.
 
     >>> ds = tf.keras.utils.image_dataset_from_directory("flowers", image_size=(180, 180))
     """
@@ -99,7 +102,8 @@ def image_dataset_from_directory(directory: Any, labels: Any = "inferred", label
 
     def load(path: Any) -> Any:
         image = tf.io.decode_image(tf.io.read_file(path), channels=channels, expand_animations=False)
-        image = tf.image.resize(image, image_size, method=interpolation)
+        image = smart_resize(image, image_size, interpolation) if crop_to_aspect_ratio else \
+            tf.image.resize(image, image_size, method=interpolation)
         return tf.ensure_shape(image, (*image_size, channels))
     return _dataset(directory, labels, label_mode, IMAGES, load, class_names, batch_size, shuffle, seed, validation_split,
                     subset)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.layers.preprocessing.images import Resizing
@@ -70,6 +71,8 @@ def smart_resize(x: Any, size: Any, interpolation: str = "bilinear") -> Any:
         raise ValueError(f"Expected an image or a batch of images, of rank 3 or 4, but got an input of shape {x.shape}.")
     height, width = size
     made = Resizing(height, width, interpolation=interpolation, crop_to_aspect_ratio=True)(x)
+    if interpolation == "nearest":                             # whose pixels are those of the image
+        made = tf.cast(made, x.dtype)
     return made.numpy() if isinstance(x, np.ndarray) else made
 
 
