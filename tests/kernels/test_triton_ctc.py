@@ -19,6 +19,7 @@ def batch(steps, examples, classes, most, seed=0):
     return draw.randn(steps, examples, classes).astype("f"), labels, counts, lengths
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("blank", [0, 5])
 @pytest.mark.parametrize("steps, most", [(1, 1), (7, 3), (40, 40), (65, 20), (3, 0)])
 def test_loss_and_gradient_are_those_of_the_host(steps, most, blank):

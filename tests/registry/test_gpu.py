@@ -91,8 +91,8 @@ WAITING = frozenset((
     "ImageProjectiveTransformV3 InplaceAdd InplaceSub InplaceUpdate LinSpace ListDiff Lu MatrixExponential MatrixInverse "
     "MatrixLogarithm MatrixSolve MatrixSolveLs MatrixSquareRoot MatrixTriangularSolve MaxPoolGradGradWithArgmax "
     "MaxPoolGradWithArgmax Mfcc NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 "
-    "NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps NthElement ParallelDynamicStitch QuantizeAndDequantizeV2 "
-    "QuantizeAndDequantizeV3 QuantizeDownAndShrinkRange QuantizeV2 QuantizedAdd QuantizedAvgPool "
+    "NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps NthElement ParallelDynamicStitch "
+    "QuantizeDownAndShrinkRange QuantizeV2 QuantizedAdd QuantizedAvgPool "
     "QuantizedBatchNormWithGlobalNormalization QuantizedBiasAdd QuantizedConcat QuantizedConv2D QuantizedInstanceNorm "
     "QuantizedMatMul QuantizedMaxPool QuantizedMul QuantizedRelu QuantizedRelu6 QuantizedReluX QuantizedResizeBilinear "
     "RaggedBincount RaggedCountSparseOutput RaggedTensorToSparse RaggedTensorToTensor RequantizationRange Requantize "
@@ -106,7 +106,7 @@ WAITING = frozenset((
     "SparseSegmentSumWithNumSegments SparseSlice SparseSliceGrad SparseSoftmax SparseSparseMaximum SparseSparseMinimum "
     "SparseSplit SparseTensorDenseAdd SparseTensorDenseMatMul SparseToDense StatelessMultinomial StatelessRandomGammaV2 "
     "StatelessRandomGammaV3 StatelessRandomPoisson StatelessRandomUniformInt Svd TensorScatterMax TensorScatterMin "
-    "TensorScatterUpdate TensorSummary Unique Where").split())
+    "TensorScatterUpdate TensorSummary ToBool Unique Where").split())
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")

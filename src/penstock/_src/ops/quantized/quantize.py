@@ -250,7 +250,8 @@ def _ranged(input: Dims, low: Dims, high: Dims, axis: int = -1) -> Dims:
 def _along(x: torch.Tensor, value: torch.Tensor, axis: int, name: str) -> torch.Tensor:
     """A bound of the range of `x`: one for all, or one for each index along `axis`."""
     if axis == -1:
-        scalar(value.float(), name)
+        if value.numel() != 1:
+            raise errors.invalid(f"{name} must contain a single float element, but it contains {value.numel()} elements")
         return value.reshape([])
     if not 0 <= axis < x.dim() or value.shape != x.shape[axis:axis + 1]:
         raise errors.invalid(f"{name} of shape {list(value.shape)} does not fit axis {axis} of {list(x.shape)}")
@@ -264,7 +265,7 @@ def rounded(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, *, signed: b
         raise errors.invalid(f"num_bits is out of range: {bits} with signed_input {int(signed)}")
     if given:
         low, high = _along(x, low, axis, "input_min").double(), _along(x, high, axis, "input_max").double()
-        if bool((low > high).any()):
+        if low.is_cpu and bool((low > high).any()):
             raise errors.invalid(f"Invalid range: input_min {low.tolist()} > input_max {high.tolist()}")
     elif not x.numel():
         return x
@@ -286,8 +287,10 @@ def rounded(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, *, signed: b
 
 @quantize_and_dequantize_op.kernel
 def _quantize_and_dequantize_kernel(input, *, signed_input, num_bits, range_given, input_min, input_max):
-    return rounded(input, torch.tensor(input_min), torch.tensor(input_max), signed=signed_input, bits=num_bits,
-                   given=range_given)
+    if range_given and input_min > input_max:
+        raise errors.invalid(f"Invalid range: input_min {input_min} > input_max {input_max}")
+    low, high = (torch.full([], v, device=input.device) for v in (input_min, input_max))
+    return rounded(input, low, high, signed=signed_input, bits=num_bits, given=range_given)
 
 
 @quantize_and_dequantize_v2.kernel
