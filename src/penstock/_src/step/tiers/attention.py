@@ -416,11 +416,12 @@ class _Attention:
             bool((self.scores.keep.cpu() == torch.ones(sizes, dtype=torch.bool).tril()).all())
         biased = bool(self.scores.added) or self.scores.keep is not None and not causal
         causal = causal and not biased
-        kernel = kernel_for(example.device.type, dtype, depth, value_depth, biased, sizes)
+        learned = self.gradient is not None and self.of_bias is not None
+        kernel = kernel_for(example.device.type, dtype, depth, value_depth, biased, learned, sizes)
         _require(kernel is not None)
         _require(not self.dropout.rate or dtype is not torch.float32 or sizes[1] >= _LONG)
         _require(kernel.drops or not self.dropout.rate)
-        _require(kernel.derives_bias or self.gradient is None or self.of_bias is None)
+        _require(kernel.derives_bias or not learned)
         outer = self._outer()
         with g.inserting_before(self.out):
             q, k, v = (self._four(x, dtype, outer) for x in (self.q, self.k, self.v))

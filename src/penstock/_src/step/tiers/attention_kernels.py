@@ -15,8 +15,9 @@ from penstock._src.step.tiers.views import aten
 _TILE = 64                           # rows and columns that cuDNN's kernels take at once
 
 
-def kernel_for(device: str, dtype: torch.dtype, depth: int, value_depth: int, biased: bool, sizes: list) -> Any:
-    """The fused kernel for these arguments; None if there is none."""
+def kernel_for(device: str, dtype: torch.dtype, depth: int, value_depth: int, biased: bool, learned: bool,
+               sizes: list) -> Any:
+    """The fused kernel for these arguments, and for a gradient of the bias if it is learned; None if there is none."""
     if depth != value_depth:
         return None
     if device == "cpu":
@@ -24,9 +25,11 @@ def kernel_for(device: str, dtype: torch.dtype, depth: int, value_depth: int, bi
     short = dtype in (torch.bfloat16, torch.float16)
     if device != "cuda" or not (short or dtype is torch.float32) or depth % 8 != 0 or depth > 256:
         return None
-    if short and not biased:
-        return _CuDNN if _suits_cudnn(depth, sizes) else _Flash
-    return None if biased and sizes[1] % 8 else _Efficient
+    if biased and sizes[1] % 8:
+        return None
+    if short and not learned and _suits_cudnn(depth, sizes):
+        return _CuDNN
+    return _Flash if short and not biased else _Efficient
 
 
 def _suits_cudnn(depth: int, sizes: list) -> bool:
@@ -59,14 +62,14 @@ class _Flash:
 
 
 class _CuDNN:
-    """cuDNN's attention: half precision, causal or without a mask."""
+    """cuDNN's attention: half precision, any mask that is not learned."""
 
     drops, derives_bias = True, False
 
     @staticmethod
     def forward(g: torch.fx.Graph, q: Any, k: Any, v: Any, bias: Any, causal: bool, scale: float, rate: float) -> list:
         return _several(g, views.call(g, aten._scaled_dot_product_cudnn_attention.default,
-                                           (q, k, v, None, True, rate, causal, False), {"scale": scale}), 8)
+                                           (q, k, v, bias, True, rate, causal, False), {"scale": scale}), 8)
 
     @staticmethod
     def backward(g: torch.fx.Graph, of_out: Any, given: tuple, kept: list, bias: Any, causal: bool, scale: float, rate: float,
@@ -74,7 +77,7 @@ class _CuDNN:
         out, lse, cum_q, cum_k, max_q, max_k, seed, offset = kept
         return _several(g, views.call(g,
             aten._scaled_dot_product_cudnn_attention_backward.default,
-            (of_out, *given, out, lse, seed, offset, None, cum_q, cum_k, max_q, max_k, rate, causal), {"scale": scale}), 3)
+            (of_out, *given, out, lse, seed, offset, bias, cum_q, cum_k, max_q, max_k, rate, causal), {"scale": scale}), 3)
 
 
 class _Efficient:
