@@ -415,3 +415,73 @@ def test_a_gradient_of_a_gradient_of_convolutions(graphs):
     for a, b in zip(gradient(True), gradient(None), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert graphs and dict(tiers.refused) == before
+
+
+def test_conditionals_are_chosen_on_the_device(graphs):
+    """Results and updates of a conditional whose condition depends on values."""
+    def run(compiled):
+        v, count = tf2.Variable([1., 2.]), tf2.Variable(0)
+
+        @tf2.function(jit_compile=compiled)
+        def step(x):
+            def large():
+                v.assign_sub(0.1 * x)
+                return tf2.reduce_sum(tf2.sin(x) * v), tf2.constant(7)
+
+            def small():
+                count.assign_add(1)
+                return tf2.reduce_sum(x), tf2.constant(7)
+            total, seven = tf2.cond(tf2.reduce_sum(x) > 1., large, small)
+            return total + tf2.reduce_sum(tf2.exp(v)), seven
+        found = [step(tf2.constant(x)) for x in ([3., 1.], [0., 0.], [2., -4.], [1., 1.], [0.5, 0.], [5., 5.])]
+        return [[float(a), float(b)] for a, b in found], v.numpy(), int(count)
+    before = dict(tiers.refused)
+    found, v, count = run(True)
+    assert graphs and dict(tiers.refused) == before
+    wanted, v_wanted, count_wanted = run(None)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    np.testing.assert_allclose(v, v_wanted, rtol=1e-6)
+    assert count == count_wanted == 3
+
+
+@pytest.mark.parametrize("branch", [lambda x: tf2.matmul(x, x), lambda x: x + tf2.random.uniform([2, 2], seed=1)],
+                         ids=["products", "streams"])
+def test_branches_that_take_long_or_draw_are_not_computed_in_vain(graphs, branch):
+    @tf2.function(jit_compile=True)
+    def step(x):
+        return tf2.cond(tf2.reduce_sum(x) > 0., lambda: branch(x), lambda: x * 2. + tf2.sin(x) - 1.)
+    before = sum(tiers.refused.values())
+    for _ in range(4):
+        np.testing.assert_allclose(step(-tf2.ones([2, 2])), -3. + np.sin(-1.) * np.ones([2, 2]), rtol=1e-6)
+    assert not graphs and sum(tiers.refused.values()) == before + 1
+
+
+def test_a_scaled_loss_leaves_out_updates_that_overflow(graphs):
+    def run(compiled):
+        v = tf2.Variable([1., -2.])
+        optimizer = tf2.keras.mixed_precision.LossScaleOptimizer(tf2.keras.optimizers.SGD(0.1, momentum=0.5), initial_scale=64.)
+
+        @tf2.function(jit_compile=compiled)
+        def step(x):
+            with tf2.GradientTape() as tape:
+                scaled = optimizer.get_scaled_loss(tf2.reduce_sum(tf2.square(v * x)))
+            optimizer.apply_gradients([(optimizer.get_unscaled_gradients(tape.gradient(scaled, [v]))[0], v)])
+            return tf2.reduce_sum(v)
+        return [float(step(tf2.constant(x))) for x in (1., .5, np.inf, .25, 2., .5)], float(optimizer.loss_scale)
+    losses, scale = run(True)
+    assert graphs
+    wanted, scale_wanted = run(None)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-6)
+    assert scale == scale_wanted == 32.
+
+
+def test_constants_are_made_for_updates_and_matrices_inverted(graphs):
+    @tf2.function(jit_compile=True)
+    def step(x, ids):
+        counts = tf2.math.bincount(ids, minlength=3, maxlength=3, dtype=tf2.float32)
+        mixed = tf2.tensor_scatter_nd_add(tf2.zeros([3]) * 2., ids[:, None], tf2.ones([4]))
+        return tf2.reduce_sum(tf2.linalg.inv(x) * counts) + tf2.reduce_sum(mixed)
+    x = np.random.RandomState(0).randn(3, 3).astype("f") + 4 * np.eye(3, dtype="f")
+    for _ in range(4):
+        found = float(step(tf2.constant(x), tf2.constant([0, 1, 1, 2])))
+    np.testing.assert_allclose(found, (np.linalg.inv(x) * [1, 2, 1]).sum() + 4., rtol=1e-5)

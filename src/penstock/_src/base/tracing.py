@@ -5,10 +5,14 @@ Kernels check `lowering` where they have a form that only runs on real memory, a
 """
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _local = threading.local()
+torch_ops: list[Callable[[], Any]] = []         # each declares ops of torch that graphs of ATen calls may hold
+behind: dict[str, Callable] = {}                # what may run behind a graph, by names that other processes know
 
 
 def draws() -> Any:
@@ -40,6 +44,21 @@ def later() -> list | None:
     """
     found = draws()
     return found.later if found is not None and found.lowering else None
+
+
+@contextlib.contextmanager
+def choosing() -> Iterator[None]:
+    """In this block, a step that becomes a graph computes what it may not need: nothing in it may take long, run behind the
+    graph, or take numbers from random streams."""
+    found = draws()
+    before, taken = (found.later, found.choosing), len(found.taken)
+    found.later, found.choosing = None, True
+    try:
+        yield
+        if len(found.taken) != taken:
+            raise RuntimeError("a branch of a conditional draws from random streams")
+    finally:
+        found.later, found.choosing = before
 
 
 def lowering() -> bool:

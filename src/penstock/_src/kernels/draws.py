@@ -28,6 +28,7 @@ class Draws:
         self.taken: list[tuple[Any, int]] = []
         self.unseeded = False                    # whether it also draws from the generator of its device
         self.later: list | None = None           # calls that run behind the graph (step/tiers/lower.py)
+        self.choosing = False                    # whether what is computed may not be needed (`tracing.choosing`)
         self._places: torch.Tensor | None = None
 
     @staticmethod

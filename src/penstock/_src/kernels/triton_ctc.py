@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from penstock._src.base import tracing
 from penstock._src.kernels.triton_nn import available
 
 _MOST = 8192                       # states of an example: one multiprocessor has all of them
@@ -86,6 +87,9 @@ def _op() -> Any:
                                    "Tensor last, Tensor stays, Tensor skips, Tensor lengths) -> (Tensor, Tensor)")
     made.register_fake(lambda emitted, *rest: (torch.empty_like(emitted), torch.empty_like(emitted)))
     return torch.ops.penstock.ctc
+
+
+tracing.torch_ops.append(_op)
 
 
 def recursions(emitted: torch.Tensor, first: torch.Tensor, last: torch.Tensor, stays: torch.Tensor, skips: torch.Tensor,

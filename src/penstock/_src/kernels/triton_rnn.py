@@ -337,3 +337,6 @@ def _ops() -> dict[str, Any]:
                     "(Tensor, Tensor, Tensor)", layer_like),
         "layer_back": op("recurrent_layer_back", _layer_back, f"({head}Tensor h0, Tensor weights, Tensor? mask, Tensor h, "
                          "Tensor gates, Tensor extra, Tensor h_grad) -> (Tensor, Tensor, Tensor)", layer_back_like)}
+
+
+tracing.torch_ops.append(_ops)

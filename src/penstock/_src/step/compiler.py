@@ -8,7 +8,6 @@ compiled code).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.lanes import compile_lanes
@@ -38,10 +37,22 @@ def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
     keep_freed()
 
     def build(dims: list | None = None) -> Runnable:
-        return runnable_of(optimized(spec, env, dims), env, lambda: unfused(spec, env, dims))
+        return runnable_of(optimized(spec, env, dims), env, Origin(spec, env, dims))
     if env.whole and env.options.shape_optimization and spec.shapes_open:
         return Variants(runnable_of(optimized(spec, env), env), build)
     return build()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """What a step was compiled from (step/tiers)."""
+    spec: StepSpec
+    env: StepEnv
+    dims: list | None
+
+    def unfused(self) -> Runnable:
+        """The step as a program in which every op is its own call."""
+        return unfused(self.spec, self.env, self.dims)
 
 
 def unfused(spec: StepSpec, env: StepEnv, dims: list | None = None) -> Runnable:
@@ -65,13 +76,13 @@ def _placing(spec: StepSpec, env: StepEnv) -> Place | None:
     return None if spec.place is None or sum(d.host for d in devices.all) > 1 else inside(devices)
 
 
-def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | None = None) -> Runnable:
-    """The Runnable of optimized ops: one program, or one for each device with sends and receives. `plain` returns the program
-    of the unfused ops."""
+def runnable_of(made: StepGraph, env: StepEnv, origin: Origin | None = None) -> Runnable:
+    """The Runnable of optimized ops: one program, or one for each device with sends and receives. `origin` is
+    the source of the ops."""
     verify.runnable_order(made.ops, made.fed, "optimize")
     where, devices = made.placed, env.ctx.devices
     if env.threads is None:                           # inside another step: kernels move their inputs
-        return _on_this_thread(made, where, env, plain)
+        return _on_this_thread(made, where, env, origin)
     if where is not None and is_cut(made.ops, devices.host, env.inter_op):
         made.ops = ordered(made.ops, made.fed)
         partitions = partition(made)
@@ -79,10 +90,10 @@ def runnable_of(made: StepGraph, env: StepEnv, plain: Callable[[], Runnable] | N
         return compile_lanes(lanes(partitions, devices.host, env.inter_op), env.ctx, env.threads, by_tokens=env.in_order)
     if where is not None and devices.mixed:
         join(made, devices.host)
-    return _on_this_thread(made, made.placed if devices.mixed else None, env, plain)
+    return _on_this_thread(made, made.placed if devices.mixed else None, env, origin)
 
 
-def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plain: Callable[[], Runnable] | None) -> Runnable:
+def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, origin: Origin | None) -> Runnable:
     """The Runnable of a step that is not partitioned.
 
     It is a program: straight-line, or with `if` and `while` for structured conditionals and loops. The dataflow executor runs
@@ -96,12 +107,12 @@ def _on_this_thread(made: StepGraph, where: Placement | None, env: StepEnv, plai
         return Executor(ops, fetches, feeds, ctx, where)
     if branches:
         program = write_structured(ops, fetches, feeds, ctx, where)
-        return improved(program, made, where, env, plain) if program else Executor(ops, fetches, feeds, ctx, where)
+        return improved(program, made, where, env, origin) if program else Executor(ops, fetches, feeds, ctx, where)
     made.ops = after_the_rest(ops, made.fed)
     parts = split(made) if where is None and env.whole and env.options.remapping else None
     if parts is not None:
         return _hoisted(made, parts, env)
-    return improved(write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED), made, where, env, plain)
+    return improved(write_program(made.ops, fetches, feeds, ctx, where, env.options is UNFUSED), made, where, env, origin)
 
 
 def _hoisted(made: StepGraph, parts: Split, env: StepEnv) -> Runnable:
@@ -114,9 +125,9 @@ def _hoisted(made: StepGraph, parts: Split, env: StepEnv) -> Runnable:
 
 
 def improved(program: Program, made: StepGraph, where: Placement | None, env: StepEnv,
-             plain: Callable[[], Runnable] | None) -> Runnable:
+             origin: Origin | None) -> Runnable:
     """A program, wrapped to be replaced by faster forms after some runs."""
     found: Runnable = program
     if where is None and (env.whole or env.repeated) and env.options.recording:
         found = recordable(program, made.ops, made.feeds, sharing.crowded)
-    return tiered(found, made, where, plain, env.options.jit) if env.whole and plain is not None else found
+    return tiered(found, made, where, origin, env.options.jit) if env.whole and origin is not None else found

@@ -94,7 +94,42 @@ def truth(value: Any) -> bool:
 @if_op.kernel
 @stateless_if.kernel
 def _if_kernel(cond, input, *, then_branch, else_branch, ctx, node):
-    return as_function(then_branch if truth(cond) else else_branch, node.graph).run(ctx, input)
+    branches = [as_function(f, node.graph) for f in (then_branch, else_branch)]
+    if tracing.lowering() and _unknown(cond) and cond.ndim == 0:
+        return _either(cond, *branches, ctx, input)
+    return branches[0 if truth(cond) else 1].run(ctx, input)
+
+
+def _unknown(value: Any) -> bool:
+    """Whether a value stands for one that only the device will know."""
+    return isinstance(value, torch._subclasses.FakeTensor)
+
+
+def _either(cond: torch.Tensor, first: GraphFunction, second: GraphFunction, ctx: Any, input: Any) -> list:
+    """Both branches of a conditional in a step that becomes a graph, where nobody knows the condition: results and variables
+    are chosen on the device. It is for short branches, such as updates that are left out: products end the trace."""
+    variables = list({id(v): v for v in input if hasattr(v, "shadow")}.values())
+    before = [v.value for v in variables]
+    with tracing.choosing():
+        results = first.run(ctx, input)
+        after = [v.value for v in variables]
+        for v, value in zip(variables, before, strict=True):
+            v.value = value
+        others = second.run(ctx, input)
+    for v, value in zip(variables, after, strict=True):
+        v.value = _chosen(cond, value, v.value)
+    return [_chosen(cond, a, b) for a, b in zip(results, others, strict=True)]
+
+
+def _chosen(cond: torch.Tensor, a: Any, b: Any) -> Any:
+    """One of two values."""
+    if a is b:
+        return a
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or a.shape != b.shape or a.dtype is not b.dtype:
+        raise errors.UnimplementedError(None, None, "The branches of a conditional return values of different kinds.")
+    if not _unknown(a) and not _unknown(b) and torch.equal(a, b):
+        return a
+    return torch.where(cond.bool(), a.to(cond.device), b.to(cond.device))
 
 
 @case_op.kernel

@@ -101,7 +101,7 @@ def _chosen(compiled: Callable | None, given: list, grad_at: int, attrs: dict) -
     return compiled(*numbers, **attrs) if all(type(n) in (float, int) for n in numbers) else None
 
 
-def kernel_of_several(states: list[str], inputs: list[str], rule: Callable, compiled: Callable | None) -> Callable:
+def kernel_of_several(name: str, states: list[str], inputs: list[str], rule: Callable, compiled: Callable | None) -> Callable:
     options = keyword_names(rule)
     grad_at = next(i for i, n in enumerate(inputs) if n in GRADIENTS)
     single = kernel(states, inputs, rule, is_ref=False)
@@ -129,6 +129,7 @@ def kernel_of_several(states: list[str], inputs: list[str], rule: Callable, comp
                 if len(part) == 1 and triton_updates.update(rule, tensors, given, grad_at, grads, chosen):
                     continue
                 rule(*map(Many, tensors), *[Many(grads) if i == grad_at else v for i, v in enumerate(given)], **chosen)
+    tracing.behind[name] = run
     return wanting(run, *options)
 
 

@@ -84,7 +84,7 @@ def _declare_several(name: str, states: list[str], inputs: list[str], attrs: str
     args += [f"{n}: N * T" if n in GRADIENTS else f"{n}: {'int64' if n == 'global_step' else 'T'}" for n in inputs]
     made = internal(f"_{name.lstrip('_')}ToAll", f"{', '.join(args)} ->", "N: int >= 1, T: type in {numeric quantized}, "
                     f"use_locking: bool = False{', ' + attrs if attrs else ''}", stateful=not is_ref, foldable=False)
-    made.kernel(kernel_of_several(states, inputs, rule, compiled))
+    made.kernel(kernel_of_several(made.name, states, inputs, rule, compiled))
     if compiled is not None:
         rules.updates.compiled.add(made)
     return made.name, frozenset(i for i, n in enumerate([*states, *inputs]) if n in states or n in GRADIENTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import pathlib
 import shutil
 import threading
 import warnings
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 
+from penstock._src.base import tracing
 from penstock._src.step.tiers import convolutions
 
 _one = threading.Lock()              # Inductor keeps state per process while it compiles
@@ -73,10 +75,11 @@ def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callab
     it twice more, is left out: its composite ops are decomposed here, and Inductor's passes and code generator follow.
     Kernels are kept in Inductor's cache on disk, under a hash of the graph and of everything that they depend on.
     """
-    from torch._guards import TracingContext, tracing
+    from torch._guards import TracingContext
+    from torch._guards import tracing as traced
     from torch._inductor import compile_fx, config
     from torch._inductor.virtualized import V
-    with _one, warnings.catch_warnings(), torch.no_grad(), _fake_mode(example) as mode, tracing(TracingContext(mode)), \
+    with _one, warnings.catch_warnings(), torch.no_grad(), _fake_mode(example) as mode, traced(TracingContext(mode)), \
             config.patch(_options(graph)):
         warnings.simplefilter("ignore")
         with V.set_fake_mode(mode):
@@ -86,6 +89,38 @@ def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callab
         run = compile_fx.compile_fx_inner(made, example, static_input_idxs=(), is_inference=True,
                                           cudagraphs=compile_fx.BoxedBool(False))
     return run if getattr(run, "_boxed_call", False) else lambda inputs: run(*inputs)
+
+
+def entry(run: Callable) -> str:
+    """The name of what `compiled` returned in Inductor's cache on disk; empty where it is not kept."""
+    return str(getattr(run, "_fx_graph_cache_key", "") or "")
+
+
+def loaded(name: str, example: list[torch.Tensor]) -> Callable[[list], Any] | None:
+    """What `compiled` returned in an earlier process, by the name of its entry; None if Inductor's cache lost it."""
+    from torch._guards import TracingContext
+    from torch._guards import tracing as traced
+    from torch._inductor import compile_fx, config
+    from torch._inductor.codecache import FxGraphCache
+    from torch._inductor.output_code import CompiledFxGraphConstants
+    for declare in tracing.torch_ops:
+        declare()
+    constants = CompiledFxGraphConstants()
+    with _one, warnings.catch_warnings(), torch.no_grad(), _fake_mode(example) as mode, traced(TracingContext(mode)), \
+            config.patch({"triton.cudagraphs": False}):
+        warnings.simplefilter("ignore")
+        run, _ = FxGraphCache.load_with_key(name, [], example, True, None, False, constants)
+        if run is None:
+            return None
+        run.post_compile(example, constants, {"cudagraphs": compile_fx.BoxedBool(False), "is_backward": False,
+                                              "static_input_idxs": (), "is_inference": True})
+    return run if getattr(run, "_boxed_call", False) else lambda inputs: run(*inputs)
+
+
+def folder() -> pathlib.Path:
+    """Where Inductor keeps its files."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+    return pathlib.Path(cache_dir())
 
 
 def source(run: Callable) -> str:

@@ -18,12 +18,17 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils.flop_counter import flop_registry
 
 from penstock._src.kernels import draws
 from penstock._src.step.tiers.captured import is_variable
 
+aten = torch.ops.aten
+
 MOST_NODES = 15_000             # of a graph: Inductor's time grows faster than their number
 _LARGE = 1 << 20                # elements of constants that are computed at compile time
+_MADE_LIKE = {aten.zeros_like.default, aten.ones_like.default, aten.full_like.default, aten.empty_like.default,
+              aten.new_zeros.default, aten.new_ones.default, aten.new_full.default, aten.new_empty.default}   # of shapes alone
 _SMALL = 64                     # elements of integer tensors that are taken to be shapes and axes
 
 
@@ -48,9 +53,9 @@ class Lowered:
 class _HostStaysReal(TorchDispatchMode):
     """Computes ops on constants, so that Python can read their values; everything else is traced."""
 
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device, drawn: draws.Draws):
         super().__init__()
-        self.device, self.calls = device, 0
+        self.device, self.draws, self.calls = device, drawn, 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -62,9 +67,12 @@ class _HostStaysReal(TorchDispatchMode):
         fake = [isinstance(t, torch._subclasses.FakeTensor) for t in given]
         random = torch.Tag.nondeterministic_seeded in func.tags
         constant = not any(fake) and all(t.numel() <= _LARGE for t in given)
-        if constant and not random and (given or self._is_small(func, args, kwargs)):
+        made = not given or func in _MADE_LIKE
+        if constant and not random and (not made or self._is_small(func, args, kwargs)):
             with _disable_current_modes():
                 return func(*args, **kwargs)
+        if self.draws.choosing and func.overloadpacket in flop_registry:
+            raise Unsupported(f"a branch that may not run calls {func}")
         if any(fake):
             _check_writes(func, args, kwargs)
         self.calls += 1
@@ -73,8 +81,9 @@ class _HostStaysReal(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _is_small(self, func: Any, args: tuple, kwargs: dict) -> bool:
-        """Whether a tensor created without inputs is one that the host computes with."""
-        device = torch.device(kwargs.get("device") or "cpu")
+        """Whether a tensor created from shapes alone is one that the host computes with."""
+        like = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        device = torch.device(kwargs.get("device") or (like.device if like is not None else "cpu"))
         if device.type != self.device.type:
             return True
         if device.type != "cpu":
@@ -110,19 +119,15 @@ def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered
 
 
 def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: list | None) -> Lowered:
-    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
     step = _rebindable(program)
     fixed = [c for c in step.__globals__.values() if is_variable(c)]
     given = [f for f in feeds if is_variable(f)]
     variables = list({id(v): v for v in (*fixed, *given)}.values())
     _check_inputs(variables, feeds, step.__globals__, device)
     tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
-    mode = FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True, shape_env=ShapeEnv(
-        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor needs one
-    example: list[torch.Tensor] = [mode.from_tensor(v.value) for v in variables]
-    example += [mode.from_tensor(feeds[i]) if feeds[i].device == device else _moved(mode, feeds[i], device) for i in tensors]
+    mode = _fake_mode()
+    example = _like(mode, [v.value for v in variables] + [feeds[i] for i in tensors], device)
     found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), [], example)     # type: ignore[arg-type]
     found.draws.later = later
     with draws.traced(found.draws) as drawn, torch.no_grad():
@@ -147,7 +152,7 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
     arguments = [tensors[i] if i in tensors else by.get(id(f), f) for i, f in enumerate(feeds)]
     scope = {name: by.get(id(c), c) for name, c in step.__globals__.items()}
     found.draws.begin(values[-1])
-    with _HostStaysReal(device):
+    with _HostStaysReal(device, found.draws):
         results = types.FunctionType(step.__code__, scope)(ctx, *arguments)
         out = _flat_results(found, results, by)
         found.later = [_behind(call, out, by, found.variables) for call in found.draws.later or ()]
@@ -219,6 +224,23 @@ def _check_inputs(variables: list[Any], feeds: tuple, scope: dict, device: torch
     for c in scope.values():
         if hasattr(c, "lock") and not is_variable(c):
             raise Unsupported(f"it uses a {type(c).__name__}")
+
+
+def _fake_mode() -> Any:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    return FakeTensorMode(allow_non_fake_inputs=True, static_shapes=True, shape_env=ShapeEnv(
+        allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False))           # the disk cache of Inductor needs one
+
+
+def _like(mode: Any, values: list[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    return [mode.from_tensor(v) if v.device == device else _moved(mode, v, device) for v in values]
+
+
+def stand_ins(values: list[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    """Fake inputs of a traced step whose variables and feeds have these values."""
+    mode = _fake_mode()
+    return [*[_moved(mode, v, device) for v in values], draws.Draws.places(mode, device)]
 
 
 def _moved(mode: Any, feed: torch.Tensor, device: torch.device) -> torch.Tensor:

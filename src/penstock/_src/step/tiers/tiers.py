@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -30,7 +30,7 @@ from penstock._src.kernels import exiting
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.ir import Node
-from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products
+from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products, stored
 from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
 
 _FEWEST = 4                         # the fewest statements of a program
@@ -50,11 +50,20 @@ _told: set[str] = set()
 every: weakref.WeakSet[Tiered] = weakref.WeakSet()        # the steps that have better versions, for reports
 
 
-def tiered(program: Any, step: Any, placed: dict | None, unfused: Callable[[], Any], wait: bool = False) -> Any:
-    """`program`, compiled from an optimized `step` whose ops are `placed`, with its better versions.
+class Origin(Protocol):
+    """What a step was compiled from."""
 
-    `unfused` returns the program as calls of ATen alone, for tracing. `wait` compiles before the second run.
-    """
+    spec: Any                            # a StepSpec
+    dims: list | None                    # the shapes of its feeds that it was compiled for
+
+    def unfused(self) -> Any:
+        """The program as calls of ATen alone, for tracing."""
+        ...
+
+
+def tiered(program: Any, step: Any, placed: dict | None, origin: Origin, wait: bool = False) -> Any:
+    """`program`, compiled from an optimized `step` whose ops are `placed`, with its better versions. `wait` compiles before the
+    second run."""
     asked = switches.TIER.value()
     highest = asked or "3"
     device = _device(placed)
@@ -66,7 +75,7 @@ def tiered(program: Any, step: Any, placed: dict | None, unfused: Callable[[], A
     if device.type != "cuda" and not (compiles and (wait or asked)):
         return program
     random = any(op.opdef.random or op.opdef.calls for op in step.ops)
-    return Tiered(program, unfused, device, compiles, wait or highest == "wait", asked == "3", random)
+    return Tiered(program, origin, device, compiles, wait or highest == "wait", asked == "3", random)
 
 
 def _device(placed: dict | None) -> torch.device | None:
@@ -97,13 +106,13 @@ def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
 class Tiered(Program):
     """A step that runs in the best available version for its feeds."""
 
-    def __init__(self, program: Any, unfused: Callable[[], Any], device: torch.device, compiles: bool, wait: bool,
-                 eager: bool, random: bool):
+    def __init__(self, program: Any, origin: Origin, device: torch.device, compiles: bool, wait: bool, eager: bool,
+                 random: bool):
         # steps that may draw from PyTorch's generator do not run while another one is captured
         self.drawing = alone if random and device.type == "cuda" else contextlib.nullcontext()
         self.program, self.device, self.compiles, self.wait = program, device, compiles, wait
         self.eager = eager                     # compile as soon as it has run often
-        self.unfused = unfused
+        self.origin = origin
         self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
         self._fixed = [c for c in program.scope.values() if is_variable(c)]
         self._slots: dict[tuple, Slot] = {}
@@ -152,6 +161,11 @@ class _Background:
     def __init__(self) -> None:
         self._lock, self._inside, self._usual = threading.Lock(), 0, 0.0
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is compiled now. It may synchronize with the device, which ends the captures of other threads."""
+        return self._inside > 0
+
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
@@ -182,6 +196,8 @@ class Slot:
         self._captured: Captured | None = None
         self._captures = step.device.type == "cuda" and all(isinstance(f, torch.Tensor) or is_variable(f) for f in feeds)
         self._compiles = step.compiles
+        self._looks = not step.wait           # a version of an earlier process has not been looked for yet
+        self._name = ""                       # of the step on disk; empty if it is not stored
         self._ready: Compiled | None = None
         self._runs = self._moves = self._count = 0
         self._began = time.perf_counter()
@@ -232,7 +248,11 @@ class Slot:
                 raise RuntimeError("some of its variables are on other devices")
             made = Captured(self.version, ctx, feeds, self.variables, self.step.device)
         except Exception as e:
-            self._refuse(2, e, self.step.failing_op(e.__traceback__))
+            self._moves += 1
+            if self._moves <= _MOST_MOVES and (isinstance(e, Moves) or _in_background.busy):
+                self._runs = 0                                           # others use the device, or hold a value: try again
+            else:
+                self._refuse(2, e, self.step.failing_op(e.__traceback__))
             torch.cuda.synchronize(self.step.device)
             for v in self.variables:
                 if isinstance(v.value, torch.Tensor) and v.value.is_cuda and isinstance(e, Moves):
@@ -265,18 +285,63 @@ class Slot:
         self._count += 1
         if self._count == 2:
             self._began = time.perf_counter()
+            self._in_background(self._look, feeds)
+        if self._looks:
+            return
         if self._count > _OFTEN and (self.step.eager or time.perf_counter() - self._began > _LONG):
             self._compiles = False
-            exiting.start(threading.Thread(target=self._compile, args=(ctx, feeds), daemon=True, name="penstock-compile"))
+            self._in_background(self._compile, ctx, feeds)
+
+    @staticmethod
+    def _in_background(call: Callable, *arguments: Any) -> None:
+        exiting.start(threading.Thread(target=call, args=arguments, daemon=True, name="penstock-compile"))
 
     def _compile(self, ctx: Any, feeds: tuple) -> None:
         try:
+            if self.step.wait:
+                self._look(feeds)
+                if self._ready is not None:
+                    return
             began = time.perf_counter()
             with _tracing, _in_background if not self.step.wait else contextlib.nullcontext():
-                self._ready = Compiled(lower.trace(self.step.unfused(), ctx, feeds, self.step.device), self.step.device)
+                self._ready = compiled(lower.trace(self.step.origin.unfused(), ctx, feeds, self.step.device), self.step.device)
             _log.info("A step was compiled in %.1f s.", time.perf_counter() - began)
         except Exception as e:
             self._refuse(3, e)
+
+    def _look(self, feeds: tuple) -> None:
+        """Loads what an earlier process has compiled for the same step, if there is anything."""
+        began, origin, device = time.perf_counter(), self.step.origin, self.step.device
+        try:
+            with _in_background if not self.step.wait else contextlib.nullcontext():
+                self._name = stored.name_of(origin.spec, origin.dims, self.variables, feeds, device)
+                found = stored.load(self._name, self.variables, feeds, device)
+            if found is not None:
+                self._compiles, self._ready = False, Compiled(*found, device, loaded=True)
+                _log.info("A step was loaded in %.1f s.", time.perf_counter() - began)
+        except stored.Unstorable as e:
+            _log.info("A step is not stored: %s", e)
+        except Exception as e:                                           # then it is compiled as if there were none
+            _log.info("A compiled step could not be loaded: %s", e)
+        finally:
+            self._looks = False
+
+    def _store(self, made: Compiled) -> None:
+        """Lets later processes begin with a version that has given the right numbers."""
+        entry = inductor.entry(made.call)
+        if not self._name or not entry or made.loaded:
+            return
+        try:
+            stored.save(self._name, made.lowered, entry, made.rounds, self.variables)
+        except (stored.Unstorable, OSError) as e:
+            _log.info("A step is not stored: %s", e)
+
+    def _reject(self, made: Compiled, why: Any) -> None:
+        """A compiled version is not used. One of an earlier process is removed, and the step compiled again."""
+        self._refuse(3, why)
+        if made.loaded:
+            stored.forget(self._name)
+            self._compiles = True
 
     def _try(self, ctx: Any, feeds: tuple) -> tuple:
         """Runs the compiled version beside the current one, and switches to it if both agree."""
@@ -286,22 +351,23 @@ class Slot:
             places = made.places(False)
             before = {id(v): v.value.clone() for v in made.changes()}
         except Exception as e:
-            self._refuse(3, e)
+            self._reject(made, e)
             return self._plain(ctx, feeds)
         results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
             else self._plain(ctx, feeds)
         try:
             trial, state = made.trial(feeds, places, before)             # the other version has released its memory
         except Exception as e:
-            self._refuse(3, e)
+            self._reject(made, e)
             return results
         changed = [Change(v.name, new, v.value, before[id(v)]) for v, new in state]
         near = _ROUNDED if made.rounds else _CLOSE[self.step.device.type]
         differs = _difference(trial, results, changed, made.lowered.draws.unseeded, near,
                               lambda: made.noise(feeds, places, before))
         if differs:
-            self._refuse(3, differs)
+            self._reject(made, differs)
             return results
+        self._store(made)
         self.version, self.tier = made, 3
         self._captured, self._runs, self._captures = None, _SETTLING, self.step.device.type == "cuda"
         return results
@@ -322,27 +388,32 @@ class Slot:
         return self.version.source if isinstance(self.version, Compiled) else ""
 
 
-class Compiled:
-    """A step that Inductor has compiled."""
+def compiled(lowered: lower.Lowered, device: torch.device) -> Compiled:
+    """A traced step, compiled by Inductor."""
+    graph = inductor.functional(lowered.graph, lowered.example)
+    attention.use_kernels(graph)
+    products.join_sums(graph)
+    convolutions.tidy(graph)
+    call = inductor.compiled(graph, lowered.example)
+    rounds = any(getattr(n.meta.get("val"), "dtype", None) in (torch.bfloat16, torch.float16) for n in graph.graph.nodes)
+    lowered.graph = graph
+    return Compiled(lowered, call, rounds, device)
 
-    def __init__(self, lowered: lower.Lowered, device: torch.device):
-        self.lowered, self.device = lowered, device
-        graph = inductor.functional(lowered.graph, lowered.example)
-        attention.use_kernels(graph)
-        products.join_sums(graph)
-        convolutions.tidy(graph)
-        self._call = inductor.compiled(graph, lowered.example)
-        self.source = inductor.source(self._call)
-        self.rounds = any(getattr(n.meta.get("val"), "dtype", None) in (torch.bfloat16, torch.float16)
-                          for n in graph.graph.nodes)
-        lowered.graph = graph
+
+class Compiled:
+    """A step that Inductor has compiled, now or in an earlier process."""
+
+    def __init__(self, lowered: lower.Lowered, call: Callable[[list], Any], rounds: bool, device: torch.device,
+                 loaded: bool = False):
+        self.lowered, self.call, self.rounds, self.device, self.loaded = lowered, call, rounds, device, loaded
+        self.source = inductor.source(call)
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
         """One step. Variables whose values a caller holds are copied first."""
         low = self.lowered
         for i in low.changed:
             low.variables[i].writable()
-        out = self._call([v.value for v in low.variables] + self._rest(feeds, self.places(True)))
+        out = self.call([v.value for v in low.variables] + self._rest(feeds, self.places(True)))
         self._run_later(out, {})
         return self._results(out)
 
@@ -360,7 +431,7 @@ class Compiled:
         low = self.lowered
         start = [given.get(id(v), v.value) for v in low.variables]
         values_now = [x.clone() if i in low.changed else x for i, x in enumerate(start)]
-        out = self._call(values_now + self._rest(feeds, places))
+        out = self.call(values_now + self._rest(feeds, places))
         copies: dict[int, Any] = {}
         self._run_later(out, copies, given)
         behind = [(v, copies[id(v)].value) for v in low.variables if id(v) in copies]
