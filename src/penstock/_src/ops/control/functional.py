@@ -96,7 +96,7 @@ def truth(value: Any) -> bool:
 def _if_kernel(cond, input, *, then_branch, else_branch, ctx, node):
     branches = [as_function(f, node.graph) for f in (then_branch, else_branch)]
     if tracing.lowering() and _unknown(cond) and cond.ndim == 0:
-        return _either(cond, *branches, ctx, input)
+        return _either(cond, branches[0], branches[1], ctx, input)
     return branches[0 if truth(cond) else 1].run(ctx, input)
 
 

@@ -53,8 +53,15 @@ every: weakref.WeakSet[Tiered] = weakref.WeakSet()        # the steps that have 
 class Origin(Protocol):
     """What a step was compiled from."""
 
-    spec: Any                            # a StepSpec
-    dims: list | None                    # the shapes of its feeds that it was compiled for
+    @property
+    def spec(self) -> Any:
+        """The StepSpec."""
+        ...
+
+    @property
+    def dims(self) -> list | None:
+        """The shapes of feeds that it was compiled for."""
+        ...
 
     def unfused(self) -> Any:
         """The program as calls of ATen alone, for tracing."""
