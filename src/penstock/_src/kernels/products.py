@@ -33,14 +33,18 @@ def is_large(rows: int, inner: int, columns: int) -> bool:
     return rows >= _TALL and rows * inner * columns >= _LARGE
 
 
+def is_narrow(rows: int, inner: int, columns: int) -> bool:
+    """Whether a product of such matrices may be faster transposed."""
+    return 1 < columns < _NARROW <= rows and rows * inner >= _WORTH
+
+
 def product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """a b, plus a bias for each row if any."""
     if is_large(a.shape[0], a.shape[1], b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
             a.is_cpu and (a.is_contiguous() or b.shape[1] >= _WIDER * a.shape[0]) and \
             (bias is None or bias.ndim == 1) and _prefers_onednn() and not _is_wrapped(a) and not _is_wrapped(b):
         return torch.ops.mkldnn._linear_pointwise(a.contiguous(), b.t(), bias, "none", [], "")
-    if 1 < b.shape[1] < _NARROW <= a.shape[0] and a.numel() >= _WORTH and a.is_cpu and a.dtype is torch.float32 and \
-            _prefers_onednn():
+    if is_narrow(a.shape[0], a.shape[1], b.shape[1]) and a.is_cpu and a.dtype is torch.float32 and _prefers_onednn():
         out = torch.mm(b.t(), a.t()).t().contiguous()
         return out if bias is None else out + bias
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)

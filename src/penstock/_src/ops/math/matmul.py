@@ -98,7 +98,8 @@ def _mat_mul_prepare(known):
     if a is None or b is None:
         return None
     rows, inner = a[::-1] if t_a else a
-    if products.is_large(rows, inner, b[0] if t_b else b[1]):
+    columns = b[0] if t_b else b[1]
+    if products.is_large(rows, inner, columns) or products.is_narrow(rows, inner, columns):
         return lambda a, b: products.product(a.t() if t_a else a, b.t() if t_b else b)
     if not t_a and not t_b:
         return torch.mm
