@@ -33,13 +33,14 @@ KINDS = ("read", "refused", "untyped", "slow", "crash")
 
 _HEAD = """# Fuzzing
 
-Written by `make fuzz`; do not edit. The program is in `tests/fuzz`, and `tests/fuzz/targets.py` lists what is fuzzed.
-Each case is a mutated file, or a call of an op with hostile arguments, in a process with limits. It is read, refused with a
+Written by `make fuzz`; do not edit. The program is in `tests/fuzz`, and `tests/fuzz/targets.py` lists what is fuzzed. Each
+case is a mutated file, or a call of an op with hostile arguments, in a process with limits. It is read, refused with a
 typed error, or counts as wrong: an untyped error, more than 30 seconds of processor time, or a crash of the process. Cases
-that did something new (another error, another line of penstock) are kept and mutated further. Mutations keep the structure of
-a format most of the time (fields of messages, values of JSON, records, tables and zip members with the right checksums). A case
-that ran before is not counted again. The campaign continues where the last one ended. Seconds are processor time, the start of
-processes included. `make fuzz ARGS='--minutes 600 --jobs 8'` runs for a night.
+that did something new (another error, another line of penstock) are kept and mutated further. Mutations keep the structure
+of a format most of the time (fields of messages, values of JSON, records, tables and zip members with the right checksums).
+A case that ran before is not counted again. *Repaired* are the cases that went wrong and, run again with `--again`, end
+well now. The campaign continues where the last one ended. Seconds are processor time, the start of processes included.
+`make fuzz ARGS='--minutes 600 --jobs 8'` runs for a night.
 
 """
 
@@ -57,6 +58,10 @@ class Target:
         self.seen: set[str] = set(known.get("seen", []))
         self.wrong: list[Any] = known.get("wrong", [])
         self.seconds: float = known.get("seconds", 0.0)
+
+    def repaired(self) -> int:
+        """How many of the cases that went wrong end well since."""
+        return len(list(self.folder.glob("repaired-*")))
 
     def save(self) -> None:
         """Keeps where the target is."""
@@ -87,6 +92,15 @@ class Target:
             self.next += 1
         self.save()
 
+    def again(self) -> None:
+        """Runs the files that went wrong again. Those that end well now are listed no more, and counted as repaired."""
+        if not any(self.folder.glob("bad-*")):
+            return
+        count = self.counts.copy(), self.next
+        self.batch(0)
+        self.counts, self.next = count
+        self.save()
+
     def _follow(self, child: Any, progress: Progress) -> None:
         """Reads what a worker prints until it ends; one whose case does not change for long is killed."""
         rest, before, changed, used = b"", progress.read()[:2], time.monotonic(), _used(child.pid)
@@ -108,8 +122,13 @@ class Target:
         child.wait()
 
     def _take(self, line: dict[str, Any]) -> None:
+        if "again" in line:
+            if line["how"] in ("read", "refused"):
+                (self.folder / line["again"]).rename(self.folder / line["again"].replace("bad", "repaired"))
+                self.wrong = [w for w in self.wrong if w.get("file") != line["again"]]
+            return
         if "error" in line:
-            self.wrong.append({"case": line["case"], "how": line["how"], "error": line["error"]})
+            self.wrong.append({key: line.get(key) for key in ("case", "how", "error", "file")})
         self.seen.add(line["what"])
 
 
@@ -124,11 +143,12 @@ def _used(pid: int) -> float:
 
 def page(targets: list[Target]) -> str:
     """The page with the results."""
-    rows: list[list[Any]] = [[t.name, sum(t.counts.values()), *(t.counts[k] for k in KINDS), len(t.seen), round(t.seconds)]
-                             for t in targets]
-    rows.append(["all", *(sum(r[i] for r in rows) for i in range(1, len(KINDS) + 4))])
-    text = [*_HEAD.splitlines(), "| target | cases | read | refused | untyped | slow | crash | different outcomes | seconds |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    rows: list[list[Any]] = [[t.name, sum(t.counts.values()), *(t.counts[k] for k in KINDS), t.repaired(), len(t.seen),
+                              round(t.seconds)] for t in targets]
+    rows.append(["all", *(sum(r[i] for r in rows) for i in range(1, len(KINDS) + 5))])
+    text = [*_HEAD.splitlines(),
+            "| target | cases | read | refused | untyped | slow | crash | repaired | different outcomes | seconds |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     text += ["| " + " | ".join(f"{x:,}" if isinstance(x, int) else x for x in row) + " |" for row in rows]
     wrong = [f"- {t.name}, case {w['case']}: {w['how']}: `{' '.join(w['error'].split())[:160]}`"
              for t in targets for w in t.wrong]
@@ -161,6 +181,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.0, help="processor time for the cases of a process")
     parser.add_argument("--corpus", type=pathlib.Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--only", default="")
+    parser.add_argument("--again", action="store_true", help="first run what went wrong before again")
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs" / "fuzzing.md")
     args = parser.parse_args()
     from tests.fuzz.targets import TARGETS
@@ -171,6 +192,9 @@ def main() -> int:
     def report() -> None:
         args.page.write_text(page(list(every.values())))
 
+    if args.again:
+        for name in wanted:
+            every[name].again()
     run([every[name] for name in wanted], args.minutes, args.jobs, args.seconds, report)
     report()
     print(args.page.read_text())

@@ -54,6 +54,10 @@ class Bytes:
         data = self._change(rng, self._seeds[int(rng.random() * len(self._seeds))])
         return data, lambda: self._read(data, self._folder)
 
+    def read(self, data: bytes) -> None:
+        """Reads a file."""
+        self._read(data, self._folder)
+
 
 class Arguments:
     """Every sampled op of the registry: inputs and attributes, several at a time, replaced by hostile ones."""

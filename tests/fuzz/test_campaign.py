@@ -117,6 +117,17 @@ def test_files_are_inspected_in_forks(tmp_path):
     assert "refused" in outcomes and "untyped" not in outcomes
 
 
+def test_what_was_repaired_is_listed_no_more(tmp_path):
+    target = campaign.Target("wav", tmp_path)
+    target.counts["untyped"] = 2
+    for name, data in (("bad-1", b"no sound"), ("bad-2", b"RIFF")):
+        (target.folder / name).write_bytes(data)
+        target._take({"case": 3, "how": "untyped", "what": "x", "error": "KeyError: 'x'", "file": name})
+    target.again()
+    assert not target.wrong and target.repaired() == 2 and target.next == 0 and target.counts["untyped"] == 2
+    assert "| wav | 2 | 0 | 0 | 2 | 0 | 0 | 2 |" in campaign.page([target])
+
+
 def test_progress_outlives_its_writer(tmp_path):
     reader = worker.Progress(tmp_path / "p", 5)
     writer = worker.Progress(tmp_path / "p")

@@ -8,6 +8,7 @@ into a twentieth of the time. A case that ran before, in this or an earlier proc
 """
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import json
@@ -206,6 +207,14 @@ class Worker:
             tempfile.tempdir = None
         self._cases.close()
 
+    def again(self) -> None:
+        """Runs the files that went wrong before, and prints how each ends now."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._made.begin(pathlib.Path(folder), [])
+            for path in sorted(self._corpus.glob("bad-*")):
+                how = self._outcome(functools.partial(self._made.read, path.read_bytes()))[0]
+                print(json.dumps({"again": path.name, "how": how}), flush=True)
+
     def _case(self, number: int, data: bytes, run: Any, traced: bool) -> None:
         self._progress.begin(number, data)
         self._watch.case, reached = number, False
@@ -237,7 +246,8 @@ class Worker:
         if how not in ("read", "refused"):
             (self._corpus / f"bad-{name}").write_bytes(data)
             text = f"{type(error).__name__}: {error}"[:300]
-            print(json.dumps({"case": number, "how": how, "what": what, "error": text}), flush=True)
+            line = {"case": number, "how": how, "what": what, "error": text, "file": f"bad-{name}"}
+            print(json.dumps(line), flush=True)
         elif what not in self._seen:
             print(json.dumps({"case": number, "how": how, "what": what}), flush=True)
         if self._room > 0:
@@ -247,4 +257,8 @@ class Worker:
 
 
 if __name__ == "__main__":
-    Worker(sys.argv[1], pathlib.Path(sys.argv[5]), sys.stdin.read()).run(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    worker = Worker(sys.argv[1], pathlib.Path(sys.argv[5]), sys.stdin.read())
+    if int(sys.argv[3]):
+        worker.run(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    else:
+        worker.again()
