@@ -99,6 +99,8 @@ class Target:
         count = self.counts.copy(), self.next
         self.batch(0)
         self.counts, self.next = count
+        if not any(self.folder.glob("bad-*")):
+            self.wrong = []
         self.save()
 
     def _follow(self, child: Any, progress: Progress) -> None:

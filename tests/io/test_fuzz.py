@@ -279,7 +279,7 @@ def test_damaged_saved_models(tmp_path):
     assert grown(before) < MEGABYTES
 
 
-@pytest.mark.parametrize("field", ["function", "spec", "child"])
+@pytest.mark.parametrize("field", ["function", "spec", "child", "results"])
 def test_a_saved_model_that_names_what_is_not_there(tmp_path, field):
     tf.saved_model.save(Doubler(), str(tmp_path))
     path = tmp_path / "saved_model.pb"
@@ -290,6 +290,11 @@ def test_a_saved_model_that_names_what_is_not_there(tmp_path, field):
     elif field == "spec":
         spec = next(n for n in nodes if n.HasField("function")).function.function_spec.fullargspec
         del spec.named_tuple_value.values[4:]
+    elif field == "results":
+        function = next(iter(model.meta_graphs[0].object_graph_def.concrete_functions.values()))
+        one = function.output_signature.__class__.FromString(function.output_signature.SerializeToString())
+        function.output_signature.Clear()
+        function.output_signature.list_value.values.extend([one, one])
     else:
         nodes[0].children[0].node_id = 10**6
     path.write_bytes(model.SerializeToString())

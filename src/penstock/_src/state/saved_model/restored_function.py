@@ -58,7 +58,10 @@ def _with_tensors(structure: Any, tensors: list) -> Any:
     """Tensors instead of the specs of a structure."""
     flat, rest = [], iter(tensors)
     for x in nest.flatten(structure, expand_composites=True):
-        flat.append(next(rest) if isinstance(x, TypeSpec) else x)
+        found = next(rest, None) if isinstance(x, TypeSpec) else x
+        if found is None and x is not None:
+            raise ValueError("A function of the SavedModel has fewer results than its output structure.")
+        flat.append(found)
     return nest.pack_sequence_as(structure, flat, expand_composites=True)
 
 
