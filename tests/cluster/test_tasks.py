@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock._src.base import errors
+from penstock._src.cluster import tf_config
 from penstock._src.graph import context
 from tests.checks import eventually
 
@@ -277,3 +279,12 @@ def test_tensors_may_cross_with_fewer_bits(cluster, monkeypatch, how, error):
     config = tf.ConfigProto(graph_options=tf.GraphOptions(enable_bfloat16_sendrecv=True))
     with tf.Session(tasks["worker", 0].target, config=config) as sess:
         assert 0 < np.abs(sess.run(back, {x: numbers}) - numbers).max() <= 2 ** -8
+
+
+@pytest.mark.parametrize("text", ['{"cluster": {"worker": ["h:1"]}, "task": {"type": "worker", "index": 1e999}}', "[]", "7",
+                                  '{"cluster": {"worker": {"1e9": "h:1"}}, "task": []}', '{"cluster": 3, "task": {}}',
+                                  "[" * 100_000], ids=["infinite", "list", "number", "index", "type", "deep"])
+def test_a_configuration_that_is_none(monkeypatch, text):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(errors.InvalidArgumentError, match="cannot be read"):
+        tf_config.from_environment()

@@ -24,7 +24,7 @@ def parse_cluster(text: str) -> ClusterSpec:
                 raise ValueError(f"{part!r} is not of the form job=host:port,host:port")
             jobs[job.strip()] = [a.strip() for a in addresses.split(",")]
         return ClusterSpec(jobs)
-    except (ValueError, TypeError, AttributeError) as e:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as e:
         raise errors.invalid(f"The cluster cannot be read: {e}") from None
 
 
@@ -37,7 +37,7 @@ def from_environment() -> tuple[ClusterSpec, str, int] | None:
         config = json.loads(text)
         cluster, task = parse_cluster(json.dumps(config["cluster"])), config["task"]
         return cluster, str(task["type"]), int(task["index"])
-    except (ValueError, TypeError, KeyError) as e:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as e:
         raise errors.invalid(f"TF_CONFIG cannot be read: {e!r}. It has the form "
                              '{"cluster": {"ps": ["host:port"]}, "task": {"type": "ps", "index": 0}}.') from None
 
