@@ -427,3 +427,28 @@ def test_saving_returns_the_objects_and_their_paths(tmp_path):
     assert [ref.name for ref in ways[root.parts[0].v]] == ["parts", "0", "v"]
     assert root.parts in ways and len(ways) == len(nodes)
     assert tf.saved_model.load(str(tmp_path / "model")).parts[0].v.numpy() == 2.0
+
+
+def test_functions_that_a_class_lists_for_saved_models_are_saved(tmp_path):
+    class Model(tf.__internal__.tracking.AutoTrackable):
+        def __init__(self):
+            self.v = tf.Variable(2.0)
+            self._hidden = [tf.function(lambda x: x * self.v, input_signature=[tf.TensorSpec([])])]
+
+        def _trackable_children(self, save_type="checkpoint", **kwargs):
+            return {"__call__": self._hidden[0], **super()._trackable_children(save_type, **kwargs)}
+
+        def _create_or_restore_slot_variable(self, *args, **kwargs):
+            raise NotImplementedError("as optimizers without slots")
+    model = Model()
+    tf.saved_model.save(model, str(tmp_path))
+    assert tf.saved_model.load(str(tmp_path))(tf.constant(3.0)).numpy() == 6
+    path = tf.train.Checkpoint(model=model).save(str(tmp_path / "c"))
+    assert not any("call" in name for name, _ in tf.train.list_variables(path))
+
+
+def test_dependency_ends():
+    holder = tf.__internal__.tracking.AutoTrackable()
+    holder.v, holder.w = tf.Variable(1.0), tf.Variable(2.0)
+    holder._delete_tracking("v")
+    assert list(holder._trackable_children()) == ["w"] and holder.v.numpy() == 1

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
+import penstock
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.graph.tensor_proto import array_of, decode, make_ndarray, make_tensor_proto
@@ -258,3 +259,11 @@ def test_known_parts_of_a_stack():
         halves = [tf1.get_static_value(x, partial=True) for x in tf1.split(stack, 2)]
         np.testing.assert_array_equal(halves[0][0], known)
         assert halves[1][0] is None and tf1.get_static_value(tf1.stack([known, unknown], axis=1), partial=True) is None
+
+
+@pytest.mark.parametrize("value", [[1, "a"], ["a", 1], (1, 7, "a"), [1.5, None], [[1, 2], ["a", "b"]]])
+def test_eager_sequence_of_several_kinds(value):
+    with pytest.raises(ValueError, match="Can't convert Python sequence with mixed types to Tensor"):
+        penstock.constant(value)
+    with penstock.Graph().as_default(), pytest.raises(TypeError):
+        penstock.constant(value)

@@ -2,6 +2,7 @@
 import gc
 import importlib
 import importlib.machinery
+import inspect
 import os
 import sys
 import types
@@ -200,3 +201,55 @@ def test_program_that_imports_both_kerases(tmp_path, monkeypatch, legacy, chosen
     monkeypatch.setitem(sys.modules, "tf_keras", package)
     standalone_keras.share(guess.guess(program).two_kerases)
     assert os.environ["PENSTOCK_RUN_KERAS"] == chosen
+
+
+def test_decorated_function_has_the_arguments_that_are_declared():
+    make = _module("util.tf_decorator").make_decorator
+    spec = inspect.FullArgSpec(["x", "training"], "rest", "more", (False,), ["k"], {"k": 3}, {})
+
+    def target(x):
+        return x
+    made = make(target, lambda *args, **kwargs: (args, kwargs), decorator_argspec=spec)
+    assert str(inspect.signature(made)) == "(x, training=False, *rest, k=3, **more)"
+
+    class Layer:
+        def call(self, x):
+            return x
+    bound = inspect.FullArgSpec(["self", "x", "training"], None, None, (True,), [], None, {})
+    made = make(Layer().call, lambda x, training=True: x, decorator_argspec=bound)
+    assert str(inspect.signature(made)) == "(x, training=True)"
+    assert tf.function(made)(tf.constant(2.0)).numpy() == 2
+
+
+def test_combinations_of_strategies():
+    combinations, strategies = _module("distribute.combinations"), _module("distribute.strategy_combinations")
+    assert combinations.generate is tf.__internal__.distribute.combinations.generate
+    assert combinations.combine(a=[1, 2]) == tf.__internal__.test.combinations.combine(a=[1, 2])
+    assert strategies.one_device_strategy is tf.__internal__.distribute.combinations.one_device_strategy
+
+
+def test_graph_that_is_given_is_checked_first():
+    get = _module("framework.ops")._get_graph_from_inputs
+    with tf.Graph().as_default() as first:
+        a = tf.constant(1.0)
+    with tf.Graph().as_default() as second:
+        b = tf.constant(1.0)
+    assert get([a], first) is get([a]) is first
+    for graph in (first, second):
+        with pytest.raises(ValueError, match="not from the passed-in graph"):
+            get([a, b], graph)
+
+
+def test_counts_at_thresholds():
+    impl = _module("ops.metrics_impl")
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        values, updates = impl._confusion_matrix_at_thresholds([True, False, True], [0.9, 0.8, 0.1], [0.5, 0.85],
+                                                               includes=("tp", "fp"))
+        total = impl.metric_variable([], tf.float32, name="total")
+        quotients = impl._safe_scalar_div(6.0, 3.0, "q"), impl._safe_scalar_div(6.0, 0.0, "q")
+        session.run(v1.local_variables_initializer())
+        assert {k: v.tolist() for k, v in session.run(updates).items()} == {"tp": [1, 1], "fp": [1, 0]}
+        assert {k: v.tolist() for k, v in session.run(values).items()} == {"tp": [1, 1], "fp": [1, 0]}
+        assert session.run(impl._aggregate_variable(total, ["some"])) == 0 and len(v1.get_collection("some")) == 1
+        assert session.run(quotients) == (2, 0)

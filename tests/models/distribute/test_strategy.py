@@ -251,3 +251,9 @@ def test_the_average_loss_of_whole_numbers_is_not_rounded(mirrored):
     assert half.dtype == tf.float16 and float(half) == 1.25
     each = mirrored.run(lambda: average([2, 4]))
     assert values(mirrored, each) == [1.5, 1.5]
+
+
+def test_all_reduce_of_the_running_replica():
+    strategy = tf.distribute.get_strategy()
+    summed = strategy.extended._replica_ctx_all_reduce(tf.distribute.ReduceOp.SUM, [tf.constant(2.0)])
+    assert [x.numpy() for x in summed] == [2.0]

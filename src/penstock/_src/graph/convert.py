@@ -14,7 +14,7 @@ from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.eager_tensor import from_array
 from penstock._src.graph.node import Tensor, TensorType
-from penstock._src.graph.tensor_proto import array_of
+from penstock._src.graph.tensor_proto import array_of, mixes_kinds
 from penstock._src.kernels.bridge import to_numpy
 from penstock._src.ops.registry import get
 
@@ -206,6 +206,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     try:
         array, dtype = to_array(value, dtype)
     except TypeError as e:
+        if eager and isinstance(value, (list, tuple)) and mixes_kinds(value):
+            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}") from None
         if eager and dtype is not None:
             raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtype.name}. {e}") from None
         raise

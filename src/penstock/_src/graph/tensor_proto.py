@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.dtypes import DType
 from penstock._src.base.static_shape import Dimension, TensorShape, as_shape
@@ -138,6 +138,15 @@ def _mixed(value: Any) -> bool:
         return False
     nested = [isinstance(v, (list, tuple)) for v in value]
     return any(nested) and not all(nested) or any(map(_mixed, value))
+
+
+def mixes_kinds(value: list | tuple) -> bool:
+    """Whether the leaves of a nested sequence are of several kinds: texts, numbers, other objects."""
+    def kind(leaf: Any) -> str:
+        if isinstance(leaf, (str, bytes)):
+            return "text"
+        return "number" if isinstance(leaf, (int, float, complex, np.generic)) else type(leaf).__name__
+    return len({kind(leaf) for leaf in nest.flatten(list(value))}) > 1
 
 
 def _unsupported(value: Any) -> TypeError:

@@ -209,6 +209,8 @@ user_ops: user_ops.user_ops
 distribute @models.distribute.datasets: distribute.input_lib
 distribute.experimental: distribute.parameter_server_strategy
 distribute.cluster_resolver: distribute.cluster_resolver
+__internal__.distribute.combinations __internal__.test.combinations: distribute.combinations distribute.strategy_combinations
+__internal__.test.combinations: framework.test_combinations framework.combinations
 """
 
 

@@ -15,11 +15,11 @@ _BEYOND = 1e-7          # distance of the outermost thresholds from [0, 1]
 _TINY = 1e-6            # keeps rates of an empty class finite
 
 # what is counted: its variable's name, the label, and whether the score is above the threshold
-_COUNTS = {"tp": ("true_positives", True, True), "fn": ("false_negatives", True, False),
+COUNTS = {"tp": ("true_positives", True, True), "fn": ("false_negatives", True, False),
            "tn": ("true_negatives", False, False), "fp": ("false_positives", False, True)}
 
 
-def _counted(labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, which: str = "tp fn tn fp"
+def counted(labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, which: str = "tp fn tn fp"
              ) -> tuple[dict, dict]:
     """For each wanted count a vector with one number per threshold: the variables, and their updates."""
     predictions = convert(predictions, name="predictions")
@@ -34,7 +34,7 @@ def _counted(labels: Any, predictions: Any, thresholds: Sequence[float], weights
         weights = tf.reshape(broadcast_weights(tf.cast(weights, tf.float32), predictions), [1, -1])
     values, updates = {}, {}
     for key in which.split():
-        name, positive, over = _COUNTS[key]
+        name, positive, over = COUNTS[key]
         hits = tf.logical_and(label if positive else tf.logical_not(label), above if over else tf.logical_not(above))
         hits = tf.cast(hits, tf.float32)
         values[key] = metric_variable([len(thresholds)], tf.float32, name)
@@ -51,7 +51,7 @@ def _streaming(default: str, compute: Callable, labels: Any, predictions: Any, t
                which: str, metrics_collections: Any, updates_collections: Any, name: str | None) -> tuple[Any, Any]:
     """A metric that is compute(counts, name) of the counts at thresholds."""
     with tf.variable_scope(name, default, (predictions, labels, weights)):
-        values, updates = _counted(labels, predictions, thresholds, weights, which)
+        values, updates = counted(labels, predictions, thresholds, weights, which)
         values = {k: tf.convert_to_tensor(v) for k, v in values.items()}
         return published(compute(values, "value"), compute(updates, "update_op"), metrics_collections, updates_collections)
 
@@ -59,8 +59,8 @@ def _streaming(default: str, compute: Callable, labels: Any, predictions: Any, t
 # -- counts, precision, recall ---------------------------------------------------------------------------------------
 def _count_at_thresholds(key: str, labels: Any, predictions: Any, thresholds: Any, weights: Any, metrics_collections: Any,
                          updates_collections: Any, name: str | None) -> tuple[Any, Any]:
-    with tf.variable_scope(name, _COUNTS[key][0], (predictions, labels, weights)):
-        values, updates = _counted(labels, predictions, thresholds, weights, key)
+    with tf.variable_scope(name, COUNTS[key][0], (predictions, labels, weights)):
+        values, updates = counted(labels, predictions, thresholds, weights, key)
         return published(tf.identity(values[key]), updates[key], metrics_collections, updates_collections)
 
 

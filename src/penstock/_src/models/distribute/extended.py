@@ -180,6 +180,10 @@ class StrategyExtended:
         contexts.require_cross(self._container_strategy())
         return self._batch_reduce_to(ReduceOp.of(reduce_op), list(value_destination_pairs))
 
+    def _replica_ctx_all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """`all_reduce` of the replica that runs now, under the name that libraries call."""
+        return contexts.get_replica_context().all_reduce(reduce_op, value, options)
+
     def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must implement _reduce_to.")
 

@@ -14,6 +14,7 @@ from tensorboard.compat.proto.trackable_object_graph_pb2 import TrackableObjectG
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
+from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph import context
 from penstock._src.graph.convert import constant
 from penstock._src.graph.scopes import device, init_scope
@@ -127,7 +128,8 @@ class ObjectGraphView:
         obj._maybe_initialize_trackable()
         if type(obj)._trackable_children is Trackable._trackable_children:
             return obj._checkpoint_dependencies
-        return [TrackableReference(n, c) for n, c in children(obj, "checkpoint").items()]
+        named = children(obj, "checkpoint").items()
+        return [TrackableReference(n, c) for n, c in named if not isinstance(c, (Function, ConcreteFunction))]   # no state
 
     def walk(self) -> tuple[list, dict[int, str]]:
         """The objects breadth first, and the path to each by id."""
@@ -220,7 +222,7 @@ def _slots(objects: list, numbers: dict[int, int], ways: dict[int, str]) -> dict
     for obj in originals:
         if not callable(getattr(obj, "_create_or_restore_slot_variable", None)):
             continue
-        for slot_name in obj.get_slot_names():
+        for slot_name in getattr(obj, "get_slot_names", tuple)():           # newer optimizers track their variables instead
             for number, variable in enumerate(originals):
                 try:
                     slot = obj.get_slot(variable, slot_name)

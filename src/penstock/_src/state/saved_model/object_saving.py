@@ -281,7 +281,7 @@ class _Saving:
             return [(d.name, d.ref) for d in ObjectGraphView(obj).list_dependencies(obj)]
         given = children_of(obj, "savedmodel", cache=self._cache)
         functions = {n: c for n, c in given.items() if isinstance(c, (Function, ConcreteFunction))}
-        self._functions.setdefault(id(obj), functions)
+        self._functions[id(obj)] = {**self._functions.get(id(obj), {}), **functions}
         return [(n, c) for n, c in given.items() if n not in functions]
 
     def _concrete_functions(self) -> list[ConcreteFunction]:
@@ -321,7 +321,7 @@ class _Saving:
         found = {}
         for optimizer in self._nodes:
             if callable(getattr(optimizer, "_create_or_restore_slot_variable", None)):
-                for name in optimizer.get_slot_names():
+                for name in getattr(optimizer, "get_slot_names", tuple)():
                     for variable in [v for v in self._nodes if isinstance(v, Variable)]:
                         try:
                             slot = optimizer.get_slot(variable, name)

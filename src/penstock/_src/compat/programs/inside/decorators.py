@@ -184,7 +184,22 @@ def make_decorator(target: Callable, decorator_func: Callable, decorator_name: s
     """`decorator_func`, with the name and signature of `target`, and a note of it for `unwrap`."""
     made = functools.update_wrapper(decorator_func, target)
     made._tf_decorator = TFDecorator(decorator_name or "", target, decorator_doc, decorator_argspec)  # type: ignore[attr-defined]
+    if isinstance(decorator_argspec, inspect.FullArgSpec):
+        made.__signature__ = _signature_of(decorator_argspec, inspect.ismethod(target))  # type: ignore[attr-defined]
     return made
+
+
+def _signature_of(spec: inspect.FullArgSpec, bound: bool) -> inspect.Signature:
+    """The signature that a list of arguments describes; without the first one if that is bound."""
+    kind = inspect.Parameter
+    missing = len(spec.args) - len(spec.defaults or ())
+    values = [kind.empty] * missing + list(spec.defaults or ())
+    found = [kind(n, kind.POSITIONAL_OR_KEYWORD, default=v) for n, v in zip(spec.args, values)][int(bound):]
+    found += [kind(spec.varargs, kind.VAR_POSITIONAL)] if spec.varargs else []
+    only = spec.kwonlydefaults or {}
+    found += [kind(n, kind.KEYWORD_ONLY, default=only.get(n, kind.empty)) for n in spec.kwonlyargs]
+    found += [kind(spec.varkw, kind.VAR_KEYWORD)] if spec.varkw else []
+    return inspect.Signature(found)
 
 
 def unwrap(maybe_decorated: Callable) -> tuple[list, Callable]:

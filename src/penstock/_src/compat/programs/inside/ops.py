@@ -37,9 +37,8 @@ def __getattr__(name: str) -> Any:
 
 def _get_graph_from_inputs(op_input_list: Sequence[Any], graph: Any = None) -> Any:
     """The graph of some tensors, which must be one; `graph` if it is given."""
-    found = graph_from(op_input_list)
     if graph is None:
-        return found
+        return graph_from(op_input_list)
     for value in op_input_list:
         if getattr(value, "graph", graph) is not graph:
             raise ValueError(f"{value} is not from the passed-in graph.")
