@@ -264,11 +264,15 @@ def test_a_variable_per_worker_is_plain_where_there_is_one_worker(eager):
     np.testing.assert_array_equal(v.assign_add([1, 1]), [2, 3])
 
 
-def test_what_eager_updates_return_has_no_operation(eager):
+def test_what_eager_scatter_functions_return_has_no_operation(eager):
     v = penstock.Variable([[1.0, 2.0], [3.0, 4.0]])
+    assert not hasattr(v, "op")
+    for update in (tf.scatter_update, tf.scatter_add):
+        done = update(v, [0], [[5.0, 6.0]])
+        assert done.op is None and isinstance(done, penstock.Variable) and not hasattr(v, "op")
+    np.testing.assert_array_equal(done.numpy(), [[10, 12], [3, 4]])
+    done.assign_add([[1.0, 1.0], [1.0, 1.0]])
+    np.testing.assert_array_equal(v.numpy(), [[11, 13], [4, 5]])
     slices = penstock.IndexedSlices(penstock.constant([[9.0]]), penstock.constant([[1]]))
-    for update in (lambda: v.assign([[1.0, 2.0], [3.0, 4.0]]), lambda: tf.scatter_update(v, [0], [[5.0, 6.0]]),
-                   lambda: tf.assign_add(v, [[1.0, 1.0], [1.0, 1.0]])):
-        assert update().op is None
     rows = penstock.Variable([[1.0, 2.0]])
     np.testing.assert_array_equal(rows.batch_scatter_update(slices), [[1, 9]])

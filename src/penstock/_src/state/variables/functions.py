@@ -82,8 +82,7 @@ def _scatter(kind: str, locking: bool, doc: str) -> Callable:
             return get(f"Scatter{title}")(ref, indices, updates, use_locking=use_locking, name=name)
         if ref._own_saveable:                                # copies on several devices
             return ref._scattered(kind, indices, convert(updates, ref.dtype), name)
-        return ref._lazy_read(get(f"ResourceScatter{title}")(ref.handle, indices, convert(updates, ref.dtype),
-                                                             name=name))
+        return ref._updated(get(f"ResourceScatter{title}")(ref.handle, indices, convert(updates, ref.dtype), name=name))
     scatter.__name__, scatter.__doc__ = f"scatter_{kind}", doc
     export.value(scatter, v1=[f"scatter_{kind}"])
     return scatter

@@ -80,14 +80,10 @@ class BaseResourceVariable(VariableV1):
     handle = property(lambda self: self._handle, doc="The handle that ops take.")
     dtype = property(lambda self: self._dtype, doc="The DType of the elements.")
     shape = property(lambda self: TensorShape.of(self.static_dims), doc="The static shape.")
+    op = property(lambda self: self._handle.op, doc="The operation that creates the handle.")
     graph = property(lambda self: self._handle.graph, doc="The graph of the variable.")
     device = property(lambda self: self._handle.device, doc="The device of the variable.")
     create = property(lambda self: self.initializer, doc="The operation that initializes it.")
-
-    @property
-    def op(self) -> Any:
-        """The operation that creates the handle; None in eager execution, where an update returns the variable, too."""
-        return None if isinstance(self._handle, EagerTensor) else self._handle.op
 
     @property
     def initializer(self) -> Any:
@@ -200,6 +196,11 @@ class BaseResourceVariable(VariableV1):
         """The variable as it is after `op`; read only if it is used."""
         self._note_write()
         return self if op is None else _UnreadVariable(self, op)
+
+    def _updated(self, op: Any) -> Any:
+        """`_lazy_read` for functions whose result programs take the operation of: in eager execution that is None."""
+        read = self._lazy_read(op)
+        return _EagerUpdate(self) if read is self else read
 
     def _checked(self, value: Any) -> Any:
         t = convert(value, self._dtype)
@@ -456,3 +457,12 @@ class _UnreadVariable(BaseResourceVariable):
 
     def _assign_dependencies(self) -> Any:
         return control_dependencies([self._parent_op])
+
+
+class _EagerUpdate(ResourceVariable):
+    """An eager variable as the result of an update, which has no operation."""
+
+    def __init__(self, variable: Any):
+        self.__dict__ = variable.__dict__
+
+    op = property(lambda self: None, doc="None: eager updates have no operation.")
