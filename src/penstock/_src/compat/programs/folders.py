@@ -107,7 +107,7 @@ linalg: ops.linalg.linalg ops.linalg
 linalg @compat.programs.inside.linear_operators: ops.linalg.linear_operator
 losses: ops.losses ops.losses.losses ops.losses.losses_impl ops.losses.util
 metrics: ops.metrics
-metrics @compat.programs.inside.metric_shapes: ops.metrics_impl
+metrics @compat.programs.inside.metric_shapes @library.metrics.parts: ops.metrics_impl
 nn . @models.rnn @compat.programs.inside.cells: ops.rnn
 nn.rnn_cell: ops.rnn_cell ops.rnn_cell_wrapper_impl
 nn.rnn_cell @compat.programs.inside.cells: ops.rnn_cell_impl
