@@ -27,9 +27,9 @@ def test_the_cluster_of_tf_config(environment):
     environment(SPEC, "worker", 1)
     found = R.TFConfigClusterResolver()
     assert found.cluster_spec() == tf.train.ClusterSpec(SPEC) and (found.task_type, found.task_id) == ("worker", 1)
-    assert found.master() == "grpc://d:1" and found.master("ps", 0) == "grpc://a:1" and found.master(rpc_layer="x") == "x://d:1"
+    assert found.master() == "d:1" and found.master("ps", 0) == "a:1" and found.master(rpc_layer="x") == "x://d:1"
     found.task_id = 0
-    assert found.master() == "grpc://c:1" and R.TFConfigClusterResolver(task_type="ps", task_id=1).master() == "grpc://b:1"
+    assert found.master() == "c:1" and R.TFConfigClusterResolver(task_type="ps", task_id=1).master() == "b:1"
 
 
 def test_no_cluster_and_a_given_one(monkeypatch):
