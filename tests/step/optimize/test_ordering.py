@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import penstock as tf
+import penstock.compat.v1 as tf1
 from penstock._src.step.optimize import ordering, pipeline
 
 
@@ -128,3 +130,37 @@ def test_an_effect_that_waits_for_a_read_waits_for_the_assignment():
             sess.run(v1.global_variables_initializer())
             sess.run(later)
             assert seen == [7.0]
+
+
+@pytest.mark.parametrize("combine", [
+    lambda x, one: x * one, lambda x, one: tf.exp(x) * one, lambda x, one: tf.tanh(tf.exp(x) + one) * 2.0,
+    lambda x, one: tf.reduce_sum(tf.exp(x), tf.cast(one, tf.int32) - 1),
+    lambda x, one: tf.reshape(x, [tf.cast(one, tf.int32), -1])])
+def test_a_constant_that_waits_keeps_the_order(combine, monkeypatch):
+    """The constant waits for an update, another update is computed with the constant, and the read waits for that."""
+    steps = []
+    monkeypatch.setattr(pipeline, "advance_early", steps.append)          # after all passes, before the order is chosen
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        v, w = (tf1.get_variable(name, initializer=0.0, use_resource=True) for name in "vw")
+        x = tf1.placeholder(tf.float32, [4])
+        with tf.control_dependencies([v.assign_add(1.0), tf1.Assert(tf.reduce_all(x >= 0), [x])]):     # which keeps all orders
+            one = tf.constant(1.0)
+        with tf.control_dependencies([w.assign_add(tf.reduce_sum(combine(x, one)))]):
+            read = v.read_value()
+        session.run([v.initializer, w.initializer])
+        steps.clear()
+        assert [session.run(read, {x: np.zeros(4)}) for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+    for step in steps:
+        reads = [op for op in step.ops if op.type == "ReadVariableOp"]
+        assert reads and all(_changes_before(op) == 2 for op in reads)
+
+
+def _changes_before(op):
+    """The number of updates that an op waits for."""
+    seen, left = set(), [op]
+    while left:
+        one = left.pop()
+        if one not in seen:
+            seen.add(one)
+            left += [*(t.op for t in one.inputs), *one.control_inputs]
+    return sum(one.type == "AssignAddVariableOp" for one in seen)

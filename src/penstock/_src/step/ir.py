@@ -298,6 +298,14 @@ def is_const(t: Value) -> bool:
     return t.op.opdef.constant
 
 
+def is_free_constant(t: Value, step: StepGraph) -> bool:
+    """Whether an op may contain the value of `t` in place of an input: a constant that waits for other ops keeps their order.
+
+    In dataflow loops a constant waits only to belong to its frame.
+    """
+    return t.op.opdef.constant and id(t) not in step.fed and (step.has_control_flow or not t.op.control_inputs)
+
+
 def verify(step: StepGraph, after: str = "") -> None:
     """Checks the invariants of passes; AssertionError names the pass and the node that violates one."""
     seen: set[Node] = set()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.ops.rules import arithmetic as rules
-from penstock._src.step.ir import Node, StepGraph, Value, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
 from penstock._src.step.optimize.folding import constant
 from penstock._src.step.optimize.forwarding import anchored
 
@@ -52,7 +52,7 @@ def _same_as(op: Node, step: StepGraph) -> Value | None:
             return other
     if opdef in rules.involution:
         before = op.inputs[0].op
-        if before.opdef is opdef and id(op.inputs[0]) not in step.fed:
+        if before.opdef is opdef and id(op.inputs[0]) not in step.fed and not before.control_inputs:
             return before.inputs[0]
     dims = out.static_dims
     if opdef in rules.reshapes and dims is not None and None not in dims and dims == op.inputs[0].static_dims and (
@@ -93,7 +93,7 @@ def _shorten(op: Node, step: StepGraph, made: list[Node]) -> bool:
 
 
 def _const(t: Value, step: StepGraph) -> np.ndarray | None:
-    return t.op.attrs["value"] if is_const(t) and id(t) not in step.fed else None
+    return t.op.attrs["value"] if is_free_constant(t, step) else None
 
 
 def _elements(t: Value, step: StepGraph) -> np.ndarray | None:

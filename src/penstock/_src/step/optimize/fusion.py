@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.ir import Node, StepGraph, Value, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
 
 
 class Fusing:
@@ -58,7 +58,7 @@ class Fusing:
     def constant(self, t: Value) -> Any:
         """The value of a scalar constant; None for other tensors."""
         t = self.source(t)
-        return t.op.attrs["value"] if t.static_dims == () and is_const(t) and id(t) not in self.step.fed else None
+        return t.op.attrs["value"] if t.static_dims == () and is_free_constant(t, self.step) else None
 
     def users(self, t: Value) -> list[Node] | None:
         """The current consumers of `t`; None if it is also fetched or fed, or must be computed unchanged."""

@@ -32,7 +32,7 @@ from penstock._src.graph.frames import Frames
 from penstock._src.kernels import pointwise
 from penstock._src.kernels.pointwise import Columns, Plan, Step, Term
 from penstock._src.ops import rules
-from penstock._src.step.ir import Node, StepGraph, Value, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
 from penstock._src.step.loops.improve import chooses
 from penstock._src.step.loops.invariants import invariant_ops
 from penstock._src.step.optimize.transfers import Transfers
@@ -151,7 +151,7 @@ def _is_able(op: Node, step: StepGraph) -> bool:
     if not rules.is_pointwise(op) or op.control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
-    if op.opdef in rules.pointwise.reduces and not _reduces_rows(op):
+    if op.opdef in rules.pointwise.reduces and not _reduces_rows(op, step):
         return False
     source = op.inputs[0] if op.opdef in rules.pointwise.reduces else out
     dims = source.static_dims
@@ -171,10 +171,10 @@ def _values(op: Node) -> Sequence[Value]:
     return op.inputs if only is None else [op.inputs[only]]
 
 
-def _reduces_rows(op: Node) -> bool:
+def _reduces_rows(op: Node, step: StepGraph) -> bool:
     """Whether a reduction is one over the last axis."""
     x, axes = op.inputs
-    return x.static_dims is not None and is_const(axes) and \
+    return x.static_dims is not None and is_free_constant(axes, step) and \
         axes.op.attrs["value"].reshape(-1).tolist() in ([-1], [len(x.static_dims) - 1])
 
 
@@ -211,7 +211,7 @@ def _number(t: Value, step: StepGraph) -> Any:
     op = t.op
     if op.opdef.control_flow == "enter" and op.attrs["is_constant"] and id(t) not in step.fed:
         t = op.inputs[0]
-    return t.op.attrs["value"] if t.static_dims == () and is_const(t) and id(t) not in step.fed else None
+    return t.op.attrs["value"] if t.static_dims == () and is_free_constant(t, step) else None
 
 
 def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> list[list[Node]]:

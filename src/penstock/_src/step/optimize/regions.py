@@ -29,7 +29,7 @@ from penstock._src.kernels.bridge import to_torch
 from penstock._src.kernels.regions import Builder, Unfit, View
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
-from penstock._src.step.ir import Node, StepGraph, Value, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.counted import numbers_of_body, numbers_of_frame
 from penstock._src.step.loops.improve import chooses
@@ -149,7 +149,7 @@ def _size(t: Value) -> int:
 
 def _is_constant(t: Value, step: StepGraph) -> bool:
     t = _outside(t, step)
-    return is_const(t) and id(t) not in step.fed
+    return is_free_constant(t, step)
 
 
 def _outside(t: Value, step: StepGraph) -> Value:

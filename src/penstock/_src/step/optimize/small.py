@@ -19,7 +19,7 @@ import torch
 
 from penstock._src.base import dtypes, switches
 from penstock._src.ops import rules
-from penstock._src.step.ir import Node, StepGraph, Value, is_const
+from penstock._src.step.ir import Node, StepGraph, Value, is_free_constant
 
 _LARGEST = 1024              # elements of a result
 _LEAST = 4                   # ops of a region, more than values that go in and out
@@ -96,7 +96,7 @@ def _joined(region: list[Node], inside: set[Node], step: StepGraph,
 
 
 def _constant(t: Value, step: StepGraph) -> bool:
-    return is_const(t) and id(t) not in step.fed
+    return is_free_constant(t, step)
 
 
 class _Function:
