@@ -78,8 +78,10 @@ def check_matrix(x: torch.Tensor, square: bool = True) -> None:
 
 
 def check_info(info: torch.Tensor, message: str) -> None:
-    """InvalidArgumentError with `message` if LAPACK reported a failure for any matrix. In a step that becomes a graph, nobody
-    looks: results are then what LAPACK left."""
+    """InvalidArgumentError with `message` if LAPACK reported a failure for any matrix.
+
+    Compiled steps leave the check out, because it would wait for the device: their results are then what LAPACK left.
+    """
     if tracing.lowering():
         return
     if info.numel() and bool((info != 0).any()):
