@@ -187,8 +187,8 @@ def test_independent_cells(session):
                               "gru/gates/kernel_u", "gru/gates/kernel_w", "lstm/bias", "lstm/kernel_u", "lstm/kernel_w"]
     i, j, f, o = np.split(x @ values["lstm/kernel_w"] + np.tile(h, 4) * values["lstm/kernel_u"], 4, axis=1)
     want = c * sigmoid(f + 1) + sigmoid(i) * np.tanh(j)
-    np.testing.assert_allclose(session.run(state.c), want, rtol=1e-5)
-    np.testing.assert_allclose(session.run(out), np.tanh(want) * sigmoid(o), rtol=1e-5)
+    np.testing.assert_allclose(session.run(state.c), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(session.run(out), np.tanh(want) * sigmoid(o), rtol=1e-5, atol=1e-6)
     r, u = np.split(sigmoid(x @ values["gru/gates/kernel_w"] + np.tile(h, 2) * values["gru/gates/kernel_u"] + 1), 2, axis=1)
     candidate = np.tanh(x @ values["gru/candidate/kernel_w"] + r * h * values["gru/candidate/kernel_u"])
-    np.testing.assert_allclose(session.run(new), u * h + (1 - u) * candidate, rtol=1e-5)
+    np.testing.assert_allclose(session.run(new), u * h + (1 - u) * candidate, rtol=1e-5, atol=1e-6)

@@ -22,6 +22,7 @@ class Binding:
                  structured: tuple | None):
         self._summary, self._names, self._specs = f"{name}({', '.join(names)})", names, specs
         self._signature = signature if structured is not None else None
+        self._positional = nest.flatten(structured[0], expand_composites=True) if structured is not None else []
         self._traced = {} if self._signature is None else _by_name(self._signature, *structured)    # type: ignore[misc]
 
     def flat(self, args: tuple, kwargs: dict[str, Any]) -> list:
@@ -29,7 +30,7 @@ class Binding:
         if not kwargs and len(args) == len(self._names) and all([isinstance(a, Tensor) for a in args]):
             found = list(args)
         elif self._signature is None:
-            found = self.one_by_one(nest.flatten(args, expand_composites=True), kwargs)
+            found = self.one_by_one(self._tensors(nest.flatten(args, expand_composites=True)), kwargs)
         else:
             try:
                 found = self._structured(args, kwargs)
@@ -38,6 +39,17 @@ class Binding:
         if not context.executing_eagerly():
             self._check_shapes(found)
         return found
+
+    def _tensors(self, values: list) -> list:
+        """The tensors among the values of a function without a Python signature, as SavedModels have them. The others must be
+        those that it was traced with."""
+        if len(values) <= len(self._names):
+            return values
+        for traced, value in zip(self._positional, values, strict=False):
+            if not isinstance(traced, TensorSpec) and not _equal(traced, value):
+                raise TypeError(self._cast(value, f"Literal[{traced!r}]"))
+        kept = [value for traced, value in zip(self._positional, values, strict=False) if isinstance(traced, TensorSpec)]
+        return [*kept, *values[len(self._positional):]]
 
     def _otherwise(self, args: tuple, kwargs: dict[str, Any], failed: TypeError) -> list:
         try:
