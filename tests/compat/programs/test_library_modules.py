@@ -107,6 +107,7 @@ def test_type_of_a_variable():
 
 
 def test_structures_of_saved_models():
+    assert tf.io.decode_proto is not None                  # another function of this name is loaded
     coder = _module("saved_model.nested_structure_coder")
     spec = {"a": tf.TensorSpec([None, 2], tf.int32, "x")}
     assert coder.decode_proto(coder.encode_structure(spec)) == spec

@@ -31,7 +31,7 @@ summary: summary summary.summary summary.writer summary.writer.writer summary.wr
     summary.writer.event_file_writer
 saved_model: saved_model saved_model.simple_save saved_model.load saved_model.saved_model
 saved_model @state.saved_model.object_saving: saved_model.save
-@state.saved_model.structures: saved_model.nested_structure_coder
+__internal__.saved_model @state.saved_model.structures: saved_model.nested_structure_coder
 estimator: estimator
 feature_column: feature_column
 feature_column @compat.programs.inside.columns @models.feature_column.serialization: feature_column.feature_column
