@@ -39,11 +39,12 @@ def test_a_sequential_in_a_layer_names_its_weights_alone():
 
         def __init__(self):
             super().__init__()
-            self.stack = keras.Sequential([keras.layers.Dense(2, name="only_here")])
+            self.stack = keras.Sequential([keras.layers.Dense(2, name="inner")])
 
         def call(self, x):
             return self.stack(x)
 
-    inputs, layer = keras.Input((3,)), Outer()
-    layer(inputs)
-    assert [w.name for w in layer.weights] == ["only_here/kernel:0", "only_here/bias:0"]
+    for _ in range(2):                                     # names are not made unique
+        inputs, layer = keras.Input((3,)), Outer()
+        layer(inputs)
+        assert [w.name for w in layer.weights] == ["inner/kernel:0", "inner/bias:0"]

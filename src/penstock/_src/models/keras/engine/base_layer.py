@@ -225,7 +225,7 @@ class Layer(Connected, Losing, Weighted):
             if not build_graph:
                 if self.built and self._input_spec is not None:
                     assert_input_compatibility(self._input_spec, inputs, self.name)
-                with name_scope(self._name_scope()):
+                with name_scope(self._scope_of_call()):
                     self._maybe_build(inputs)
                     with mixed_precision.casting_to(self._compute_dtype):
                         outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
@@ -234,7 +234,7 @@ class Layer(Connected, Losing, Weighted):
                     self._set_inputs(inputs, outputs)
                 return outputs
             assert_input_compatibility(self.input_spec, inputs, self.name)
-            with backend.get_graph().as_default(), name_scope(self._name_scope()):
+            with backend.get_graph().as_default(), name_scope(self._scope_of_call()):
                 self._maybe_build(inputs)
                 outputs = self._symbolic(inputs, args, kwargs)
                 if all(hasattr(x, "_keras_history") for x in flat):
@@ -434,6 +434,14 @@ class Layer(Connected, Losing, Weighted):
 
     def _name_scope(self) -> str:
         return self._name
+
+    def _scope_of_call(self) -> str:
+        """The name scope of a call. Keras' own graph is never run, and scopes there are not made unique: the weights of two
+        layers with the same name have the same names, as those of layers that are called eagerly."""
+        if not in_keras_graph():
+            return self._name_scope()
+        outer = context.current_graph().get_name_scope()
+        return f"{outer}/{self._name_scope()}/" if outer else f"{self._name_scope()}/"
 
     def _set_dtype_policy(self, dtype: Any) -> None:
         self._policy = mixed_precision.as_policy(dtype)
