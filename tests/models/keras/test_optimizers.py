@@ -218,3 +218,7 @@ def test_keras_fills_variables_with_tensors():
     assert v.numpy().tolist() == [3, 4]
     with pytest.raises(TypeError, match="Invalid type"):
         tf.constant_initializer(tf.constant(3))
+
+
+def test_lion_takes_short_steps_by_default():
+    assert float(tf.keras.optimizers.Lion().learning_rate) == pytest.approx(1e-4)          # a tenth of the others', as in tf_keras

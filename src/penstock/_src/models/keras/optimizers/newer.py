@@ -18,7 +18,7 @@ class Lion(ModernOptimizer):
 
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
 
-    def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.99, name: str | None = "Lion",
+    def __init__(self, learning_rate: Any = 0.0001, beta_1: Any = 0.9, beta_2: Any = 0.99, name: str | None = "Lion",
                  **kwargs: Any):
         super().__init__(name, **kwargs)
         self._set_learning_rate(learning_rate, kwargs)
