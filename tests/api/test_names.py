@@ -18,6 +18,9 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "autograph.to_graph": "without arg_values and arg_types",
     "keras.experimental.LinearModel.__init__": "kernel_initializer is zeros",
     "train.Checkpoint.__init__": "root comes first",
+    **dict.fromkeys((f"nn.depthwise_conv2d_{kind}" for kind in (
+        "backprop_filter", "backprop_input", "native", "native_backprop_filter", "native_backprop_input")),
+        "with explicit_paddings"),
     "RaggedTensor.__init__": "values come with a RowPartition",
     "OptionalSpec.__init__": "value_structure is called element_spec",
     "config.experimental.set_virtual_device_configuration": "virtual_devices is called logical_devices",

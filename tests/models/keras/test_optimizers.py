@@ -221,4 +221,4 @@ def test_keras_fills_variables_with_tensors():
 
 
 def test_lion_takes_short_steps_by_default():
-    assert float(tf.keras.optimizers.Lion().learning_rate) == pytest.approx(1e-4)          # a tenth of the others', as in tf_keras
+    assert float(tf.keras.optimizers.Lion().learning_rate) == pytest.approx(1e-4)     # as in tf_keras

@@ -78,3 +78,5 @@ sample("DepthwiseConv2dNativeBackpropInput", np.array([2, 5, 6, 3], np.int32), _
        strides=[1, 2, 2, 1], padding="SAME")
 sample("DepthwiseConv2dNativeBackpropFilter", _x, np.array([3, 2, 3, 2], np.int32), f(2, 3, 3, 6),
        strides=[1, 2, 2, 1], padding="SAME")
+sample("DepthwiseConv2dNative", _x, _wd, strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0],
+       expect=lambda x, w: convolve(np.pad(x, [(0, 0), (1, 2), (0, 1), (0, 0)]), w, (1, 1), (1, 1), "VALID", depthwise=True))

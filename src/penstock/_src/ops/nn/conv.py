@@ -475,8 +475,9 @@ _2D = (_T + "strides: list(int), use_cudnn_on_gpu: bool = True, padding: string 
        "dilations: list(int) = [1, 1, 1, 1]")
 _3D = (_T + "strides: list(int) >= 5, padding: string in {SAME VALID}, data_format: string in {NDHWC NCDHW} = 'NDHWC', "
        "dilations: list(int) = [1, 1, 1, 1, 1]")
-_DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID}, data_format: string in {NHWC NCHW} = 'NHWC', "
-              "dilations: list(int) = [1, 1, 1, 1]")
+_DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID EXPLICIT}, "
+              "data_format: string in {NHWC NCHW} = 'NHWC', dilations: list(int) = [1, 1, 1, 1], "
+              "explicit_paddings: list(int) = []")
 
 fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T -> output: T",
                         _2D + ", num_args: int >= 0, fused_ops: list(string) = []")
@@ -516,7 +517,7 @@ def _fused_shape(input, filter, args, **attrs):
 
 _KINDS: tuple[tuple[OpDef, dict[str, Any]], ...] = (
     (fused_conv2d, {"name": "Conv2D", "depthwise": False}),
-    (fused_depthwise, {"name": "DepthwiseConv2dNative", "depthwise": True, "explicit_paddings": []}))
+    (fused_depthwise, {"name": "DepthwiseConv2dNative", "depthwise": True}))
 for _made, _fixed in _KINDS:
     _made.kernel(functools.partial(_fused_conv, **_fixed))
     _made.shape(functools.partial(_fused_shape, **_fixed))

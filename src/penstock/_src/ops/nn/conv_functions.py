@@ -388,8 +388,9 @@ def _depthwise(input: Any, filter: Any, strides: Sequence[int], padding: str, ra
     rates = sequence(rate, 2, data_format, "rate")
     if any(r > 1 for r in rates) and any(s > 1 for s in strides):
         raise ValueError("strides > 1 not supported in conjunction with dilation_rate > 1")
-    return depthwise_op(input, filter, strides=strides, padding=padding, data_format=data_format, dilations=rates,
-                        name=scope)
+    mode, explicit = _paddings(padding)
+    return depthwise_op(input, filter, strides=strides, padding=mode, data_format=data_format, dilations=rates,
+                        explicit_paddings=explicit, name=scope)
 
 
 @export(v1=["nn.depthwise_conv2d"])
