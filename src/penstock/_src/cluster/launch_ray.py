@@ -255,7 +255,7 @@ class _Job:
         if code == 0 and name[0] != local.SERVES:
             self._ended.add(name)
         if name == self._first and not code:
-            for waiting in list(self._placing):                # nobody joins a training that has ended
+            for waiting in list(self._placing):                # no worker joins a training that has ended
                 del self._placing[waiting]
                 with contextlib.suppress(Exception):
                     self._ray.kill(self._actors.pop(waiting))

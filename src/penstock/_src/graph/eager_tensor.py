@@ -128,7 +128,7 @@ class EagerTensor(Tensor):
 
     def __bool__(self) -> bool:
         value = self.numpy()
-        return bool(value) if np.size(value) else False         # newer numpy has no truth value for an empty array
+        return bool(value) if np.size(value) else False         # numpy 2.2 raises for an empty array
 
     __nonzero__ = __bool__
 

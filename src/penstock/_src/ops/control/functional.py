@@ -106,7 +106,7 @@ def _unknown(value: Any) -> bool:
 
 
 def _either(cond: torch.Tensor, first: GraphFunction, second: GraphFunction, ctx: Any, input: Any) -> list:
-    """Both branches of a conditional in a step that becomes a graph, where nobody knows the condition: results and variables
+    """Both branches of a conditional in a step that becomes a graph, where the condition is unknown: results and variables
     are chosen on the device. It is for short branches, such as updates that are left out: products end the trace."""
     variables = list({id(v): v for v in input if hasattr(v, "shadow")}.values())
     before = [v.value for v in variables]

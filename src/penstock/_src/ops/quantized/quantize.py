@@ -209,7 +209,7 @@ def quantize_v2(input: Any, min_range: Any, max_range: Any, T: Any, mode: str = 
 @dispatched
 def dequantize(input: Any, min_range: Any, max_range: Any, mode: str = "MIN_COMBINED", name: str | None = None,
                axis: Any = None, narrow_range: bool = False, dtype: Any = dtypes.float32) -> Any:
-    """The floats that quantized values in a range stand for; with `axis`, each index along it has a range of its own.
+    """The floats that quantized values in a range stand for; with `axis`, each index along it has its own range.
 
     >>> tf.quantization.dequantize(tf.constant([0, 255], tf.quint8), 0., 1.)
     """

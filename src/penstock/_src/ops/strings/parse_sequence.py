@@ -350,5 +350,5 @@ def _ragged(found: _Sequences, dtype: Any, split_type: Any) -> tuple:
 
 
 def _outer(splits: torch.Tensor, single: bool) -> torch.Tensor:
-    """Row splits of a batch; those of a single message are a scalar that nobody reads."""
+    """Row splits of a batch; those of a single message are an unused scalar."""
     return torch.zeros((), dtype=splits.dtype) if single else splits

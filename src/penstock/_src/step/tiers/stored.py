@@ -100,7 +100,7 @@ class _Hash:
         self._bytes = 0
 
     def add(self, *values: Any) -> None:
-        """Plain values, each with its kind, so that no two lists give the same bytes."""
+        """Plain values, each with its kind, so that different lists have different bytes."""
         for value in values:
             if isinstance(value, (list, tuple)):
                 self.hash.update(f"[{len(value)}".encode())

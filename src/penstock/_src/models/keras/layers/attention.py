@@ -301,7 +301,7 @@ class MultiHeadAttention(Layer):
     # -- building -----------------------------------------------------------------------------------------------------------
     def _dense(self, name: str, equation: str, shape: list, bias_axes: str) -> EinsumDense:
         more = {n: getattr(self, n) for n in _WEIGHTS}
-        for n in ("kernel_initializer", "bias_initializer"):           # each projection starts from numbers of its own
+        for n in ("kernel_initializer", "bias_initializer"):           # each projection draws its own initial values
             more[n] = type(more[n]).from_config(more[n].get_config())
         bias = bias_axes if self._use_bias else None
         return EinsumDense(equation, shape, bias_axes=bias, name=name, dtype=self.dtype_policy, **more)
