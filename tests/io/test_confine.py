@@ -78,7 +78,7 @@ def test_a_client_cannot_read_the_servers_secret(tmp_path, monkeypatch):
 
 
 def test_another_name_of_a_private_file_is_private(tmp_path, monkeypatch):
-    """A hard link is the same file; a file with two names of its own is not."""
+    """A hard link to the secret is the same file; another file with two names is not."""
     monkeypatch.delenv("PENSTOCK_FILE_FOLDERS", raising=False)
     monkeypatch.setattr(confine, "_private", set())
     folder = tmp_path / "private"

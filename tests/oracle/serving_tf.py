@@ -370,7 +370,7 @@ def sequences():
 
 
 def keras_2():
-    """What `save` of Keras 2 writes, with a layer of its own, regularized, two outputs and a state."""
+    """What `save` of Keras 2 writes: a custom regularized layer, two outputs and a state."""
     import tf_keras
     tf_keras.utils.set_random_seed(6)
     layers = tf_keras.layers

@@ -134,7 +134,7 @@ def test_names_of_ragged_types():
 
 
 def _generated_file():
-    """What protoc writes for a library: a message with fields of two of TensorFlow's, and one of its own package."""
+    """What protoc writes for a library: a message with fields of two of TensorFlow's messages, and one of the library's."""
     file = descriptor_pb2.FileDescriptorProto(name="penstock_test/request.proto", package="tensorflow.penstock_test",
                                               syntax="proto3")
     file.dependency.extend(["tensorflow/core/framework/tensor.proto", "tensorflow/core/framework/types.proto",

@@ -12,7 +12,7 @@ keras = tf.keras
 
 
 class Steps(keras.Model):
-    """A train_step that draws numbers of its own."""
+    """A train_step that also draws random numbers."""
 
     def train_step(self, data):
         x, _ = data

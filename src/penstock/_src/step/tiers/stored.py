@@ -233,7 +233,7 @@ def _read(value: Any, variables: Sequence[Any]) -> Any:
 
 
 def forget(name: str) -> None:
-    """Removes the file of a step that did not give the same numbers."""
+    """Removes the file of a step whose results differed from the program's."""
     _path(name).unlink(missing_ok=True)
 
 
