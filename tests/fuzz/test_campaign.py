@@ -1,5 +1,6 @@
 """The campaign itself: it counts, keeps what is new, survives a worker that dies, and continues where it ended."""
 import contextlib
+import itertools
 import json
 import random
 import signal
@@ -12,7 +13,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
 import penstock as tf
 from penstock._src.io import hdf5_guard
-from tests.fuzz import campaign, mutate, targets, worker
+from tests.fuzz import campaign, inspector, mutate, targets, worker
 
 
 def test_a_batch_is_counted_and_the_next_one_goes_on(tmp_path):
@@ -115,6 +116,12 @@ def test_files_are_inspected_in_forks(tmp_path):
     made.begin(tmp_path, [])
     outcomes = {targets.outcome(made.case(random.Random(n))[1])[0] for n in range(12)}
     assert "refused" in outcomes and "untyped" not in outcomes
+
+
+def test_a_file_that_makes_the_library_loop_ends_soon_and_its_time_counts():
+    """The fork that inspects it stands in for any such file: it computes without end."""
+    code, words, used = inspector._inspected(["loop"], lambda name: all(name for _ in itertools.count()))
+    assert code == -signal.SIGPROF and words == "" and used >= inspector.SECONDS
 
 
 def test_what_was_repaired_is_listed_no_more(tmp_path):

@@ -25,6 +25,7 @@ import tempfile
 import time
 import warnings
 import zlib
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -40,7 +41,8 @@ class Progress:
     _HEAD = struct.Struct(f"<q{len(HOWS)}qqq")
     SIZE = 1 << 22
 
-    def __init__(self, path: pathlib.Path, first: int | None = None):
+    def __init__(self, path: pathlib.Path, first: int | None = None, clock: Callable[[], float] = time.process_time):
+        self._clock = clock
         if first is not None:
             path.write_bytes(self._HEAD.pack(first, *[0] * len(HOWS), 0, 0).ljust(self.SIZE, b"\0"))
         with path.open("r+b") as file:
@@ -51,7 +53,7 @@ class Progress:
         """Notes the case that runs next."""
         data = data[:self.SIZE - self._HEAD.size]
         self._map[self._HEAD.size:self._HEAD.size + len(data)] = data
-        self._HEAD.pack_into(self._map, 0, number, *self._counts, time.process_time_ns(), len(data))
+        self._HEAD.pack_into(self._map, 0, number, *self._counts, int(self._clock() * 1e9), len(data))
 
     def end(self, number: int, how: str) -> None:
         """Counts the case."""
@@ -60,7 +62,7 @@ class Progress:
 
     def skip(self, number: int) -> None:
         """Leaves out a case that ran before."""
-        self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, time.process_time_ns(), 0)
+        self._HEAD.pack_into(self._map, 0, number + 1, *self._counts, int(self._clock() * 1e9), 0)
 
     def read(self) -> tuple[int, dict[str, int], bytes]:
         """The case that runs or would be next, the counts, and the bytes of the case (none between two cases)."""
@@ -175,6 +177,7 @@ class Worker:
 
     def __init__(self, target: str, corpus: pathlib.Path, known: str):
         import penstock as tf
+        from tests.fuzz import inspector
         from tests.fuzz.targets import TARGETS, outcome
         tf.debugging.disable_traceback_filtering()         # signatures need the lines of penstock
         warnings.simplefilter("ignore")
@@ -184,7 +187,9 @@ class Worker:
         self._room, self._salt, self._rng = KEPT - len(self._kept), zlib.crc32(target.encode()) << 64, random.Random()
         self._traced, self._traced_seconds = 0, 0.0
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-        self._watch, self._progress, self._cases = Watch(), Progress(corpus / "progress"), Cases(corpus / "cases")
+        self._clock = lambda: time.process_time() + inspector.seconds()
+        self._watch, self._cases = Watch(), Cases(corpus / "cases")
+        self._progress = Progress(corpus / "progress", clock=self._clock)
 
     def run(self, first: int, count: int, seconds: float) -> None:
         """Runs cases, for some seconds of processor time at most: how many there are does not depend on other processes."""
@@ -193,9 +198,9 @@ class Worker:
             tempfile.tempdir = folder
             self._made.begin(pathlib.Path(folder), [p.read_bytes() for p in self._kept])
             gc.freeze()
-            start = time.process_time()
+            start = self._clock()
             for number in range(first, first + count):
-                passed = time.process_time() - start
+                passed = self._clock() - start
                 if passed > seconds:
                     break
                 self._rng.seed(self._salt | number)
@@ -233,11 +238,11 @@ class Worker:
 
     def _trace(self, run: Any) -> tuple[Any, bool]:
         """How a case ended, and whether it reached a new line."""
-        start = time.process_time()
+        start = self._clock()
         with self._lines:
             ended = self._outcome(run)
         self._traced += 1
-        self._traced_seconds += time.process_time() - start
+        self._traced_seconds += self._clock() - start
         return ended, self._lines.new > 0 and self._traced > WARM
 
     def _keep(self, number: int, data: bytes, how: str, what: str, error: BaseException | None) -> None:

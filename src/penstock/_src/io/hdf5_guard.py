@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,9 +21,10 @@ from penstock._src.base import errors
 _SCRIPT = os.path.join(os.path.dirname(__file__), "hdf5_child.py")
 _FLOOR, _RATIO = 1 << 30, 1100              # bytes that the datasets of any file may take, and per byte of the file
 _SPARE = 2 << 30                            # address space of the process that looks, besides three times the file
-_SECONDS, _PER_BYTE = 60, 2e-8              # of computing for any file, and per byte
+_SECONDS, _PER_BYTE = 10, 2e-8              # of computing for any file, and per byte that it can unpack to
 
 _REMEMBERED = 64                            # files that are not inspected again until they change
+_TICK = 50_000_000                          # nanoseconds in which a file may change without another time of change
 _passed: dict[tuple, None] = {}
 
 
@@ -61,7 +63,10 @@ def check(path: Any) -> None:
         found = os.stat(name)
         key = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
         if key not in _passed:
+            settled = time.time_ns() - found.st_mtime_ns > _TICK
             _look_at(name, path)
+            if not settled:
+                return
             _passed[key] = None
             while len(_passed) > _REMEMBERED:
                 _passed.pop(next(iter(_passed)))
@@ -76,7 +81,7 @@ def _look_at(name: str, path: Any) -> None:
     import h5py
     size = os.path.getsize(name)
     most = max(_FLOOR, _RATIO * size)
-    seconds = int(_SECONDS + _PER_BYTE * most)
+    seconds = int(_SECONDS + _PER_BYTE * _RATIO * size)
     folder = os.path.dirname(os.path.dirname(h5py.__file__))
     command = [sys.executable, "-E", "-s", _SCRIPT, folder, name, str(_SPARE + 3 * size + _FLOOR), str(seconds), str(most)]
     try:

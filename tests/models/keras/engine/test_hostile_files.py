@@ -3,6 +3,7 @@ import io
 import json
 import os
 import random
+import time
 import zipfile
 
 import h5py
@@ -159,6 +160,7 @@ def test_descriptions_that_are_not_of_a_model(tmp_path, config):
 def test_a_file_is_looked_at_once_while_it_stays_as_it_is(tmp_path, monkeypatch):
     path, calls = tmp_path / "m.weights.h5", []
     saved(path)
+    os.utime(path, (1, 1))
     look = hdf5_guard._look_at
     monkeypatch.setattr(hdf5_guard, "_look_at", lambda *args: (calls.append(1), look(*args)))
     load(path)
@@ -167,6 +169,35 @@ def test_a_file_is_looked_at_once_while_it_stays_as_it_is(tmp_path, monkeypatch)
     saved(path)
     load(path)
     assert len(calls) == 2
+
+
+def test_a_file_that_may_change_within_a_tick_of_the_clock_is_looked_at_again(tmp_path, monkeypatch):
+    """File times advance every few milliseconds: bytes written in between leave the time as it was."""
+    path, calls = tmp_path / "m.weights.h5", []
+    saved(path)
+    monkeypatch.setattr(hdf5_guard, "_look_at", lambda *args: calls.append(1))
+    later = time.time_ns() + 3600 * 10 ** 9
+    os.utime(path, ns=(later, later))
+    hdf5_guard.check(path)
+    hdf5_guard.check(path)
+    assert len(calls) == 2
+
+
+def test_the_time_for_a_small_file_is_short(tmp_path, monkeypatch):
+    """A few kilobytes that make the HDF5 library loop do not cost a minute of computing."""
+    path, asked = tmp_path / "m.weights.h5", []
+    saved(path)
+
+    class Started(Exception):
+        pass
+
+    def run(command, **limits):
+        asked.append((int(command[-2]), limits["timeout"]))
+        raise Started
+    monkeypatch.setattr(hdf5_guard.subprocess, "run", run)
+    with pytest.raises(Started):
+        load(path)
+    assert asked[0][0] <= 15 and asked[0][1] == 10 * asked[0][0]
 
 
 def test_the_check_leaves_good_files_alone(tmp_path):
