@@ -4,6 +4,7 @@ import faulthandler
 import itertools
 import os
 import pathlib
+import random
 import sys
 
 import numpy as np
@@ -17,6 +18,7 @@ import penstock
 from penstock._src.base import modes
 from penstock._src.graph import context, random_seed
 from penstock._src.kernels.devices import device_config
+from penstock._src.ops.random import random as random_ops
 from tests import leaks
 
 # Programs that tests start find the same package, installed or not.
@@ -34,6 +36,7 @@ settings.load_profile("shared machine")
 def _one_thread_and_tracebacks():
     torch.set_num_threads(1)
     penstock.debugging.disable_traceback_filtering()
+    random_ops.generator("cpu")                               # seeded before each test
     if not faulthandler.is_enabled():
         faulthandler.enable()
     yield
@@ -67,8 +70,11 @@ def _keras_settings():
 def _modes_and_default_graph(_nothing_left_behind):
     """Each test starts with an empty default graph and the same seeds, and leaves the process's modes as it found them."""
     before, keras = modes.snapshot(), [dict(vars(now)) for now in _keras_settings()]
+    random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+    for made in random_ops._generators.values():             # of ops without seeds
+        made.manual_seed(0)
     random_seed._set_eager_seed(None)
     random_seed.seed_initializers(None)
     modes.process.default_graph = None

@@ -65,8 +65,8 @@ def test_vectorized_map():
         a = tf.placeholder(tf.float32, [None, 4])
         y = tf.vectorized_map(lambda row: tf.tensordot(row, row, 1), a)
         value, slope = sess.run([y, tf.gradients(y, a)[0]], {a: x})
-        np.testing.assert_allclose(value, (x * x).sum(1))
-        np.testing.assert_allclose(slope, 2 * x)
+        np.testing.assert_allclose(value, (x * x).sum(1), rtol=1e-6)
+        np.testing.assert_allclose(slope, 2 * x, rtol=1e-6)
 
 
 def test_log_dir_is_the_programs_flag():

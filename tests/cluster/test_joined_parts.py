@@ -30,7 +30,7 @@ def test_updates_that_wait_for_each_other_through_another_task(target):
         with tf.Session(target) as session:
             session.run(tf.global_variables_initializer())
             session.run([first, second], {fed: [0, 1, 2, 3]}, options=LIMIT)
-            np.testing.assert_allclose(session.run(variables), [[1, 0.5, 0, -0.5], [-0.5, 0, 0.5, 1]])
+            np.testing.assert_allclose(session.run(variables), [[1, 0.5, 0, -0.5], [-0.5, 0, 0.5, 1]], rtol=1e-6)
 
 
 def test_elementwise_ops_around_a_round_trip(target):

@@ -24,7 +24,7 @@ def test_average_of_reference_variables_on_a_server():
                     session.run(train)
                     session.run(update)
                     seen.append(session.run([w, shadow]))
-        np.testing.assert_allclose(seen, [[3, 3.5], [2, 2.75], [1, 1.875]])
+        np.testing.assert_allclose(seen, [[3, 3.5], [2, 2.75], [1, 1.875]], rtol=1e-6)
     finally:
         for server in servers:
             server.stop()

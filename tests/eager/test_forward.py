@@ -45,7 +45,7 @@ def test_second_derivatives_forward_over_forward_and_over_reverse():
         with A(x, one) as inner:
             y = x ** 4
         first = inner.jvp(y)
-    np.testing.assert_allclose([first, outer.jvp(first)], [32., 48.])
+    np.testing.assert_allclose([first, outer.jvp(first)], [32., 48.], rtol=1e-6)
     p, v = tf.constant([1., 2.], tf.float64), tf.constant([0.5, -1.], tf.float64)
     with A(p, v) as acc:
         with tf.GradientTape() as tape:
@@ -53,7 +53,7 @@ def test_second_derivatives_forward_over_forward_and_over_reverse():
             y = p[0] ** 3 * p[1]
         grad = tape.gradient(y, p)
     hessian = np.array([[12., 3.], [3., 0.]])
-    np.testing.assert_allclose(acc.jvp(grad), hessian @ v.numpy())
+    np.testing.assert_allclose(acc.jvp(grad), hessian @ v.numpy(), rtol=1e-6)
 
 
 def test_in_functions():
@@ -63,7 +63,7 @@ def test_in_functions():
             y = tf.sin(x) * x
         return acc.jvp(y)
     x, v = np.array([0.1, 2.]), np.array([1., -3.])
-    np.testing.assert_allclose(product(tf.constant(x), tf.constant(v)), (np.cos(x) * x + np.sin(x)) * v)
+    np.testing.assert_allclose(product(tf.constant(x), tf.constant(v)), (np.cos(x) * x + np.sin(x)) * v, rtol=1e-6)
 
 
 def test_tangents_must_fit():
@@ -110,7 +110,7 @@ def test_nested_products_are_known_after_both_contexts(decorate):
     with A(x, one) as outer, A(x, one) as inner:
         y = cube(x)
     first = inner.jvp(y)
-    np.testing.assert_allclose([first, outer.jvp(first)], [3.5 * 1.1 ** 2.5, 3.5 * 2.5 * 1.1 ** 1.5])
+    np.testing.assert_allclose([first, outer.jvp(first)], [3.5 * 1.1 ** 2.5, 3.5 * 2.5 * 1.1 ** 1.5], rtol=1e-6)
     assert inner.jvp(outer.jvp(y)) is None
 
 

@@ -14,7 +14,7 @@ def test_gradients_of_what_was_watched():
         tape.watch(x)
         z = tf.reduce_sum(x * x) + y * y
     gradients = tape.gradient(z, {"x": x, "y": y})
-    np.testing.assert_allclose(gradients["x"], [2.0, 4.0])
+    np.testing.assert_allclose(gradients["x"], [2.0, 4.0], rtol=1e-6)
     assert gradients["y"] is None                            # it was not watched
 
 
@@ -79,7 +79,7 @@ def test_seeds_and_unconnected_sources():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch([x, other])
         y = x * x
-    np.testing.assert_allclose(tape.gradient(y, x, output_gradients=tf.constant([10.0, 1.0])), [20.0, 4.0])
+    np.testing.assert_allclose(tape.gradient(y, x, output_gradients=tf.constant([10.0, 1.0])), [20.0, 4.0], rtol=1e-6)
     zero = tape.gradient(y, other, unconnected_gradients=tf.UnconnectedGradients.ZERO)
     assert zero.numpy().tolist() == [0.0]
 
@@ -94,7 +94,7 @@ def test_seeds_are_taken_in_the_order_of_the_targets():
     for target, seeds, expected in ((y, [a, b], [2, 40]), (y, [[a]], [2, 40]), (y, [], [2, 4]), ([y, z], [a], [5, 43]),
                                     ([y, z], a, [5, 43]), ([y, z], [a, b, a], [302, 3040]),
                                     ({"q": z, "p": y}, [a, b], [302, 3040])):
-        np.testing.assert_allclose(tape.gradient(target, x, output_gradients=seeds), expected)
+        np.testing.assert_allclose(tape.gradient(target, x, output_gradients=seeds), expected, rtol=1e-6)
 
 
 def test_jacobians():
@@ -103,13 +103,13 @@ def test_jacobians():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         y = tf.matmul(a, x)
-    np.testing.assert_allclose(tape.jacobian(y, x).numpy().reshape(3, 2), a)
+    np.testing.assert_allclose(tape.jacobian(y, x).numpy().reshape(3, 2), a, rtol=1e-6)
     rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
     with tf.GradientTape() as tape:
         tape.watch(rows)
         z = rows * rows
     want = np.stack([np.diag(r) for r in 2 * rows.numpy()])
-    np.testing.assert_allclose(tape.batch_jacobian(z, rows), want)
+    np.testing.assert_allclose(tape.batch_jacobian(z, rows), want, rtol=1e-6)
 
 
 def test_what_was_recorded_goes_with_its_tape():
@@ -136,4 +136,4 @@ def test_jacobians_with_parallel_iterations_need_a_persistent_tape():
         return tape.batch_jacobian(y, x, parallel_iterations=2)
     with pytest.raises(RuntimeError, match="persistent=True.*parallel_iterations"):
         f(False)
-    np.testing.assert_allclose(f(True), [[[108.]] * 3])
+    np.testing.assert_allclose(f(True), [[[108.]] * 3], rtol=1e-6)

@@ -184,7 +184,7 @@ class Worker:
         logging.disable()
         self._made, self._outcome, self._corpus, self._lines = TARGETS[target], outcome, corpus, Lines()
         self._kept, self._seen = sorted(corpus.glob("new-*")), set(json.loads(known))
-        self._room, self._salt, self._rng = KEPT - len(self._kept), zlib.crc32(target.encode()) << 64, random.Random()
+        self._room, self._salt, self._rng = KEPT - len(self._kept), zlib.crc32(target.encode()) << 64, random.Random(0)
         self._traced, self._traced_seconds = 0, 0.0
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
         self._clock = lambda: time.process_time() + inspector.seconds()

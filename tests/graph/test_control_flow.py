@@ -374,7 +374,7 @@ def test_graphdef_round_trip_with_gradient(v2):
         message = g.as_graph_def()
     with tf.Graph().as_default(), tf.Session() as sess:
         tf.import_graph_def(message, name="")
-        np.testing.assert_allclose(sess.run("r:0", {"x:0": 2.0}), [16, 32])
+        np.testing.assert_allclose(sess.run("r:0", {"x:0": 2.0}), [16, 32], rtol=1e-6)
 
 
 @pytest.mark.parametrize("scope", ["", "imported"])

@@ -76,7 +76,7 @@ def training(address, folder, *more):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_workers_join_and_leave_with_the_machines(nodes, tmp_path):
     def worker(index):
         try:

@@ -86,7 +86,7 @@ def test_copies_with_replacements_and_gradients():
     assert info.original(new) is total and info.transformed(x.op) is None and view.outputs == [new]
     with tf.Session() as session:
         session.run(weight.initializer)
-        np.testing.assert_allclose(session.run(tf.gradients(new, weight)[0]), [12, 20])
+        np.testing.assert_allclose(session.run(tf.gradients(new, weight)[0]), [12, 20], rtol=1e-6)
 
 
 def test_copies_into_another_graph_take_placeholders():

@@ -125,7 +125,7 @@ def test_pooling_and_shapes(layers, run):
     pooled, mean, flat, hot, top = run(
         layers.max_pool2d(IMAGES, [2, 2]), layers.avg_pool2d(IMAGES, 3, stride=3), layers.flatten(IMAGES),
         layers.one_hot_encoding([1, 0], 3), layers.maxout(IMAGES, 1))[1:]
-    np.testing.assert_allclose(pooled, IMAGES.reshape(2, 3, 2, 3, 2, 3).max((2, 4)))
+    np.testing.assert_allclose(pooled, IMAGES.reshape(2, 3, 2, 3, 2, 3).max((2, 4)), rtol=1e-6)
     np.testing.assert_allclose(mean, IMAGES.reshape(2, 2, 3, 2, 3, 3).mean((2, 4)), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(flat, IMAGES.reshape(2, -1))
     np.testing.assert_array_equal(hot, [[0, 1, 0], [1, 0, 0]])

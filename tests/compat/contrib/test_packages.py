@@ -130,7 +130,7 @@ def test_small_packages(run):
         session.run(put)
         np.testing.assert_array_equal(session.run(got), [1, 2] if not isinstance(got, list) else [[1, 2]])
         values = session.run(between)
-        np.testing.assert_allclose(values[0, :, 0], [2, 5, 0])
+        np.testing.assert_allclose(values[0, :, 0], [2, 5, 0], rtol=1e-6)
         np.testing.assert_array_equal(session.run(stateless), session.run(stateless))
         assert session.run(tf.contrib.memory_stats.MaxBytesInUse()) >= 0
     assert tf.contrib.util.constant_value(tf.constant(3)) == 3

@@ -49,7 +49,7 @@ def test_an_export_is_read_back(tmp_path):
     assert bundle.session_bundle.maybe_session_bundle_dir(where.decode())
     session, meta = bundle.session_bundle.load_session_bundle_from_path(where.decode())
     with session:
-        np.testing.assert_allclose(session.run("y:0", {"x:0": [0.0, 4.0]}), [2.0, 4.0])
+        np.testing.assert_allclose(session.run("y:0", {"x:0": [0.0, 4.0]}), [2.0, 4.0], rtol=1e-6)
         assert session.run("seen:0") == b"hello"
     assert not any(node.device for node in meta.graph_def.node)
 

@@ -129,8 +129,8 @@ def test_functions_of_nn_and_metrics(session):
                                                           contrib.metrics.streaming_false_negative_rate)]
     clipped = contrib.opt.clip_gradients_by_global_norm([(tf.constant([3.0]), "a"), (tf.constant([4.0]), "b")], 1.0)
     session.run(tf.local_variables_initializer())
-    np.testing.assert_allclose(session.run([u for _, u in rates]), [2 / 3, 1 / 2])
-    np.testing.assert_allclose(session.run([v for v, _ in rates]), [2 / 3, 1 / 2])
+    np.testing.assert_allclose(session.run([u for _, u in rates]), [2 / 3, 1 / 2], rtol=1e-6)
+    np.testing.assert_allclose(session.run([v for v, _ in rates]), [2 / 3, 1 / 2], rtol=1e-6)
     np.testing.assert_allclose(session.run([g for g, _ in clipped]), [[0.6], [0.8]], rtol=1e-6)
 
 
@@ -154,7 +154,7 @@ def test_linear_models_of_learn(session):
                                                                                          "linear_regression/bias"]
     np.testing.assert_allclose(session.run(loss), np.mean(x[:, 0] ** 2), rtol=1e-6)
     np.testing.assert_allclose(session.run(entropy), np.log(2), rtol=1e-6)
-    np.testing.assert_allclose(session.run(chances), 0.5)
+    np.testing.assert_allclose(session.run(chances), 0.5, rtol=1e-6)
 
 
 def test_strings_to_positions(session):

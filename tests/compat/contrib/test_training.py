@@ -124,7 +124,7 @@ def test_losses_and_metrics_by_hand(run):
                                 losses.hinge_loss(tf.constant([0.5]), [1]), correlation[1])
     np.testing.assert_allclose(mse, ((p - t) ** 2).mean(), rtol=1e-5)
     np.testing.assert_allclose(mae, np.abs(p - t).mean(), rtol=1e-5)
-    np.testing.assert_allclose(hinge, [0.5])
+    np.testing.assert_allclose(hinge, [0.5], rtol=1e-6)
     np.testing.assert_allclose(r, np.corrcoef(p, t)[0, 1], rtol=1e-4)
 
 

@@ -22,12 +22,12 @@ def test_arguments_by_block(kind, adjoint):
     dense, x = dense.T if adjoint else dense, rng.randn(5, 4)
     parts = op.matmul([x[:2], x[2:]], adjoint=adjoint)
     assert [p.shape.as_list() for p in parts] == [[2, 4], [3, 4]]
-    np.testing.assert_allclose(np.concatenate(parts), dense @ x)
+    np.testing.assert_allclose(np.concatenate(parts), dense @ x, rtol=1e-6)
     np.testing.assert_allclose(np.concatenate(op.solve([x[:2].T, x[2:].T], adjoint=adjoint, adjoint_arg=True)),
-                               np.linalg.solve(dense, x))
-    np.testing.assert_allclose(np.concatenate(op.matvec([x[:2, 0], x[2:, 0]], adjoint=adjoint)), dense @ x[:, 0])
+                               np.linalg.solve(dense, x), rtol=1e-6)
+    np.testing.assert_allclose(np.concatenate(op.matvec([x[:2, 0], x[2:, 0]], adjoint=adjoint)), dense @ x[:, 0], rtol=1e-6)
     np.testing.assert_allclose(np.concatenate(op.solvevec([x[:2, 0], x[2:, 0]], adjoint=adjoint)),
-                               np.linalg.solve(dense, x[:, 0]))
+                               np.linalg.solve(dense, x[:, 0]), rtol=1e-6)
 
 
 def test_rectangular_blocks():
@@ -37,10 +37,10 @@ def test_rectangular_blocks():
     dense = op.to_dense().numpy()
     assert dense.shape == (5, 5) and op.is_square
     x = rng.randn(5, 2)
-    np.testing.assert_allclose(op.matmul(x), dense @ x)
-    np.testing.assert_allclose(op.matmul(x, adjoint=True), dense.T @ x)
-    np.testing.assert_allclose(op.trace(), np.trace(dense))
-    np.testing.assert_allclose(op.adjoint().to_dense(), dense.T)
+    np.testing.assert_allclose(op.matmul(x), dense @ x, rtol=1e-6)
+    np.testing.assert_allclose(op.matmul(x, adjoint=True), dense.T @ x, rtol=1e-6)
+    np.testing.assert_allclose(op.trace(), np.trace(dense), rtol=1e-6)
+    np.testing.assert_allclose(op.adjoint().to_dense(), dense.T, rtol=1e-6)
     product = op.matmul(L.LinearOperatorBlockDiag([full(rng, 1, 2)[0], full(rng, 4, 3)[0]]))
     assert isinstance(product, L.LinearOperatorBlockDiag) and len(product.operators) == 2
 

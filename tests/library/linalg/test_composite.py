@@ -26,19 +26,19 @@ class TestEveryOperator:
     def test_it_is_an_argument_and_a_result_of_functions(self, operator):
         returned = tf.function(lambda o: o)(operator)
         assert type(returned) is type(operator)
-        np.testing.assert_allclose(returned.to_dense(), operator.to_dense())
+        np.testing.assert_allclose(returned.to_dense(), operator.to_dense(), rtol=1e-6)
 
     def test_its_components_make_it_again(self, operator):
         flat = tf.nest.flatten(operator, expand_composites=True)
         again = tf.nest.pack_sequence_as(operator, flat, expand_composites=True)
-        np.testing.assert_allclose(again.to_dense(), operator.to_dense())
+        np.testing.assert_allclose(again.to_dense(), operator.to_dense(), rtol=1e-6)
         assert again._type_spec.is_compatible_with(operator)
 
     def test_a_slice_is_the_operator_of_a_part_of_the_batch(self, operator):
         dense = np.asarray(operator.to_dense())
-        np.testing.assert_allclose(operator[1].to_dense(), dense[1])
-        np.testing.assert_allclose(operator[..., 1:].to_dense(), dense[1:])
-        np.testing.assert_allclose(operator[tf.newaxis].to_dense(), dense[None])
+        np.testing.assert_allclose(operator[1].to_dense(), dense[1], rtol=1e-6)
+        np.testing.assert_allclose(operator[..., 1:].to_dense(), dense[1:], rtol=1e-6)
+        np.testing.assert_allclose(operator[tf.newaxis].to_dense(), dense[None], rtol=1e-6)
 
 
 def test_the_gradient_of_an_operator_is_one():

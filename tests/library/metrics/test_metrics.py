@@ -100,7 +100,7 @@ def test_at_thresholds(weights):
         return np.array([w[(LABELS == label) & (a == over)].sum() for a in above])
     for metric, label, over in ((m.true_positives_at_thresholds, 1, True), (m.false_positives_at_thresholds, 0, True),
                                 (m.true_negatives_at_thresholds, 0, False), (m.false_negatives_at_thresholds, 1, False)):
-        np.testing.assert_allclose(streamed(metric, LABELS, SCORES, **kwargs), total(label, over))
+        np.testing.assert_allclose(streamed(metric, LABELS, SCORES, **kwargs), total(label, over), rtol=1e-6)
     tp = total(1, True)
     for metric, rest in ((m.precision_at_thresholds, total(0, True)), (m.recall_at_thresholds, total(1, False))):
         np.testing.assert_allclose(streamed(metric, LABELS, SCORES, **kwargs), tp / (tp + rest), rtol=1e-5)

@@ -17,7 +17,7 @@ def test_known_jacobian(session):
     x = tf.placeholder(tf.float64, [2])
     y = tf.stack([x[0] * x[1], 3 * x[0], x[1] ** 2])
     by_gradients, by_differences = tf.test.compute_gradient(x, [2], y, [3], x_init_value=np.array([2.0, 5.0]))
-    np.testing.assert_allclose(by_gradients, [[5, 3, 0], [2, 0, 10]])
+    np.testing.assert_allclose(by_gradients, [[5, 3, 0], [2, 0, 10]], rtol=1e-6)
     np.testing.assert_allclose(by_differences, by_gradients, atol=1e-8)
 
 
@@ -27,8 +27,8 @@ def test_several_inputs(session):
     y = tf.matmul(a, b)
     starts = [np.array([[1.0, 2.0]], np.float32), np.array([[3.0], [4.0]], np.float32)]
     pairs = tf.test.compute_gradient([a, b], [[1, 2], [2, 1]], y, [1, 1], x_init_value=starts)
-    np.testing.assert_allclose(pairs[0][0], [[3], [4]])
-    np.testing.assert_allclose(pairs[1][0], [[1], [2]])
+    np.testing.assert_allclose(pairs[0][0], [[3], [4]], rtol=1e-6)
+    np.testing.assert_allclose(pairs[1][0], [[1], [2]], rtol=1e-6)
     assert tf.test.compute_gradient_error([a, b], [[1, 2], [2, 1]], y, [1, 1], x_init_value=starts) < 1e-2
 
 
@@ -59,7 +59,7 @@ def test_extra_feeds_and_mistakes(session):
     """Other placeholders are fed; a missing session, a start of another shape or a missing gradient is an error."""
     x, scale = tf.placeholder(tf.float32, [2]), tf.placeholder(tf.float32, [])
     by_gradients, _ = tf.test.compute_gradient(x, [2], x * scale, [2], extra_feed_dict={scale: 7.0})
-    np.testing.assert_allclose(by_gradients, 7 * np.eye(2))
+    np.testing.assert_allclose(by_gradients, 7 * np.eye(2), rtol=1e-6)
     with pytest.raises(ValueError, match="x_shape is"):
         tf.test.compute_gradient(x, [2], x * 1, [2], x_init_value=np.zeros(3))
     with pytest.raises(ValueError, match="no gradient"):
@@ -85,7 +85,7 @@ def test_functions(graph):
         given = [np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([7.0, 8.0]), np.array([1.0])]
         by_gradients, by_differences = penstock.test.compute_gradient(lambda a, b, c: f(a, b), given)
         assert [j.shape for j in by_gradients] == [(2, 6), (2, 2), (2, 1)]
-        np.testing.assert_allclose(by_gradients[1], [[0, 6], [0, 15]])
+        np.testing.assert_allclose(by_gradients[1], [[0, 6], [0, 15]], rtol=1e-6)
         assert not by_gradients[2].any()
         for a, b in zip(by_gradients, by_differences):
             np.testing.assert_allclose(a, b, atol=1e-6)

@@ -78,8 +78,8 @@ def test_savers(writer, reader, tmp_path):
     with tf1.Session(graph=graph) as sess:
         saver.restore(sess, path)
         for copy in getattr(v, "values", (v,)):
-            np.testing.assert_allclose(sess.run(copy), [1.0, 2.0])
-        np.testing.assert_allclose(sess.run(count), 6.0)
+            np.testing.assert_allclose(sess.run(copy), [1.0, 2.0], rtol=1e-6)
+        np.testing.assert_allclose(sess.run(count), 6.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("writer, reader", [("mirrored", "none"), ("none", "mirrored")])

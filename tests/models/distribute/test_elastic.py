@@ -155,7 +155,7 @@ def test_workers_that_are_killed_again_and_again(tmp_path, kills=20):
     job = subprocess.Popen([sys.executable, "-c", STORM, json.dumps(addresses(worker=2)), str(kills), str(tmp_path)], env=env,
                            start_new_session=True)
     try:
-        assert job.wait(850) == 0, "a worker has failed; what it says is above"
+        assert job.wait(820) == 0, "a worker has failed; what it says is above"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)

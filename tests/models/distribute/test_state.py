@@ -122,7 +122,7 @@ def test_summaries_of_the_first_replica(mirrored, tmp_path):
     writer.close()
     (path,) = tmp_path.iterdir()
     seen = [tf.make_ndarray(v.tensor) for e in tf1.train.summary_iterator(str(path)) for v in e.summary.value]
-    np.testing.assert_allclose(seen, [5.0])
+    np.testing.assert_allclose(seen, [5.0], rtol=1e-6)
 
 
 def test_batches_in_turn(mirrored):

@@ -95,9 +95,9 @@ def test_reduce(strategy):
     def step():
         return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32) * tf.ones([2])
     per_replica = strategy.run(step)
-    np.testing.assert_allclose(strategy.reduce("SUM", per_replica, axis=None), [n * (n - 1) / 2] * 2)
-    np.testing.assert_allclose(strategy.reduce("MEAN", per_replica, axis=0), (n - 1) / 2)
-    np.testing.assert_allclose(strategy.reduce("SUM", per_replica, axis=0), n * (n - 1))
+    np.testing.assert_allclose(strategy.reduce("SUM", per_replica, axis=None), [n * (n - 1) / 2] * 2, rtol=1e-6)
+    np.testing.assert_allclose(strategy.reduce("MEAN", per_replica, axis=0), (n - 1) / 2, rtol=1e-6)
+    np.testing.assert_allclose(strategy.reduce("SUM", per_replica, axis=0), n * (n - 1), rtol=1e-6)
 
 
 def test_mean_over_an_axis_counts_rows(mirrored):
@@ -105,7 +105,7 @@ def test_mean_over_an_axis_counts_rows(mirrored):
     dataset = mirrored.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(np.arange(3.0)).batch(3))
     batch = next(iter(dataset))
     assert [len(v) for v in mirrored.experimental_local_results(batch)] == [2, 1]
-    np.testing.assert_allclose(mirrored.reduce("MEAN", batch, axis=0), 1.0)
+    np.testing.assert_allclose(mirrored.reduce("MEAN", batch, axis=0), 1.0, rtol=1e-6)
 
 
 def test_arguments_and_results_are_per_replica(mirrored):
@@ -114,7 +114,7 @@ def test_arguments_and_results_are_per_replica(mirrored):
     assert values(mirrored, out["y"]) == [0.0, 2.0]
     assert float(out["same"]) == 2.0
     np.testing.assert_allclose(mirrored.gather(tf.nest.map_structure(lambda x: x, mirrored.run(
-        lambda x: tf.reshape(x, [1]), args=(made,))), axis=0), [0.0, 1.0])
+        lambda x: tf.reshape(x, [1]), args=(made,))), axis=0), [0.0, 1.0], rtol=1e-6)
 
 
 def test_errors_come_out_and_threads_end(mirrored):

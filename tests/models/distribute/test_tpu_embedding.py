@@ -54,7 +54,7 @@ def test_sequences_are_cut_and_filled_up(form):
 def test_a_ragged_feature_takes_the_stated_shape():
     ids = tf.ragged.constant(RAGGED, tf.int32)
     found = made("sum", output_shape=[2, 2])({"a": ids})["a"]
-    np.testing.assert_allclose(found, joined("sum", [[1.0] * len(r) for r in RAGGED]).reshape(2, 2, 2))
+    np.testing.assert_allclose(found, joined("sum", [[1.0] * len(r) for r in RAGGED]).reshape(2, 2, 2), rtol=1e-6)
     with pytest.raises(ValueError, match="cannot take the output_shape"):
         made(output_shape=[3])({"a": ids})
 

@@ -110,7 +110,7 @@ def test_heads_by_themselves():
         np.testing.assert_allclose(sess.run(poisson.loss([[2.]], tf.constant([[0.5]]))), np.exp(0.5) - 2 * 0.5, rtol=1e-5)
         both = tf.estimator.MultiHead([tf.estimator.RegressionHead(name="a"), tf.estimator.RegressionHead(name="b")], [1., 3.])
         found = sess.run(both.loss({"a": [[1.]], "b": [[2.]]}, tf.constant([[0., 0.]])))
-        np.testing.assert_allclose(found, 1 + 3 * 4)
+        np.testing.assert_allclose(found, 1 + 3 * 4, rtol=1e-6)
 
 
 def test_what_is_wrong_is_said():

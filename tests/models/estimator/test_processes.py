@@ -32,6 +32,7 @@ def start(nursery, tmp_path):
 
 @pytest.mark.distributed
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("program", ["estimator_table.py", "keras_digits.py"])
 def test_a_cluster_trains_on_while_a_worker_is_killed_and_comes_back(start, tmp_path, program):
     spec = addresses(chief=1, worker=2, ps=2)

@@ -62,7 +62,7 @@ def test_embeddings_are_means_of_their_rows():
     column = fc.embedding_column(fc.categorical_column_with_identity("d", 4), 3,
                                  initializer=lambda *a, **k: tf.constant(table))
     found = layer({"d": [[0, 2], [3, -1]]}, [column])
-    np.testing.assert_allclose(found, [(table[0] + table[2]) / 2, table[3]])
+    np.testing.assert_allclose(found, [(table[0] + table[2]) / 2, table[3]], rtol=1e-6)
     with tf.Graph().as_default():
         fc.input_layer({"d": tf.constant([[1]])}, [column])
         assert [v.name for v in tf.global_variables()] == ["input_layer/d_embedding/embedding_weights:0"]
@@ -94,7 +94,7 @@ def test_a_linear_model_is_a_weighted_sum():
         sess.run(tf.global_variables_initializer())
         np.testing.assert_array_equal(sess.run(out), np.zeros((2, 1)))
         sess.run([kept[x][0].assign([[10.], [1.]]), kept[d][0].assign([[100.], [200.], [300.]]), kept["bias"][0].assign([0.5])])
-        np.testing.assert_allclose(sess.run(out), [[12 + 300 + 0.5], [34 + 300 + 0.5]])
+        np.testing.assert_allclose(sess.run(out), [[12 + 300 + 0.5], [34 + 300 + 0.5]], rtol=1e-6)
         assert sorted(v.op.name for v in tf.global_variables()) == [
             "linear_model/bias_weights", "linear_model/d/weights", "linear_model/x/weights"]
 

@@ -37,7 +37,7 @@ def test_weights_come_from_files(tmp_path, monkeypatch):
 
 def test_images_are_prepared():
     x = np.full((1, 2, 2, 3), 255.0)
-    np.testing.assert_allclose(A.mobilenet_v2.preprocess_input(x), 1.0)
+    np.testing.assert_allclose(A.mobilenet_v2.preprocess_input(x), 1.0, rtol=1e-6)
     np.testing.assert_allclose(A.vgg16.preprocess_input(x)[0, 0, 0], 255 - np.array([103.939, 116.779, 123.68]), rtol=1e-6)
     np.testing.assert_allclose(A.densenet.preprocess_input(x)[0, 0, 0], (1 - np.array([0.485, 0.456, 0.406]))
                                / np.array([0.229, 0.224, 0.225]), rtol=1e-5)

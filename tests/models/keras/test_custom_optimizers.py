@@ -115,4 +115,4 @@ def test_subclasses_of_our_optimizers_with_their_own_step(base):
             variable.assign_sub(0.5 * gradient)
     v = tf.Variable([1.0, 2.0])
     Own().apply_gradients([(tf.constant([1.0, -1.0]), v)])
-    np.testing.assert_allclose(v.numpy(), [0.5, 2.5])
+    np.testing.assert_allclose(v.numpy(), [0.5, 2.5], rtol=1e-6)

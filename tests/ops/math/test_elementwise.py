@@ -82,7 +82,7 @@ def test_ranges():
 
 
 def test_linspace():
-    np.testing.assert_allclose(tf2.linspace(0., 1., 5).numpy(), np.linspace(0, 1, 5))
+    np.testing.assert_allclose(tf2.linspace(0., 1., 5).numpy(), np.linspace(0, 1, 5), rtol=1e-6)
     for axis in (0, 1, -1):
         found = tf2.linspace([0., 5.], [1., 9.], 4, axis=axis)
         np.testing.assert_allclose(found.numpy(), np.linspace([0, 5], [1, 9], 4, axis=axis), rtol=1e-6, atol=1e-6)

@@ -40,9 +40,9 @@ def test_empty_batches_and_matrices(a, b):
 
 def test_adjoint():
     z = R.rand(2, 3) + 1j * R.rand(2, 3)
-    np.testing.assert_allclose(tf2.matmul(z, z, adjoint_b=True).numpy(), z @ z.conj().T)
-    np.testing.assert_allclose(tf2.matmul(z, z, transpose_a=True).numpy(), z.T @ z)
-    np.testing.assert_allclose(tf2.linalg.matvec(z, z[0]).numpy(), z @ z[0])
+    np.testing.assert_allclose(tf2.matmul(z, z, adjoint_b=True).numpy(), z @ z.conj().T, rtol=1e-6)
+    np.testing.assert_allclose(tf2.matmul(z, z, transpose_a=True).numpy(), z.T @ z, rtol=1e-6)
+    np.testing.assert_allclose(tf2.linalg.matvec(z, z[0]).numpy(), z @ z[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("unknown", [False, True])
@@ -67,7 +67,7 @@ def test_tensordot(axes, unknown):
         out = tf.tensordot(x, y, axes)
         want = np.tensordot(a, b, axes)
         assert out.shape.is_compatible_with(want.shape)
-        np.testing.assert_allclose(sess.run(out, {x: a, y: b}), want)
+        np.testing.assert_allclose(sess.run(out, {x: a, y: b}), want, rtol=1e-6)
 
 
 def test_tensordot_errors():
@@ -82,7 +82,7 @@ def test_tensordot_errors():
     ("...ij,jk->...ik", [(5, 2, 3), (3, 2)]), ("a,ab,abc->abc", [(2,), (2, 3), (2, 3, 4)]), ("ii", [(3, 3)])])
 def test_einsum_against_numpy(equation, shapes):
     xs = [R.rand(*s) for s in shapes]
-    np.testing.assert_allclose(tf2.einsum(equation, *xs).numpy(), np.einsum(equation, *xs))
+    np.testing.assert_allclose(tf2.einsum(equation, *xs).numpy(), np.einsum(equation, *xs), rtol=1e-6)
 
 
 def test_einsum_errors():

@@ -64,7 +64,7 @@ def test_means_of_values_of_unknown_rank_and_of_long_numbers_of_segments(dims, d
 
 def test_picked_rows():
     np.testing.assert_allclose(tf2.sparse.segment_mean(X, [0, 3, 1], [0, 0, 2], num_segments=4).numpy(),
-                               [(X[0] + X[3]) / 2, [0, 0], X[1], [0, 0]])
+                               [(X[0] + X[3]) / 2, [0, 0], X[1], [0, 0]], rtol=1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] == 9 out of range \[0, 4\)"):
         tf2.sparse.segment_sum(X, [0, 9], [0, 0])
     with pytest.raises(tf.errors.InvalidArgumentError, match="< num_segments"):

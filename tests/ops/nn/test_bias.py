@@ -11,9 +11,9 @@ from penstock._src.ops.registry import get
 def test_formats(rank):
     x, b = np.random.RandomState(0).randn(*range(2, 2 + rank)), np.arange(3.0)
     spread = b.reshape(-1, *[1] * (rank - 2))
-    np.testing.assert_allclose(tf.nn.bias_add(x, b, data_format="NC" + "DHW"[5 - rank:]).numpy(), x + spread)
+    np.testing.assert_allclose(tf.nn.bias_add(x, b, data_format="NC" + "DHW"[5 - rank:]).numpy(), x + spread, rtol=1e-6)
     last = np.moveaxis(x, 1, -1)
-    np.testing.assert_allclose(tf.nn.bias_add(last, b, data_format="N" + "DHW"[5 - rank:] + "C").numpy(), last + b)
+    np.testing.assert_allclose(tf.nn.bias_add(last, b, data_format="N" + "DHW"[5 - rank:] + "C").numpy(), last + b, rtol=1e-6)
 
 
 def test_errors():

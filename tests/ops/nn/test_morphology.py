@@ -14,7 +14,7 @@ ONES = [1, 1, 1, 1]
 
 def test_erosion_is_dual():
     found = tf.nn.erosion2d(X, W, ONES, "SAME", "NHWC", ONES).numpy()
-    np.testing.assert_allclose(found, -dilate(-X, W[::-1, ::-1], (1, 1), (1, 1), "SAME"))
+    np.testing.assert_allclose(found, -dilate(-X, W[::-1, ::-1], (1, 1), (1, 1), "SAME"), rtol=1e-6)
     np.testing.assert_array_equal(tf1.nn.erosion2d(X, W, ONES, ONES, "SAME").numpy(), found)
 
 

@@ -9,8 +9,8 @@ from penstock._src.ops.registry import get
 
 def test_dense_layers():
     x, w, b = np.array([[1.0, -2.0]]), np.array([[1.0, 0.5], [1.0, -1.0]]), np.array([0.25, 0.5])
-    np.testing.assert_allclose(tf1.nn.xw_plus_b(x, w, b).numpy(), [[-0.75, 3.0]])
-    np.testing.assert_allclose(tf1.nn.relu_layer(x, w, b).numpy(), [[0.0, 3.0]])
+    np.testing.assert_allclose(tf1.nn.xw_plus_b(x, w, b).numpy(), [[-0.75, 3.0]], rtol=1e-6)
+    np.testing.assert_allclose(tf1.nn.relu_layer(x, w, b).numpy(), [[0.0, 3.0]], rtol=1e-6)
 
 
 def test_zero_fraction():

@@ -92,8 +92,8 @@ def test_batch_normalization():
 def test_moments(axes, keep):
     x = X.astype(np.float64)
     mean, variance = tf.nn.moments(x, axes, keepdims=keep)
-    np.testing.assert_allclose(mean.numpy(), x.mean(tuple(axes), keepdims=keep))
-    np.testing.assert_allclose(variance.numpy(), x.var(tuple(axes), keepdims=keep))
+    np.testing.assert_allclose(mean.numpy(), x.mean(tuple(axes), keepdims=keep), rtol=1e-6)
+    np.testing.assert_allclose(variance.numpy(), x.var(tuple(axes), keepdims=keep), rtol=1e-6)
     counts, total, squares, shift = tf.nn.sufficient_statistics(x, axes, shift=0.5, keepdims=keep)
     again = tf.nn.normalize_moments(counts, total, squares, shift)
     np.testing.assert_allclose(again[0].numpy(), mean.numpy(), rtol=1e-6)
@@ -115,15 +115,15 @@ def test_weighted_moments():
     x, w = rng.randn(4, 3), np.array([[1.0], [2.0], [0.0], [1.0]])
     mean, variance = tf.nn.weighted_moments(x, [0], w)
     repeated = np.concatenate([x[:1], x[1:2], x[1:2], x[3:]])
-    np.testing.assert_allclose(mean.numpy(), repeated.mean(0))
-    np.testing.assert_allclose(variance.numpy(), repeated.var(0))
+    np.testing.assert_allclose(mean.numpy(), repeated.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(variance.numpy(), repeated.var(0), rtol=1e-6)
 
 
 def test_l2_normalize():
     x = np.array([[3.0, 4.0], [0.0, 0.0]])
-    np.testing.assert_allclose(tf.math.l2_normalize(x, 1).numpy(), [[0.6, 0.8], [0, 0]])
-    np.testing.assert_allclose(tf1.nn.l2_normalize(x, dim=1).numpy(), [[0.6, 0.8], [0, 0]])
-    np.testing.assert_allclose(tf.math.l2_normalize(np.array([3.0, 4.0j])).numpy(), [0.6, 0.8j])
+    np.testing.assert_allclose(tf.math.l2_normalize(x, 1).numpy(), [[0.6, 0.8], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(tf1.nn.l2_normalize(x, dim=1).numpy(), [[0.6, 0.8], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(tf.math.l2_normalize(np.array([3.0, 4.0j])).numpy(), [0.6, 0.8j], rtol=1e-6)
 
 
 def test_lrn_reaches_past_the_channels():
@@ -136,8 +136,8 @@ def test_lrn_reaches_past_the_channels():
 
 def test_normalize():
     unit, size = tf.linalg.normalize(np.array([[3.0, 4.0], [0.0, 2.0]]), axis=1)
-    np.testing.assert_allclose(unit.numpy(), [[0.6, 0.8], [0, 1]])
-    np.testing.assert_allclose(size.numpy(), [[5.0], [2.0]])
+    np.testing.assert_allclose(unit.numpy(), [[0.6, 0.8], [0, 1]], rtol=1e-6)
+    np.testing.assert_allclose(size.numpy(), [[5.0], [2.0]], rtol=1e-6)
 
 
 def test_fused_batch_norm_without_a_factor_ignores_given_moments():

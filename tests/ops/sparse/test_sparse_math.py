@@ -13,9 +13,9 @@ def pair():
 
 def test_add():
     a, b = pair()
-    np.testing.assert_allclose(dense(tf.sparse.add(a, b)), dense(a) + dense(b))
-    np.testing.assert_allclose(tf.sparse.add(a, dense(b)).numpy(), dense(a) + dense(b))
-    np.testing.assert_allclose(tf.sparse.add(dense(b), a).numpy(), dense(a) + dense(b))
+    np.testing.assert_allclose(dense(tf.sparse.add(a, b)), dense(a) + dense(b), rtol=1e-6)
+    np.testing.assert_allclose(tf.sparse.add(a, dense(b)).numpy(), dense(a) + dense(b), rtol=1e-6)
+    np.testing.assert_allclose(tf.sparse.add(dense(b), a).numpy(), dense(a) + dense(b), rtol=1e-6)
 
 
 def test_add_leaves_out_small_sums_only_where_both_are():
@@ -43,9 +43,9 @@ def test_adding_outside_of_the_dense_tensor_is_refused():
 def test_operators_broadcast_the_dense_side(shape):
     a, _ = pair()
     other = np.random.RandomState(1).uniform(1, 2, shape)
-    np.testing.assert_allclose(dense(a * other), dense(a) * other)
-    np.testing.assert_allclose(dense(tf.constant(other) * a), dense(a) * other)
-    np.testing.assert_allclose(dense(a / other), dense(a) / other)
+    np.testing.assert_allclose(dense(a * other), dense(a) * other, rtol=1e-6)
+    np.testing.assert_allclose(dense(tf.constant(other) * a), dense(a) * other, rtol=1e-6)
+    np.testing.assert_allclose(dense(a / other), dense(a) / other, rtol=1e-6)
 
 
 def test_integers_divide_truly():
@@ -60,8 +60,8 @@ def test_dense_side_may_not_be_larger():
 
 def test_maximum_and_minimum():
     a, b = pair()
-    np.testing.assert_allclose(dense(tf.sparse.maximum(a, b)), np.maximum(dense(a), dense(b)))
-    np.testing.assert_allclose(dense(tf.sparse.minimum(a, b)), np.minimum(dense(a), dense(b)))
+    np.testing.assert_allclose(dense(tf.sparse.maximum(a, b)), np.maximum(dense(a), dense(b)), rtol=1e-6)
+    np.testing.assert_allclose(dense(tf.sparse.minimum(a, b)), np.minimum(dense(a), dense(b)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "int32"])
@@ -106,9 +106,9 @@ def test_sampled_products():
     places = np.array([[0, 0], [1, 1], [1, 0]])
     indices, values, shape = tf.sparse.sampled_addmm(places, [1.0, 2.0, 3.0], [2, 2], a, b, beta=2.0, alpha=0.5)
     assert indices.numpy().tolist() == places.tolist() and shape.numpy().tolist() == [2, 2]
-    np.testing.assert_allclose(values, [7, 24, 20])
+    np.testing.assert_allclose(values, [7, 24, 20], rtol=1e-6)
     batch = tf.sparse.sampled_addmm([[0, 0, 1], [1, 1, 0]], [1.0, 2.0], [2, 2, 2], np.stack([a, a + 1]), np.stack([b, b]))[1]
-    np.testing.assert_allclose(batch, [1 + (a @ b)[0, 1], 2 + ((a + 1) @ b)[1, 0]])
+    np.testing.assert_allclose(batch, [1 + (a @ b)[0, 1], 2 + ((a + 1) @ b)[1, 0]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("adjoint_a", [False, True])
@@ -118,14 +118,15 @@ def test_a_dense_matrix_times_a_sparse_one(adjoint_a, adjoint_b):
     dense = np.random.RandomState(1).rand(3, 3) + 2j
     found = tf.sparse.sparse_dense_matmul(dense, sparse, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
     other = tf.sparse.to_dense(sparse).numpy()
-    np.testing.assert_allclose(found, (dense.conj().T if adjoint_a else dense) @ (other.conj().T if adjoint_b else other))
+    np.testing.assert_allclose(found, (dense.conj().T if adjoint_a else dense) @ (other.conj().T if adjoint_b else other),
+                               rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["abs", "asin", "asinh", "atan", "atanh", "negative", "sign", "sin", "square", "tan", "tanh"])
 def test_functions_of_one_tensor_act_on_the_values(name):
     x = tf.sparse.from_dense([[0.0, 0.5], [-0.25, 0.0]])
     function = getattr(tf.math, name)
-    np.testing.assert_allclose(dense(function(x)), function(dense(x)).numpy())
+    np.testing.assert_allclose(dense(function(x)), function(dense(x)).numpy(), rtol=1e-6)
 
 
 def test_bincount():

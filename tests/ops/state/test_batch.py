@@ -103,7 +103,7 @@ def test_unbatch_gives_each_call_its_rows_and_collects_gradients(graph):
         found = in_threads(2, lambda i: sess.run([rows, back, batched[0]], {x: [1.0, 2.0][:i + 1]}))
     assert [f[0].tolist() for f in found] == [[10], [10, 20]]
     for _, grads, batch in found:
-        np.testing.assert_allclose(grads, batch * 10 + 1)
+        np.testing.assert_allclose(grads, batch * 10 + 1, rtol=1e-6)
     assert sorted(len(f[2]) for f in found) == [0, 3]
 
 

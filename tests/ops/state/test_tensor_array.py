@@ -46,7 +46,7 @@ def test_gradients(mode):
         ta = tf.TensorArray(tf.float32, 2, clear_after_read=False).write(0, x).write(1, x * x)
         return tf.reduce_sum(ta.stack() * [[1.0], [10.0]]) + tf.reduce_sum(ta.read(1))
     x = np.array([2, 3], F)
-    np.testing.assert_allclose(mode.grads(f, x)[1][0], 1 + 11 * 2 * x)
+    np.testing.assert_allclose(mode.grads(f, x)[1][0], 1 + 11 * 2 * x, rtol=1e-6)
 
 
 @modes

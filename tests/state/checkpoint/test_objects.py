@@ -72,7 +72,7 @@ def test_slots_of_optimizers(tmp_path):
     other.minimize(lambda: tf.reduce_sum(w * w), var_list=[w])
     opt.minimize(lambda: tf.reduce_sum(v * v), var_list=[v])
     status.assert_consumed()
-    np.testing.assert_allclose(w.numpy(), v.numpy())
+    np.testing.assert_allclose(w.numpy(), v.numpy(), rtol=1e-6)
 
 
 def test_in_graphs(tmp_path):

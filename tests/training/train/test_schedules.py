@@ -95,7 +95,7 @@ def test_averages_of_variables(use_resource):
         sess.run(tf.global_variables_initializer())
         sess.run(v.assign([2., 4.]).op)
         sess.run(move)
-        np.testing.assert_allclose(sess.run(average.value()), [8, 16])
+        np.testing.assert_allclose(sess.run(average.value()), [8, 16], rtol=1e-6)
         assert ema.variables_to_restore() == {"v/ExponentialMovingAverage": v}
 
 

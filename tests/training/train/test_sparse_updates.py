@@ -51,5 +51,5 @@ def test_rows_that_occur_twice_are_updated_in_turn():
                                                      indices=[1, 1])
         sess.run(tf.global_variables_initializer())
         sess.run(step)
-        np.testing.assert_allclose(sess.run(accum)[1], 6.)
+        np.testing.assert_allclose(sess.run(accum)[1], 6., rtol=1e-6)
         np.testing.assert_allclose(sess.run(var)[1], 1 - 1 / np.sqrt(2) - 2 / np.sqrt(6), rtol=1e-6)

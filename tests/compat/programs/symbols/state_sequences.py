@@ -37,7 +37,7 @@ def decoders(tf):
     first = np.tanh(np.ones([1, 3]) @ kernel[:3])
     second = np.tanh(np.concatenate([np.full([1, 3], 2), first], 1) @ kernel)
     np.testing.assert_allclose(fed, [first, second], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(state, fed[1])
+    np.testing.assert_allclose(state, fed[1], rtol=1e-6)
     assert looped[0].shape == looped[1].shape == (1, 2)
 
 
@@ -67,7 +67,7 @@ def attention(tf):
     np.testing.assert_allclose(weights.sum(1), [1, 1], rtol=1e-5)
     assert (weights[1, 2:] == 0).all() and (weights[1, :2] > 0).all()
     np.testing.assert_allclose(output, np.einsum("bt,btd->bd", weights, memory), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(context, output)
+    np.testing.assert_allclose(context, output, rtol=1e-6)
     tiled = _run(tf, tf.contrib.seq2seq.tile_batch(tf.constant([[1, 2], [3, 4]]), 2))
     assert tiled.tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
 
