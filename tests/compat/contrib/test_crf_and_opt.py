@@ -31,6 +31,17 @@ def test_crf_against_all_sequences(run):
         assert tuple(crf.viterbi_decode(scores[row, :n], transitions)[0]) == winner
 
 
+@pytest.mark.parametrize("time", [1, 3])
+def test_crf_with_several_allowed_tags(time, run):
+    scores, transitions = RNG.randn(2, time, 3).astype(np.float32), RNG.randn(3, 3).astype(np.float32)
+    allowed = np.array([[[1, 1, 0], [0, 1, 1], [1, 1, 1]], [[0, 0, 1], [0, 1, 0], [1, 0, 0]]], bool)[:, :time]
+    _, found = run(tf.contrib.crf.crf_multitag_sequence_score(scores, allowed, [time, time], transitions))
+    for row in range(2):
+        total = sum(np.exp(sum(scores[row, t, k] for t, k in enumerate(s)) + sum(transitions[a, b] for a, b in zip(s, s[1:])))
+                    for s in itertools.product(range(3), repeat=time) if all(allowed[row, t, k] for t, k in enumerate(s)))
+        np.testing.assert_allclose(found[row], np.log(total), rtol=1e-5, atol=1e-6)
+
+
 def test_crf_learns_its_transitions():
     scores = tf.zeros([1, 5, 2])
     likelihood, transitions = tf.contrib.crf.crf_log_likelihood(scores, [[0, 1, 0, 1, 0]], [5])

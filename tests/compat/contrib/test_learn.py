@@ -42,6 +42,13 @@ def test_classifier_of_arrays(tmp_path, points):
     np.testing.assert_array_equal(chances.argmax(1), classes)
 
 
+def test_input_function_whose_feature_has_no_name(tmp_path, points):
+    x, y = points
+    model = learn.LinearClassifier([layers.real_valued_column("", dimension=3)], str(tmp_path))
+    model.fit(input_fn=lambda: ({"": tf.constant(x)}, tf.constant(y)), steps=60)
+    assert model.evaluate(x, y)["accuracy"] > 0.8
+
+
 def test_input_of_constants_is_predicted_once(tmp_path, points):
     x, y = points
     model = learn.LinearClassifier([layers.real_valued_column("", dimension=3)], str(tmp_path))

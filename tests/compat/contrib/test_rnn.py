@@ -10,7 +10,8 @@ CELLS = {
     "LayerNormBasicLSTMCell": {}, "LayerNormLSTMCell": {"layer_norm": True, "use_peepholes": True, "num_proj": 3},
     "CoupledInputForgetGateLSTMCell": {"use_peepholes": True, "num_proj": 2}, "UGRNNCell": {}, "NASCell": {"use_bias": True},
     "IntersectionRNNCell": {"num_in_proj": 4}, "IndRNNCell": {}, "SRUCell": {}, "WeightNormLSTMCell": {"use_peepholes": True},
-    "LSTMBlockCell": {"use_peephole": True}, "GRUBlockCell": {}, "GRUBlockCellV2": {},
+    "LSTMBlockCell": {"use_peephole": True}, "GRUBlockCell": {}, "GRUBlockCellV2": {}, "MinimalRNNCell": {}, "CFNCell": {},
+    "IndyGRUCell": {},
 }
 
 
@@ -126,3 +127,38 @@ def test_old_names():
     assert tf.contrib.rnn.BasicLSTMCell is tf.nn.rnn_cell.BasicLSTMCell
     assert tf.contrib.rnn.static_rnn is tf.nn.static_rnn
     assert tf.contrib.rnn.transpose_batch_time(tf.ones([2, 3, 4])).shape == (3, 2, 4)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_minimal_cells_by_hand(run):
+    x, state = X[:, 0], RNG.randn(2, 4).astype(np.float32)
+    minimal, _ = tf.contrib.rnn.MinimalRNNCell(4, name="a")(tf.constant(x), tf.constant(state))
+    chaos_free, _ = tf.contrib.rnn.CFNCell(4, name="b")(tf.constant(x), tf.constant(state))
+    values, a, b = run(minimal, chaos_free)
+    new = np.tanh(x @ values["a/kernel"][:3])
+    keep = sigmoid(np.concatenate([new, state], 1) @ values["a/kernel"][3:] + 1)
+    np.testing.assert_allclose(a, keep * state + (1 - keep) * new, rtol=1e-5, atol=1e-6)
+    gates = sigmoid(state @ values["b/recurrent_kernel"] + x @ values["b/kernel"][:, :8] + 1)
+    wanted = gates[:, :4] * np.tanh(state) + (1 - gates[:, 4:]) * np.tanh(x @ values["b/kernel"][:, 8:])
+    np.testing.assert_allclose(b, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_bias_without_layer_norm_starts_as_the_scope_says(run):
+    with tf.variable_scope("s", initializer=tf.constant_initializer(0.5)):
+        tf.contrib.rnn.LayerNormBasicLSTMCell(2, layer_norm=False)(tf.zeros([1, 3]), (tf.zeros([1, 2]),) * 2)
+    values, = run()
+    assert values["s/layer_norm_basic_lstm_cell/bias"].tolist() == [0.5] * 8
+
+
+def test_names_of_the_variables_of_independent_units():
+    tf.contrib.rnn.IndyGRUCell(2, name="cell")(tf.zeros([1, 3]), tf.zeros([1, 2]))
+    assert sorted(v.op.name for v in tf.global_variables()) == [
+        "cell/candidate/bias", "cell/candidate/kernel", "cell/candidate/kernel_u",
+        "cell/gates/bias", "cell/gates/kernel_u", "cell/gates/kernel_w"]
+
+
+def test_config_of_stacked_cells():
+    assert tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.GRUCell(2)]).get_config()["trainable"]

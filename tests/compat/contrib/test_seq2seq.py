@@ -143,3 +143,49 @@ def test_legacy_decoder_feeds_itself(run):
     for output in found:
         np.testing.assert_allclose(output[0], logits[at], rtol=1e-6)
         at = int(logits[at].argmax())
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_values_of_steps_follow_the_final_beams(merged, run):
+    time, batch, width = 4, 2, 3
+    lengths = np.array([[4, 2, 3], [1, 3, 4]])
+    parents, values = RNG.randint(0, width, [time, batch, width]), RNG.randn(time, batch, width, 2).astype(np.float32)
+    wanted = values.copy()
+    for b, k in itertools.product(range(batch), range(width)):
+        beam = k
+        for t in range(lengths[b].max() - 1, -1, -1):
+            if t < lengths[b, k]:
+                wanted[t, b, k] = values[t, b, beam]
+            beam = parents[t, b, beam]
+    from penstock._src.compat.contrib.seq2seq.beam_search import gather_tree_from_array
+    given = values.reshape([time, batch * width, 2]) if merged else values
+    _, found = run(gather_tree_from_array(tf.constant(given), tf.constant(parents, tf.int32), tf.constant(lengths)))
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def test_beam_search_returns_alignments_of_the_final_beams(run):
+    seq2seq = tf.contrib.seq2seq
+    memory = seq2seq.tile_batch(tf.constant(RNG.randn(2, 5, 4), tf.float32), 3)
+    cell = seq2seq.AttentionWrapper(tf.nn.rnn_cell.GRUCell(4), seq2seq.LuongAttention(4, memory), alignment_history=True)
+    decoder = seq2seq.BeamSearchDecoder(cell, tf.constant(RNG.randn(6, 4), tf.float32), tf.fill([2], 1), 2,
+                                        cell.zero_state(6, tf.float32), 3, tf.layers.Dense(6))
+    outputs, state, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=4)
+    _, found, ids = run(state.cell_state.alignment_history, outputs.predicted_ids)
+    assert found.shape == (ids.shape[1], 6, 5)
+    np.testing.assert_allclose(found.sum(-1), np.ones([ids.shape[1], 6]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0])
+@pytest.mark.parametrize("halve", [False, True])
+def test_auxiliary_inputs_follow_inputs_and_outputs(probability, halve, run):
+    inputs, more = RNG.randn(2, 3, 4).astype(np.float32), RNG.randn(2, 3, 2).astype(np.float32)
+    outputs = RNG.randn(2, 4).astype(np.float32)
+    helper = tf.contrib.seq2seq.ScheduledOutputTrainingHelper(
+        inputs, [3, 3], probability, next_inputs_fn=(lambda x: x / 2) if halve else None, auxiliary_inputs=more)
+    _, first = helper.initialize()
+    chosen = helper.sample(0, outputs, ())
+    _, following, _ = helper.next_inputs(0, tf.constant(outputs), (), chosen)
+    _, first, following = run(first, following)
+    np.testing.assert_array_equal(first, np.concatenate([inputs[:, 0], more[:, 0]], 1))
+    own = (outputs / 2 if halve else outputs) if probability else inputs[:, 1]
+    np.testing.assert_array_equal(following, np.concatenate([own, more[:, 1]], 1))

@@ -66,6 +66,17 @@ def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> 
 
 
 @_export
+def crf_multitag_sequence_score(inputs: Any, tag_bitmap: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
+    """The logarithm of the sum over all sequences whose tags are allowed: `tag_bitmap` is (batch, time, tags).
+
+    >>> tf.contrib.crf.crf_multitag_sequence_score(inputs, tf.ones_like(inputs, tf.bool), lengths, transitions)
+    """
+    inputs = tf.convert_to_tensor(inputs)
+    allowed = tf.where(tag_bitmap, inputs, tf.fill(tf.shape(inputs), tf.constant(-np.inf, inputs.dtype)))
+    return crf_log_norm(allowed, sequence_lengths, transition_params)
+
+
+@_export
 def crf_log_likelihood(inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any = None) -> tuple[Tensor,
                                                                                                                      Any]:
     """The log likelihood of sequences of tags, and the transition scores, a variable `transitions` if none were given.

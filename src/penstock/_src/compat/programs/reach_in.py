@@ -95,8 +95,12 @@ class View(types.ModuleType):
         return value
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Handles a call of a supposed module: it is a function that penstock lacks."""
-        raise missing.MissingSymbol(self.__name__, self._api, self.__name__.rpartition(".")[2])
+        """Handles a call of a supposed module: it is the function of that name, or one that penstock lacks."""
+        name = self.__name__.rpartition(".")[2]
+        function = self._stated(name)
+        if function is NOTHING:
+            raise missing.MissingSymbol(self.__name__, self._api, name)
+        return function(*args, **kwargs)
 
     def _stated(self, name: str) -> Any:
         """The object of this name in the places of `folders.py`, or NOTHING."""
@@ -247,12 +251,24 @@ def _contrib(fullname: str, api: str, rest: str) -> types.ModuleType | None:
     if "examples" in words:
         return None                                    # programs, not a part of the package: those that are here are known
     named = [f"{base}.{'.'.join(w)}" for w in _tails(words)]
-    if len(words) > 1 and any(_has_names(n) for n in named):
-        return View(fullname, api, rest, " ".join([*named, base]))
-    if not _has_names(base) or words[-1] != words[-1].lower() or "audio_ops" in words[:-1] or \
-            _public("v1", f"{base}.{words[-1]}") is not NOTHING or _anywhere("v1", words[-1]) is not NOTHING:
+    if any(_public("v1", name) is not NOTHING for name in named[:-1]):     # slim.learning has create_train_op
+        return None
+    if not (len(words) > 1 and any(_has_names(n) for n in named)) and (
+            not _has_names(base) or words[-1] != words[-1].lower() or "audio_ops" in words[:-1] or _is_name_of(base, words)):
         return None
     return View(fullname, api, rest, " ".join([*named, base]))
+
+
+def _is_name_of(package: str, words: list[str]) -> bool:
+    """Whether a path below a package of tf.contrib ends in a function or class of the package, not in a module.
+
+    `sparsemax.python.ops.sparsemax` is a module although the package has a function of that name: of the folders `ops`, only
+    that of tf.contrib.framework repeats the names of its modules.
+    """
+    own = _public("v1", f"{package}.{words[-1]}") is not NOTHING
+    if words[:-1] == ["ops"]:
+        return own and package == "contrib.framework"
+    return own or _anywhere("v1", words[-1]) is not NOTHING
 
 
 def _tails(words: list[str]) -> list[list[str]]:

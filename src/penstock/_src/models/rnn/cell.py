@@ -113,6 +113,10 @@ class RNNCell(base.Layer):
             mine.append(variable)
         return variable
 
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that all layers have: unlike a Keras layer, a cell may leave out its own."""
+        return super().get_config()
+
     @property
     def state_size(self) -> Any:
         """The size of the state: a number, a shape, or a nest of them."""

@@ -7,6 +7,7 @@ _attach(__name__, "v1", "contrib.crf.", {
     "crf_decode": "compat.contrib.crf",
     "crf_log_likelihood": "compat.contrib.crf",
     "crf_log_norm": "compat.contrib.crf",
+    "crf_multitag_sequence_score": "compat.contrib.crf",
     "crf_sequence_score": "compat.contrib.crf",
     "crf_unary_score": "compat.contrib.crf",
     "viterbi_decode": "compat.contrib.crf",

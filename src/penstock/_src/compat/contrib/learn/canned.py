@@ -54,6 +54,7 @@ class _Ready(BaseEstimator):
             made = input_fn()
             features, rest = (made[0], made[1:]) if isinstance(made, tuple) else (made, ())
             features = features if isinstance(features, dict) else {_KEY: features}
+            features = {_KEY if name == "" else name: value for name, value in features.items()}
             return (features, *rest) if rest else features
         return named
 

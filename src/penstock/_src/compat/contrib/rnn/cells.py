@@ -73,7 +73,9 @@ class LayerNormBasicLSTMCell(_Lstm):
     def call(self, inputs: Any, state: Any) -> Any:
         """One step."""
         c, h = state
-        gates = linear([inputs, h], 4 * self._num_units, not self._layer_norm)
+        gates = linear([inputs, h], 4 * self._num_units, False)
+        if not self._layer_norm:                       # its initializer is that of the scope
+            gates = tf.nn.bias_add(gates, tf.get_variable("bias", [4 * self._num_units], dtype=gates.dtype))
         i, j, f, o = tf.split(value=gates, num_or_size_splits=4, axis=1)
         i, j, f, o = (self._normalized(x, name) for x, name in ((i, "input"), (j, "transform"), (f, "forget"), (o, "output")))
         g = self._activation(j)
@@ -410,6 +412,75 @@ class IndRNNCell(LayerRNNCell):
         return output, output
 
 
+class _Minimal(LayerRNNCell):
+    """The common part of cells that have few gates, whose biases start at one."""
+
+    def __init__(self, units: int, activation: Any = "tanh", kernel_initializer: Any = "glorot_uniform",
+                 bias_initializer: Any = "ones", name: str | None = None, dtype: Any = None, **kwargs: Any):
+        super().__init__(name=name, dtype=dtype, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self.units, self.activation = units, tf.keras.activations.get(activation)
+        self.kernel_initializer = tf.keras.initializers.get(kernel_initializer)
+        self.bias_initializer = tf.keras.initializers.get(bias_initializer)
+
+    @property
+    def state_size(self) -> int:
+        """The number of units."""
+        return self.units
+
+    @property
+    def output_size(self) -> int:
+        """The number of units."""
+        return self.units
+
+
+@_export
+class MinimalRNNCell(_Minimal):
+    """A cell with one gate between its last state and the new inputs (https://arxiv.org/abs/1711.06788).
+
+    >>> tf.contrib.rnn.MinimalRNNCell(8)
+    """
+
+    def build(self, inputs_shape: Any) -> None:
+        """Makes the variables."""
+        depth = input_depth(inputs_shape)
+        self.kernel = self.add_weight("kernel", shape=[depth + 2 * self.units, self.units], initializer=self.kernel_initializer)
+        self.bias = self.add_weight("bias", shape=[self.units], initializer=self.bias_initializer)
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        """One step."""
+        of_inputs, of_gate = tf.split(self.kernel, [depth_of(inputs), 2 * self.units], axis=0)
+        new = self.activation(tf.matmul(inputs, of_inputs))
+        keep = tf.sigmoid(tf.nn.bias_add(tf.matmul(tf.concat([new, state], 1), of_gate), self.bias))
+        output = keep * state + (1 - keep) * new
+        return output, output
+
+
+@_export
+class CFNCell(_Minimal):
+    """A chaos free network: its state decays without inputs (https://arxiv.org/abs/1612.06212).
+
+    >>> tf.contrib.rnn.CFNCell(8)
+    """
+
+    def build(self, inputs_shape: Any) -> None:
+        """Makes the variables."""
+        n, kernel = self.units, self.kernel_initializer
+        self.kernel = self.add_weight("kernel", shape=[input_depth(inputs_shape), 3 * n], initializer=kernel)
+        self.recurrent_kernel = self.add_weight("recurrent_kernel", shape=[n, 2 * n], initializer=kernel)
+        self.bias = self.add_weight("bias", shape=[2 * n], initializer=self.bias_initializer)
+        self.built = True
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        """One step."""
+        of_gates, of_inputs = tf.split(self.kernel, [2 * self.units, self.units], axis=1)
+        gates = tf.matmul(state, self.recurrent_kernel) + tf.matmul(inputs, of_gates)
+        forget, closed = tf.split(tf.sigmoid(tf.nn.bias_add(gates, self.bias)), 2, axis=1)
+        output = forget * self.activation(state) + (1 - closed) * self.activation(tf.matmul(inputs, of_inputs))
+        return output, output
+
+
 class _Independent(LayerRNNCell):
     """The common part of the other independently recurrent cells: gates in which each unit depends only on its own last
     state."""
@@ -426,10 +497,10 @@ class _Independent(LayerRNNCell):
         """The number of units."""
         return self._num_units
 
-    def _gates(self, scope: str, count: int, inputs_shape: Any, bias: Any) -> tuple[Any, Any, Any]:
+    def _gates(self, scope: str, count: int, inputs_shape: Any, bias: Any, kernel: str = "kernel_w") -> tuple[Any, Any, Any]:
         """The variables of `count` gates: of inputs, of the state, and the bias."""
         size = count * self._num_units
-        return (self.add_weight(f"{scope}kernel_w", shape=[input_depth(inputs_shape), size], initializer=self._initializers[0]),
+        return (self.add_weight(scope + kernel, shape=[input_depth(inputs_shape), size], initializer=self._initializers[0]),
                 self.add_weight(f"{scope}kernel_u", shape=[1, size], initializer=tf.random_uniform_initializer(-1, 1)),
                 self.add_weight(f"{scope}bias", shape=[size], initializer=self._initializers[1] or bias))
 
@@ -455,7 +526,7 @@ class IndyGRUCell(_Independent):
     def build(self, inputs_shape: Any) -> None:
         """Creates the variables."""
         self._gate = self._gates("gates/", 2, inputs_shape, tf.constant_initializer(1.0))
-        self._candidate = self._gates("candidate/", 1, inputs_shape, tf.zeros_initializer())
+        self._candidate = self._gates("candidate/", 1, inputs_shape, tf.zeros_initializer(), "kernel")
         self.built = True
 
     def call(self, inputs: Any, state: Any) -> Any:

@@ -76,6 +76,25 @@ def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_t
     return ids
 
 
+@export(v1=["contrib.seq2seq.python.ops.beam_search_decoder.gather_tree_from_array"])
+def gather_tree_from_array(t: Any, parent_ids: Any, sequence_length: Any) -> Tensor:
+    """The values [time, batch * beam, ...] or [time, batch, beam, ...] of each sequence, in the order of the final beams.
+
+    >>> gather_tree_from_array(alignments, outputs.parent_ids, final_state.lengths)
+    """
+    t, parent_ids = tf.convert_to_tensor(t), tf.convert_to_tensor(parent_ids)
+    time, batch, width = tf.unstack(tf.shape(parent_ids))
+    own = tf.broadcast_to(tf.range(width), [time, batch, width])
+    longest = tf.cast(tf.reduce_max(sequence_length, axis=1), tf.int32)
+    beams = gather_tree(own, parent_ids, longest, width + 1)
+    inside = tf.transpose(tf.sequence_mask(sequence_length, maxlen=time), [2, 0, 1])
+    beams = tf.where(inside, beams, own)               # steps after the end keep their values
+    taken = tf.gather(tf.reshape(t, tf.concat([[time, batch, width], [-1]], 0)), beams, batch_dims=2)
+    taken = tf.reshape(taken, tf.shape(t))
+    taken.set_shape(t.shape)
+    return taken
+
+
 @export(v1=["contrib.seq2seq.BeamSearchDecoder"])
 class BeamSearchDecoder(Decoder):
     """Follows the `beam_width` best sequences. States and memories must be tiled with `tile_batch` before.
@@ -209,7 +228,19 @@ class BeamSearchDecoder(Decoder):
         """The sequences of the beams."""
         longest = tf.cast(tf.reduce_max(final_state.lengths, axis=1), tf.int32)
         ids = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end_token)
+        if self._reorder:
+            final_state = final_state._replace(cell_state=nest.map_structure(
+                lambda t: self._reordered(t, outputs.parent_ids, final_state.lengths), final_state.cell_state))
         return FinalBeamSearchDecoderOutput(ids, outputs), final_state
+
+    def _reordered(self, t: Any, parent_ids: Tensor, lengths: Tensor) -> Any:
+        """An array of all steps (the history of alignments) as a tensor in the order of the final beams; others stay."""
+        if not isinstance(t, tf.TensorArray):
+            return t
+        found = t.stack()
+        if found.shape.ndims is not None and found.shape.ndims < 2:
+            return t
+        return gather_tree_from_array(found, parent_ids, lengths)
 
 
 def _length_penalty(lengths: Tensor, weight: float, dtype: Any) -> Any:

@@ -152,10 +152,14 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
     def __init__(self, inputs: Any, sequence_length: Any, sampling_probability: Any, time_major: bool = False,
                  seed: int | None = None, next_inputs_fn: Callable | None = None, auxiliary_inputs: Any = None,
                  name: str | None = None):
-        super().__init__(inputs, sequence_length, time_major, name)
         self._probability, self._seed, self._next_inputs_fn = sampling_probability, seed, next_inputs_fn
-        if auxiliary_inputs is not None:
-            raise NotImplementedError("auxiliary_inputs are not supported; join them to the inputs in next_inputs_fn")
+        self._auxiliary = auxiliary_inputs
+        if auxiliary_inputs is not None:               # they follow the inputs, and the outputs that replace them
+            inputs, more = tf.convert_to_tensor(inputs, name="inputs"), tf.convert_to_tensor(auxiliary_inputs)
+            inputs = tf.concat([inputs, more], -1)
+            more = more if time_major else transpose_batch_time(more)
+            self._auxiliary = tf.TensorArray(more.dtype, size=tf.shape(more)[0], element_shape=more.shape[1:]).unstack(more)
+        super().__init__(inputs, sequence_length, time_major, name)
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
         """Which sequences read their own output."""
@@ -164,8 +168,14 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None) -> Any:
         """(finished, next inputs, state)."""
         finished, given, state = super().next_inputs(time, outputs, state, sample_ids)
+        chosen = tf.cast(sample_ids, tf.bool)
+        unused = tf.logical_or(tf.reduce_all(finished), tf.logical_not(tf.reduce_any(chosen)))
+        return finished, tf.cond(unused, lambda: given, lambda: tf.where(chosen, self._own(time, outputs), given)), state
+
+    def _own(self, time: Any, outputs: Any) -> Tensor:
+        """The inputs that the decoder makes of its outputs."""
         own = outputs if self._next_inputs_fn is None else self._next_inputs_fn(outputs)
-        return finished, tf.where(tf.cast(sample_ids, tf.bool), own, given), state
+        return own if self._auxiliary is None else tf.concat([own, self._auxiliary.read(time + 1)], -1)
 
 
 @_export

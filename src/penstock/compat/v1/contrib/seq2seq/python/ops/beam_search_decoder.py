@@ -27,6 +27,7 @@ _attach(__name__, "v1", "contrib.seq2seq.python.ops.beam_search_decoder.", {
     "TrainingHelper": "compat.contrib.seq2seq",
     "dynamic_decode": "compat.contrib.seq2seq",
     "gather_tree": "compat.contrib.seq2seq",
+    "gather_tree_from_array": "compat.contrib.seq2seq.beam_search",
     "hardmax": "compat.contrib.seq2seq",
     "monotonic_attention": "compat.contrib.seq2seq",
     "safe_cumprod": "compat.contrib.seq2seq",

@@ -5,6 +5,7 @@ from penstock.compat.v1.contrib.rnn.python.ops.rnn_cell import rnn_cell as rnn_c
 from penstock.compat.v1.contrib.rnn import AttentionCellWrapper as AttentionCellWrapper
 from penstock.compat.v1.nn.rnn_cell import BasicLSTMCell as BasicLSTMCell
 from penstock.compat.v1.nn.rnn_cell import BasicRNNCell as BasicRNNCell
+from penstock.compat.v1.contrib.rnn import CFNCell as CFNCell
 from penstock.compat.v1.contrib.rnn import CompiledWrapper as CompiledWrapper
 from penstock.compat.v1.contrib.rnn import Conv1DLSTMCell as Conv1DLSTMCell
 from penstock.compat.v1.contrib.rnn import Conv2DLSTMCell as Conv2DLSTMCell
@@ -34,6 +35,7 @@ from penstock.compat.v1.nn.rnn_cell import LSTMStateTuple as LSTMStateTuple
 from penstock.compat.v1.contrib.rnn import LayerNormBasicLSTMCell as LayerNormBasicLSTMCell
 from penstock.compat.v1.contrib.rnn import LayerNormLSTMCell as LayerNormLSTMCell
 from penstock.compat.v1.contrib.rnn import LayerRNNCell as LayerRNNCell
+from penstock.compat.v1.contrib.rnn import MinimalRNNCell as MinimalRNNCell
 from penstock.compat.v1.nn.rnn_cell import MultiRNNCell as MultiRNNCell
 from penstock.compat.v1.contrib.rnn import NASCell as NASCell
 from penstock.compat.v1.contrib.rnn import OutputProjectionWrapper as OutputProjectionWrapper
