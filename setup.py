@@ -35,6 +35,7 @@ EXTENSIONS = [
                        for name in ("_fused_lanes", "_typed_lanes", "_regions", "_indexing", "_widths", "_lanes",
                                     "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
+    Extension("penstock._src.kernels._gather", [f"{KERNELS}/_gather.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._sparse", [f"{KERNELS}/_sparse.c"], extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._recurrent", [f"{KERNELS}/_recurrent.c"],
               depends=[f"{KERNELS}/{name}.h" for name in ("_recurrent_lanes", "_widths", "_lanes", "_lanes_end", "_threads")],

@@ -28,7 +28,7 @@ def eager_cnn_loop(tf):
     """A convolutional network with batch normalization and pooling, trained eagerly without a function."""
     K, x, y = tf.keras.layers, tf.constant(_rand(16, 28, 28, 1)), tf.constant(np.arange(16) % 10)
     net = tf.keras.Sequential([tf.keras.Input([28, 28, 1]), K.Conv2D(16, 3, padding="same"), K.BatchNormalization(), K.ReLU(),
-                               K.MaxPooling2D(), K.Conv2D(32, 3, activation="relu"), K.AveragePooling2D(), K.Flatten(),
+                               K.MaxPooling2D(), K.Conv2D(32, 3, activation="relu"), K.AveragePooling2D(2), K.Flatten(),
                                K.Dropout(0.1), K.Dense(10)])
     opt, cost = tf.keras.optimizers.Adam(1e-3), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 

@@ -14,7 +14,11 @@ import torch
 
 from penstock._src.base import errors, tracing
 from penstock._src.kernels import arrays
+from penstock._src.kernels.host_threads import compiled
 
+_INDEX_TYPES = (torch.int32, torch.int64)
+_MOST_AXES = 16        # of rows of coordinates in C code
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap it has no memory
 FEW = 8                # elements below which Python checks indices faster than torch
 
 
@@ -89,6 +93,9 @@ def gather(params: Any, indices: torch.Tensor, axis: int = 0, batch_dims: int = 
     elif batch_dims == 0 and arrays.is_torch(params) and params.numel():
         return rows(params, indices, axis)
     else:
+        found = _picked(params, indices, axis, batch_dims)
+        if found is not None:
+            return found.reshape(shape)
         check(indices, dims[axis])
     return _gathered(params, indices, axis, batch_dims).reshape(shape)
 
@@ -120,6 +127,25 @@ def _gathered(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) ->
     return arrays.signed(table).gather(2, index).view(params.dtype)
 
 
+def _in_memory(indices: torch.Tensor) -> bool:
+    """Whether C code can read the indices."""
+    return indices.is_cpu and indices.dtype in _INDEX_TYPES and not _is_wrapped(indices)
+
+
+def _picked(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) -> torch.Tensor | None:
+    """The same with each index checked, in one pass. None where no C code is compiled, or where an index is bad."""
+    kernels = compiled("_gather")
+    if kernels is None or not arrays.is_torch(params) or not _in_memory(indices) or _is_wrapped(params):
+        return None
+    dims, table, places = params.shape, params.contiguous(), indices.contiguous()
+    batch, outer = math.prod(dims[:batch_dims]), math.prod(dims[batch_dims:axis])
+    inner, count = math.prod(dims[axis + 1:]), math.prod(indices.shape[batch_dims:])
+    out = torch.empty(batch * outer * count * inner, dtype=params.dtype)
+    bad = kernels.pick(table.data_ptr(), places.data_ptr(), places.dtype is torch.int64, out.data_ptr(), batch, outer, dims[axis],
+                       inner, count, params.element_size())
+    return out if bad < 0 else None
+
+
 def _gather_masked(params: torch.Tensor, indices: torch.Tensor, axis: int, batch_dims: int) -> torch.Tensor:
     size = params.shape[axis]
     shape = params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]
@@ -137,8 +163,13 @@ def flat_rows(indices: torch.Tensor, dims: Sequence[int], what: str = "param sha
     depth = indices.shape[-1]
     if depth > len(dims):
         raise errors.invalid(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(dims)}")
-    rows = indices.reshape(math.prod(indices.shape[:-1]), depth).long()
     lead = list(dims[:depth])
+    kernels = compiled("_gather")
+    if kernels is not None and _in_memory(indices) and depth <= _MOST_AXES:
+        places, flat = indices.contiguous(), torch.empty(math.prod(indices.shape[:-1]), dtype=torch.int64)
+        if kernels.locate(places.data_ptr(), places.dtype is torch.int64, len(flat), tuple(lead), flat.data_ptr()) < 0:
+            return flat
+    rows = indices.reshape(math.prod(indices.shape[:-1]), depth).long()
     if depth == 1 and first_bad(rows, lead[0]) is None:
         return rows.reshape(-1)
     if rows.numel():
