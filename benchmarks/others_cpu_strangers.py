@@ -237,8 +237,8 @@ def v1_monitored_training(tf):
             v1.set_random_seed(0)
             ds = v1.data.Dataset.from_tensor_slices((x, y)).shuffle(100, seed=1).repeat().batch(32)
             a, b = v1.data.make_one_shot_iterator(ds).get_next()
-            h = v1.layers.dense(a, 32, tf.nn.relu)
-            loss = v1.losses.mean_squared_error(b, v1.layers.dense(h, 1))
+            h = tf.nn.relu(tf.matmul(a, v1.get_variable("w", [20, 32])) + v1.get_variable("b", [32]))
+            loss = v1.losses.mean_squared_error(b, tf.matmul(h, v1.get_variable("v", [32, 1])))
             step = v1.train.get_or_create_global_step()
             train = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=step)
             with v1.train.MonitoredSession(hooks=[v1.train.StopAtStepHook(60), v1.train.NanTensorHook(loss)]) as session:

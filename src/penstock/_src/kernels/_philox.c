@@ -53,6 +53,27 @@ static PyObject *fill(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* take(place, count): where a stream is, as (key, low, high); it goes on by `count` counters. `place` has these three numbers of 64
+   bits. The interpreter's lock is held, as by regions (_draws.h), which take from the same places. */
+static PyObject *take(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    uint64_t place[3];
+    if (count != 2 || !PyByteArray_Check(args[0]) || PyByteArray_GET_SIZE(args[0]) != sizeof place) {
+        PyErr_SetString(PyExc_TypeError, "take(place: bytearray, count)");
+        return NULL;
+    }
+    const uint64_t taken = PyLong_AsUnsignedLongLong(args[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    memcpy(place, PyByteArray_AS_STRING(args[0]), sizeof place);
+    PyObject *here = Py_BuildValue("KKK", (unsigned long long)place[0], (unsigned long long)place[1], (unsigned long long)place[2]);
+    place[1] += taken;
+    place[2] += place[1] < taken;
+    if (here != NULL)
+        memcpy(PyByteArray_AS_STRING(args[0]), place, sizeof place);
+    return here;
+}
+
 /* swap(slots, size, start, shrinks, words, count): swaps the slot at `start` of a ring with one that a word chooses, and replaces the
    word by what is at `start` then; and so on with the next slot and word. Words choose among all slots, or among those that are
    left if each is drawn only once. */
@@ -113,6 +134,7 @@ static PyMethodDef methods[] = {
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL, "Draws rows of a buffer, and puts others in their places."},
     {"fill", (PyCFunction)(void (*)(void))fill, METH_FASTCALL, "Writes the words of a run of counters, or numbers of them."},
     {"swap", (PyCFunction)(void (*)(void))swap, METH_FASTCALL, "Draws from a ring of slots by random words."},
+    {"take", (PyCFunction)(void (*)(void))take, METH_FASTCALL, "Takes counters of a stream."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_philox", "Random words from counters.", -1, methods};

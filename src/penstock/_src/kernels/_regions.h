@@ -1,15 +1,16 @@
 /* Regions: operations on small arrays, one after the other, in one call (see regions.py, which writes and checks the code).
 
    A region is a sequence of 32-bit numbers: a header, the elements of the given tensors and of the results, their kinds, where
-   each buffer in between begins, and the instructions. An operand is a buffer and an offset in elements.
+   each buffer in between begins, the counters that each draw of random numbers takes, and the instructions. An operand is a
+   buffer and an offset in elements.
    Buffers are the given tensors, then the results, then those in between, which share one piece of memory per thread. */
 #include <math.h>
 #include <pthread.h>
 
 enum { PLAN, PRODUCT, COPY_ITEMS, REDUCE, CHOLESKY, TRIANGULAR, SOLVE, EACH, DIVIDE, FOLD, POSITION, TOP, GATHER, ONE_HOT, RUNNING,
-       SEGMENTS };
+       SEGMENTS, DRAW };
 enum { FEW_PRODUCTS = 256 };              /* multiplications of a product that are done here */
-typedef struct { int32_t values, results, between, room, instructions; } Region;
+typedef struct { int32_t values, results, between, room, instructions, draws; } Region;
 typedef struct { Place at; int32_t stride, batch; } Matrix;                  /* rows, and matrices, lie so many elements apart */
 typedef struct { int32_t count, rows, columns, depth, turn_a, turn_b; Matrix a, b, to; } Product;
 typedef struct { Place to, from; int32_t size, dims[AXES], to_strides[AXES], from_strides[AXES]; } Copy;
@@ -26,6 +27,7 @@ static __thread float *room;
 static __thread int64_t room_size;
 
 #include "_indexing.h"
+#include "_draws.h"
 
 static inline float *at(float *const *buffers, Place place)
 {
@@ -210,7 +212,7 @@ static int has_room(const Region *region)
 }
 
 /* The number of the instruction that has failed, or -1. */
-static int do_region(const Region *region, const int32_t *begins, const int32_t *words, float **buffers)
+static int do_region(const Region *region, const int32_t *begins, const int32_t *words, float **buffers, const Stretch *places)
 {
     for (int i = 0; i < region->between; i++)
         buffers[region->values + region->results + i] = room + begins[i];
@@ -271,29 +273,49 @@ static int do_region(const Region *region, const int32_t *begins, const int32_t 
         case SEGMENTS:
             if (!do_segments(what, buffers))
                 return i;
+            break;
+        case DRAW:
+            do_draw(what, buffers, places);
         }
         words += 2 + length;
     }
     return -1;
 }
 
-/* run_region(code, values, results): True; False if a tensor is not what the region was made for; the number of an instruction
-   that has failed. */
+/* Takes what each draw of a region takes from its stream. Whether the streams are those of the region. */
+static int take_all(PyObject *streams, const int32_t *reserved, int32_t draws, Stretch *places)
+{
+    if (!PyList_Check(streams) || PyList_GET_SIZE(streams) != draws)
+        return 0;
+    for (int i = 0; i < draws; i++) {
+        PyObject *stream = PyList_GET_ITEM(streams, i);
+        if (!PyByteArray_Check(stream) || PyByteArray_GET_SIZE(stream) != sizeof(Stretch))
+            return 0;
+        places[i] = take((Stretch *)PyByteArray_AS_STRING(stream), (uint64_t)reserved[i]);
+    }
+    return 1;
+}
+
+/* run_region(code, values, results[, streams]): True; False if a tensor is not what the region was made for; the number of an
+   instruction that has failed. */
 static PyObject *run_region(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 3 || !PyBytes_Check(args[0]) || !PyList_Check(args[1]) || !PyList_Check(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "run_region(code: bytes, values: list, results: list)");
+    if (count < 3 || count > 4 || !PyBytes_Check(args[0]) || !PyList_Check(args[1]) || !PyList_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "run_region(code: bytes, values: list, results: list, streams: list)");
         return NULL;
     }
     const Region *region = (const Region *)PyBytes_AS_STRING(args[0]);
     const int32_t *sizes = (const int32_t *)(region + 1), *kinds = sizes + region->values + region->results;
-    const int32_t *begins = kinds + region->values + region->results, *words = begins + region->between;
-    if (PyList_GET_SIZE(args[1]) != region->values || PyList_GET_SIZE(args[2]) != region->results)
+    const int32_t *begins = kinds + region->values + region->results, *reserved = begins + region->between;
+    const int32_t *words = reserved + region->draws;
+    if (PyList_GET_SIZE(args[1]) != region->values || PyList_GET_SIZE(args[2]) != region->results || (region->draws && count != 4))
         Py_RETURN_FALSE;
     const int32_t given = region->values + region->results;
-    float **buffers = PyMem_Malloc((given + region->between) * sizeof(float *) + given * sizeof(PyObject *));
-    if (buffers == NULL)
+    Stretch *places = PyMem_Malloc(region->draws * sizeof(Stretch) + (given + region->between) * sizeof(float *) +
+                                   given * sizeof(PyObject *));
+    if (places == NULL)
         return PyErr_NoMemory();
+    float **buffers = (float **)(places + region->draws);
     PyObject **held = (PyObject **)(buffers + given + region->between);
     int fits = 1, known = 0, failed = -1;
     for (; fits && known < given; known++) {
@@ -306,14 +328,15 @@ static PyObject *run_region(PyObject *self, PyObject *const *args, Py_ssize_t co
         PyErr_NoMemory();
         fits = 0;
     }
+    fits = fits && (region->draws == 0 || take_all(args[3], reserved, region->draws, places));
     if (fits) {
         Py_BEGIN_ALLOW_THREADS
-        failed = do_region(region, begins, words, buffers);
+        failed = do_region(region, begins, words, buffers, places);
         Py_END_ALLOW_THREADS
     }
     for (int i = 0; i < known; i++)
         Py_XDECREF(held[i]);
-    PyMem_Free(buffers);
+    PyMem_Free(places);
     if (!fits && PyErr_Occurred())
         return NULL;
     return failed >= 0 ? PyLong_FromLong(failed) : PyBool_FromLong(fits);

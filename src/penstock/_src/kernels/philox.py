@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import struct
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -187,6 +188,12 @@ class Few:
 
     __hash__ = None                                                      # type: ignore[assignment]
 
+    def before(self, place: bytearray) -> torch.Tensor:
+        """The numbers of the stretch that ends at a place of a stream (`Stream.place`)."""
+        key, low, high = struct.unpack("=3Q", place)
+        here = Philox(key, high << 64 | low).skip(-self.reserved)
+        return self.draw(here, self.count, self.dtype, "cpu", *self.bounds).reshape(self.dims)
+
     def _key(self) -> tuple:
         return self.draw, self.dims, self.dtype, self.bounds, self.reserved
 
@@ -202,13 +209,27 @@ class Stream:
         self._few_of: Few | None = None          # what they were drawn for,
         self._few_taken = 0                      # and how many `_next` does not count yet
         self._few_many = 1
+        self._place: bytearray | None = None     # where it is instead of at `_next`, once regions take from it
 
     def here(self) -> Philox:
         """Where the next stretch begins."""
         with self._lock:
             return self._settled()
 
+    def place(self) -> bytearray:
+        """Where the next stretch begins: key, lower and upper half of the counter, 64 bits each. Regions, which take stretches
+        inside of C code, advance it; then no numbers are drawn ahead."""
+        if self._place is None:
+            with self._lock:
+                if self._place is None:
+                    here, self._few = self._settled(), []
+                    self._place = bytearray(struct.pack("=3Q", here.key, here.counter & (1 << 64) - 1, here.counter >> 64))
+        return self._place
+
     def _settled(self) -> Philox:
+        if self._place is not None:
+            key, low, high = struct.unpack("=3Q", self._place)
+            return Philox(key, high << 64 | low)
         if self._few_taken:
             self._next = self._next.skip(self._few_taken * self._few_of.reserved)        # type: ignore[union-attr]
             self._few_taken = 0
@@ -216,6 +237,9 @@ class Stream:
 
     def _taken(self, count: int) -> Philox:
         """Where the next `count` counters begin, which are taken."""
+        if self._place is not None:
+            key, low, high = _kernels().take(self._place, count)
+            return Philox(key, high << 64 | low)
         here = self._settled()
         self._next, self._few = here.skip(count), []
         return here
@@ -237,7 +261,7 @@ class Stream:
                 self._few_taken += 1
                 return self._few.pop()
             here = self._taken(wanted.reserved)
-            many = self._few_many = min(_MANY, self._few_many * 8) if again else 1
+            many = self._few_many = min(_MANY, self._few_many * 8) if again and self._place is None else 1
             self._few_of = wanted
             if many == 1:
                 return wanted.draw(here, wanted.count, wanted.dtype, "cpu", *wanted.bounds).reshape(wanted.dims)

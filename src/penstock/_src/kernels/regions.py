@@ -2,7 +2,7 @@
 
 Calling a torch operation takes about a microsecond, independent of its size. A `Region` is a list of instructions on buffers,
 written once by a `Builder` for some shapes: pointwise plans (`pointwise.py`), products of matrices, copies and reductions of
-floats; pointwise operations, reductions and positions of integers and booleans.
+floats; pointwise operations, reductions and positions of integers and booleans; and draws of few random numbers.
 Slices, transposes and reshapes are `View`s and cost nothing.
 """
 from __future__ import annotations
@@ -13,17 +13,20 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from penstock._src.base import errors
+from penstock._src.kernels import philox
 from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, Term
 
 _PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE, _EACH, _DIVIDE, _FOLD, _POSITION, _TOP, _GATHER, _ONE_HOT, \
-    _RUNNING, _SEGMENTS = range(16)
+    _RUNNING, _SEGMENTS, _DRAW = range(17)
 FLOAT, TRUTH, INT32, INT64 = range(4)               # kinds of elements
+_DISTRIBUTIONS = {philox.uniform: 0, philox.normal: 1, philox.uniform_int: 2}
+Source = Callable[[Any], philox.Stream]             # the stream of a draw, in the context of a step
 KINDS = {torch.float32: FLOAT, torch.bool: TRUTH, torch.int32: INT32, torch.int64: INT64}
 _TYPES = tuple(KINDS)
 _BYTES = (4, 1, 4, 8)
@@ -101,22 +104,27 @@ class Region:
     def __init__(self, code: bytes, results: list[tuple[int, ...]], kinds: list[int]):
         self.code, self.results = code, results
         self.ops = 1                                # how many operations it represents
-        # by the numbers of instructions that may fail: (values that were given) -> what went wrong
-        self.failures: dict[int, Callable[[list[torch.Tensor]], Exception]] = {}
+        # by the numbers of instructions that may fail: (values that were given, where streams are) -> what went wrong
+        self.failures: dict[int, Callable[..., Exception]] = {}
+        self.sources: list[Source] = []             # of draws
         self._kinds = None if not any(kinds) else [_TYPES[k] for k in kinds]
         self._run: Callable = compiled("_fused").run_region
 
-    def run(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
+    def draw(self, values: list[torch.Tensor], ctx: Any) -> list[torch.Tensor]:
+        """The results for some tensors, of a region that draws random numbers."""
+        return self.run(values, [source(ctx).place() for source in self.sources])
+
+    def run(self, values: list[torch.Tensor], *streams: list[bytearray]) -> list[torch.Tensor]:
         """The results for some tensors."""
         empty = torch.empty
         if self._kinds is None:
             results = [empty(shape) for shape in self.results]
         else:
             results = [empty(shape, dtype=kind) for shape, kind in zip(self.results, self._kinds, strict=True)]
-        done = self._run(self.code, values, results)
+        done = self._run(self.code, values, results, *streams)
         if done is not True:
             if done is not False:
-                raise self.failures[done](values)
+                raise self.failures[done](values, *streams)
             raise errors.InternalError(None, None, f"Tensors of {[tuple(v.shape) for v in values]} are not those of the region")
         return results
 
@@ -139,6 +147,7 @@ class Builder:
         self.kinds: dict[int, int] = {}
         self.given: list[int] = []                   # buffers that are
         self.instructions: list[_Instruction] = []
+        self.draws: list[tuple[philox.Few, Source]] = []
         self.messages: dict[int, str | None] = {}    # of instructions that may fail; None: the operation says it
         self._counter = itertools.count()
 
@@ -377,6 +386,18 @@ class Builder:
         self._typed(_SEGMENTS, [to, view, places], numbers)
         return to
 
+    def drawn(self, few: philox.Few, source: Source) -> View:
+        """Random numbers of the next stretch of a stream."""
+        what, kind = _DISTRIBUTIONS.get(few.draw), KINDS.get(few.dtype, TRUTH)
+        if what is None or not 0 < few.count <= philox.FEW or kind not in ((INT32, INT64) if few.bounds else (FLOAT,)):
+            raise Unfit("other random numbers")
+        to = self.new(few.dims, kind)
+        low, high = few.bounds or (0, 0)
+        halves = struct.unpack("=4i", struct.pack("=qQ", low, high - low))
+        self._typed(_DRAW, [to], [what, kind, len(self.draws), few.count, *halves])
+        self.draws.append((few, source))
+        return to
+
     def _check_size(self, view: View) -> None:
         if math.prod(view.dims) > _MOST_INTEGERS:
             raise Unfit("too many elements")
@@ -486,14 +507,16 @@ class Builder:
             raise Unfit("too large")
         order = [*self.given, *whole, *begins]
         at = {buffer: i for i, buffer in enumerate(order)}
-        words = [len(self.given), len(whole), len(begins), room, len(self.instructions),
+        words = [len(self.given), len(whole), len(begins), room, len(self.instructions), len(self.draws),
                  *(self.sizes[b] for b in (*self.given, *whole)), *(self.kinds[b] for b in (*self.given, *whole)),
-                 *begins.values()]
+                 *begins.values(), *(few.reserved for few, _ in self.draws)]
         code = [struct.pack(f"={len(words)}i", *words)]
         for i in self.instructions:
             own = i.words(at)
             code.append(struct.pack(f"={len(own) + 2}i", i.kind, len(own) + len(i.tail) // 4, *own) + i.tail)
-        return Region(b"".join(code), [v.dims for v in results], [v.kind for v in results])
+        region = Region(b"".join(code), [v.dims for v in results], [v.kind for v in results])
+        region.sources = [source for _, source in self.draws]
+        return region
 
     def _places(self, kept: set[int]) -> tuple[dict[int, int], int]:
         """Where the other buffers begin in memory that they share: each from its first use to its last. Its size."""

@@ -26,6 +26,7 @@ from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
+_SEEDS_REQUIRED = "When determinism is enabled, random ops must have a seed specified."
 _FLOATS = "seed: int = 0, seed2: int = 0, dtype: type in {float}, T: type in {index}"
 
 
@@ -34,7 +35,7 @@ def stream(ctx: Any, node: Any, kind: str, seed: int, seed2: int, detail: Any = 
     """The Philox stream of an op in this session; None for an op without seeds."""
     if seed == 0 and seed2 == 0:
         if process.seeds_required:
-            raise errors.invalid("When determinism is enabled, random ops must have a seed specified.")
+            raise errors.invalid(_SEEDS_REQUIRED)
         return None
     if node is None or node.graph is None:     # eager: one stream for each way of calling, restarted by set_seed
         if random_seed.take_drawn(seed, seed2):
@@ -124,6 +125,7 @@ def _filler(name: str, draw: Any, quick: Any) -> Any:
     if draw is not philox.truncated_normal:
         rules.columns.draws[made] = _executions(quick, draw)
         rules.program.prepare[made] = lambda known: _prepared(known, draw, "dtype")
+        rules.regions.lower[made] = _lower(draw, "dtype")
     return made
 
 
@@ -133,27 +135,60 @@ _HOST = torch.device("cpu")
 def _prepared(known: Any, draw: Any, dtype: str, *bounds: int) -> Any:
     """The kernel of an op with seeds that draws few numbers in each execution, always as many; None of another one."""
     node, attrs, shape = known.op, known.attrs, known.const(0)
-    seed, seed2 = attrs["seed"], attrs["seed2"]
-    if shape is None or node.graph is None or not (seed or seed2):
+    if shape is None or node.graph is None or not (attrs["seed"] or attrs["seed2"]):
         return None
     dims = sizes(torch.from_numpy(np.array(shape)))
     if not 0 < math.prod(dims) <= philox.FEW:
         return None
     usual = node.opdef.kernel_for("cpu").bind(attrs, node)
     given = [torch.from_numpy(np.array(known.const(i))) for i in range(len(node.inputs))]
-    name, few = _key(node, seed, seed2), philox.Few(draw, dims, attrs[dtype].torch, bounds)
-    of_function = hasattr(node.graph, "streams")
+    few, source = philox.Few(draw, dims, attrs[dtype].torch, bounds), _source(node)
 
     def run(*values: Any, ctx: Any) -> torch.Tensor:
         if values[0] is not None or tracing.draws() is not None or draws.device_for(_HOST) is not _HOST:
             return usual(*(known if v is None else v for v, known in zip(values, given, strict=True)), ctx=ctx)
+        return source(ctx).few(few)
+    return run
+
+
+def _source(node: Any) -> Callable[[Any], philox.Stream]:
+    """How to find the stream of an op of a graph in the context of a step. An op without seeds has one with a random key."""
+    seed, seed2 = node.attrs["seed"], node.attrs["seed2"]
+    if not (seed or seed2):
+        return _unseeded_source()
+    name, of_function = _key(node, seed, seed2), hasattr(node.graph, "streams")
+
+    def source(ctx: Any) -> philox.Stream:
         found = None
         if ctx.streams is not None:
             found = ctx.streams.get(name)
         elif not of_function:
             found = ctx.resources.lookup("", name, philox.Stream)
-        return (found or _stream(ctx, node, name, seed, seed2)).few(few)
-    return run
+        return found or _stream(ctx, node, name, seed, seed2)
+    return source
+
+
+def _unseeded_source() -> Callable[[Any], philox.Stream]:
+    own = philox.Stream(int(torch.randint(-1 << 63, (1 << 63) - 1, (1,), generator=generator(_HOST))), 0)
+
+    def source(ctx: Any) -> philox.Stream:
+        if process.seeds_required:
+            raise errors.invalid(_SEEDS_REQUIRED)
+        return own
+    return source
+
+
+def _lower(draw: Any, dtype: str) -> Any:
+    """The rule that writes an op that draws few numbers into a region."""
+    def rule(op: Any, r: Any) -> list:
+        shape, *bounds = (r.constant(t) for t in op.inputs)
+        if any(b.ndim for b in bounds) or bounds and not bounds[0] < bounds[1] or op.graph is None:
+            raise r.Unfit("other bounds")
+        few = philox.Few(draw, list(op.outputs[0].static_dims), op.attrs[dtype].torch, tuple(int(b) for b in bounds))
+        if list(shape) != few.dims:
+            raise r.Unfit("another shape")
+        return [r.drawn(few, _source(op))]
+    return rule
 
 
 def _executions(quick: Any, draw: Any) -> Any:
@@ -222,6 +257,9 @@ def _random_uniform_int_kernel(shape, minval, maxval, *, seed, seed2, Tout, node
             return source.few(philox.Few(philox.uniform_int, dims, Tout.torch, (low, high)))
         return philox.uniform_int(source.reserve(count * philox.RESERVED), count, Tout.torch, device, low, high).reshape(dims)
     return _quick_integers(dims, low, high, Tout.torch, device)
+
+
+rules.regions.lower[random_uniform_int] = _lower(philox.uniform_int, "Tout")
 
 
 @rules.program.prepare(random_uniform_int)

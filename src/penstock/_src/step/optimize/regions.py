@@ -63,11 +63,12 @@ def join_regions(step: StepGraph) -> None:
     if step.has_control_flow:
         _join_in_frames(step)
         return
-    able = _able(step, set())
+    draws = {op for op in step.ops if op.opdef.random}       # a recording draws by itself (step/compile/recorded.py)
+    able = _able(step, draws)
     calls = [op for op in able if not _is_view(op) and op.outputs[0].dtype == dtypes.float32]
     if len(calls) >= _MANY and sum(op.opdef not in rules.small.text for op in calls) >= _OTHERS:
         join_among(step, able)
-        _join(step, _able(step, set()))
+        _join(step, _able(step, draws))
 
 
 def _join_in_frames(step: StepGraph) -> None:
@@ -109,7 +110,7 @@ def _numbers(step: StepGraph, is_loop: bool) -> set[Node]:
 
 def _able(step: StepGraph, apart: set[Node]) -> set[Node]:
     """The ops that may be joined, except for those `apart`."""
-    waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
+    waited = {c for op in step.ops for c in op.control_inputs} | {op for op in step.targets if not op.opdef.random}
     return {op for op in step.ops if op not in waited and op not in apart and _is_able(op, step)}
 
 
@@ -130,7 +131,7 @@ def _join(step: StepGraph, able: set[Node], frames: dict[Node, Any] | None = Non
 
 def _is_able(op: Node, step: StepGraph) -> bool:
     """Whether an op may be one of a region, by its type and its shapes."""
-    if _rule(op) is None or op.control_inputs or not op.outputs:
+    if _rule(op) is None or op.control_inputs and not op.opdef.random or not op.outputs:
         return False
     for t in op.outputs:
         if t.dtype not in _KINDS or not _is_known(t) or id(t) in step.fed or not 0 < _size(t) <= _LARGEST:
@@ -199,9 +200,19 @@ def _made(step: StepGraph, ops: list[Node], groups: list[list[Node]]) -> tuple[N
     region.ops = sum(not _is_view(op) for op in ops)
     given = list(writer.values.values())
     attrs = {"Tin": [t.dtype for t in given], "Tout": [t.dtype for t in wanted], "region": region}
-    node = step.make("_Region", given, attrs, ops[-1], [t.static_dims for t in wanted], [t.dtype for t in wanted], [])
+    kind, waits = ("_DrawingRegion", _in_iteration(ops)) if region.sources else ("_Region", [])
+    if step.has_control_flow and not given and not waits:                # nothing would tell in which iteration it runs
+        return None
+    node = step.make(kind, given, attrs, ops[-1], [t.static_dims for t in wanted], [t.dtype for t in wanted], waits)
     node.counts = (len(given),)
+    step.targets = list(dict.fromkeys(node if op in inside else op for op in step.targets))
     return node, wanted
+
+
+def _in_iteration(ops: list[Node]) -> list[Node]:
+    """What ops that draw random numbers wait for: in a dataflow loop it may be the only sign that they are in it."""
+    draws = [op for op in ops if op.opdef.random]
+    return list(dict.fromkeys(c for op in draws for before in (op, *(t.op for t in op.inputs)) for c in before.control_inputs))
 
 
 def _waiting(ops: list[Node], op: Node) -> dict[Node, None]:
@@ -274,12 +285,14 @@ class Writer(Builder):
         self.views: dict[int, View] = {}             # by the ids of tensors
         self.values: dict[int, Value] = {}           # that are given
         self.makers: dict[int, Node] = {}            # of instructions
+        self.drawers: list[Node] = []                # of `draws`
 
     def write(self, op: Node) -> None:
         """Writes an op."""
         first = len(self.instructions)
         views = _rule(op)(op, self)
         self.makers.update(dict.fromkeys(range(first, len(self.instructions)), op))
+        self.drawers += [op] * (len(self.draws) - len(self.drawers))
         if [v.kind for v in views] != [_KINDS[t.dtype] for t in op.outputs]:
             raise Unfit(f"{op.name} has a different type")
         for t, view in zip(op.outputs, views, strict=True):
@@ -287,13 +300,15 @@ class Writer(Builder):
                 raise Unfit(f"{op.name} has a different shape")
             self.views[id(t)] = view
 
-    def failures(self, ops: list[Node]) -> dict[int, Callable[[list], Exception]]:
+    def failures(self, ops: list[Node]) -> dict[int, Callable[..., Exception]]:
         """The errors of instructions that may fail. An op with its own message runs again by itself to raise it."""
         given = list(self.values)
 
-        def error(i: int, values: list) -> Exception:
-            message = self.messages[i]
-            found = _again(ops, dict(zip(given, values, strict=True))) if message is None else errors.invalid(message)
+        def error(i: int, values: list, places: Sequence[bytearray] = ()) -> Exception:
+            message, known = self.messages[i], dict(zip(given, values, strict=True))
+            known |= {id(op.outputs[0]): few.before(place)
+                      for op, (few, _), place in zip(self.drawers, self.draws, places, strict=True)}
+            found = _again(ops, known) if message is None else errors.invalid(message)
             return typed(found, self.makers[i])                          # type: ignore[return-value]
         return {i: functools.partial(error, i) for i in self.messages}
 
@@ -328,6 +343,8 @@ class Writer(Builder):
 def _again(ops: list[Node], values: dict[int, Any]) -> Exception:
     """The error of the first op that fails on the inputs `values`."""
     for op in ops:
+        if all(id(t) in values for t in op.outputs):                     # it was drawn
+            continue
         given = [values[id(t)] if id(t) in values else to_torch(t.op.attrs["value"], t.dtype) for t in op.inputs]
         kernel = op.opdef.kernel_for("cpu")
         try:
