@@ -1,5 +1,6 @@
 """Instructions on single elements, several in one pass: torch's results, whatever the sizes, the places and the threads."""
 import math
+import random
 
 import pytest
 import torch
@@ -225,3 +226,28 @@ def test_short_rows_that_begin_again(columns):
     plan = Plan(rows, columns, [x.numel(), turns.numel(), again.numel()], [(rows, columns)], terms, [(4, whole(0, columns))])
     expected = (x + turns.repeat_interleave(every, 0)) * again.repeat(rows // 6, 1)
     torch.testing.assert_close(plan.run([x, turns, again])[0], expected)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_blocks_in_which_operands_begin_again(seed):
+    """Axes before and behind that are repeated, short enough that a block has several rounds of them."""
+    r = random.Random(seed)
+    outer, middle, columns = r.randint(20, 200), r.choice([2, 3, 5, 7, 11]), r.randint(2, 8)
+    rows = outer * middle
+    x, again, truth = normal(seed, rows, columns), normal(1, middle, columns), normal(2, middle, columns) < 0
+    turns, each = normal(3, outer, columns), normal(4, rows)
+    terms = [whole(0, columns), Columns(1, 0, 0, 0, middle, outer, columns), Columns(2, 0, columns, middle),
+             Columns(3, 0, columns, middle), Step("ADD", (0, 1)), Step("SELECT", (3, 4, 2))]
+    values, sizes = [x, turns, again, truth], [x.numel(), turns.numel(), again.numel(), truth.numel()]
+    expected = torch.where(truth.repeat(outer, 1), x + turns.repeat_interleave(middle, 0), again.repeat(outer, 1))
+    written, results = [(5, Columns(0, 0, columns))], [(rows, columns)]
+    if seed % 3 == 0:                                    # a sum of rows, and a number for each
+        terms += [Step("ROW_SUM", (5,)), Columns(4, 0, pointwise.PER_ROW), Step("MUL", (5, 7))]
+        values, sizes = [*values, each], [*sizes, rows]
+        written, results = [(8, Columns(0, 0, columns)), (6, Columns(1, 0, pointwise.PER_ROW))], [(rows, columns), (rows,)]
+    plan = Plan(rows, columns, sizes, results, terms, written, [3])
+    made = plan.run(values)
+    if seed % 3 == 0:
+        torch.testing.assert_close(made[1], expected.sum(1), rtol=1e-5, atol=1e-5)
+        expected = expected * each[:, None]
+    torch.testing.assert_close(made[0], expected, rtol=0.0, atol=0.0)

@@ -67,8 +67,8 @@ enum { BEFORE_TYPED = KINDS - 1, TYPED(NUMBER) ALL_KINDS };
 #undef NUMBER
 enum { FLOAT, TRUTH, INT32, INT64 };                  /* of elements */
 
-/* Row r of an operand begins at offset + r / every % times * jump + r % period * stride. Blocks have `down` rows at most, which
-   divides `every` and `period` of all operands. */
+/* Row r of an operand begins at offset + r / every % times * jump + r % period * stride. Blocks have `down` rows at most. Where that
+   divides `every` and `period`, the rows of a block follow each other; elsewhere they are copied. */
 typedef struct { int32_t values, results, rows, columns, operands, rooms, narrow, numbers, instructions, work, down, whole; } Header;
 typedef struct { int32_t tensor, offset, stride, period, every, times, jump; } Operand;
 typedef struct { int32_t kind, to, from[3]; } Instruction;
@@ -81,7 +81,7 @@ typedef struct {
     float *bases[SLOTS];                  /* where the tensors begin */
     int64_t down, across;                 /* rows and columns of a block */
     int64_t room;                         /* elements of a block */
-    int filled;                           /* boolean operands, which become numbers, and rows that are repeated */
+    int filled;                           /* boolean operands, which become numbers, and rows that are repeated or copied */
     int spread;                           /* operands of one number for all or for each row */
     int flat;                             /* whether the rows of a block are one */
 } Job;
@@ -90,6 +90,12 @@ typedef struct { Place to, from; int32_t greatest, outer, middle, inner; float s
 enum { AXES = 4 };                                                /* of operands that need not be contiguous */
 typedef struct { Place to, from[3]; int32_t what, kind, to_kind, dims[AXES], strides[3][AXES]; } Each;
 typedef struct { float *at; int64_t stride, step; } Slot;       /* rows are a stride apart, vectors of a row a step: 0 for one */
+
+/* Whether the rows of a block of an operand do not follow each other. */
+static inline int is_scattered(const Header *h, const Operand *o)
+{
+    return o->stride >= 0 && ((o->every < h->rows && o->every % h->down) || (o->stride && o->period < h->rows && o->period % h->down));
+}
 
 #define WIDTHS_OF "_fused_lanes.h"
 #include "_widths.h"
@@ -108,6 +114,8 @@ static int is_flat(const Job *job)
         return 0;
     for (int i = 0; i < h->operands; i++) {
         const Operand *o = job->operands + i;
+        if (is_scattered(h, o))
+            continue;
         if ((o->stride > 0 && o->stride != h->columns) || (o->stride == 0 && o->tensor >= h->values))
             return 0;
         repeated += o->stride == 0;
@@ -127,7 +135,7 @@ static void run_plan(Job *job, const void *plan)
     job->spread = job->filled = 0;
     for (int i = 0; i < h->operands; i++) {
         job->spread += job->operands[i].stride < 0;
-        job->filled += job->truths[job->operands[i].tensor] != 0;
+        job->filled += job->truths[job->operands[i].tensor] || is_scattered(h, job->operands + i);
     }
     job->across = h->columns < ROOM || h->whole ? h->columns : ROOM;
     job->down = h->down;
@@ -136,7 +144,7 @@ static void run_plan(Job *job, const void *plan)
     if (job->flat) {
         job->room += FULL;
         for (int i = 0; i < h->operands; i++)
-            job->filled += job->operands[i].stride == 0 && !job->truths[job->operands[i].tensor];
+            job->filled += job->operands[i].stride == 0 && !job->truths[job->operands[i].tensor] && !is_scattered(h, job->operands + i);
     }
     const int64_t blocks = ((h->rows + job->down - 1) / job->down) * ((h->columns + job->across - 1) / job->across);
     share(do_block_here, job, blocks, (int64_t)h->rows * h->columns * h->work);

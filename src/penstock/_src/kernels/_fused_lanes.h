@@ -186,6 +186,23 @@ INLINE void NAME(repeat_row)(float *to, const float *from, int64_t rows, int64_t
         memcpy(to + done, to, (2 * done <= rows * columns ? done : rows * columns - done) * sizeof(float));
 }
 
+/* Rows of an operand that do not follow each other, or are boolean, as rows of numbers that do. */
+INLINE void NAME(fill_rows)(float *to, const Job *job, const Operand *o, int64_t row, int64_t down, int64_t column, int64_t across)
+{
+    const float *numbers = job->bases[o->tensor];
+    const unsigned char *truths = (const unsigned char *)numbers;
+    const int is_truth = job->truths[o->tensor] != 0;
+    int64_t within = row % o->every, turn = row / o->every % o->times, r = row % o->period;
+    for (; down > 0; down--, to += across) {
+        const int64_t at = o->offset + turn * o->jump + r * o->stride + column;
+        for (int64_t c = 0; c < across; c++)
+            to[c] = is_truth ? truths[at + c] : numbers[at + c];
+        r = r + 1 == o->period ? 0 : r + 1;
+        if (++within == o->every)
+            within = 0, turn = turn + 1 == o->times ? 0 : turn + 1;
+    }
+}
+
 TARGET static void NAME(do_block)(const void *given, int64_t number)
 {
     const Job *job = given;
@@ -213,11 +230,8 @@ TARGET static void NAME(do_block)(const void *given, int64_t number)
                 NAME(spread)(free, from, o->stride == PER_ROW ? down : 1);
             slots[slot++] = each ? (Slot){free, across, LANES} : (Slot){free, o->stride == PER_ROW ? LANES : 0, 0};
             free += narrow;
-        } else if (job->truths[o->tensor]) {
-            const unsigned char *from = (const unsigned char *)job->bases[o->tensor] + begin + row % o->period * o->stride + column;
-            for (int64_t r = 0; r < down; r++)
-                for (int64_t c = 0; c < across; c++)
-                    free[r * across + c] = from[r * o->stride + c];
+        } else if (job->truths[o->tensor] || is_scattered(h, o)) {
+            NAME(fill_rows)(free, job, o, row, down, column, across);
             slots[slot++] = (Slot){free, across, LANES};
             free += job->room;
         } else {

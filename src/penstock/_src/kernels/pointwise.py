@@ -26,6 +26,7 @@ _NARROW, _FEW = 2, 256                              # columns with which many ro
 _VECTOR = 16                                        # elements of ATen's widest vectors
 _LONG = 1 << 12                                     # elements of an array on which an instruction is faster than ATen
 _BLOCK, WIDEST = 1 << 10, 1 << 12                   # elements of a block, and columns of rows that a block may have as a whole
+_LEAST = 128                                        # elements of a block that take longer than the instructions on them
 _ROOMS, _NARROW_ROOMS, _NUMBERS = 1 << 10, 2 << 10, 3 << 10      # slots, until it is known how many there are of each kind
 _REDUCES = "ROW_"                                   # begins the names of instructions that make one number of a row
 _kernels = functools.partial(compiled, "_fused")
@@ -254,11 +255,17 @@ class _Assembler:
         return (*o[:3], o.period or rows, o.every or rows, o.times, o.jump)
 
     def _down(self) -> int:
-        """The rows of a block: as many as fit, and no operand begins again within them."""
+        """The rows of a block: as many as fit, such that no operand begins again within them; or, where these are too few, as many
+        as fit: then rows of such operands are copied."""
         rows, columns = self.shape
         down = max(1, _BLOCK // columns)
-        limits = {n for o in self.operands for n in (o.period, o.every) if n}
-        return down if not limits else max(d for d in range(1, down + 1) if all(n % d == 0 for n in limits))
+        turning = [o for o in self.operands if o.period or o.every]
+        limits = {n for o in turning for n in (o.period, o.every) if n}
+        even = down if not limits else max(d for d in range(1, down + 1) if all(n % d == 0 for n in limits))
+        if even * columns >= _LEAST or any(o.stride < 0 or o.tensor >= self.given for o in turning) or \
+                self.rooms[False] + len(self.operands) > ROOMS:
+            return even
+        return min(down, rows)
 
     def _join_rows(self) -> None:
         """Makes one row of several where no operand begins again with a row: short rows do not fill vectors."""
