@@ -97,7 +97,7 @@ def fisher_jacobian(tf):
 
 @workload
 def hamiltonian_sampler(tf):
-    """Hamiltonian Monte Carlo on a correlated Gaussian: leapfrog steps inside of a loop of samples, with a test of acceptance."""
+    """Hamiltonian Monte Carlo on a correlated Gaussian: leapfrog steps inside of a loop of samples that may be refused."""
     precision = tf.constant(np.linalg.inv(np.cov(_normal(6, 50))).astype("f"))
 
     @tf.function
@@ -266,8 +266,9 @@ def parsed_padded_batches(tf):
                     "name": feature(bytes_list=tf.train.BytesList(value=[b"row"]))})).SerializeToString())
 
     def parse(record):
-        found = tf.io.parse_single_example(record, {"ids": tf.io.VarLenFeature(tf.int64), "score": tf.io.FixedLenFeature([4], tf.float32),
-                                                    "name": tf.io.FixedLenFeature([], tf.string)})
+        found = tf.io.parse_single_example(record, {
+            "ids": tf.io.VarLenFeature(tf.int64), "score": tf.io.FixedLenFeature([4], tf.float32),
+            "name": tf.io.FixedLenFeature([], tf.string)})
         ids = tf.sparse.to_dense(found["ids"])
         return {"ids": ids, "length": tf.size(ids), "name": found["name"]}, tf.reduce_sum(found["score"])
 
@@ -340,7 +341,7 @@ def baum_welch(tf):
 def straight_through(tf):
     """A network with quantized weights and activations: custom gradients around rounding, in a function."""
     x, y = tf.constant(_normal(64, 40)), tf.constant(_normal(64, 8, seed=1))
-    weights = [tf.Variable(0.2 * _normal(40, 64, seed=2)), tf.Variable(0.2 * _normal(64, 64, seed=3)), tf.Variable(0.2 * _normal(64, 8, seed=4))]
+    weights = [tf.Variable(0.2 * _normal(a, b, seed=a + b)) for a, b in ((40, 64), (64, 64), (64, 8))]
     opt = tf.keras.optimizers.SGD(0.01)
 
     @tf.custom_gradient

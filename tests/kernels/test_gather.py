@@ -63,7 +63,8 @@ def test_bad_indices_raise_the_same_error(call, bad):
 
 
 def test_tensors_under_vmap_have_no_memory():
-    params, indices = torch.arange(24.0).reshape(4, 2, 3), torch.randint(0, 3, (4, 2, 5), generator=torch.Generator().manual_seed(0))
+    params = torch.arange(24.0).reshape(4, 2, 3)
+    indices = torch.randint(0, 3, (4, 2, 5), generator=torch.Generator().manual_seed(0))
     def row(p, i):
         assert indexing._picked(p, i, 1, 1) is None
         return indexing._gathered(p, i, 1, 1).reshape(2, 5)

@@ -13,6 +13,7 @@
    `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
 
+enum { LAYOUT = 2 };                                  /* of plans and regions: host_threads.py has the same number */
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
 enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors that are full; blocks in a thread's memory */
 
@@ -287,6 +288,8 @@ PyMODINIT_FUNC PyInit__fused(void)
         name_contiguous == NULL || name_data_ptr == NULL)
         return NULL;
     PyObject *made = PyModule_Create(&module);
+    if (made != NULL && PyModule_AddIntConstant(made, "LAYOUT", LAYOUT) < 0)
+        return NULL;
     for (int kind = 0; made != NULL && kind < ALL_KINDS; kind++) {
 #define TEXT(kind, ...) #kind,
         static const char *const names[ALL_KINDS] = {INSTRUCTIONS(TEXT) REDUCTIONS(TEXT) TYPED(TEXT)};

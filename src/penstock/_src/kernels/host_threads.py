@@ -11,6 +11,8 @@ import torch
 
 from penstock._src.base import tracing
 
+_LAYOUTS = {"_fused": 2}         # of the code that modules of kernels read
+
 
 @functools.cache
 def libgomp() -> ctypes.CDLL | None:
@@ -57,6 +59,8 @@ def _loaded(name: str) -> Any:
     try:
         kernels = importlib.import_module(f"penstock._src.kernels.{name}")
     except ImportError:
+        return None
+    if getattr(kernels, "LAYOUT", None) != _LAYOUTS.get(name):         # it was built from other sources
         return None
     gomp = libgomp()
     if gomp is not None and hasattr(kernels, "use_threads"):

@@ -141,8 +141,8 @@ def _picked(params: Any, indices: torch.Tensor, axis: int, batch_dims: int) -> t
     batch, outer = math.prod(dims[:batch_dims]), math.prod(dims[batch_dims:axis])
     inner, count = math.prod(dims[axis + 1:]), math.prod(indices.shape[batch_dims:])
     out = torch.empty(batch * outer * count * inner, dtype=params.dtype)
-    bad = kernels.pick(table.data_ptr(), places.data_ptr(), places.dtype is torch.int64, out.data_ptr(), batch, outer, dims[axis],
-                       inner, count, params.element_size())
+    bad = kernels.pick(table.data_ptr(), places.data_ptr(), places.dtype is torch.int64, out.data_ptr(), batch, outer,
+                       dims[axis], inner, count, params.element_size())
     return out if bad < 0 else None
 
 

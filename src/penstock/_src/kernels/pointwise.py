@@ -255,8 +255,8 @@ class _Assembler:
         return (*o[:3], o.period or rows, o.every or rows, o.times, o.jump)
 
     def _down(self) -> int:
-        """The rows of a block: as many as fit, such that no operand begins again within them; or, where these are too few, as many
-        as fit: then rows of such operands are copied."""
+        """The rows of a block: as many as fit, without an operand that begins again within them. If these are too few, all that
+        fit: then rows of such operands are copied."""
         rows, columns = self.shape
         down = max(1, _BLOCK // columns)
         turning = [o for o in self.operands if o.period or o.every]
