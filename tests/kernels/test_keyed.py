@@ -17,7 +17,7 @@ NEEDED = pytest.mark.skipif(keyed._kernels() is None, reason="needs the compiled
 
 def _table(config, text=False, core=None):
     made = KeyedTable("t", config, text, dtypes.float32)
-    made.core = (core or keyed._Compiled)(config, text, torch.float32, None)
+    made.core = (core or keyed.Compiled)(config, text, torch.float32, None)
     return made
 
 
@@ -55,7 +55,7 @@ def _call(table, what, keys, step, values):
 def test_both_cores_agree(config, calls, text, disk, tmp_path_factory):
     if disk and not text:
         config = KeyedConfig(**{**config.__dict__, "storage": str(tmp_path_factory.mktemp("rows"))})
-    tables = [_table(config, text, core) for core in (keyed._Compiled, keyed._Plain)]
+    tables = [_table(config, text, core) for core in (keyed.Compiled, keyed._Plain)]
     for step, (what, numbers) in enumerate(calls):
         keys = torch.tensor(numbers, dtype=torch.int64)
         if text:
@@ -148,9 +148,9 @@ def test_rows_come_back_from_disk(tmp_path):
     assert sorted(table.export().keys.tolist()) == keys.tolist()
 
 
-@pytest.mark.parametrize("core", ["_Compiled", "_Plain"])
+@pytest.mark.parametrize("core", ["Compiled", "_Plain"])
 def test_exports_since_an_epoch_have_what_changed(core):
-    if core == "_Compiled" and keyed._kernels() is None:
+    if core == "Compiled" and keyed._kernels() is None:
         pytest.skip("needs the compiled kernels")
     table = _table(KeyedConfig(dim=2), core=getattr(keyed, core))
     table.lookup(torch.arange(10))
@@ -164,6 +164,6 @@ def test_exports_since_an_epoch_have_what_changed(core):
 
 
 def test_a_table_refuses_gradients_of_another_shape():
-    table = _table(KeyedConfig(dim=2), core=keyed._Compiled if keyed._kernels() else keyed._Plain)
+    table = _table(KeyedConfig(dim=2), core=keyed.Compiled if keyed._kernels() else keyed._Plain)
     with pytest.raises(errors.InvalidArgumentError, match="shape"):
         table.write(torch.arange(3), torch.ones(3, 5))

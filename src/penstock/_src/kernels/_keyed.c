@@ -6,7 +6,9 @@
 
    A row is contiguous: the values, then the slots of optimizers. Beside it stand its frequency, the step of its last use (the
    version), when it was last used and last changed. With a capacity, a full shard evicts a sixteenth of its rows at once, those
-   used least recently or least often; with a file, evicted rows go there and come back when they are used. */
+   used least recently or least often; with a file, evicted rows go there and come back when they are used. A table can also
+   leave that to its caller (`outside`): it evicts nothing itself, `take` removes the rows that are too many, and `give` puts
+   them back before a batch that needs them (`places`). */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
@@ -56,7 +58,7 @@ typedef struct {
     float refused;                                         /* what keys that are not admitted yet look like */
     float *pool, *row_start;                               /* row_start: what a whole new row begins with */
     int64_t epoch, tracks_gone;
-    int file;
+    int file, outside;                                     /* outside: the caller keeps the rows that leave */
     uint32_t file_places;
     Shard *shards;
 } Table;
@@ -308,8 +310,12 @@ static int read_record(const Table *t, Shard *s, uint32_t place, Kept *kept)
     return 1;
 }
 
-static int free_place(Shard *s, uint32_t place)
+static int free_place(const Table *t, Shard *s, uint32_t place)
 {
+    if (t->outside) {
+        s->on_disk--;
+        return 1;
+    }
     if (!grow(&s->free_places, &s->place_room, s->place_count + 1, sizeof *s->free_places))
         return 0;
     s->free_places[s->place_count++] = place;
@@ -353,25 +359,39 @@ static void select_first(Leaving *order, int64_t size, int64_t count)
 
 static int64_t shard_capacity(const Table *t) { return t->capacity / t->shard_count; }
 
-/* Evicts `count` rows; 0 without memory, -1 if the file cannot be written. */
-static int evict_some(Table *t, Shard *s, int64_t count)
+/* The rows of a shard in an array, the `*count` that leave first in front; NULL without memory. */
+static Leaving *leave_first(const Table *t, const Shard *s, int64_t *count)
 {
     Leaving *order = malloc((size_t)(s->live + 1) * sizeof *order);
     int64_t size = 0;
     if (order == NULL)
-        return 0;
+        return NULL;
     for (int64_t i = 0; i < s->row_count; i++) {
         const Row *row = row_of(t, s, i);
         if (row->number != FREE)
             order[size++] = (Leaving){t->policy == LEAST_FREQUENT ? row->frequency : 0, row->used, (int32_t)i};
     }
-    count = count < size ? count : size;
-    select_first(order, size, count);
+    *count = *count < size ? *count : size;
+    select_first(order, size, *count);
+    return order;
+}
+
+static Entry *entry_of(const Table *t, const Shard *s, const Row *row)
+{
+    const Key key = {row->key, row->text, row->length, hash_of(t, row->key)};
+    return find(t, s, &key);
+}
+
+/* Evicts `count` rows; 0 without memory, -1 if the file cannot be written. */
+static int evict_some(Table *t, Shard *s, int64_t count)
+{
+    Leaving *order = leave_first(t, s, &count);
+    if (order == NULL)
+        return 0;
     int done = 1;
     for (int64_t i = 0; i < count && done == 1; i++) {
         const Row *row = row_of(t, s, order[i].row);
-        const Key key = {row->key, row->text, row->length, hash_of(t, row->key)};
-        Entry *e = find(t, s, &key);
+        Entry *e = entry_of(t, s, row);
         if (t->file >= 0)
             done = spill(t, s, e) ? 1 : -1;
         else {
@@ -384,12 +404,17 @@ static int evict_some(Table *t, Shard *s, int64_t count)
     return done;
 }
 
-static int make_room(Table *t, Shard *s)
+/* How many rows must leave a shard, with those that leave together, so that one more fits. */
+static int64_t too_many(const Table *t, const Shard *s)
 {
     const int64_t most = shard_capacity(t);
-    if (!t->capacity || s->live < most)
-        return 1;
-    return evict_some(t, s, s->live - most + (most / AT_ONCE ? most / AT_ONCE : 1));
+    return !t->capacity || s->live < most ? 0 : s->live - most + (most / AT_ONCE ? most / AT_ONCE : 1);
+}
+
+static int make_room(Table *t, Shard *s)
+{
+    const int64_t count = t->outside ? 0 : too_many(t, s);
+    return count ? evict_some(t, s, count) : 1;
 }
 
 /* -- coming: admission, new rows ------------------------------------------------------------------------------------------- */
@@ -468,6 +493,22 @@ static Row *new_row(Table *t, Shard *s, const Key *k, int may_evict)
     return row;
 }
 
+/* Fills the row `at` of an entry from a record; NULL without memory. */
+static Row *put_back(const Table *t, Shard *s, const Key *k, Entry *e, int32_t at, const char *record)
+{
+    Kept kept;
+    Row *row = fill_entry(t, s, k, e, at);
+    if (row == NULL)
+        return NULL;
+    memcpy(&kept, record, sizeof kept);
+    memcpy(numbers_of(row), record + sizeof kept, (size_t)t->stride * sizeof(float));
+    row->version = kept.version;
+    row->frequency = kept.frequency;
+    row->changed = kept.changed;
+    row->used = ++s->clock;
+    return row;
+}
+
 /* The row of an entry on disk, brought back; NULL on failure. */
 static Row *fetch_row(Table *t, Shard *s, const Key *k, int may_evict)
 {
@@ -477,17 +518,9 @@ static Row *fetch_row(Table *t, Shard *s, const Key *k, int may_evict)
     const uint32_t place = e->count;
     Kept kept;
     const int32_t at = take_row(t, s);
-    if (at < 0 || !read_record(t, s, place, &kept) || !free_place(s, place))
+    if (at < 0 || !read_record(t, s, place, &kept) || !free_place(t, s, place))
         return NULL;
-    Row *row = fill_entry(t, s, k, e, at);
-    if (row == NULL)
-        return NULL;
-    memcpy(numbers_of(row), s->room + sizeof kept, (size_t)t->stride * sizeof(float));
-    row->version = kept.version;
-    row->frequency = kept.frequency;
-    row->changed = kept.changed;
-    row->used = ++s->clock;
-    return row;
+    return put_back(t, s, k, e, at, s->room);
 }
 
 /* Starts loading what the next keys of a batch need: first all their entries, then the rows of those, `columns` of each. Their
@@ -509,7 +542,7 @@ static void load_ahead(const Table *t, const Shard *s, const Key *keys, const in
 }
 
 /* -- batches --------------------------------------------------------------------------------------------------------------- */
-enum { LOOKUP, PEEK, APPLY, READ, WRITE, REMOVE, PREFETCH };
+enum { LOOKUP, PEEK, APPLY, READ, WRITE, REMOVE, PREFETCH, PLACES, GIVE };
 
 typedef struct {
     Table *table;
@@ -520,6 +553,7 @@ typedef struct {
     const float *in;
     int64_t step, offset, width, from;    /* from: the shard that the first item takes */
     int64_t *versions, *frequencies;      /* in WRITE, or NULL */
+    int64_t *places, first_place;         /* in PLACES and GIVE */
     uint8_t *found;
     Rule rule;
     int64_t slots[MOST_SLOTS];
@@ -643,7 +677,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
     free(rows);
     free(grads);
     free(sums);
-    if (t->capacity && s->live > shard_capacity(t) && evict_some(t, s, s->live - shard_capacity(t)) != 1)
+    if (t->capacity && !t->outside && s->live > shard_capacity(t) && evict_some(t, s, s->live - shard_capacity(t)) != 1)
         __atomic_store_n(&b->failed, errno == 0 ? ENOMEM : errno, __ATOMIC_RELAXED);
 }
 
@@ -690,12 +724,44 @@ static void remove_in(Batch *b, Shard *s, int64_t from, int64_t to)
             release_row(t, s, e->row);
         } else if (e->row == ON_DISK) {
             note_gone(t, s, &(Row){.key = e->key});
-            free_place(s, e->count);
+            free_place(t, s, e->count);
         } else
             s->waiting--;
         if (e->row != WAITING)
             __atomic_fetch_add(&b->done, 1, __ATOMIC_RELAXED);
         drop(t, s, e);
+    }
+}
+
+static void places_in(Batch *b, Shard *s, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
+        const Entry *e = find(b->table, s, &b->keys[b->order[i]]);
+        b->places[b->order[i]] = e->row == ON_DISK ? (int64_t)e->count : -1;
+    }
+}
+
+/* Only keys whose row is still at the place that the record was read from get it back, or another place. */
+static void give_in(Batch *b, Shard *s, int64_t from, int64_t to)
+{
+    Table *t = b->table;
+    for (int64_t i = from; i < to; i++) {
+        const int64_t at = b->order[i];
+        Entry *e = find(t, s, &b->keys[at]);
+        if (e->row != ON_DISK || b->places[at] != (int64_t)e->count) {
+            b->places[at] = -1;
+            continue;
+        }
+        if (b->in == NULL) {
+            e->count = (uint32_t)(b->first_place + at);
+            continue;
+        }
+        const int32_t row = take_row(t, s);
+        if (row < 0 || put_back(t, s, &b->keys[at], e, row, (const char *)b->in + (size_t)at * record_size(t)) == NULL) {
+            __atomic_store_n(&b->failed, ENOMEM, __ATOMIC_RELAXED);
+            return;
+        }
+        s->on_disk--;
     }
 }
 
@@ -716,6 +782,10 @@ static void run_shard(const void *given, int64_t number)
         move_in(b, s, from, to);
     else if (b->work == REMOVE)
         remove_in(b, s, from, to);
+    else if (b->work == PLACES)
+        places_in(b, s, from, to);
+    else if (b->work == GIVE)
+        give_in(b, s, from, to);
     else
         lookup_in(b, s, from, to);
     pthread_mutex_unlock(&s->lock);
@@ -813,7 +883,8 @@ static int make_shards(Table *t)
 }
 
 /* new((dim, shards, capacity, policy, seed, admission, threshold, bloom_size, bloom_hashes, is_text, start, pool_rows),
-       start_a, start_b, probability, refused, address of the pool, path of the file or None) */
+       start_a, start_b, probability, refused, address of the pool, path of the file, None, or "" if
+       the caller keeps the rows that leave) */
 static PyObject *new_table(PyObject *self, PyObject *args)
 {
     long long n[12], pool;
@@ -830,8 +901,8 @@ static PyObject *new_table(PyObject *self, PyObject *args)
     *t = (Table){.dim = n[0], .stride = rounded(n[0]), .shard_count = n[1], .capacity = n[2], .policy = n[3], .seed = n[4],
                  .admission = n[5], .threshold = n[6], .bloom_size = n[7], .bloom_hashes = n[8], .is_text = n[9], .start = n[10],
                  .pool_rows = n[11], .start_a = a, .start_b = b, .probability = probability, .refused = (float)refused,
-                 .epoch = 1, .file = -1};
-    if (path != NULL && (t->file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) < 0) {
+                 .epoch = 1, .file = -1, .outside = path != NULL && !*path};
+    if (path != NULL && *path && (t->file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) < 0) {
         free(t);
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
     }
@@ -955,6 +1026,31 @@ static PyObject *remove_keys(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOL", &capsule, &keys, &count))
         return NULL;
     Batch b = {.table = table_of(capsule), .work = REMOVE};
+    return finish(&b, keys, count, NULL);
+}
+
+/* places(table, keys, count, places address): where `take` put the rows of keys; -1 for keys that are not away */
+static PyObject *places(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *keys;
+    long long count, at;
+    if (!PyArg_ParseTuple(args, "OOLL", &capsule, &keys, &count, &at))
+        return NULL;
+    Batch b = {.table = table_of(capsule), .work = PLACES, .places = (int64_t *)(uintptr_t)at};
+    memset(b.places, 0xff, (size_t)count * sizeof *b.places);
+    return finish(&b, keys, count, NULL);
+}
+
+/* give(table, keys, count, places address, records address, first place): puts rows back; without records, the i-th one is now
+   at the first place + i. The places of keys that were not away become -1. */
+static PyObject *give(PyObject *self, PyObject *args)
+{
+    PyObject *capsule, *keys;
+    long long count, at, records, first;
+    if (!PyArg_ParseTuple(args, "OOLLLL", &capsule, &keys, &count, &at, &records, &first))
+        return NULL;
+    Batch b = {.table = table_of(capsule), .work = GIVE, .places = (int64_t *)(uintptr_t)at, .first_place = first,
+               .in = (const float *)(uintptr_t)records};
     return finish(&b, keys, count, NULL);
 }
 
@@ -1108,7 +1204,7 @@ static PyObject *evict(PyObject *self, PyObject *args)
             drop(t, s, e);
             gone++;
         }
-        for (int64_t at = 0; s->on_disk && at <= s->mask; at++) {
+        for (int64_t at = 0; s->on_disk && t->file >= 0 && at <= s->mask; at++) {
             Kept kept;
             if (s->entries[at].row != ON_DISK)
                 continue;
@@ -1119,7 +1215,7 @@ static PyObject *evict(PyObject *self, PyObject *args)
             if (!leaves(t, kept.version, (const float *)(s->room + sizeof kept), oldest, norm))
                 continue;
             note_gone(t, s, &(Row){.key = s->entries[at].key});
-            free_place(s, s->entries[at].count);
+            free_place(t, s, s->entries[at].count);
             drop(t, s, &s->entries[at]);
             gone++;
             at--;                                          /* another entry may have moved here */
@@ -1156,6 +1252,58 @@ static int put_key(Buffer *keys, const Table *t, int64_t key, const char *text, 
     return t->is_text ? put(keys, &length, sizeof length) && put(keys, text, length) : put(keys, &key, sizeof key);
 }
 
+/* Moves up to `most` rows of a shard that are too many to the buffers; their places continue `*place`. 0 without memory. */
+static int take_some(Table *t, Shard *s, int64_t most, int64_t *place, Buffer *keys, Buffer *records)
+{
+    int64_t count = too_many(t, s), whole = 1;
+    count = count < most ? count : most;
+    Leaving *order = count > 0 ? leave_first(t, s, &count) : NULL;
+    if (count > 0 && order == NULL)
+        return 0;
+    for (int64_t i = 0; i < count && whole; i++) {
+        const Row *row = row_of(t, s, order[i].row);
+        const Kept kept = {row->version, row->frequency, row->changed};
+        whole = put(keys, &row->key, sizeof row->key) && put(records, &kept, sizeof kept) &&
+                put(records, numbers_of(row), (size_t)t->stride * sizeof(float));
+        if (whole) {
+            Entry *e = entry_of(t, s, row);
+            release_row(t, s, order[i].row);
+            e->row = ON_DISK;
+            e->count = (uint32_t)(*place)++;
+            s->on_disk++;
+        }
+    }
+    free(order);
+    return (int)whole;
+}
+
+/* take(table, place, most): the keys and records of up to `most` rows that are too many, as bytes, and the floats of a row. The
+   i-th row is at `place` + i from now on. */
+static PyObject *take(PyObject *self, PyObject *args)
+{
+    PyObject *capsule;
+    long long first, most;
+    if (!PyArg_ParseTuple(args, "OLL", &capsule, &first, &most))
+        return NULL;
+    Table *t = table_of(capsule);
+    Buffer keys = {0}, records = {0};
+    int64_t place = first;
+    int whole = 1;
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t i = 0; i < t->shard_count && whole; i++) {
+        pthread_mutex_lock(&t->shards[i].lock);
+        whole = take_some(t, &t->shards[i], first + most - place, &place, &keys, &records);
+        pthread_mutex_unlock(&t->shards[i].lock);
+    }
+    Py_END_ALLOW_THREADS
+    PyObject *made = whole ? Py_BuildValue("NNL", PyByteArray_FromStringAndSize(keys.bytes, keys.size),
+                                           PyByteArray_FromStringAndSize(records.bytes, records.size), (long long)t->stride)
+                           : PyErr_NoMemory();
+    free(keys.bytes);
+    free(records.bytes);
+    return made;
+}
+
 enum { KEYS, VERSIONS, FREQUENCIES, ROWS, GONE, PARTS };
 
 static int export_shard(Table *t, Shard *s, int64_t since, Buffer *to)
@@ -1168,7 +1316,7 @@ static int export_shard(Table *t, Shard *s, int64_t since, Buffer *to)
               put(&to[ROWS], numbers_of(row), (size_t)t->stride * sizeof(float))))
             return 0;
     }
-    for (int64_t at = 0; s->on_disk && at <= s->mask; at++) {
+    for (int64_t at = 0; s->on_disk && t->file >= 0 && at <= s->mask; at++) {
         Kept kept;
         if (s->entries[at].row != ON_DISK)
             continue;
@@ -1256,7 +1404,7 @@ static PyObject *statistics(PyObject *self, PyObject *args)
             kept = (Kept){row_of(t, s, e->row)->version, row_of(t, s, e->row)->frequency, 0};
         else if (e != NULL && e->row == WAITING)
             kept.frequency = e->count;
-        else if (e != NULL && e->row == ON_DISK && !read_record(t, s, e->count, &kept))
+        else if (e != NULL && e->row == ON_DISK && (t->file < 0 || !read_record(t, s, e->count, &kept)))
             kept = (Kept){0};
         pthread_mutex_unlock(&s->lock);
         v[i] = kept.version;
@@ -1271,6 +1419,9 @@ static PyMethodDef methods[] = {
     {"lookup", lookup, METH_VARARGS, "Copies the values of keys out of a table."},
     {"apply", apply, METH_VARARGS, "Updates the rows of keys by an optimizer's rule; gradients of equal keys are added up."},
     {"move", move, METH_VARARGS, "Reads or writes some columns of the rows of keys."},
+    {"places", places, METH_VARARGS, "Where the rows of keys are that are kept outside."},
+    {"take", take, METH_VARARGS, "Moves rows that are too many out of the table."},
+    {"give", give, METH_VARARGS, "Puts rows back that were taken."},
     {"remove", remove_keys, METH_VARARGS, "Forgets keys; how many had a row."},
     {"add_columns", add_columns, METH_VARARGS, "Makes rows longer."},
     {"sizes", sizes, METH_O, "Rows in memory, rows on disk, waiting keys, bytes."},

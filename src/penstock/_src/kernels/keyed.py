@@ -1,6 +1,6 @@
 """Embeddings by key at run time: rows of numbers that are created when their key is first seen.
 
-A `KeyedTable` is the resource behind an embedding variable. Its rows are kept by a core: `_Compiled` (`_keyed.c`), which works
+A `KeyedTable` is the resource behind an embedding variable. Its rows are kept by a core: `Compiled` (`_keyed.c`), which works
 on many threads without Python's lock, or `_Plain`, the same in Python, where there is no compiler or values are not float32.
 Both take batches of keys, and agree on every result; only the order of an export may differ.
 
@@ -15,7 +15,7 @@ import math
 import os
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ class KeyedConfig:
     refused: float = 0.0              # the value of keys that are not admitted yet
     steps_to_live: int = 0            # 0: rows are never evicted by age
     l2_threshold: float = -1.0        # rows with a smaller norm are evicted; below 0: none
-    storage: str = ""                 # the folder that evicted rows are written to; "": they are dropped
+    storage: str = ""                 # the folder or URL that evicted rows are written to; "": they are dropped
     part: int = 0
     parts: int = 1                    # tables that share the keys, on parameter servers
 
@@ -117,8 +117,11 @@ class Export(NamedTuple):
 class KeyedTable:
     """An embedding variable at run time. Thread-safe."""
 
-    def __init__(self, name: str, config: KeyedConfig, is_text: bool, dtype: Any):
+    def __init__(self, name: str, config: KeyedConfig, is_text: bool, dtype: Any, stored: Callable[..., Any] | None = None):
         self.name, self.config, self.is_text, self.dtype = name, config, is_text, dtype
+        if is_text and config.storage:
+            raise errors.invalid(f"Embedding variable {name} has string keys, whose rows stay in memory: it takes no storage_path")
+        self._stored = stored                     # makes a core that keeps rows elsewhere, of the configuration and the pool
         self.dims = (None, config.dim)
         self.lock = threading.RLock()             # for adding columns, and for updates that are not fused
         self.slots: dict[str, Columns] = {}
@@ -134,10 +137,15 @@ class KeyedTable:
             raise errors.invalid(f"The initial rows of {self.name} must be a matrix with {dim} columns")
         with self.lock:
             fused = self.dtype.torch is torch.float32 and _kernels() is not None
-            slots, self.core = self.slots, (_Compiled if fused else _Plain)(self.config, self.is_text, self.dtype.torch, pool)
+            slots, self.core = self.slots, self._new_core(pool, fused)
             self.slots, self.saved, self.saving = {}, 0, 0
             for slot, columns in slots.items():
                 self.add_slot(slot, columns.initial)
+
+    def _new_core(self, pool: Tensor | None, fused: bool) -> Any:
+        if fused and self._stored is not None and not self.is_text:
+            return self._stored(self.config, pool)
+        return (Compiled if fused else _Plain)(self.config, self.is_text, self.dtype.torch, pool)
 
     def ready(self) -> Any:
         """The core; FailedPreconditionError before initialization."""
@@ -292,19 +300,19 @@ def _record_file(config: KeyedConfig) -> str | None:
     return path
 
 
-class _Compiled:
+class Compiled:
     """Rows in C."""
 
     has_rules = True
 
-    def __init__(self, config: KeyedConfig, is_text: bool, dtype: torch.dtype, pool: Tensor | None):
-        self._c, self._config, self._is_text = _kernels(), config, is_text
+    def __init__(self, config: KeyedConfig, is_text: bool, dtype: torch.dtype, pool: Tensor | None, outside: bool = False):
+        self._c, self._config, self._is_text, self.dim = _kernels(), config, is_text, config.dim
         pool = None if pool is None or config.start != POOL else pool.float().contiguous()
         numbers = (config.dim, config.shards, config.capacity, config.policy, config.seed, config.admission, config.threshold,
                    *config.bloom(), int(is_text), config.start, 0 if pool is None else pool.shape[0])
-        path = _record_file(config)
+        path = "" if outside else _record_file(config)
         self._table = self._c.new(numbers, config.start_a, config.start_b, config.probability, config.refused, _at(pool), path)
-        if path is not None:
+        if path:
             os.unlink(path)
         self._rules = {name: i for i, name in enumerate(self._c.RULES)}
 
@@ -336,6 +344,33 @@ class _Compiled:
     def statistics(self, keys: Any, n: int, versions: Tensor, frequencies: Tensor) -> None:
         self._c.statistics(self._table, self._given(keys), n, versions.data_ptr(), frequencies.data_ptr())
 
+    # -- rows that the caller keeps -------------------------------------------------------------------------------------
+    @property
+    def stride(self) -> int:
+        """The floats of a row."""
+        return self._c.take(self._table, 0, 0)[2]
+
+    def places(self, keys: Tensor) -> Tensor:
+        """Where the rows of keys were put by `take`; -1 for keys that are not away."""
+        made = torch.empty(len(keys), dtype=torch.int64)
+        self._c.places(self._table, self._given(keys), len(keys), made.data_ptr())
+        return made
+
+    def take(self, place: int, most: int) -> tuple[Tensor, np.ndarray]:
+        """Keys and records of up to so many rows above the capacity, which are at this place and the next ones from now on."""
+        keys, records, stride = self._c.take(self._table, place, most)
+        return _numbers(keys, torch.int64), np.frombuffer(records, record_type(stride))
+
+    def give(self, keys: Tensor, places: Tensor, records: np.ndarray) -> Tensor:
+        """Puts records back that are still at their places; returns these places, and -1 for the others."""
+        places = places.clone()
+        self._c.give(self._table, self._given(keys), len(keys), places.data_ptr(), records.ctypes.data, 0)
+        return places
+
+    def renumber(self, keys: Tensor, places: Tensor, first: int) -> None:
+        """The i-th of some rows, if it is still at its place, is at `first` + i now."""
+        self._c.give(self._table, self._given(keys), len(keys), places.clone().data_ptr(), 0, first)
+
     def add_columns(self, initial: float) -> int:
         return self._c.add_columns(self._table, self._config.dim, initial)
 
@@ -359,6 +394,11 @@ class _Compiled:
 
     def _unpacked(self, keys: bytearray) -> Any:
         return strings.pack(_texts(keys)) if self._is_text else _numbers(keys, torch.int64)
+
+
+def record_type(stride: int) -> np.dtype:
+    """A row that is kept outside."""
+    return np.dtype([("version", "<i8"), ("frequency", "<i8"), ("changed", "<i8"), ("row", "<f4", (stride,))])
 
 
 def _numbers(data: bytearray, dtype: torch.dtype) -> Tensor:

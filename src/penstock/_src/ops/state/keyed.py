@@ -7,6 +7,7 @@ indices are keys. An optimizer applies it in one of two ways: by the name of its
 """
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -19,8 +20,11 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.base.text import shown_text
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.io import paths
+from penstock._src.io.objects import Folder
 from penstock._src.kernels import strings
 from penstock._src.kernels.keyed import ADMIT_ALL, KeyedConfig, KeyedTable, key_parts
+from penstock._src.kernels.keyed_store import Stored
 from penstock._src.ops import rules
 from penstock._src.ops.io import save_restore
 from penstock._src.ops.registry import get, internal
@@ -38,7 +42,14 @@ VARIABLE_HANDLES.add(kv_var_handle)
 
 def make_table(name: str, dtype: Any, key_dtype: Any, config: str) -> KeyedTable:
     """A table as an op's attributes describe it."""
-    return KeyedTable(name, KeyedConfig.from_json(config), key_dtype.name == "string", dtype)
+    made = KeyedConfig.from_json(config)
+    made = dataclasses.replace(made, storage=paths.as_text(made.storage))
+    return KeyedTable(name, made, key_dtype.name == "string", dtype, _stored if "://" in made.storage else None)
+
+
+def _stored(config: KeyedConfig, pool: Any) -> Stored:
+    """A core whose rows leave memory to an object store."""
+    return Stored(config, pool, Folder(config.storage, "rows"))
 
 
 @kv_var_handle.kernel(device="cpu")
