@@ -208,7 +208,7 @@ class PartRun:
                 trace = self.task.cluster.trace
                 if trace is not None:
                     trace.ran(self.task.name, now.label, self.step, done - seconds, done)
-                clock.at(done, self.advance)
+                clock.schedule(done, self.advance, ())
                 return
             elif kind is Send:
                 self.at += 1

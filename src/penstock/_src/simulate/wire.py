@@ -74,8 +74,8 @@ class Wire:
         if size <= network.small:
             sent = source.threads.book(clock.now, machine.send_seconds)
             took, into = source.out.passed(size), target.into.passed(size)
-            clock.at(sent + network.latency + (took if took > into else into), self._arrive, target,
-                     target.machine.receive_seconds, receive, args)
+            clock.schedule(sent + network.latency + (took if took > into else into), self._arrive,
+                           (target, target.machine.receive_seconds, receive, args))
         else:
             sent = source.threads.book(clock.now, machine.send_seconds + machine.large_seconds)
             clock.at(sent, self._leave, source, target, size, receive, args)
@@ -123,4 +123,4 @@ class Wire:
 
     def _arrive(self, target: Host, seconds: float, receive: Callable, args: tuple) -> None:
         done = target.threads.book(self.clock.now, seconds)
-        self.clock.at(done, receive, *args)
+        self.clock.schedule(done, receive, args)
