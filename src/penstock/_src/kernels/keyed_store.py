@@ -202,8 +202,8 @@ class Stored:
             if room < 0:
                 break
             parts.append(self._still_away(number))
-        keys, places, records = (join(column) for join, column in zip((torch.cat, torch.cat, np.concatenate),
-                                                                      zip(*parts, strict=True), strict=True))
+        keys, places = torch.cat([k for k, _, _ in parts]), torch.cat([p for _, p, _ in parts])
+        records = np.concatenate([r for _, _, r in parts])
         number = self._free_number()
         self._write(number, keys, records)
         self._core.renumber(keys, places, number * SEGMENT)
