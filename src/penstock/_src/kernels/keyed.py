@@ -120,7 +120,7 @@ class KeyedTable:
     def __init__(self, name: str, config: KeyedConfig, is_text: bool, dtype: Any, stored: Callable[..., Any] | None = None):
         self.name, self.config, self.is_text, self.dtype = name, config, is_text, dtype
         if is_text and config.storage:
-            raise errors.invalid(f"Embedding variable {name} has string keys, whose rows stay in memory: it takes no storage_path")
+            raise errors.invalid(f"Embedding variable {name} has string keys: their rows stay in memory (storage_path)")
         self._stored = stored                     # makes a core that keeps rows elsewhere, of the configuration and the pool
         self.dims = (None, config.dim)
         self.lock = threading.RLock()             # for adding columns, and for updates that are not fused

@@ -12,7 +12,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -144,8 +144,8 @@ class Stored:
     def _whole(self, segment: _Segment) -> tuple[Tensor, np.ndarray]:
         """The keys and the records of an object."""
         data = self._objects.read(segment.name)
-        keys = np.frombuffer(data, "<i8", segment.rows)
-        return torch.from_numpy(keys.copy()), np.frombuffer(data, record_type(segment.stride), segment.rows, segment.rows * _KEY)
+        keys, kind = np.frombuffer(data, "<i8", segment.rows), record_type(segment.stride)
+        return torch.from_numpy(keys.copy()), np.frombuffer(data, kind, segment.rows, segment.rows * _KEY)
 
     # -- coming and going -----------------------------------------------------------------------------------------------
     def _give(self, keys: Tensor, places: Tensor, records: np.ndarray, segments: dict[int, _Segment]) -> None:
