@@ -265,3 +265,48 @@ def test_barrier_of_data_flow_ops():
         barrier = _module("ops.data_flow_ops").Barrier((tf.float32, tf.string), shapes=((), ()))
         session.run([barrier.insert_many(0, ["a", "b"], [1.0, 2.0]), barrier.insert_many(1, ["a", "b"], ["x", "y"])])
         assert sorted(session.run(barrier.take_many(2).keys)) == [b"a", b"b"]
+
+
+def test_sums_of_linear_operators():
+    """The sum has the narrowest kind that contains it."""
+    add = _module("ops.linalg.linear_operator_addition").add_operators
+    kinds = [tf.linalg.LinearOperatorIdentity(2), tf.linalg.LinearOperatorScaledIdentity(2, 3.0),
+             tf.linalg.LinearOperatorDiag([1.0, 2.0]), tf.linalg.LinearOperatorLowerTriangular([[1.0, 0.0], [2.0, 3.0]]),
+             tf.linalg.LinearOperatorFullMatrix([[1.0, 5.0], [2.0, 3.0]])]
+    for i, x in enumerate(kinds):
+        for j, y in enumerate(kinds):
+            total, = add([x, y])
+            assert type(total) is type(kinds[max(i, j, 1)])
+            np.testing.assert_allclose(total.to_dense(), x.to_dense() + y.to_dense())
+    total, = add(kinds, operator_name="all")
+    assert total.name == "all"
+    np.testing.assert_allclose(total.to_dense(), [[7, 5], [4, 12]])
+    with pytest.raises(TypeError, match="LinearOperatorZeros"):
+        add([kinds[0], tf.linalg.LinearOperatorZeros(2)])
+
+
+def test_convolution_to_be_called():
+    """Layers of TensorFlow Probability keep one."""
+    made = _module("ops.nn_ops").Convolution([None, 5, 5, 1], [3, 3, 1, 2], "VALID", strides=[2, 2], data_format="NHWC")
+    x = tf.reshape(tf.range(25.0), [1, 5, 5, 1])
+    kernel = tf.ones([3, 3, 1, 2])
+    np.testing.assert_array_equal(made(x, kernel), tf.nn.conv2d(x, kernel, 2, "VALID"))
+    with pytest.raises(ValueError, match="1 to 3 dimensions"):
+        _module("ops.nn_ops").Convolution([None, 5, 5, 1], [3, 1, 2], "VALID")
+
+
+def test_function_that_converts_to_a_composite_tensor():
+    class Rows:
+        """Has a conversion."""
+    tf.register_tensor_conversion_function(Rows, lambda value, *_, **__: tf.ragged.constant([[1, 2], [3]]))
+    found = _module("framework.ops").convert_to_tensor_or_composite(Rows())
+    assert isinstance(found, tf.RaggedTensor) and found.to_list() == [[1, 2], [3]]
+    with pytest.raises(RuntimeError, match="returned non-Tensor"):
+        tf.convert_to_tensor(Rows())
+
+
+def test_seeds_of_distributions():
+    util = _module("ops.distributions.util")
+    assert util.gen_new_seed(None, "salt") is None
+    assert util.gen_new_seed(0, "salt") == util.gen_new_seed(0, "salt") != util.gen_new_seed(0, "pepper")
+    assert _module("ops.control_flow_util").GetContainingXLAContext(None) is None

@@ -65,6 +65,19 @@ def test_in_a_dataset_and_a_session():
         assert session.run(found, {given: RECORDS}).to_list() == ROWS
 
 
+def test_number_of_rows_is_known_where_that_of_records_is():
+    features = {"x": RF(tf.float32, "v", [RF.RowSplits("sp")]), "y": RF(tf.float32, "v"), "z": tf.io.FixedLenFeature(
+        [1], tf.float32, [0.0])}
+    shapes = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def parse(records, rows=3):
+        shapes.extend(tf.io.parse_example(tf.ensure_shape(records, [rows]), features)[k].shape.as_list() for k in "xyz")
+        return tf.io.parse_example(records, features)["x"].shape.as_list()[0] is None
+    assert parse(RECORDS)
+    assert shapes == [[3, None, None], [3, None], [3, 1]]
+
+
 def test_what_is_not_a_partition():
     with pytest.raises(TypeError, match="partition types"):
         RF(tf.float32, partitions=["x"])

@@ -105,6 +105,17 @@ def test_gather_tile_mask_where():
     assert tf.expand_dims(rt, 0).to_list() == [[[1, 2], [], [3]]]
 
 
+def test_where_of_1x_chooses_elements_that_have_further_dimensions():
+    chosen = tf.ragged.constant([[True, False], [False]])
+    x = tf.ragged.constant([[[1, 2], [3, 4]], [[5, 6]]], ragged_rank=1)
+    where = tf.compat.v1.where
+    assert where(chosen, x, -x).to_list() == [[[1, 2], [-3, -4]], [[-5, -6]]]
+    assert where(chosen, make([[1, 2], [3]]), make([[4, 5], [6]])).to_list() == [[1, 5], [6]]
+    assert tf.where([[True], [False]], make([[1, 2], [3]]), make([[4, 5], [6]])).to_list() == [[1, 2], [6]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Unable to broadcast"):
+        tf.where(chosen, x, -x)
+
+
 def test_gradients_flow_to_the_flat_values():
     rt = tf.ragged.constant([[1.0, 2.0], [3.0]])
     with tf.GradientTape() as tape:

@@ -262,6 +262,19 @@ def test_fresh_start():
     assert seen[0][:2] == seen[1][:2] and seen[0][2] != seen[1][2]
 
 
+def test_set_up_again_inside_of_a_graph():
+    """A test may run its body again in a graph: the block's graph stays the default, and is left as usual."""
+    seen = []
+
+    def body(self):
+        self.tearDown()
+        with tf.Graph().as_default() as graph:
+            self.setUp()
+            seen.append(tf.get_default_graph() is graph and self.evaluate(tf.constant(2) + 1) == 3)
+    assert run_case(body).wasSuccessful()
+    assert seen == [True]
+
+
 def test_capture(case):
     """What is written to a file descriptor is caught, and the stream is put back."""
     with open(os.path.join(case.get_temp_dir(), "stream"), "w+") as stream:

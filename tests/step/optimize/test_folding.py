@@ -81,3 +81,13 @@ def test_checks_that_cannot_fail_are_dropped_and_what_waits_for_them_still_runs(
         failing = tf.raw_ops.Assert(condition=tf.constant(False), data=[x])
         with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
             sess.run(failing, {x: [1, 2, 3]})
+
+
+def test_op_whose_lists_of_outputs_have_one_element_together_is_folded():
+    """An op of several lists of outputs may have a single output, which is still inside of its list."""
+    values = tf.train.Feature(float_list=tf.train.FloatList(value=[1, 2, 3]))
+    example = tf.train.Example(features=tf.train.Features(feature={"x": values})).SerializeToString()
+    parsed = tf.parse_single_example(tf.reshape(example, []), {"x": tf.FixedLenFeature([3], tf.float32)})["x"]
+    assert len(parsed.op.outputs) == 1
+    with tf.Session() as sess:
+        np.testing.assert_array_equal(sess.run(tf.reshape(parsed, [3, 1])), [[1], [2], [3]])

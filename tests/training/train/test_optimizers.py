@@ -245,3 +245,23 @@ def test_the_beta_of_ftrl_adds_to_the_root_of_the_squares():
             w = -z / ((beta + n ** power) / rate)
             sess.run(step)
         np.testing.assert_allclose(sess.run(v), w, rtol=1e-6)
+
+
+def test_subclasses_read_the_tensors_of_numbers():
+    """Subclasses use the names that these tensors have in TensorFlow."""
+    read = []
+
+    class Powers(tf.train.AdamOptimizer):
+        def _finish(self, update_ops, name_scope):
+            read.extend([self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t])
+            return super()._finish(update_ops, name_scope)
+
+    class Plain(tf.train.MomentumOptimizer):
+        def _finish(self, update_ops, name_scope):
+            read.extend([self._learning_rate_tensor, self._momentum_tensor])
+            return super()._finish(update_ops, name_scope)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable([1.0, 2.0])
+        Powers(0.5, 0.25, 0.75, 0.125).minimize(v * v)
+        Plain(2.0, 0.5).minimize(v * v)
+        np.testing.assert_array_equal(sess.run(read), [0.5, 0.25, 0.75, 0.125, 2.0, 0.5])

@@ -71,7 +71,7 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
     elif not types:
         return [] if opdef.list_output else None
     else:
-        outputs = [EagerTensor(v, t) for v, t in zip(_flat(opdef, out), types, strict=True)]
+        outputs = [EagerTensor(v, t) for v, t in zip(opdef.flat(out), types, strict=True)]
     if device is not None and not opdef.calls:
         for t in outputs:
             t._on = device
@@ -96,15 +96,6 @@ def _symbolically(opdef: OpDef, inputs: list, args: tuple, given: dict[str, Any]
         name = name[:-1]
     with graph.as_default():
         return apply(opdef, args, given, name)
-
-
-def _flat(opdef: OpDef, out: Any) -> list:
-    if not any(a.is_list for a in opdef.outputs) or opdef.list_output:
-        return list(out)
-    flat: list = []
-    for a, v in zip(opdef.outputs, out, strict=True):
-        flat.extend(v) if a.is_list else flat.append(v)
-    return flat
 
 
 def _with_name(e: errors.OpError, opdef: OpDef, name: str | None) -> errors.OpError:

@@ -97,7 +97,5 @@ class PartialRun:
         except Exception as e:
             raise typed(e, op) from e
         self._done.add(op)
-        if len(op.outputs) == 1 and not op.opdef.list_output:
-            out = (out,)
-        for t, v in zip(op.outputs, out or (), strict=True):
+        for t, v in zip(op.outputs, op.opdef.flat(out), strict=True):
             self._values.setdefault(id(t), v)

@@ -89,9 +89,7 @@ def _run(op: Any, inputs: list[np.ndarray], index: int) -> np.ndarray | None:
         out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
     except Exception:                     # the op rejects these values: the run reports the error
         return None
-    if len(op.outputs) > 1 or op.opdef.list_output:
-        out = [x for v in out for x in (v if isinstance(v, list) else [v])][index]
-    return np.array(to_numpy(out, op.outputs[index].dtype))
+    return np.array(to_numpy(op.opdef.flat(out)[index], op.outputs[index].dtype))
 
 
 def constant_dims(tensor: Any, _depth: int = 0) -> tuple | None:

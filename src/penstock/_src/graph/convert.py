@@ -79,8 +79,11 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
 
 
 def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False,
-            preferred_dtype: Any = None) -> Tensor:
-    """Implements convert_to_tensor for the current mode, with `dtype` if one is requested."""
+            preferred_dtype: Any = None, results: Any = Tensor) -> Any:
+    """Implements convert_to_tensor for the current mode, with `dtype` if one is requested.
+
+    `results` are the types that a registered function may return.
+    """
     if dtype is not None and not isinstance(dtype, dtypes.DType):
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
@@ -91,10 +94,10 @@ def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool
         out = _call(f, value, dtype, name, as_ref, preferred_dtype)
         if out is NotImplemented:
             continue
-        if not isinstance(out, Tensor):
+        if not isinstance(out, results):
             raise RuntimeError(f"Error converting {name or 'value'}: Conversion function {f!r} for type "
                                f"{type(value)} returned non-Tensor: {out!r}")
-        if dtype is not None and not dtype.is_compatible_with(out.dtype):
+        if dtype is not None and isinstance(out, Tensor) and not dtype.is_compatible_with(out.dtype):
             raise RuntimeError(f"Error converting {name or 'value'}: Conversion function {f!r} for type {type(value)} "
                                f"returned incompatible dtype: requested = {dtype.base_dtype.name}, "
                                f"actual = {out.dtype.base_dtype.name}")

@@ -216,6 +216,12 @@ class OpDef:
         self._describe()
         return getattr(self, name)
 
+    def flat(self, out: Any) -> list:
+        """The values that a kernel returned, one for each output of the op: those of lists follow one another."""
+        if len(self.outputs) == 1:
+            return list(out or ()) if self.list_output else [out]
+        return [v for a, o in zip(self.outputs, out or (), strict=True) for v in (o if a.is_list else (o,))]
+
     def _describe(self) -> None:
         self.input_names = [a.name for a in self.inputs]
         self.list_output = len(self.outputs) == 1 and self.outputs[0].is_list

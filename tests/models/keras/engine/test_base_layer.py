@@ -105,3 +105,10 @@ def test_the_config_makes_the_same_layer():
             self.size = size
     with pytest.raises(NotImplementedError, match="get_config"):
         WithArgument(2).get_config()
+
+
+def test_shape_of_a_weight_as_an_array():
+    """Shapes may be arrays, and an empty one is a scalar's."""
+    layer = tf.keras.layers.Layer()
+    assert layer.add_weight("a", np.array([2, 3]), initializer="ones").shape == (2, 3)
+    assert layer.add_weight("b", np.array([], int), initializer="ones").shape == ()

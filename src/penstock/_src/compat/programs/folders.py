@@ -17,7 +17,7 @@ train: pywrap_tensorflow ops.sdca_ops training.adadelta training.adagrad trainin
     framework.graph_to_function_def ops.state_ops ops.variable_scope ops.clip_ops ops.script_ops ops.session_ops
     ops.sort_ops ops.standard_ops ops.template ops.tensor_array_ops ops.functional_ops ops.map_fn ops.gradients
     ops.gradients_impl ops.histogram_ops ops.critical_section_ops ops.custom_gradient
-    ops.distributions.util ops.partitioned_variables ops.ragged.ragged_tensor ops.parallel_for.gradients
+    ops.partitioned_variables ops.ragged.ragged_tensor ops.parallel_for.gradients
     ops.cond_v2 ops.while_v2 ops.unconnected_gradients
     ops.math_grad ops.nn_grad ops.boosted_trees_ops ops.tensor_forest_ops training.saveable_object training.tracking
     training.saving platform.parameterized platform.self_check platform.status_bar util.protobuf util.serialization
@@ -86,7 +86,7 @@ config config.experimental @kernels.devices.device_config: framework.config
 @compat.programs.inside.freezing: tools.freeze_graph tools.saved_model_utils
 . manip sparse @compat.programs.inside.ops: ops.array_ops
 . math: ops.math_ops ops.special_math_ops
-nn .: ops.nn_ops ops.nn_impl
+nn . @compat.programs.inside.convolutions: ops.nn_ops ops.nn_impl
 nn . @compat.programs.inside.columns: ops.embedding_ops
 nn: ops.nn ops.ctc_ops
 . initializers @compat.programs.inside.ops: ops.init_ops
@@ -104,7 +104,8 @@ image: ops.image_ops ops.image_ops_impl
 . strings: ops.string_ops
 . linalg: ops.linalg_ops ops.linalg_ops_impl
 linalg: ops.linalg.linalg ops.linalg
-linalg @compat.programs.inside.linear_operators: ops.linalg.linear_operator
+. @compat.programs.inside.distributions @library.distributions.checks: ops.distributions.util
+linalg @compat.programs.inside.linear_operators: ops.linalg.linear_operator ops.linalg.linear_operator_addition
 losses: ops.losses ops.losses.losses ops.losses.losses_impl ops.losses.util
 metrics: ops.metrics
 metrics @compat.programs.inside.metric_shapes @library.metrics.parts: ops.metrics_impl

@@ -220,7 +220,7 @@ def _place(rest: str) -> str | None:
             return None
         inside = "keras_names" if words[0] == "keras" else "heads"
         return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), f"@compat.programs.inside.{inside}"])
-    if words[-1].startswith("gen_"):
+    if words[-1].startswith("gen_") and words[-1].endswith("_ops"):
         return "@compat.programs.inside.ops"
     return PLACES.get(".".join(words)) or (PLACES.get(f"ops.{words[0]}") if len(words) == 1 else None)
 

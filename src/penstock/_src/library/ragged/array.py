@@ -9,6 +9,7 @@ from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.node import Tensor
 from penstock._src.library.ragged.broadcasting import aligned, with_partitions
+from penstock._src.library.ragged.functional import map_flat_values
 from penstock._src.library.ragged.gather import coordinates, gather
 from penstock._src.library.ragged.ranges import repeat_ranges
 from penstock._src.library.ragged.segments import get_positive_axis, int_tensor, lengths_to_splits, repeat
@@ -163,7 +164,18 @@ def _mask_by_ragged(data: Any, mask: RaggedTensor, splits_dtype: Any) -> Any:
 
 @export(v1=["ragged.where"])
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """x where the condition holds, else y; without them, the positions where it holds."""
+    """x where the condition holds, else y; without them, the positions where it holds.
+
+    A ragged condition whose rows x and y have chooses elements of them, which may have further dimensions.
+    """
+    ragged = [v for v in (condition, x, y) if isinstance(v, RaggedTensor)]
+    if len(ragged) == 3 and len({v.ragged_rank for v in ragged}) == 1 and x.flat_values.shape.rank != 1:
+        return map_flat_values(tf.where, condition, x, y, name=name)
+    return where_v2(condition, x, y, name)
+
+
+def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """As `where`; the three are broadcast."""
     if (x is None) != (y is None):
         raise ValueError("x and y must be either both None or both non-None")
     with tf.name_scope("RaggedWhere", name, []):

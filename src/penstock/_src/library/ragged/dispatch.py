@@ -43,7 +43,8 @@ OWN: dict[str, Callable] = {
         input, squeeze_dims if axis is None else axis, name),
     "rank": array.rank, "boolean_mask": lambda tensor, mask, name="boolean_mask", axis=None: array.boolean_mask(
         tensor, mask, name),
-    "where": array.where, "stack": array.stack, "gather": gather.gather, "batch_gather": gather.batch_gather,
+    "where": array.where, "where_v2": array.where_v2, "stack": array.stack,
+    "gather": gather.gather, "batch_gather": gather.batch_gather,
     "gather_nd": gather_nd.gather_nd,
     "reduce_sum": math.reduce_sum, "reduce_prod": math.reduce_prod, "reduce_min": math.reduce_min,
     "reduce_max": math.reduce_max, "reduce_mean": math.reduce_mean, "reduce_all": math.reduce_all,
@@ -89,12 +90,12 @@ def _find(fn: Callable) -> Callable | None:
         for n in [n for n, obj in list(table.items()) if is_it(obj)]:
             last = _last(n)
             (names if is_it(table.get(last, fn)) else others).add(last)       # strings.split differs from split
-    for n in names:
+    for n in sorted(names, key=len, reverse=True):       # where_v2 before where
         base = n.removesuffix("_v1").removesuffix("_v2")
         if base in others:
             continue
-        if base in OWN:
-            return OWN[base]
+        if n in OWN or base in OWN:
+            return OWN[n if n in OWN else base]
         if base in UNARY or n in UNARY_TOO:
             return lambda x, *args, **kwargs: functional.map_flat_values(fn, x, *args, **kwargs)
         if base in BINARY:

@@ -42,6 +42,7 @@ class TestCase(ArrayAssertions, absltest.TestCase):
 
     def __init__(self, methodName: str = "runTest"):
         super().__init__(methodName)
+        self._begun = False
         self._threads: list[CheckedThread] = []
         self._tempdir: str | None = None
         self._cached_session: Session | None = None
@@ -53,8 +54,10 @@ class TestCase(ArrayAssertions, absltest.TestCase):
         self._ClearCachedSession()
         random.seed(DEFAULT_GRAPH_SEED)
         np.random.seed(DEFAULT_GRAPH_SEED % 2 ** 32)
-        context.state.graphs.clear()        # a test that failed inside of a graph's block may have left it there
-        reset_default_graph()
+        if not (self._begun and context.state.graphs):    # a running test may call this again inside of a graph's block
+            context.state.graphs.clear()                  # a test that failed inside of a graph's block may have left it there
+            reset_default_graph()
+        self._begun = True
         set_seed(DEFAULT_GRAPH_SEED)
         if self.id().endswith(".test_session"):
             self.skipTest("Not a test.")

@@ -59,9 +59,10 @@ def _parse_example_v2_shape(serialized, names, sparse_keys, dense_keys, ragged_k
                             dense_shapes, ragged_value_types):
     n, ragged = len(sparse_types), [(None,)] * len(ragged_value_types)
     rank = None if serialized is None else len(serialized)
+    splits = [(serialized[0] + 1,)] * len(ragged) if rank == 1 and serialized[0] is not None else ragged
     dense = [None if serialized is None else _dense_shape(serialized, s) for s in dense_shapes]
     return [*[(None, None if rank is None else rank + 1)] * n, *[(None,)] * n, *[(None if rank is None else rank + 1,)] * n,
-            *dense, *ragged, *ragged]
+            *dense, *ragged, *splits]
 
 
 @parse_single.shape

@@ -183,7 +183,7 @@ def _with_varying_dimension(features: Any) -> dict:
     return out
 
 
-def _merged(features: Any, found: dict[str, Any], single: bool = False) -> dict[str, Any]:
+def _merged(features: Any, found: dict[str, Any], single: bool = False, rows: int | None = None) -> dict[str, Any]:
     """Assembles sparse features from their indices and values, ragged ones from their values and partitions."""
     out = {}
     for key, feature in features.items():
@@ -191,7 +191,7 @@ def _merged(features: Any, found: dict[str, Any], single: bool = False) -> dict[
             ids = found[feature.index_key] if isinstance(feature.index_key, str) else [found[k] for k in feature.index_key]
             out[key] = tf.sparse_merge(ids, found[feature.value_key], feature.size, already_sorted=feature.already_sorted)
         elif isinstance(feature, RaggedFeature):
-            out[key] = assembled(key, feature, found, single)
+            out[key] = assembled(key, feature, found, single, rows)
         else:
             out[key] = found[key]
     return out
@@ -230,7 +230,8 @@ def parse_example_v2(serialized: Any, features: Any, example_names: Any = None, 
                                         lists.defaults(), num_sparse=len(lists.sparse), ragged_value_types=[],
                                         ragged_split_types=[], sparse_types=list(lists.sparse.values()),
                                         dense_shapes=lists.dense_shapes, name=name)[:4]
-        return _merged(features, lists.collect(*made), single=serialized.shape.rank == 0)
+        dims = serialized.shape.static_dims
+        return _merged(features, lists.collect(*made), single=dims == (), rows=dims[0] if dims else None)
 
 
 @export(v1=["io.parse_single_example", "parse_single_example"])

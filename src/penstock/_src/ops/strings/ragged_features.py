@@ -85,8 +85,8 @@ def keys_of(key: str, feature: RaggedFeature) -> list[tuple[str, Any]]:
     return [(feature.value_key or key, feature.dtype), *parts]
 
 
-def assembled(key: str, feature: RaggedFeature, found: dict[str, SparseTensor], single: bool) -> Any:
-    """The tensor of a feature from the lists that were parsed: of a batch, or of a single example."""
+def assembled(key: str, feature: RaggedFeature, found: dict[str, SparseTensor], single: bool, rows: int | None) -> Any:
+    """The tensor of a feature from the lists that were parsed: of a batch (of `rows`, if known), or of a single example."""
     splits = feature.row_splits_dtype
     lists = {k: _rows(found[k], splits, single) for k, _ in keys_of(key, feature)}
     values = lists[feature.value_key or key]
@@ -98,7 +98,10 @@ def assembled(key: str, feature: RaggedFeature, found: dict[str, SparseTensor], 
             lengths = _lengths(partition, lists[partition.key], counts)
             flat = tf.RaggedTensor.from_row_lengths(flat, lengths.values, validate=feature.validate)
             counts = lengths.row_lengths()
-    return flat if single else tf.RaggedTensor.from_row_lengths(flat, counts, validate=feature.validate)
+    if single:
+        return flat
+    counts.set_shape([rows])
+    return tf.RaggedTensor.from_row_lengths(flat, counts, validate=feature.validate)
 
 
 def _rows(parsed: SparseTensor, splits: Any, single: bool) -> Any:

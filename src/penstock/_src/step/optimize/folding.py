@@ -122,8 +122,4 @@ def _compute(op: Node) -> list[np.ndarray] | None:
         out = kernel.bind(op.attrs, op)(*group_inputs(op.opdef, values, op.counts))
     except Exception:                                 # the run reports it
         return None
-    if len(op.outputs) > 1 or op.opdef.list_output:
-        out = [x for v in out for x in (v if isinstance(v, list) else [v])]
-    else:
-        out = [out]
-    return [np.array(to_numpy(v, t.dtype)) for v, t in zip(out, op.outputs, strict=True)]
+    return [np.array(to_numpy(v, t.dtype)) for v, t in zip(op.opdef.flat(out), op.outputs, strict=True)]

@@ -454,6 +454,9 @@ class RuleOptimizer(Optimizer):
     def _prepare(self) -> None:
         self._given = {argument: convert(call_if_callable(value), name=name)
                        for argument, (value, name) in self._hyper().items()}
+        for argument, (_, name) in self._hyper().items():        # subclasses read them under one of these names
+            setattr(self, f"_{argument}_t", self._given[argument])
+            setattr(self, f"_{name}_tensor", self._given[argument])
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of the op; they are cast to the variable's type."""

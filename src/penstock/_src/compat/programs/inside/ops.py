@@ -9,7 +9,9 @@ import penstock.compat.v1 as tf
 from penstock._src.base import nest
 from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.context import eager_outside_functions
+from penstock._src.graph.convert import convert
 from penstock._src.graph.eager_tensor import EagerTensor
+from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import graph_from
 from penstock._src.state.variables.initializers import fans as _compute_fans  # noqa: F401
 from penstock._src.state.variables.partitioned import PartitionedVariable
@@ -87,6 +89,10 @@ def GraphOrParentsInXlaContext(graph: Any) -> bool:
     return False
 
 
+def GetContainingXLAContext(ctxt: Any) -> None:
+    """The innermost context of XLA around a control-flow context: there is none, as above."""
+
+
 def convert_n_to_tensor(values: Sequence[Any], dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> list:
     """Each of `values` as a tensor."""
     return [tf.convert_to_tensor(v, dtype=dtype, name=None if name is None else f"{name}_{i}", preferred_dtype=preferred_dtype)
@@ -111,7 +117,7 @@ def uid() -> int:
 
 def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
     """The value as a tensor; composite tensors stay what they are."""
-    return value if isinstance(value, CompositeTensor) else tf.convert_to_tensor(value, dtype=dtype, name=name)
+    return value if isinstance(value, CompositeTensor) else convert(value, dtype, name, results=(Tensor, CompositeTensor))
 
 
 def name_from_scope_name(name: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from penstock._src.base import nest
 from penstock._src.base.api import LazyModule
 from penstock._src.base.dtypes import as_dtype
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.trackable import delete_tracking
@@ -69,10 +70,11 @@ def make_variable(name: Any, shape: Any = None, dtype: Any = None, initializer: 
             initializer = initializer()
         value = functools.partial(initializer, shape, dtype=dtype)
         dtype = dtype.base_dtype
+    known = TensorShape(shape)
     return VariableV1(initial_value=value, name=name, trainable=trainable, caching_device=caching_device, dtype=dtype,
                       validate_shape=validate_shape, constraint=constraint, collections=collections,
                       use_resource=True if use_resource is None else use_resource, synchronization=synchronization,
-                      aggregation=aggregation, shape=shape or None)
+                      aggregation=aggregation, shape=known if known.rank else None)
 
 
 class Weighted(Module):
