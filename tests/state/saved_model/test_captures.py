@@ -179,3 +179,38 @@ def test_a_model_that_has_not_been_called_is_saved_with_what_it_is_part_of(tmp_p
     tf.saved_model.save(root, str(tmp_path))
     found = tf.saved_model.load(str(tmp_path))
     np.testing.assert_array_equal(found.twice(tf.constant([1.0, 3.0])), [2.0, 6.0])
+
+
+class Acting(tf.__internal__.tracking.Trackable):
+    """An object that acts as the variable in it, as those of Keras 3 do."""
+
+    _should_act_as_resource_variable = True
+
+    def __init__(self, value):
+        self.value = tf.Variable(value)
+
+    @property
+    def handle(self):
+        return self.value.handle
+
+    def _serialize_to_tensors(self):
+        return self.value._serialize_to_tensors()
+
+    def _restore_from_tensors(self, restored_tensors):
+        return self.value._restore_from_tensors(restored_tensors)
+
+
+def test_variable_in_an_object_that_acts_as_one(tmp_path):
+    root = tf.Module()
+    root.weight = Acting([1.0, 2.0])
+    root.f = tf.function(lambda x: x * root.weight.value, input_signature=[tf.TensorSpec([2])])
+    loaded = again(root, tmp_path, 1)
+    np.testing.assert_array_equal(loaded.f(tf.constant([3.0, 4.0])), [3, 8])
+    assert isinstance(loaded.weight, tf.Variable)
+    loaded.weight.assign([5.0, 6.0])
+    np.testing.assert_array_equal(loaded.f(tf.constant([1.0, 1.0])), [5, 6])
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:              # servers restore by the graph's own ops
+        tf.compat.v1.saved_model.load(session, ["serve"], f"{tmp_path}/0")
+        found, = [t for t in session.graph.get_operations() if t.type == "VarHandleOp"]
+        read = tf.raw_ops.ReadVariableOp(resource=found.outputs[0], dtype=tf.float32)
+        np.testing.assert_array_equal(session.run(read), [1, 2])

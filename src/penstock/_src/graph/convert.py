@@ -79,7 +79,7 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
 
 
 def convert(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False,
-            preferred_dtype: Any = None, results: Any = Tensor) -> Any:
+            preferred_dtype: Any = None, results: Any = Tensor) -> Tensor:
     """Implements convert_to_tensor for the current mode, with `dtype` if one is requested.
 
     `results` are the types that a registered function may return.

@@ -219,6 +219,7 @@ class _Saving:
         self._cache: dict[Any, Any] = {}                               # in which classes of libraries keep what they make
         self._asset_tensors: dict[int, Any] = {}      # by id of the asset, what servers feed its path to
         self._graph = Graph()
+        self._holders: dict[int, Any] = {}               # by a variable's id, what has it and acts as it
         self._proto = SavedObjectGraph()
 
     def run(self, variables: bool = True) -> None:
@@ -270,10 +271,21 @@ class _Saving:
                 found += [(n, f) for n, f in functions.items() if n != "signatures" and n not in known]
             if obj is self._root:
                 found = [(n, c) for n, c in found if n != "signatures"] + [("signatures", self._map)]
+            found = [(n, self._variable_of(c)) for n, c in found]
             self._children.append(found)
             for _, child in found:
                 self._add(child)
             at += 1
+
+    def _variable_of(self, obj: Any) -> Any:
+        """The variable in an object of a library that acts as one (Keras 3's have them); any other object itself."""
+        if isinstance(obj, Variable) or not getattr(obj, "_should_act_as_resource_variable", False):
+            return obj
+        inner = getattr(obj, "value", None)
+        if not isinstance(inner, Variable):
+            return obj
+        self._holders[id(inner)] = obj
+        return inner
 
     def _children_of(self, obj: Trackable) -> list[tuple[str, Any]]:
         """The dependencies of an object; a library's class may define them for SavedModels."""
@@ -366,7 +378,8 @@ class _Saving:
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
                     handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape.static_dims
                     there.update({id(h): handle for h in _handles(obj)})
-                    key = f"{ways[id(obj)]}/.ATTRIBUTES/VARIABLE_VALUE" if id(obj) in ways else name
+                    way = ways.get(id(self._holders.get(id(obj), obj)))
+                    key = name if way is None else f"{way}/.ATTRIBUTES/VARIABLE_VALUE"
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)
                 elif isinstance(obj, Asset):
                     there[id(obj.asset_path)] = constant(constant_value(obj.asset_path), name="asset_path_initializer")
