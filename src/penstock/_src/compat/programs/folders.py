@@ -104,7 +104,7 @@ image: ops.image_ops ops.image_ops_impl
 . strings: ops.string_ops
 . linalg: ops.linalg_ops ops.linalg_ops_impl
 linalg: ops.linalg.linalg ops.linalg
-. @compat.programs.inside.distributions @library.distributions.checks: ops.distributions.util
+. @library.distributions.checks: ops.distributions.util
 linalg @compat.programs.inside.linear_operators: ops.linalg.linear_operator ops.linalg.linear_operator_addition
 losses: ops.losses ops.losses.losses ops.losses.losses_impl ops.losses.util
 metrics: ops.metrics

@@ -165,7 +165,7 @@ def rotate_transpose(x: Any, shift: Any, name: str = "rotate_transpose") -> Tens
         return tf.transpose(x, tf.floormod(tf.range(rank) - shift, tf.maximum(rank, 1)))
 
 
-def new_seed(seed: int | None, salt: str) -> int | None:
+def gen_new_seed(seed: int | None, salt: str) -> int | None:
     """A seed derived from `seed` and a salt; None stays None."""
     import hashlib
     if seed is None:

@@ -9,9 +9,9 @@ from penstock._src.graph.node import Tensor
 from penstock._src.library.distributions.checks import (
     assert_integer_form,
     checked,
+    gen_new_seed,
     log_combinations,
     logits_and_probs,
-    new_seed,
     nonnegative_integers,
 )
 from penstock._src.library.distributions.distribution import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, Parameter
@@ -236,7 +236,7 @@ class DirichletMultinomial(_Counts):
         gammas = tf.random_gamma([n], tf.broadcast_to(self.concentration, shape), dtype=self.dtype, seed=seed)
         logits = tf.log(gammas / tf.reduce_sum(gammas, -1, keepdims=True))
         drawn = draw_counts(1, self.total_count, logits, tf.concat([[n], batch], 0), self.dtype,
-                            new_seed(seed, "dirichlet_multinomial"))
+                            gen_new_seed(seed, "dirichlet_multinomial"))
         return drawn[0]
 
     def _log_prob(self, counts: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.graph.node import Tensor
-from penstock._src.library.distributions.checks import checked, new_seed
+from penstock._src.library.distributions.checks import checked, gen_new_seed
 from penstock._src.library.distributions.distribution import FULLY_REPARAMETERIZED, Distribution, Parameter
 from penstock._src.library.distributions.divergence import RegisterKL
 from penstock.compat import v1 as tf
@@ -132,7 +132,8 @@ class Beta(Distribution):
     def _sample_n(self, n: Any, seed: Any = None) -> Tensor:
         shape = self.batch_shape_tensor()
         one = tf.random_gamma([n], tf.broadcast_to(self.concentration1, shape), dtype=self.dtype, seed=seed)
-        zero = tf.random_gamma([n], tf.broadcast_to(self.concentration0, shape), dtype=self.dtype, seed=new_seed(seed, "beta"))
+        zero = tf.random_gamma([n], tf.broadcast_to(self.concentration0, shape), dtype=self.dtype,
+                               seed=gen_new_seed(seed, "beta"))
         return one / (one + zero)
 
     def _valid(self, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 from penstock._src.base.api import export
 from penstock._src.graph.node import Tensor
 from penstock._src.library.distributions import special
-from penstock._src.library.distributions.checks import checked, new_seed
+from penstock._src.library.distributions.checks import checked, gen_new_seed
 from penstock._src.library.distributions.distribution import FULLY_REPARAMETERIZED, Distribution, Parameter
 from penstock._src.library.distributions.divergence import RegisterKL
 from penstock.compat import v1 as tf
@@ -158,7 +158,7 @@ class StudentT(LocationScale):
         shape = self._sample_shape(n)
         normal = tf.random_normal(shape, dtype=self.dtype, seed=seed)
         df = self.df * tf.ones(self.batch_shape_tensor(), self.dtype)
-        chi2 = tf.random_gamma([n], 0.5 * df, beta=0.5, dtype=self.dtype, seed=new_seed(seed, "student_t"))
+        chi2 = tf.random_gamma([n], 0.5 * df, beta=0.5, dtype=self.dtype, seed=gen_new_seed(seed, "student_t"))
         return normal * tf.rsqrt(chi2 / df) * self.scale + self.loc
 
     def _log_prob(self, x: Tensor) -> Tensor:
