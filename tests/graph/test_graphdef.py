@@ -128,3 +128,14 @@ def test_every_declaration_survives_its_message(name):
     assert back.stateful == opdef.stateful
     assert list(back.attrs) == list(opdef.attrs)
     assert op_def_message(back) == message
+
+
+def test_attribute_is_cleared():
+    with tf.Graph().as_default():
+        op = tf.raw_ops.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name="kept").op
+        op._set_attr("_note", 3)
+        op._clear_attr("shared_name")
+        op._clear_attr("_note")
+        assert op.get_attr("shared_name") in (b"", "") and "_note" not in op.node_def.attr
+        with pytest.raises(ValueError, match="no default"):
+            op._clear_attr("key_dtype")

@@ -101,6 +101,20 @@ def test_an_integer_beyond_64_bits_is_refused():
         array_of([2**72])
 
 
+@pytest.mark.parametrize("value", [10**310, [1, 10**310]])
+def test_an_integer_above_all_floats_is_refused(value):
+    with pytest.raises(ValueError, match="out-of-range integer"):
+        penstock.constant(value, penstock.float64)
+
+
+def test_sequence_with_a_false_length_beside_numbers():
+    class Bad(list):
+        def __len__(self):
+            return -1
+    with pytest.raises(ValueError, match="mixed types"):
+        penstock.constant([1, 2, Bad([1, 2, 3])])
+
+
 def test_strings_keep_their_trailing_nuls():
     array, _ = array_of([["a\0", b"\xff\0\0"]])
     assert array.tolist() == [[b"a\0", b"\xff\0\0"]]

@@ -183,12 +183,32 @@ def test_independent_cells(session):
     new, _ = gru(tf.constant(x), tf.constant(h))
     session.run(tf.global_variables_initializer())
     values = {v.op.name: session.run(v) for v in tf.trainable_variables()}
-    assert sorted(values) == ["gru/candidate/bias", "gru/candidate/kernel_u", "gru/candidate/kernel_w", "gru/gates/bias",
+    assert sorted(values) == ["gru/candidate/bias", "gru/candidate/kernel", "gru/candidate/kernel_u", "gru/gates/bias",
                               "gru/gates/kernel_u", "gru/gates/kernel_w", "lstm/bias", "lstm/kernel_u", "lstm/kernel_w"]
     i, j, f, o = np.split(x @ values["lstm/kernel_w"] + np.tile(h, 4) * values["lstm/kernel_u"], 4, axis=1)
     want = c * sigmoid(f + 1) + sigmoid(i) * np.tanh(j)
     np.testing.assert_allclose(session.run(state.c), want, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(session.run(out), np.tanh(want) * sigmoid(o), rtol=1e-5, atol=1e-6)
     r, u = np.split(sigmoid(x @ values["gru/gates/kernel_w"] + np.tile(h, 2) * values["gru/gates/kernel_u"] + 1), 2, axis=1)
-    candidate = np.tanh(x @ values["gru/candidate/kernel_w"] + r * h * values["gru/candidate/kernel_u"])
+    candidate = np.tanh(x @ values["gru/candidate/kernel"] + r * h * values["gru/candidate/kernel_u"])
     np.testing.assert_allclose(session.run(new), u * h + (1 - u) * candidate, rtol=1e-5, atol=1e-6)
+
+
+def test_with_shape(session):
+    check, unknown = contrib.framework.with_shape, tf.placeholder(tf.float32)
+    fixed = tf.zeros([2, 3])
+    assert check([2, 3], fixed) is fixed and check((None, 3), fixed) is fixed
+    with pytest.raises(ValueError, match="Invalid shape"):
+        check([3, 2], fixed)
+    for wrong, words in ((1.5, "Invalid dtype"), ([[2, 3]], "Invalid rank"), (tf.constant([1.0]), "Invalid dtype")):
+        with pytest.raises(ValueError, match=words):
+            check(wrong, fixed)
+    partly = check([None, 2], unknown)
+    assert partly.shape.as_list() == [None, 2]
+    assert session.run(partly, {unknown: np.ones([3, 2])}).shape == (3, 2)
+    for wrong in ([3, 3], [2]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong shape"):
+            session.run(partly, {unknown: np.ones(wrong)})
+    assert check([], tf.ones([1])).shape == []
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong shape"):
+        session.run(check(tf.constant([2]), fixed))

@@ -19,6 +19,7 @@ from penstock._src.graph.arguments import input_types
 from penstock._src.graph.graphdef import attr_from_message, func_message, is_attr_message, node_def, op_def_message
 from penstock._src.graph.tensor_proto import make_tensor_proto
 from penstock._src.kernels.devices.device_spec import device_text
+from penstock._src.ops.signature import REQUIRED
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -388,6 +389,16 @@ class Operation:
         self.graph._version_changed()
 
     _set_attr_with_buf = _set_attr
+
+    def _clear_attr(self, name: str) -> None:
+        """Sets an attribute to its default; one that the op does not declare is removed."""
+        if name in self.opdef.attrs:
+            if self.opdef.attrs[name].default is REQUIRED:
+                raise ValueError(f"Attribute {name!r} of {self.type} has no default")
+            self.attrs[name] = self.opdef.attrs[name].default
+        else:
+            self._extra.pop(name, None)
+        self.graph._version_changed()
 
     def colocation_groups(self) -> list[bytes]:
         """The groups of ops that must share a device with this one."""

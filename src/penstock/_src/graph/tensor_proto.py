@@ -141,12 +141,12 @@ def _mixed(value: Any) -> bool:
 
 
 def mixes_kinds(value: list | tuple) -> bool:
-    """Whether the leaves of a nested sequence are of several kinds: texts, numbers, other objects."""
+    """Whether a nested sequence has leaves of several kinds (texts, numbers, other objects), or sequences beside leaves."""
     def kind(leaf: Any) -> str:
         if isinstance(leaf, (str, bytes)):
             return "text"
         return "number" if isinstance(leaf, (int, float, complex, np.generic)) else type(leaf).__name__
-    return len({kind(leaf) for leaf in nest.flatten(list(value))}) > 1
+    return _mixed(value) or len({kind(leaf) for leaf in nest.flatten(list(value))}) > 1
 
 
 def _unsupported(value: Any) -> TypeError:
@@ -199,7 +199,10 @@ def _from_objects(value: Any, dtype: DType | None) -> np.ndarray:
         _check_leaves(value, dtype)
     try:
         return np.array(value, dtype=np.int32 if dtype is None else dtype.np)
-    except (OverflowError, TypeError, ValueError):
+    except OverflowError:                                          # an integer above the largest float
+        raise dtypes.out_of_range(f"an integer of {max(x.bit_length() for x in _leaves(value) if isinstance(x, int))} bits",
+                                  (dtype or dtypes.int32).name) from None
+    except (TypeError, ValueError):
         raise _unsupported(value) from None
 
 

@@ -39,6 +39,7 @@ OWN_MODULES = {       # modules of ours that represent one of TensorFlow's as a 
     "core.util.test_log_pb2": "penstock._src.compat.programs.inside.test_log",
     "examples.saved_model.integration_tests.mnist_util": "penstock._src.compat.programs.tutorials.mnist_util",
     "examples.speech_commands.models": "penstock._src.compat.programs.tutorials.speech_models",
+    "tools.graph_transforms": "penstock._src.compat.programs.inside.graph_transforms",
     "tools.docs.doc_controls": "penstock._src.compat.programs.inside.doc_controls",
     "compiler.tf2xla.python.xla": "penstock._src.compat.programs.inside.xla_ops",
     "python.debug": "penstock._src.compat.programs.inside.debugger",
@@ -266,8 +267,8 @@ def _is_name_of(package: str, words: list[str]) -> bool:
     that of tf.contrib.framework repeats the names of its modules.
     """
     own = _public("v1", f"{package}.{words[-1]}") is not NOTHING
-    if words[:-1] == ["ops"]:
-        return own and package == "contrib.framework"
+    if len(words) == 2:
+        return own and (words[0] != "ops" or package == "contrib.framework")
     return own or _anywhere("v1", words[-1]) is not NOTHING
 
 

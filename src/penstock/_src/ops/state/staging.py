@@ -44,8 +44,8 @@ def _stage(ctx: Any, node: Any, capacity: int, memory_limit: int, container: str
 
 def _scalar(value: torch.Tensor, what: str) -> int:
     if value.dim():
-        raise errors.invalid(f"{what} must be scalar, of type {str(value.dtype).removeprefix('torch.')}; got shape "
-                             f"{list(value.shape)}")
+        kind = str(value.dtype).removeprefix("torch.")
+        raise errors.invalid(f"{what} must be an {kind} scalar; got shape {list(value.shape)}")
     return int(value)
 
 

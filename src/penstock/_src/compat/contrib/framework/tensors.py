@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from penstock._src.base import nest
 from penstock._src.base.api import export, resolve
 from penstock._src.compat.contrib import same
@@ -55,20 +57,50 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Tensor:
         return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
 
 
+def _expected(shape: Any, tensor: Tensor) -> tf.TensorShape:
+    """A shape that was given as numbers, checked."""
+    if isinstance(shape, tf.TensorShape):
+        return shape
+    array = np.asarray(shape)
+    if array.ndim > 1:
+        raise ValueError(f"Invalid rank {array.ndim} for shape {shape} expected of tensor {tensor.name}.")
+    sizes = array.reshape([-1]).tolist()
+    if not all(s is None or isinstance(s, (int, np.integer, tf.Dimension)) for s in sizes):
+        raise ValueError(f"Invalid dtype {array.dtype} for shape {shape} expected of tensor {tensor.name}.")
+    return tf.TensorShape(sizes)
+
+
 @export(v1=["contrib.framework.with_shape"])
 def with_shape(expected_shape: Any, tensor: Tensor) -> Tensor:
-    """The tensor, checked to have the shape: in the step if the shape is not known before."""
-    static = tf.TensorShape(tf.get_static_value(expected_shape) if tf.is_tensor(expected_shape) else expected_shape)
+    """The tensor, checked to have the shape: in the step if the shape is not known before. One element becomes a scalar."""
+    if isinstance(tensor, tf.SparseTensor):
+        raise ValueError("SparseTensor not supported.")
     tensor = tf.convert_to_tensor(tensor)
-    if not tensor.shape.is_compatible_with(static):
-        raise ValueError(f"Wrong shape for {tensor.name} [expected] [actual].", static.as_list(), tensor.shape)
-    if tensor.shape.is_fully_defined() and static.is_fully_defined():
-        return tensor
-    expected = tf.convert_to_tensor(expected_shape if tf.is_tensor(expected_shape) else static.as_list())
-    with tf.control_dependencies([tf.assert_equal(tf.shape(tensor), expected, message="Wrong shape")]):
-        checked = tf.identity(tensor)
-    checked.set_shape(static)
-    return checked
+    if tf.is_tensor(expected_shape):
+        if expected_shape.dtype.base_dtype != tf.int32:
+            raise ValueError(f"Invalid dtype {expected_shape.dtype} for shape {expected_shape} expected of tensor "
+                             f"{tensor.name}.")
+        return _checked_in_step(expected_shape, tensor)
+    expected = _expected(expected_shape, tensor)
+    if expected.ndims == 0 and (not tensor.shape.is_fully_defined() or tensor.shape.as_list() == [1]):
+        return tf.reshape(tensor, [])
+    if not tensor.shape.is_fully_defined():
+        checked = _checked_in_step([-1 if s is None else s for s in expected.as_list()], tensor)
+        checked.set_shape(expected)
+        return checked
+    if not tensor.shape.is_compatible_with(expected):
+        raise ValueError(f"Invalid shape for tensor {tensor.name}, expected {expected_shape}, got {tensor.shape}.")
+    return tensor
+
+
+def _checked_in_step(expected: Any, tensor: Tensor) -> Tensor:
+    """The tensor, after an assertion on its shape; sizes of -1 may be any."""
+    actual, expected = tf.shape(tensor), tf.convert_to_tensor(expected)
+    right = tf.cond(tf.equal(tf.size(actual), tf.size(expected)),
+                    lambda: tf.reduce_all(tf.logical_or(expected < 0, tf.equal(expected, actual))), lambda: tf.constant(False))
+    message = f"Wrong shape for {tensor.name} [expected] [actual]."
+    with tf.control_dependencies([tf.Assert(right, [message, expected, actual])]):
+        return tf.identity(tensor)
 
 
 @export(v1=["contrib.framework.with_same_shape"])

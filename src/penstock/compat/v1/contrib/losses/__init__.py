@@ -17,4 +17,7 @@ _attach(__name__, "v1", "contrib.losses.", {
     "sigmoid_cross_entropy": "compat.contrib.losses",
     "softmax_cross_entropy": "compat.contrib.losses",
     "sparse_softmax_cross_entropy": "compat.contrib.losses",
-})
+}, (
+    "metric_learning",
+    "python",
+))
