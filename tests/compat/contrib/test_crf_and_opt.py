@@ -129,3 +129,53 @@ def test_scipy_minimizes():
 def test_names_that_have_moved():
     assert tf.contrib.keras.layers.Dense is tf.keras.layers.Dense and tf.layers.Dense is not tf.keras.layers.Dense
     assert tf.contrib.framework.python.ops.audio_ops.decode_wav is tf.audio.decode_wav
+
+
+def steps_of(optimizer, value, gradients, indices=None, resource=False):
+    var = tf.get_variable("v", initializer=tf.constant(value), use_resource=resource)
+    given = tf.placeholder(tf.float32, [None] if indices is None else [len(indices)])
+    grad = given if indices is None else tf.IndexedSlices(given, tf.constant(indices), tf.constant([len(value)]))
+    train = optimizer.apply_gradients([(grad, var)])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for g in gradients:
+            session.run(train, {given: g})
+        return session.run(var)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_lars_keeps_the_rates_of_earlier_steps(nesterov, resource):
+    gradients = RNG.randn(4, 3).astype(np.float32)
+    w, total = np.array([1.0, -2.0, 0.5]), np.zeros(3)
+    for g in gradients:
+        size = np.linalg.norm(w)
+        rate = 0.5 * 0.1 * size / (np.linalg.norm(g) + 0.01 * size)
+        step = rate * (g + 0.01 * w)
+        total = 0.9 * total + step
+        w = w - (step + 0.9 * total if nesterov else total)
+    made = tf.contrib.opt.LARSOptimizer(0.5, 0.9, 0.01, eeta=0.1, use_nesterov=nesterov)
+    np.testing.assert_allclose(steps_of(made, [1.0, -2.0, 0.5], gradients, resource=resource), w, rtol=1e-5)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_sparse_rows_of_lars_are_plain_momentum(resource):
+    w, total = np.array([1.0, 2.0]), np.zeros(2)
+    for g in ([0.5, 1.0], [1.0, -1.0]):
+        total = 0.9 * total + g
+        w = w - 0.1 * total
+    found = steps_of(tf.contrib.opt.LARSOptimizer(0.1), [1.0, 7.0, 2.0], [[0.5, 1.0], [1.0, -1.0]], [0, 2], resource)
+    np.testing.assert_allclose(found, [w[0], 7.0, w[1]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("indices", [None, [0, 2]])
+def test_adamax_by_hand(indices, resource):
+    gradients = RNG.randn(3, 2).astype(np.float32)
+    w, m, v = np.array([1.0, 2.0]), np.zeros(2), np.zeros(2)
+    for t, g in enumerate(gradients, 1):
+        m, v = 0.9 * m + 0.1 * g, np.maximum(0.99 * v, np.abs(g))
+        w = w - 0.1 / (1 - 0.9 ** t) * m / (v + 1e-8)
+    value, wanted = ([1.0, 2.0], w) if indices is None else ([1.0, 7.0, 2.0], [w[0], 7.0, w[1]])
+    found = steps_of(tf.contrib.opt.AdaMaxOptimizer(0.1, beta2=0.99), value, gradients, indices, resource)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)

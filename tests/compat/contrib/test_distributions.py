@@ -172,3 +172,13 @@ def test_choices():
     certain = d.Deterministic([1.0, 2.0])
     np.testing.assert_array_equal(value(certain.prob([1.0, 1.0])), [1, 0])
     np.testing.assert_allclose(value(d.NormalWithSoftplusScale(0.0, 1.0).scale), np.log1p(np.e), rtol=1e-6)
+
+
+def test_mode_of_kumaraswamy():
+    made = ds().Kumaraswamy([2.0, 3.0, 0.5], [4.0, 1.5, 2.0])
+    x = np.linspace(1e-4, 1 - 1e-4, 20001, dtype=np.float32)
+    mode, density = value(made.mode()), value(made.prob(x[:, None]))
+    np.testing.assert_allclose(mode[:2], x[density.argmax(0)][:2], atol=1e-3)
+    assert np.isnan(mode[2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Mode undefined"):
+        ds().Kumaraswamy(0.5, 2.0, allow_nan_stats=False).mode()

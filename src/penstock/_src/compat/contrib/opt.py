@@ -227,9 +227,23 @@ class LARSOptimizer(_Elementwise):
             ratio = self._eeta * w / (g + self._weight_decay * w + self._epsilon)
             rate = rate * tf.where((w > 0) & (g > 0), ratio, tf.ones_like(ratio))
             grad = grad + self._weight_decay * var
-        slot = self.get_slot(var, "momentum")
+        grad, slot = rate * grad, self.get_slot(var, "momentum")        # rates of earlier steps stay in the sum
         total = tf.assign(slot, self._momentum * slot + grad)
-        return rate * (grad + self._momentum * total if self._nesterov else total)
+        return grad + self._momentum * total if self._nesterov else total
+
+    def _rows(self, grad: Tensor, var: Any, indices: Tensor) -> Any:
+        """Momentum without adaptive rates, for the rows that have a gradient."""
+        rate, slot = tf.cast(self._lr, grad.dtype), self.get_slot(var, "momentum")
+        total = self._momentum * tf.gather(slot, indices) + grad
+        change = rate * (grad + self._momentum * total if self._nesterov else total)
+        with tf.control_dependencies([change]):
+            return tf.group(tf.scatter_update(slot, indices, total), tf.scatter_sub(var, indices, change))
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        return self._rows(grad.values, var, grad.indices)
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        return self._rows(grad, var, indices)
 
 
 @_export
@@ -377,13 +391,32 @@ class AdaMaxOptimizer(_Elementwise):
     def _power(self) -> Any:
         return self._get_non_slot_variable("beta1_power", graph=tf.get_default_graph())
 
-    def _change(self, grad: Tensor, var: Any) -> Tensor:
+    def _step(self, grad: Tensor, m: Any, v: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """The new moments, and the change of the variable."""
         numbers = [tf.cast(n() if callable(n) else n, grad.dtype) for n in (*self._numbers, self._power())]
         rate, beta1, beta2, epsilon, power = numbers
+        m, v = beta1 * m + (1 - beta1) * grad, tf.maximum(beta2 * v, tf.abs(grad))
+        return m, v, rate / (1 - power) * m / (v + epsilon)
+
+    def _change(self, grad: Tensor, var: Any) -> Tensor:
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        m = tf.assign(m, beta1 * m + (1 - beta1) * grad)
-        v = tf.assign(v, tf.maximum(beta2 * v, tf.abs(grad)))
-        return rate / (1 - power) * m / (v + epsilon)
+        new_m, new_v, change = self._step(grad, m, v)
+        with tf.control_dependencies([change]), tf.control_dependencies([tf.assign(m, new_m), tf.assign(v, new_v)]):
+            return tf.identity(change)
+
+    def _rows(self, grad: Tensor, var: Any, indices: Tensor) -> Any:
+        """Moments of rows without a gradient stay as they are."""
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m, new_v, change = self._step(grad, tf.gather(m, indices), tf.gather(v, indices))
+        with tf.control_dependencies([change]):
+            return tf.group(tf.scatter_update(m, indices, new_m), tf.scatter_update(v, indices, new_v),
+                            tf.scatter_sub(var, indices, change))
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        return self._rows(grad.values, var, grad.indices)
+
+    def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
+        return self._rows(grad, var, indices)
 
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
         with tf.control_dependencies(update_ops):

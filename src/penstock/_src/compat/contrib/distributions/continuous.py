@@ -242,6 +242,15 @@ class Kumaraswamy(Beta):
     def _variance(self) -> Tensor:
         return self._moment(2) - tf.square(self._moment(1))
 
+    def _mode(self) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        inside = tf.logical_and(a > 1.0, b > 1.0)
+        if self.allow_nan_stats:
+            safe = tf.where_v2(inside, (a - 1.0) / tf.where_v2(inside, a * b - 1.0, tf.ones_like(a * b)), tf.ones_like(a * b))
+            return tf.where_v2(inside, tf.pow(safe, 1.0 / a), tf.constant(math.nan, self.dtype))
+        with tf.control_dependencies([tf.Assert(tf.reduce_all(inside), ["Mode undefined for concentrations <= 1.", a, b])]):
+            return tf.pow((a - 1.0) / (a * b - 1.0), 1.0 / a)
+
     def _entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         return 1.0 - 1.0 / b + (1.0 - 1.0 / a) * (tf.digamma(b + 1.0) + _EULER) - tf.log(a) - tf.log(b)
