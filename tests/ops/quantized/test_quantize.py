@@ -98,3 +98,11 @@ def test_each_index_along_an_axis_may_have_a_range():
     np.testing.assert_allclose(np.stack([least, most]), np.stack([-127 * scale[:, 0], 127 * scale[:, 0]]), rtol=1e-6)
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Axis|axis"):
         tf2.quantization.dequantize(x, low, high, mode="SCALED", axis=5)
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("axis", [-2 ** 31, -2, 2, 2 ** 31 - 1])
+def test_an_axis_that_is_none(axis, given):
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        tf2.raw_ops.QuantizeAndDequantizeV2(input=np.ones((2, 2), np.float32), input_min=[0.0, 0.0], input_max=[1.0, 1.0],
+                                            range_given=given, axis=axis)

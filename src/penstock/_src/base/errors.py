@@ -340,3 +340,10 @@ def make_error(node_def: Any, op: Any, message: str, error_code: int) -> OpError
 def invalid(message: str) -> InvalidArgumentError:
     """The error for a kernel to raise when an argument is wrong; the executor adds the operation."""
     return InvalidArgumentError(None, None, message)
+
+
+def expect(resource: Any, kind: type, what: str) -> Any:
+    """A resource that an op needs; InvalidArgumentError if its handle is of another kind."""
+    if not isinstance(resource, kind):
+        raise invalid(f"Trying to access a resource of type {type(resource).__name__} as {what}.")
+    return resource

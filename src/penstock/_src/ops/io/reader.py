@@ -98,15 +98,19 @@ restore_state = _user("ReaderRestoreState", "reader_handle: resource, state: str
 reset = _user("ReaderReset", "reader_handle: resource ->", blocking=True)
 
 
+def _reader(handle: Any) -> readers.Reader:
+    return errors.expect(handle, readers.Reader, "a reader")
+
+
 def _read(reader_handle, queue_handle, *, ctx):
-    key, value = reader_handle.next(queue_of(queue_handle), ctx)
+    key, value = _reader(reader_handle).next(queue_of(queue_handle), ctx)
     return strings.pack([key], ()), strings.pack([value], ())
 
 
 def _read_up_to(reader_handle, queue_handle, num_records, *, ctx):
     if num_records.dim() or int(num_records) <= 0:
         raise errors.invalid(f"num_records must be a positive scalar, got {num_records.tolist()}")
-    found = reader_handle.next_many(int(num_records), queue_of(queue_handle), ctx)
+    found = _reader(reader_handle).next_many(int(num_records), queue_of(queue_handle), ctx)
     return strings.pack([k for k, _ in found]), strings.pack([v for _, v in found])
 
 
@@ -116,18 +120,18 @@ def _restore_shape(reader_handle, state):
 
 
 def _restore(reader_handle, state, *, ctx):
-    reader_handle.restore(strings.scalar(state, "Reader state"), ctx)
+    _reader(reader_handle).restore(strings.scalar(state, "Reader state"), ctx)
 
 
 for _ops, _kernel, _shape in (
         (read, _read, lambda reader_handle, queue_handle: [(), ()]),
         (read_up_to, _read_up_to, lambda reader_handle, queue_handle, num_records: [(None,), (None,)]),
-        (records_produced, lambda reader_handle: torch.tensor(reader_handle.produced), lambda reader_handle: ()),
-        (units_completed, lambda reader_handle: torch.tensor(reader_handle.finished), lambda reader_handle: ()),
-        (serialize_state, lambda reader_handle, *, ctx: strings.pack([reader_handle.state(ctx)], ()),
+        (records_produced, lambda reader_handle: torch.tensor(_reader(reader_handle).produced), lambda reader_handle: ()),
+        (units_completed, lambda reader_handle: torch.tensor(_reader(reader_handle).finished), lambda reader_handle: ()),
+        (serialize_state, lambda reader_handle, *, ctx: strings.pack([_reader(reader_handle).state(ctx)], ()),
          lambda reader_handle: ()),
         (restore_state, _restore, _restore_shape),
-        (reset, lambda reader_handle, *, ctx: reader_handle.reset(ctx), lambda reader_handle: [])):
+        (reset, lambda reader_handle, *, ctx: _reader(reader_handle).reset(ctx), lambda reader_handle: [])):
     for _op in _ops:
         _op.kernel(_kernel)
         _op.shape(_shape)

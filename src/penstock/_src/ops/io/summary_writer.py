@@ -88,22 +88,26 @@ def _summary() -> Any:
     return message_class("Summary")()
 
 
+def _held(writer: Any) -> SummaryWriterResource:
+    return errors.expect(writer, SummaryWriterResource, "a summary writer")
+
+
 @create_summary_file_writer.kernel
 def _create_summary_file_writer_kernel(writer, logdir, max_queue, flush_millis, filename_suffix):
     settings = _number(max_queue, "max_queue"), _number(flush_millis, "flush_millis") / 1000
-    if writer.events is None:
+    if _held(writer).events is None:
         writer.events = EventsWriter(_text(logdir, "logdir"), *settings, _text(filename_suffix, "filename_suffix"))
 
 
 @flush_summary_writer.kernel
 def _flush_summary_writer_kernel(writer):
-    if writer.events is not None:
+    if _held(writer).events is not None:
         writer.events.flush()
 
 
 @close_summary_writer.kernel
 def _close_summary_writer_kernel(writer):
-    writer.close()
+    _held(writer).close()
 
 
 @write_summary.kernel
@@ -114,7 +118,7 @@ def _write_summary_kernel(writer, step, tensor, tag, summary_metadata, *, T):
     data = strings.scalar(summary_metadata, "summary_metadata")
     if data:
         parse_metadata(data, value)
-    writer.opened().add_summary(out, _number(step, "step"))
+    _held(writer).opened().add_summary(out, _number(step, "step"))
 
 
 @write_raw_proto_summary.kernel
@@ -126,7 +130,7 @@ def _write_raw_proto_summary_kernel(writer, step, tensor):
             out.MergeFromString(data)
         except DecodeError:
             raise errors.DataLossError(None, None, "Bad tf.compat.v1.Summary binary proto tensor string") from None
-    writer.opened().add_summary(out, _number(step, "step"))
+    _held(writer).opened().add_summary(out, _number(step, "step"))
 
 
 @import_event.kernel
@@ -138,7 +142,7 @@ def _import_event_kernel(writer, event):
         event_class().FromString(data)
     except DecodeError:
         raise errors.DataLossError(None, None, "Bad tf.Event binary proto tensor string") from None
-    writer.opened().write(data)
+    _held(writer).opened().write(data)
 
 
 @write_scalar_summary.kernel
@@ -147,26 +151,27 @@ def _write_scalar_summary_kernel(writer, step, tag, value):
         raise errors.invalid(f"the value of a scalar summary must be a scalar, got shape {list(value.shape)}")
     out = _summary()
     out.value.add(tag=_text(tag, "tag"), simple_value=float(value))
-    writer.opened().add_summary(out, _number(step, "step"))
+    _held(writer).opened().add_summary(out, _number(step, "step"))
 
 
 @write_histogram_summary.kernel
 def _write_histogram_summary_kernel(writer, step, tag, values):
-    writer.opened().add_summary(histogram_message(_text(tag, "tag"), values), _number(step, "step"))
+    _held(writer).opened().add_summary(histogram_message(_text(tag, "tag"), values), _number(step, "step"))
 
 
 @write_image_summary.kernel
 def _write_image_summary_kernel(writer, step, tag, tensor, bad_color, *, max_images):
-    writer.opened().add_summary(image_message(_text(tag, "tag"), tensor, max_images, bad_color.numpy()), _number(step, "step"))
+    summary = image_message(_text(tag, "tag"), tensor, max_images, bad_color.numpy())
+    _held(writer).opened().add_summary(summary, _number(step, "step"))
 
 
 @write_audio_summary.kernel
 def _write_audio_summary_kernel(writer, step, tag, tensor, sample_rate, *, max_outputs):
     out = audio_message(_text(tag, "tag"), tensor, float(sample_rate), max_outputs)
-    writer.opened().add_summary(out, _number(step, "step"))
+    _held(writer).opened().add_summary(out, _number(step, "step"))
 
 
 @write_graph_summary.kernel
 def _write_graph_summary_kernel(writer, step, tensor):
     graph = strings.scalar(tensor, "tensor")
-    writer.opened().add(event_class()(wall_time=time.time(), step=_number(step, "step"), graph_def=graph))
+    _held(writer).opened().add(event_class()(wall_time=time.time(), step=_number(step, "step"), graph_def=graph))

@@ -233,8 +233,7 @@ def _laid_out_as(var: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
 def check(names: list[str], held: list[Any], grad: Any, indices: torch.Tensor | None, bounds: bool = True) -> None:
     """Checks types, initialization and shapes of a rule's arguments; with `bounds`, also the range of indices."""
     for h in held:
-        if not isinstance(h, VariableResource):
-            raise errors.invalid(f"Trying to access a resource of type {type(h).__name__} as a variable.")
+        errors.expect(h, VariableResource, "a variable")
     dims = arrays.dims_of(held[0].read())
     for n, h in zip(names[1:], held[1:], strict=True):
         if arrays.dims_of(h.read()) != dims:

@@ -263,6 +263,8 @@ def rounded(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, *, signed: b
     """Quantizes `x` to integers of so many bits and back; zero stays zero."""
     if not 1 <= bits <= (62 if signed else 63):
         raise errors.invalid(f"num_bits is out of range: {bits} with signed_input {int(signed)}")
+    if not -1 <= axis < max(x.dim(), 1):
+        raise errors.invalid(f"axis must be at least -1 and less than the rank, got {axis} for shape {list(x.shape)}")
     if given:
         low, high = _along(x, low, axis, "input_min").double(), _along(x, high, axis, "input_max").double()
         if low.is_cpu and bool((low > high).any()):

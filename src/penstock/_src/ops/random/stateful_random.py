@@ -16,6 +16,7 @@ from penstock._src.kernels import philox
 from penstock._src.ops.random.random import generator as torch_generator
 from penstock._src.ops.random.random import int_range, sizes
 from penstock._src.ops.registry import op
+from penstock._src.ops.state.state import variable_of
 
 PHILOX = 1
 AUTO_SELECT = 3
@@ -33,7 +34,7 @@ def advance(resource: Any, algorithm: torch.Tensor | None, count: int) -> tuple[
         raise errors.invalid(f"Unsupported algorithm id: {algorithm.tolist()}")
     if count < 0:
         raise errors.invalid(f"The counter cannot go back: {count}")
-    with resource.lock:
+    with variable_of(resource).lock:
         state = resource.read()
         size = 3 + len(first)
         if state.dtype is not torch.int64 or tuple(state.shape) != (size,):

@@ -74,6 +74,14 @@ def _gather_shape(params_nested_splits, params_dense_values, indices, *, OUTPUT_
     return [(None,)] * OUTPUT_RAGGED_RANK + [values]
 
 
+def _check_splits(splits: torch.Tensor, most: int) -> torch.Tensor:
+    """The splits of rows of so many values; InvalidArgumentError if they lead elsewhere."""
+    if splits.dim() != 1 or not splits.numel() or int(splits[0]) < 0 or int(splits[-1]) > most \
+            or bool((splits[1:] < splits[:-1]).any()):
+        raise errors.invalid("Ragged splits must be sorted, and must not be larger than the number of values")
+    return splits
+
+
 @gather_op.kernel(device="cpu")
 def _gather_kernel(params_nested_splits, params_dense_values, indices, *, OUTPUT_RAGGED_RANK):
     n = params_nested_splits[0].numel() - 1
@@ -82,14 +90,13 @@ def _gather_kernel(params_nested_splits, params_dense_values, indices, *, OUTPUT
         raise errors.invalid(f"indices[{int(bad.reshape(-1).nonzero()[0])}] = {int(indices[bad][0])} is not in [0, {n})")
     splits_out = _outer_splits(indices, params_nested_splits[0].dtype)
     rows = indices.reshape(-1).to(torch.int64)
-    for s in params_nested_splits:
-        s = s.to(torch.int64)
+    inner = [*(s.numel() - 1 for s in params_nested_splits[1:]), params_dense_values.shape[0]]
+    for s, most in zip(params_nested_splits, inner, strict=True):
+        s = _check_splits(s, most).to(torch.int64)
         starts, lengths = s[rows], s[rows + 1] - s[rows]
         splits = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
         splits_out.append(splits.to(params_nested_splits[0].dtype))
         rows = torch.arange(int(splits[-1])) - (splits[:-1] - starts).repeat_interleave(lengths)
-    if rows.numel() and int(rows.max()) >= params_dense_values.shape[0]:
-        raise errors.invalid("Ragged splits must not be larger than the number of values")
     values = params_dense_values.index_select(0, rows) if isinstance(params_dense_values, torch.Tensor) \
         else params_dense_values[rows.numpy()]
     return splits_out, values
@@ -222,6 +229,9 @@ def _to_variant_kernel(rt_nested_splits, rt_dense_values, *, batched_input):
         return out
     if not rt_nested_splits:
         raise errors.invalid("batched_input needs at least one ragged dimension")
+    inner = [*(s.numel() - 1 for s in rt_nested_splits[1:]), rt_dense_values.shape[0]]
+    for s, most in zip(rt_nested_splits, inner, strict=True):
+        _check_splits(s, most)
     rows = []
     outer = rt_nested_splits[0].tolist()
     for a, b in zip(outer[:-1], outer[1:], strict=True):

@@ -81,29 +81,33 @@ def _worker(node: Any) -> str | None:
     return None if name is None else shown_text(name)
 
 
+def _held(handle: Any) -> Accumulator:
+    return errors.expect(handle, Accumulator, "an accumulator")
+
+
 def _apply(handle, local_step, gradient, *, node):
-    handle.apply(_one(local_step, "local_step"), gradient, _worker(node), bool(node._extra.get(ONCE)))
+    _held(handle).apply(_one(local_step, "local_step"), gradient, _worker(node), bool(node._extra.get(ONCE)))
 
 
 def _tallies(handle):
-    rows = sorted(handle.tallies.items())
+    rows = sorted(_held(handle).tallies.items())
     names = np.array([name.encode() for name, _ in rows] or [], dtype=object)
     return names, torch.tensor([[*counts, name not in handle.gone] for name, counts in rows], dtype=torch.int64).reshape(-1, 3)
 
 
 def _take(handle, num_required, *, dtype, ctx):
-    if dtype != handle.dtype:
+    if dtype != _held(handle).dtype:
         raise errors.invalid(f"Accumulator '{handle.name}' holds {handle.dtype.name}, not {dtype.name}")
     return handle.take(_one(num_required, "num_required"), ctx)
 
 
 for _ops, _kernel, _shape in (
-        (num_accumulated, lambda handle: torch.tensor(handle.count, dtype=torch.int32), lambda handle: ()),
-        (set_global_step, lambda handle, new_global_step: handle.set_step(_one(new_global_step, "new_global_step")),
+        (num_accumulated, lambda handle: torch.tensor(_held(handle).count, dtype=torch.int32), lambda handle: ()),
+        (set_global_step, lambda handle, new_global_step: _held(handle).set_step(_one(new_global_step, "new_global_step")),
          lambda handle, new_global_step: []),
         (apply_gradient, _apply, lambda handle, local_step, gradient: []),
-        (meet, lambda handle, *, worker, workers, present: handle.meet(worker, workers, present), lambda handle: []),
-        (interrupt, lambda handle: handle.interrupt(), lambda handle: []),
+        (meet, lambda handle, *, worker, workers, present: _held(handle).meet(worker, workers, present), lambda handle: []),
+        (interrupt, lambda handle: _held(handle).interrupt(), lambda handle: []),
         (tallies, _tallies, lambda handle: [(None,), (None, 3)]),
         (take_gradient, _take, lambda handle, num_required: None),
         ((take_sparse,), _take, None)):
@@ -116,7 +120,7 @@ for _ops, _kernel, _shape in (
 @apply_sparse.kernel
 def _apply_sparse_kernel(handle, local_step, gradient_indices, gradient_values, gradient_shape, *, has_known_shape, node):
     shape = gradient_shape if has_known_shape else None
-    handle.apply(_one(local_step, "local_step"), (gradient_indices, gradient_values, shape), _worker(node),
+    _held(handle).apply(_one(local_step, "local_step"), (gradient_indices, gradient_values, shape), _worker(node),
                  bool(node._extra.get(ONCE)))
 
 

@@ -61,9 +61,7 @@ def _kv_var_handle_kernel(*, container, shared_name, dtype, Tkeys, config, ctx, 
 
 
 def _table(resource: Any) -> KeyedTable:
-    if not isinstance(resource, KeyedTable):
-        raise errors.invalid(f"Trying to access a resource of type {type(resource).__name__} as an embedding variable.")
-    return resource
+    return errors.expect(resource, KeyedTable, "an embedding variable")
 
 
 def _keyed(name: str, inputs: str, outputs: str, attrs: str = "") -> Any:

@@ -114,6 +114,10 @@ def _known(shape: Any) -> tuple:
 
 
 # -- using ------------------------------------------------------------------------------------------------------------
+def _held(handle: Any) -> Table:
+    return errors.expect(handle, Table, "a lookup table")
+
+
 def _both(name: str, inputs: str, outputs: str, attrs: str = "") -> tuple:
     """The two forms of an op that uses a table."""
     old = op(name, f"table_handle: Ref(string){inputs} -> {outputs}", attrs, foldable=False).no_gradient()
@@ -156,7 +160,7 @@ def _find_v2_shape(table_handle, keys, default_value, *, Tin, Tout, c):
 
 @_kernel(find, find_v2)
 def _find_kernel(table_handle, keys, default_value, *, Tin, Tout):
-    table_handle.check_types(Tin, Tout)
+    _held(table_handle).check_types(Tin, Tout)
     return table_handle.find(keys, default_value)
 
 
@@ -165,7 +169,7 @@ insert, insert_v2 = _both("LookupTableInsert", ", keys: Tin, values: Tout", "", 
 
 @_kernel(insert, insert_v2)
 def _insert_kernel(table_handle, keys, values, *, Tin, Tout):
-    table_handle.check_types(Tin, Tout)
+    _held(table_handle).check_types(Tin, Tout)
     table_handle.insert(keys, values)
 
 
@@ -180,14 +184,14 @@ def _remove_v2_shape(table_handle, keys):
 
 @remove_v2.kernel(device="cpu")
 def _remove_v2_kernel(table_handle, keys, *, Tin):
-    table_handle.check_types(Tin)
+    _held(table_handle).check_types(Tin)
     table_handle.remove(keys)
 
 
 size, size_v2 = _both("LookupTableSize", "", "size: int64")
 size.shape(lambda table_handle: ())
 size_v2.shape(lambda table_handle: ())
-_kernel(size, size_v2)(lambda table_handle: torch.tensor(table_handle.size(), dtype=torch.int64))
+_kernel(size, size_v2)(lambda table_handle: torch.tensor(_held(table_handle).size(), dtype=torch.int64))
 
 export_table, export_table_v2 = _both("LookupTableExport", "", "keys: Tkeys, values: Tvalues",
                                       "Tkeys: type, Tvalues: type")
@@ -208,7 +212,7 @@ def _export_table_v2_shape(table_handle, *, Tkeys, Tvalues, c):
 
 @_kernel(export_table, export_table_v2)
 def _export_table_kernel(table_handle, *, Tkeys, Tvalues):
-    table_handle.check_types(Tkeys, Tvalues)
+    _held(table_handle).check_types(Tkeys, Tvalues)
     return table_handle.export()
 
 
@@ -224,7 +228,7 @@ def _import_table_v2_shape(table_handle, keys, values):
 
 @_kernel(import_table, import_table_v2)
 def _import_table_kernel(table_handle, keys, values, *, Tin, Tout):
-    table_handle.check_types(Tin, Tout)
+    _held(table_handle).check_types(Tin, Tout)
     table_handle.import_entries(keys, values)
 
 
@@ -250,7 +254,7 @@ def _initialize_table_kernel(table_handle, keys, values, *, Tkey, Tval):
 
 def initializable(table: Any) -> Any:
     """The table, which must be one that is filled once."""
-    if not isinstance(table, StaticTable):
+    if not isinstance(_held(table), StaticTable):
         raise errors.invalid(f"Table {table.container} {table.name} is not initializable")
     return table
 

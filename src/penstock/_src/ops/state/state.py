@@ -325,19 +325,18 @@ def _count_up_to_shape(ref):
 
 resource_count_up_to.shape(lambda resource, *, c: merge(handle_dims(c.input("resource")), ()))
 count_up_to_op.kernel(lambda ref, *, limit: _count_up_to(ref, limit))
-resource_count_up_to.kernel(lambda resource, *, limit: _count_up_to(resource, limit))
+resource_count_up_to.kernel(lambda resource, *, limit: _count_up_to(variable_of(resource), limit))
 
 
 # -- resource variables -----------------------------------------------------------------------------------------------
-def _variable(resource: Any) -> VariableResource:
-    if not isinstance(resource, VariableResource):
-        raise errors.invalid(f"Trying to access a resource of type {type(resource).__name__} as a variable.")
-    return resource
+def variable_of(resource: Any) -> VariableResource:
+    """The variable of a handle; InvalidArgumentError if it is of another kind."""
+    return errors.expect(resource, VariableResource, "a variable")
 
 
 def _held(resource: Any) -> Any:
     """The value behind a handle."""
-    value = _variable(resource).value
+    value = variable_of(resource).value
     if value is None:
         raise errors.FailedPreconditionError(
             None, None, f"Error while reading resource variable {resource.name} from Container: localhost. This could "
@@ -395,7 +394,7 @@ def _assign_variable_shape(resource, value, *, c):
 
 @assign_variable_op.kernel
 def _assign_variable_kernel(resource, value, *, dtype):
-    if _variable(resource).dtype != dtype:
+    if variable_of(resource).dtype != dtype:
         raise errors.invalid("Trying to assign variable with wrong dtype. Expected "
                              f"{resource.dtype.name} got {dtype.name} (variable {resource.name})")
     if not compatible(resource.dims, tuple(value.shape)):
@@ -419,7 +418,7 @@ assign_sub_variable_op.kernel(lambda resource, value: _add_to_held(resource, val
 var_is_initialized_op = op("VarIsInitializedOp", "resource: resource -> is_initialized: bool",
                            stateful=True).no_gradient()
 var_is_initialized_op.shape(lambda resource: ())
-var_is_initialized_op.kernel(lambda resource: torch.tensor(_variable(resource).value is not None))
+var_is_initialized_op.kernel(lambda resource: torch.tensor(variable_of(resource).value is not None))
 
 variable_shape = op("VariableShape", "input: resource -> output: out_type", "out_type: type in {int32 int64} = int32",
                     stateful=True).no_gradient()

@@ -19,7 +19,7 @@ from penstock._src.kernels import arrays, indexing, strided
 from penstock._src.kernels.strided import MASK_NAMES, MASKS
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OpDef, get, internal, op
-from penstock._src.ops.state.state import VariableResource
+from penstock._src.ops.state.state import VariableResource, variable_of
 
 _NUMERIC = "in {numeric quantized}"
 _ORDERED = "in {half bfloat16 float32 float64 int32 int64}"
@@ -28,7 +28,7 @@ _ORDERED = "in {half bfloat16 float32 float64 int32 int64}"
 # -- rows -------------------------------------------------------------------------------------------------------------
 def _scatter_rows(resource: VariableResource, indices: torch.Tensor, updates: Any, how: str) -> None:
     """ref[indices] = or += or … updates, where updates may be one scalar for all rows."""
-    with resource.lock:
+    with variable_of(resource).lock:
         dims = arrays.dims_of(resource.read())
         if not dims:
             raise errors.invalid("params must be at least 1-D, got shape []")
@@ -237,7 +237,7 @@ _add_scaled_rows()
 
 # -- coordinates ------------------------------------------------------------------------------------------------------
 def _scatter_nd(resource: VariableResource, indices: torch.Tensor, updates: Any, how: str) -> None:
-    with resource.lock:
+    with variable_of(resource).lock:
         dims = arrays.dims_of(resource.read())
         if not dims:
             raise errors.invalid("Output must be at least 1-D, got shape: []")
@@ -291,7 +291,7 @@ resource_strided_slice_assign = op("ResourceStridedSliceAssign", f"ref: resource
 
 def _assign_slice(resource: VariableResource, begin: Any, end: Any, strides: Any, value: Any, masks: tuple) -> None:
     named = dict(zip(MASK_NAMES, masks, strict=True))
-    with resource.lock:
+    with variable_of(resource).lock:
         held = resource.writable()
         if isinstance(held, np.ndarray) and not isinstance(value, np.ndarray):
             raise errors.invalid("a slice of strings can only be set to strings")
