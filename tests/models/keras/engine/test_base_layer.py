@@ -104,7 +104,7 @@ def test_the_config_makes_the_same_layer():
             super().__init__()
             self.size = size
     with pytest.raises(NotImplementedError, match="get_config"):
-        WithArgument(2).get_config()
+        WithArgument(layer).get_config()
 
 
 def test_shape_of_a_weight_as_an_array():

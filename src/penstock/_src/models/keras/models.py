@@ -46,6 +46,12 @@ def _input_layers(tensors: Any, like: list) -> list:
     return found
 
 
+def _clone_layer(layer: Any, copied: Callable) -> Any:
+    """A copy of a layer; of a model that is known by its layers, a copy of each of them."""
+    of_layers = isinstance(layer, Sequential) or getattr(layer, "_is_graph_network", False)
+    return clone_model(layer) if of_layers and copied is _copied else copied(layer)
+
+
 def _clone_functional(model: Any, input_tensors: Any, copied: Callable) -> Any:
     made: dict[int, Any] = {}
     if input_tensors is None:
@@ -63,7 +69,7 @@ def _clone_functional(model: Any, input_tensors: Any, copied: Callable) -> Any:
             if id(nest.flatten(node.output_tensors)[0]) in values or not node.inbound_layers:
                 continue
             if id(layer) not in made:
-                made[id(layer)] = clone_model(layer) if isinstance(layer, Model) and copied is _copied else copied(layer)
+                made[id(layer)] = _clone_layer(layer, copied)
             given = nest.map_structure(lambda t: values[id(t)], node.input_tensors)
             if isinstance(given, list) and len(given) == 1:
                 given = given[0]
@@ -83,8 +89,7 @@ def _clone_functional(model: Any, input_tensors: Any, copied: Callable) -> Any:
 
 def _clone_sequential(model: Any, input_tensors: Any, copied: Callable) -> Any:
     first = model._layers[0] if model._layers and isinstance(model._layers[0], InputLayer) else None
-    layers = [copied(layer) if not isinstance(layer, Model) or copied is not _copied else clone_model(layer)
-              for layer in model.layers]
+    layers = [_clone_layer(layer, copied) for layer in model.layers]
     if input_tensors is None:
         lead = [] if first is None else [InputLayer(**first.get_config())]
         return Sequential([*lead, *layers], name=model.name)

@@ -65,6 +65,29 @@ def _spec_of(function: Any) -> tuple[tuple, bool]:
     return (*args, *spec.kwonlyargs), spec.varkw is not None
 
 
+_NOT_PLAIN: Any = object()
+
+
+def _plain(value: Any) -> Any:
+    """A copy of a value that a config can hold as it is: a number, a text, or lists and dictionaries of them."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if type(value) in (list, tuple):
+        copies = [_plain(v) for v in value]
+        return _NOT_PLAIN if any(c is _NOT_PLAIN for c in copies) else type(value)(copies)
+    if type(value) is dict:
+        named = {k: _plain(v) for k, v in value.items()}
+        return _NOT_PLAIN if any(c is _NOT_PLAIN for c in named.values()) else named
+    return _NOT_PLAIN
+
+
+def _plain_arguments(cls: type, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of a constructor by their names, or None if one of them is not a plain value."""
+    names = _spec_of(cls.__init__)[0]                                     # type: ignore[misc]
+    found = _plain({**dict(zip(names, args)), **kwargs}) if len(args) <= len(names) else _NOT_PLAIN  # noqa: B905
+    return None if found is _NOT_PLAIN else found
+
+
 @export("keras.layers.Layer", v2=["keras.Layer"])
 class Layer(Connected, Losing, Weighted):
     """The base of layers: variables, and a computation on tensors.
@@ -85,6 +108,14 @@ class Layer(Connected, Losing, Weighted):
     _batch_input_shape: tuple | None
     _call_fn_args: list[str]
     _policy: mixed_precision.Policy
+    _init_arguments: dict[str, Any] | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance that keeps its arguments where `get_config` has to describe it by them."""
+        instance = super().__new__(cls)
+        if hasattr(cls.get_config, "_is_default"):
+            instance.__dict__["_init_arguments"] = _plain_arguments(cls, args, kwargs)
+        return instance
 
     @no_automatic_dependency_tracking
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, dynamic: bool = False,
@@ -151,13 +182,18 @@ class Layer(Connected, Losing, Weighted):
         config["dtype"] = self._dtype_config()
         if self.dynamic:
             config["dynamic"] = True
-        arguments = [a for a in inspect.signature(type(self).__init__).parameters.values()
-                     if a.kind in (a.POSITIONAL_OR_KEYWORD, a.KEYWORD_ONLY)]
-        extra = [a.name for a in arguments if a.name not in config and a.name not in ("self", "dynamic")]
-        if extra and hasattr(self.get_config, "_is_default"):
+        return self._with_arguments(config) if hasattr(self.get_config, "_is_default") else config
+
+    def _with_arguments(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The config of a class without `get_config` of its own: what its constructor accepts of the base's, and its arguments."""
+        names, any_name = _spec_of(type(self).__init__)
+        extra = [n for n in names if n not in config and n != "dynamic"]
+        if not extra:
+            return config
+        if self._init_arguments is None or not context.process.eager:
             raise NotImplementedError(f"Layer {type(self).__name__} has arguments {extra} in `__init__` and therefore must "
-                                      "override `get_config`. Layers with arguments in `__init__` must override `get_config`.")
-        return config
+                                      "override `get_config`, unless all of them are numbers, texts or lists of these.")
+        return {**{k: v for k, v in config.items() if any_name or k in names}, **self._init_arguments}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

@@ -417,7 +417,7 @@ class Network(Layer):
     def get_config(self) -> dict[str, Any]:
         """Layers and how they are connected, as plain data."""
         if not self._is_graph_network:
-            if not hasattr(self.get_config, "_is_default"):            # the subclass adds to what the base class has
+            if not hasattr(self.get_config, "_is_default") or self._init_arguments is not None and context.process.eager:
                 return Layer.get_config(self)
             raise NotImplementedError(f"Model {self.name} is a subclass of Model: define `get_config` to save its description.")
         return network_config.describe(self)

@@ -58,7 +58,7 @@ class Model(Saved, Network):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance; with symbolic inputs and outputs, `Model` itself makes a Functional."""
-        return super().__new__(Functional if cls is Model and is_functional(args, kwargs) else cls)
+        return super().__new__(Functional if cls is Model and is_functional(args, kwargs) else cls, *args, **kwargs)
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._forget_compiled()
