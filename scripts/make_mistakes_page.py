@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 INTRODUCTION = """\
 # Mistakes and their messages
 
-Ninety mistakes, each with the error of penstock and that of TensorFlow 2.21 (`tf.keras` is Keras 2 in both). Long messages are
+Mistakes, each with the error of penstock and that of TensorFlow 2.21 (`tf.keras` is Keras 2 in both). Long messages are
 cut. Made by `python scripts/make_mistakes_page.py --tf PYTHON` from `tests/mistakes`, whose tests compare the types.
 """
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_USE_LEGACY_KERAS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
@@ -53,10 +53,10 @@ def main() -> None:
     theirs = outcomes(parser.parse_args().tf, "tensorflow")
     ours = outcomes(sys.executable, "penstock")
     sys.path.insert(0, str(ROOT))
-    from tests.mistakes.mistakes import MISTAKES
+    from tests.mistakes.run import ALL
     (ROOT / "tests" / "mistakes" / "types.json").write_text(json.dumps({n: o[0] for n, o in theirs.items()}, indent=1) + "\n")
     parts = [INTRODUCTION]
-    for mistake in MISTAKES:
+    for mistake in ALL:
         name = mistake.__name__
         title = name.replace("_", " ").capitalize()
         parts.append(f"## {title}\n\n```python no-run\n{source(mistake)}\n```\n\npenstock:\n\n{shown(ours[name])}\n\n"

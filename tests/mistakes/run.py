@@ -7,6 +7,9 @@ import json
 import sys
 
 from tests.mistakes.mistakes import MISTAKES
+from tests.mistakes.rarer import RARER
+
+ALL = [*MISTAKES, *RARER]
 
 
 def outcome(mistake, tf):
@@ -26,7 +29,7 @@ def outcomes(module):
     """The outcome of every mistake, by its name."""
     tf = importlib.import_module(module)
     importlib.import_module(f"{module}.compat.v1")
-    return {m.__name__: outcome(m, tf) for m in MISTAKES}
+    return {m.__name__: outcome(m, tf) for m in ALL}
 
 
 if __name__ == "__main__":

@@ -106,6 +106,9 @@ def gradients_of(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     if xs and all(isinstance(x, Tensor) and not hasattr(x, "_value") for x in [*ys, *xs]) \
             and not src_graph.building_function:
         src_graph = ys[0].graph if ys else src_graph
+        for x in [*ys, *xs]:
+            if x.graph is not src_graph:
+                raise ValueError(f"{x} must be from the same graph as {ys[0] if ys else xs[0]}.")
     composite = [x for x in (*ys, *xs) if _components(x) is not None]
     if composite:
         return _composite_gradients(ys, xs, grad_ys, name, colocate, stop_gradients, unconnected, src_graph, gate)

@@ -65,7 +65,7 @@ class Tape:
         """Watches a tensor (or nest of them): gradients with respect to it can be requested."""
         for t in [part for x in nest.flatten(tensor) for part in _watchable(x)]:
             if not (isinstance(t, Tensor) or hasattr(t, "handle") or hasattr(t, "_ref")):
-                raise ValueError(f"Passed in object of type {type(t)}, not tf.Tensor")
+                raise ValueError(f"Passed in object {t!r} of type {type(t)}, not tf.Tensor or tf.Variable")
             if hasattr(t, "handle"):
                 self._watch_variable(t)
             else:

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
@@ -108,8 +109,8 @@ def _known_shape(rt: RaggedTensor, shape: Any) -> list | None:
         return list(own or asked or ()) or None
     if len(own) != len(asked):
         shown = ",".join("?" if a is None else str(a) for a in asked)
-        raise ValueError(f"rt_input.shape and shape=[{shown}] are incompatible: rt_input.rank = {len(own)} but shape.rank = "
-                         f"{len(asked)}")
+        message = f"rt_input.shape and shape=[{shown}] are incompatible: rt_input.rank = {len(own)} but shape.rank = {len(asked)}"
+        raise errors.InvalidArgumentError(None, None, message) if context.executing_eagerly() else ValueError(message)
     return [o if a is None else a for o, a in zip(own, asked, strict=True)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.composite_tensor import CompositeTensor
@@ -337,7 +337,7 @@ class RowPartition(CompositeTensor):
         a, b = constant_value(self._row_splits), constant_value(other._row_splits)
         if a is not None and b is not None:
             if not np.array_equal(a, b):
-                raise ValueError(f"{_DIFFERENT} row_splits: {a} and {b}")
+                raise errors.InvalidArgumentError(None, None, f"{_DIFFERENT} row_splits: {a} and {b}")
         elif validate and self._row_splits is not other._row_splits:
             checks.append(tf.debugging.assert_equal(self._row_splits, other._row_splits, message=f"{_DIFFERENT} row_splits"))
         merged = self._of(its if mine is None else mine

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import dtypes, nest
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.static_shape import TensorShape, as_dims
 from penstock._src.graph import context
 from penstock._src.graph.control_flow_util import covers
@@ -205,6 +205,9 @@ def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum
             return below  # type: ignore[return-value]
         pred = cond(*_arguments(loop_vars, state))
         pred = convert(pred)
+        if pred.dtype.base_dtype != dtypes.bool:
+            raise errors.InvalidArgumentError(None, None, f"The condition of a loop must return a boolean tensor, expected bool; "
+                                                          f"it returned {pred.dtype.base_dtype.name} (tensor {pred.name}).")
         return pred if below is None else get("LogicalAnd")(below, pred)
     trace(graph, condition, ordered=_ordered())
 

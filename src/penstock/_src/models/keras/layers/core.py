@@ -377,12 +377,13 @@ class Reshape(Layer):
 
     def call(self, inputs: Any) -> Any:
         """The inputs in the other shape."""
+        if context.executing_eagerly():
+            return tf.reshape(inputs, (inputs.shape[0], *self.target_shape))
         dims = dims_of(self.compute_output_shape(inputs.shape))
         if dims[0] is None and None not in dims[1:]:
             return tf.reshape(inputs, [-1 if 0 not in dims[1:] else tf.shape(inputs)[0], *dims[1:]])
         outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *self.target_shape))
-        if not context.executing_eagerly():
-            outputs.set_shape(dims)
+        outputs.set_shape(dims)
         return outputs
 
     def get_config(self) -> dict[str, Any]:

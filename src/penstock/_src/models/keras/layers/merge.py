@@ -62,7 +62,7 @@ class _Merge(Layer):
     def build(self, input_shape: Any) -> None:
         """Checks the shapes of the inputs."""
         if not isinstance(input_shape, (list, tuple)):
-            raise ValueError("A merge layer should be called on a list of inputs.")
+            raise ValueError(f"A merge layer should be called on a list of inputs. Received one of shape {input_shape}.")
         if len(input_shape) < 2:
             raise ValueError(f"A merge layer should be called on a list of at least 2 inputs. Got {len(input_shape)} inputs.")
         shapes = _all_dims(input_shape)
