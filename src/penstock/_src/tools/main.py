@@ -5,6 +5,7 @@ import argparse
 import importlib
 import pkgutil
 import sys
+from typing import Any
 
 from penstock._src import tools
 from penstock._src.base import errors
@@ -20,18 +21,25 @@ def main(argv: list[str] | None = None) -> int:
     names = [info.name.replace("_", "-") for info in pkgutil.iter_modules(tools.__path__)]
     if argv and argv[0] not in names and argv[0].endswith((".py", ".ipynb")):
         argv = ["run", *argv]                        # `python -m penstock program.py`
-    for name in argv[:1] if argv[:1] and argv[0] in names else names:       # one subcommand loads none of the others
-        module = importlib.import_module(f"{tools.__name__}.{name.replace('-', '_')}")
-        if not hasattr(module, "add_arguments"):
-            continue
-        text = (module.__doc__ or "").strip()
-        command = commands.add_parser(name, help=text.splitlines()[0], description=text,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    if not (argv[:1] and argv[0] in names and _add_command(commands, argv[0])):      # one subcommand loads none of the others
+        for name in names:
+            _add_command(commands, name)
     args = parser.parse_args(argv)
     try:
         return args.run(args)
     except (errors.OpError, OSError, ValueError, KeyError) as e:
         print(f"penstock {args.command}: {e}", file=sys.stderr)
         return 1
+
+
+def _add_command(commands: Any, name: str) -> bool:
+    """Adds a subcommand; returns False for a module that is none, but a part of others."""
+    module = importlib.import_module(f"{tools.__name__}.{name.replace('-', '_')}")
+    if not hasattr(module, "add_arguments"):
+        return False
+    text = (module.__doc__ or "").strip()
+    command = commands.add_parser(name, help=text.splitlines()[0], description=text,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    module.add_arguments(command)
+    command.set_defaults(run=module.run)
+    return True
