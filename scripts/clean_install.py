@@ -56,7 +56,8 @@ def fetch_wheels(wheels: pathlib.Path, pure: bool) -> None:
     subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(wheels), str(ROOT)], check=True, env=environment)
     torch = next(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
     built = next(wheels.glob("penstock-*.whl"))
-    subprocess.run([*pip, "download", "-q", "-c", str(ROOT / "constraints.txt"), "-d", str(wheels), torch, str(built)], check=True)
+    versions = str(ROOT / "constraints.txt")
+    subprocess.run([*pip, "download", "-q", "-c", versions, "-d", str(wheels), torch, str(built)], check=True)
 
 
 def run_inside(root: pathlib.Path) -> None:
@@ -74,7 +75,7 @@ def run_inside(root: pathlib.Path) -> None:
 def main() -> None:
     """Does all steps and prints the seconds of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=pathlib.Path, required=True, help="where the base system and the wheels go, about 3 GB")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="where the base system and the wheels go: 3 GB")
     parser.add_argument("--release", default="bookworm", help="the Debian release")
     parser.add_argument("--pure", action="store_true", help="the wheel without C kernels")
     options = parser.parse_args()

@@ -36,7 +36,7 @@ WORDS = {
     "queue_that_is_closed": ["'fifo_queue'", "mistakes.py:"],
     "end_of_a_dataset": ["mistakes.py:"],
     "tape_watching_a_number": ["3.0"],
-    "condition_that_is_not_a_boolean": ["boolean", "float32"],
+    "condition_that_is_not_a_boolean": ["bool", "float32"],
     "ragged_sum_of_other_rows": ["[0 1 3]", "[0 2 3]"],
     "add_layer_with_one_input": ["(2, 3)"],
     "weights_of_a_model_with_other_layers": ["(2, 4)", "(2, 3)", "kernel"],

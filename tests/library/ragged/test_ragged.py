@@ -216,5 +216,6 @@ def test_defaults_of_ragged_tensors_fit_their_values():
     rows = tf.ragged.constant([[1., 2.], [3.]])
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="default_value.rank = 1  must be less than"):
         rows.to_tensor([1.])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape=\[2,3,4\] are incompatible: rt_input.rank = 2 but shape.rank = 3"):
+    message = r"shape=\[2,3,4\] are incompatible: rt_input.rank = 2 but shape.rank = 3"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         rows.to_tensor(shape=[2, 3, 4])

@@ -433,8 +433,8 @@ class Graph:
             if isinstance(name, (bytes, Tensor)) or not isinstance(name, str):
                 raise TypeError(f"name for name_scope must be a string, not {name!r}.")
             if not (VALID_SCOPE_NAME if old else VALID_OP_NAME).match(name):
-                raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _ . / > - are allowed, and the first "
-                                 "character of an outermost scope is a letter, a digit or a dot.")
+                raise ValueError(f"'{name}' is not a valid scope name: letters, digits and _ . / > - are allowed, and the "
+                                 "first character of an outermost scope is a letter, a digit or a dot.")
         if not name:
             new = ""
         elif name[-1] == "/":

@@ -109,7 +109,8 @@ def _known_shape(rt: RaggedTensor, shape: Any) -> list | None:
         return list(own or asked or ()) or None
     if len(own) != len(asked):
         shown = ",".join("?" if a is None else str(a) for a in asked)
-        message = f"rt_input.shape and shape=[{shown}] are incompatible: rt_input.rank = {len(own)} but shape.rank = {len(asked)}"
+        message = (f"rt_input.shape and shape=[{shown}] are incompatible: rt_input.rank = {len(own)} but shape.rank = "
+                   f"{len(asked)}")
         raise errors.InvalidArgumentError(None, None, message) if context.executing_eagerly() else ValueError(message)
     return [o if a is None else a for o, a in zip(own, asked, strict=True)]
 

@@ -206,8 +206,8 @@ def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum
         pred = cond(*_arguments(loop_vars, state))
         pred = convert(pred)
         if pred.dtype.base_dtype != dtypes.bool:
-            raise errors.InvalidArgumentError(None, None, f"The condition of a loop must return a boolean tensor, expected bool; "
-                                                          f"it returned {pred.dtype.base_dtype.name} (tensor {pred.name}).")
+            raise errors.InvalidArgumentError(None, None, "The condition of a loop must return a tensor of type bool; this one "
+                                                          f"returned {pred.dtype.base_dtype.name} (tensor {pred.name}).")
         return pred if below is None else get("LogicalAnd")(below, pred)
     trace(graph, condition, ordered=_ordered())
 

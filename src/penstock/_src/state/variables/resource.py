@@ -358,8 +358,8 @@ class ResourceVariable(BaseResourceVariable):
             own = scope[:-1] if scope else "Variable"
             value = self._initial(initial_value, own, dtype, deferred)
             if shape is not None and not TensorShape(shape).is_compatible_with(value.shape):
-                raise ValueError(f"The initial value of variable {own} has shape {value.shape}, which is not compatible with the "
-                                 f"argument `shape`, {TensorShape(shape)}.")
+                raise ValueError(f"The initial value of variable {own} has shape {value.shape}, which is not compatible with "
+                                 f"the argument `shape`, {TensorShape(shape)}.")
             self.static_dims = TensorShape(shape).static_dims if shape is not None else value.shape.static_dims
             self._dtype = value.dtype.base_dtype
             self._name = own + ":0"

@@ -185,7 +185,7 @@ class Layer(Connected, Losing, Weighted):
         return self._with_arguments(config) if hasattr(self.get_config, "_is_default") else config
 
     def _with_arguments(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The config of a class without `get_config` of its own: what its constructor accepts of the base's, and its arguments."""
+        """The config of a class without a `get_config`: its arguments, and what it accepts of the base class's."""
         names, any_name = _spec_of(type(self).__init__)
         extra = [n for n in names if n not in config and n != "dynamic"]
         if not extra:
