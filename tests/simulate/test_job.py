@@ -25,6 +25,26 @@ def test_workers_share_the_servers():
     assert 1.0 < took < 1.2
 
 
+def test_tasks_of_one_machine_share_its_cores():
+    """A step has four messages per server and its client, all on one core; a second worker has the second core."""
+    machine = Machine(cores=2, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0, step_seconds=2e-3)
+    one = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+
+    def took(workers, servers):
+        return Job(programs.dense_null_step(4)(servers), one, workers, servers, LOCKSTEP).run(5).median_round
+    assert took(1, 1) == pytest.approx(10e-3, rel=0.01)
+    assert took(1, 2) == pytest.approx(18e-3, rel=0.01)
+    assert took(2, 1) == pytest.approx(10e-3, rel=0.1)
+    assert took(4, 1) == pytest.approx(20e-3, rel=0.1)
+
+
+def test_copies_take_time_of_both_ends():
+    """Four megabytes are read and returned: each is copied by its sender and by its receiver, at 1 GB/s."""
+    machine = Machine(nic=1e12, send_seconds=0.0, receive_seconds=0.0, op_seconds=0.0, copy_bandwidth=1e9)
+    job = Job(programs.dense_null_step(4_000_000)(1), Machines({"default": machine}, Network(latency=0.0)), 1, 1, LOCKSTEP)
+    assert job.run(5).median_round == pytest.approx(16e-3, rel=0.01)
+
+
 def test_sparse_steps_do_not_depend_on_the_size_of_the_table():
     small, large = (Job(programs.sparse_null_step(size)(4), Machines(), 4, 4, LOCKSTEP).run(3).median_round
                     for size in (2 * 10**9, 16 * 10**9))

@@ -1,8 +1,9 @@
 """Measures the constants of this machine, and compares predictions with real processes on it.
 
-`measure` returns a machine file: the time of small ops and messages, the speed of arithmetic, of memory and of transfers
-between two processes. `compare` runs null steps on clusters of real processes of this machine (`penstock server`), and
-simulates the same.
+`measure` returns a machine file: the time of small ops and messages, the speed of arithmetic, of memory and of copies between
+two processes. `compare` runs null steps on clusters of real processes of this machine (`penstock server`), and simulates the
+same. Both exclude other load as far as possible: constants are processor times of all processes, the least of several rounds,
+and a measured time is the median of the round in which it was least.
 """
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -25,7 +27,9 @@ from penstock._src.simulate import programs
 from penstock._src.simulate.job import FREE, Job
 from penstock._src.simulate.machines import Machine, Machines, Network
 
-_LARGE = 64 << 20
+_MEMORY = 64 << 20                  # bytes, to measure the memory
+_LARGE = 4 << 20                    # bytes of a large message
+_ROUNDS = 5
 
 
 class Compared(NamedTuple):
@@ -54,15 +58,16 @@ def _best(call: Any, times: int = 7) -> float:
 
 def measure() -> Machines:
     """The constants of this machine, in about ten seconds."""
-    a, b = torch.ones(512, 512), torch.ones(_LARGE // 4)
+    a, b = torch.ones(512, 512), torch.ones(_MEMORY // 4)
     flops = 2 * 512 ** 3 / _best(lambda: a @ a)
-    memory = 3 * _LARGE / _best(lambda: torch.add(b, 1.0))
+    memory = 3 * _MEMORY / _best(lambda: torch.add(b, 1.0))
     machine = Machine(cores=os.cpu_count() or 1, flops=flops, memory_bandwidth=memory, op_seconds=_op_seconds())
-    scalar, again = (step_seconds(1, 1, programs.dense_null_step(size)) for size in (4, 4))
-    message = max(min(scalar, again) - 3 * machine.op_seconds, 1e-6) / 8      # four messages, each sent and received
-    large = step_seconds(1, 1, programs.dense_null_step(_LARGE))
-    made = dataclasses.replace(machine, send_seconds=message, receive_seconds=message,
-                               nic=2 * _LARGE / max(large - min(scalar, again), 1e-6))
+    scalar, two, large = (processor_seconds(*case) for case in ((1, 4), (2, 4), (1, _LARGE)))
+    own = 3 * machine.op_seconds                     # of the ops that one more server adds
+    message = max(two - scalar - own, 8e-6) / 8      # four messages, each sent and received
+    made = dataclasses.replace(machine, send_seconds=message, receive_seconds=message, nic=1e12,
+                               step_seconds=max(scalar - 8 * message - own, 0.0),
+                               copy_bandwidth=4 * _LARGE / max(large - scalar, 1e-6))      # sent and received, twice
     return Machines({"default": made}, Network(latency=0.0, one_machine=True),
                     "measured by penstock simulate --calibrate on this machine; all tasks share its cores")
 
@@ -85,8 +90,8 @@ def _op_seconds() -> float:
 
 # -- real processes ----------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def processes(workers: int, servers: int) -> Iterator[list[str]]:
-    """A cluster of real processes; yields the targets of the workers."""
+def processes(workers: int, servers: int) -> Iterator[tuple[list[str], list[int]]]:
+    """A cluster of real processes; yields the targets of the workers, and the ids of all processes."""
     addresses = free_addresses(workers + servers)
     cluster = {"ps": addresses[:servers], "worker": addresses[servers:]}
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -100,7 +105,7 @@ def processes(workers: int, servers: int) -> Iterator[list[str]]:
         for process in started:
             assert process.stdout is not None
             process.stdout.readline()                # it listens
-        yield [f"grpc://{a}" for a in cluster["worker"]]
+        yield [f"grpc://{a}" for a in cluster["worker"]], [process.pid for process in started]
     finally:
         for process in started:                      # there is no state to keep
             process.kill()
@@ -118,7 +123,23 @@ print(json.dumps(calibrate.client(target, int(index), programs.dense_null_step(i
 
 
 def client(target: str, index: int, build: programs.Build, servers: int, seconds: float) -> list[float]:
-    """Runs a program as one worker for some seconds; returns the times of its steps."""
+    """Runs a program as one worker for some seconds; returns the median time of a step in each of several rounds."""
+    with _step(target, index, build, servers) as step:
+        found = []
+        for _ in range(_ROUNDS):
+            times: list[float] = []
+            until = time.perf_counter() + seconds / _ROUNDS
+            while not times or time.perf_counter() < until:
+                began = time.perf_counter()
+                step()
+                times.append(time.perf_counter() - began)
+            found.append(statistics.median(times))
+    return found
+
+
+@contextlib.contextmanager
+def _step(target: str, index: int, build: programs.Build, servers: int) -> Iterator[Any]:
+    """A function that runs a step of a program, as one worker."""
     program = build(servers)
     filters = ["/job:ps", f"/job:worker/task:{index}"]
     for op in program.graph.get_operations():
@@ -133,26 +154,39 @@ def client(target: str, index: int, build: programs.Build, servers: int, seconds
         step = sess.make_callable(tf.group(*program.step))
         for _ in range(20):
             step()
-        times, until = [], time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            began = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - began)
-    return times
+        yield step
 
 
-def step_seconds(workers: int, servers: int, build: programs.Build, size: int | None = None, seconds: float = 1.5) -> float:
-    """The median time of a step of real processes; `size` names the program to further workers."""
-    with processes(workers, servers) as targets:
+def step_seconds(workers: int, servers: int, build: programs.Build, size: int | None = None, seconds: float = 2.5) -> float:
+    """The time of a step of real processes; `size` names the program to further workers."""
+    with processes(workers, servers) as (targets, _):
         others = [subprocess.Popen([sys.executable, "-c", _CLIENT, t, str(i), str(servers), str(size), str(seconds)],
                                    stdout=subprocess.PIPE, text=True) for i, t in enumerate(targets) if i]
         times = client(targets[0], 0, build, servers, seconds)
         for other in others:
             times += json.loads(other.communicate()[0])
-    return statistics.median(times)
+    return min(times)
 
 
-def compare(machines: Machines, sizes: tuple[int, ...] = (4, 4 << 20),
+def processor_seconds(servers: int, size: int, steps: int = 60) -> float:
+    """The processor time that a null step of one worker takes in all processes together."""
+    with processes(1, servers) as (targets, ids), _step(targets[0], 0, programs.dense_null_step(size), servers) as step:
+        found = []
+        for _ in range(_ROUNDS):
+            began = time.process_time() + sum(map(_used, ids))
+            for _ in range(steps):
+                step()
+            found.append((time.process_time() + sum(map(_used, ids)) - began) / steps)
+    return min(found)
+
+
+def _used(process: int) -> float:
+    """The processor time of a process and its threads, in seconds. It has nanoseconds where the system has."""
+    folder = pathlib.Path(f"/proc/{process}/task")
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in folder.iterdir()) / 1e9
+
+
+def compare(machines: Machines, sizes: tuple[int, ...] = (4, _LARGE),
             shapes: tuple[tuple[int, int], ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 2))) -> Iterator[Compared]:
     """Predicted against measured, for null steps on up to six processes."""
     for size in sizes:

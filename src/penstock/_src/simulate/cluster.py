@@ -15,7 +15,7 @@ from penstock._src.cluster.peers import task_name
 from penstock._src.cluster.step_state import Abort, Actions, CancelOwn, Deliver, EndBy, Finish, MasterStep, WorkerSteps
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.simulate.control import Parked, Parking
-from penstock._src.simulate.engine import Clock
+from penstock._src.simulate.engine import Clock, Servers
 from penstock._src.simulate.machines import Machines
 from penstock._src.simulate.plan import MASTER, Call, PartCode, Run, Send, SimulatedDevice, StepCode, Wait
 from penstock._src.simulate.wire import Host, Wire
@@ -32,15 +32,14 @@ class Cluster:
         self.numbers = itertools.count(1)
         self.trace: Any = None                       # a Trace, if requested
         self.tasks: dict[str, Task] = {}
-        one: Host | None = None
+        shared = Servers(min(machines.of("worker").cores, jobs.get("worker", 1))) if machines.network.one_machine else None
         for job, count in jobs.items():
             for i in range(count):
                 rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
                 name = task_name(job, i)
                 host = Host(name, machines.of(job), rack)
-                if machines.network.one_machine:
-                    one = one or host
-                    host.cores = host.threads = one.cores
+                if shared is not None:
+                    host.cores = host.threads = shared
                 self.tasks[name] = Task(self, name, host)
 
     def job(self, name: str) -> list[Task]:
@@ -306,8 +305,11 @@ class MasterRun:
 
     def start(self) -> None:
         """The client requests the step."""
-        seconds = self.task.host.machine.step_seconds
-        self.task.cluster.clock.after(seconds, self._go)
+        seconds, cluster, host = self.task.host.machine.step_seconds, self.task.cluster, self.task.host
+        if cluster.machines.network.one_machine:
+            cluster.clock.at(host.cores.book(cluster.clock.now, seconds), self._go)
+        else:
+            cluster.clock.after(seconds, self._go)
 
     def _go(self) -> None:
         if self not in self.task.masters:                # the task has died before it could begin

@@ -48,12 +48,17 @@ class Machine:
     send_seconds: float = 2e-5      # of a thread, to send a message
     receive_seconds: float = 2e-5   # of a thread, to receive a message
     large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
+    copy_bandwidth: float = 0.0     # bytes per second that a thread copies, of a message that is not small; 0: at no cost
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
     step_seconds: float = 0.0       # of a client, before a step begins
     straggling: Straggling = dataclasses.field(default_factory=Straggling)
     failures_per_day: float = 0.0   # of a task
     restart_seconds: float = 30.0   # until a task that has failed is back
+
+    def copy_seconds(self, size: int) -> float:
+        """Seconds of a thread for the bytes of a message that is not small."""
+        return self.large_seconds + (size / self.copy_bandwidth if self.copy_bandwidth else 0.0)
 
 
 @dataclasses.dataclass
@@ -63,7 +68,8 @@ class Network:
     large_latency: float = 0.0      # seconds more, for a message that is not small: its receiver has to make room
     small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
     header: int = 100               # bytes of a message beside its tensors
-    one_machine: bool = False       # all tasks share the cores of one machine, which also handle messages
+    one_machine: bool = False       # all tasks share the cores of one machine, which also handle messages and clients. A task
+                                    # is woken on the core of the sender: one worker does not use more than one core
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
 

@@ -77,7 +77,7 @@ class Wire:
             clock.schedule(sent + network.latency + (took if took > into else into), self._arrive,
                            (target, target.machine.receive_seconds, receive, args))
         else:
-            sent = source.threads.book(clock.now, machine.send_seconds + machine.large_seconds)
+            sent = source.threads.book(clock.now, machine.send_seconds + machine.copy_seconds(size))
             clock.at(sent, self._leave, source, target, size, receive, args)
 
     def _leave(self, source: Host, target: Host, size: int, receive: Callable, args: tuple) -> None:
@@ -118,7 +118,7 @@ class Wire:
             return
         target = path[1]
         machine = target.machine
-        clock.at(max(done, begins + size / slowest), self._arrive, target, machine.receive_seconds + machine.large_seconds,
+        clock.at(max(done, begins + size / slowest), self._arrive, target, machine.receive_seconds + machine.copy_seconds(size),
                  receive, args)
 
     def _arrive(self, target: Host, seconds: float, receive: Callable, args: tuple) -> None:
