@@ -174,3 +174,42 @@ def test_functions_that_a_body_calls_are_looked_through(written):
         return [a]
     agree(build, (0, 3))
     assert ": Sin" not in written[-1] and "Call" not in written[-1]
+
+
+def indexed_in_branches(count):
+    """Positions that are computed inside of branches, and inside of branches of these, with the gradient of what is read."""
+    x = tf.identity(tf.get_variable("x", initializer=X))
+
+    def inner(i):
+        return tf.cond(i % 3 > 0, lambda: x[(i - 1) % 5] * 2.0, lambda: tf.reduce_sum(x[1:3], 0)), i * 2
+
+    def body(i, h, total):
+        part, step = tf.cond(i > 0, lambda: inner(i), lambda: (x[0], i - 7))
+        return i + 1, tf.tanh(h + part), total + step
+    _, h, total = tf.while_loop(lambda i, *_: i < count, body, [tf.constant(0), tf.zeros([4, 3]), tf.constant(3)])
+    return [h, total, *tf.gradients(tf.reduce_sum(h * h), [x])]
+
+
+def test_positions_in_branches_are_numbers(written):
+    agree(indexed_in_branches)
+    branch = written[0][written[0].index("if n"):]
+    assert "_SelectAt" in branch and ": FloorMod" in branch
+    assert "make_int32" not in branch[:branch.index("_SelectAt")]
+
+
+def test_numbers_of_branches_wrap_and_raise(written):
+    def build(count):
+        def body(i, n):
+            return i + 1, tf.cond(i > 1, lambda: n + 2 ** 31 - 1, lambda: n * 3)
+        return tf.while_loop(lambda i, _: i < count, body, [tf.constant(0), tf.constant(5)])
+    agree(build)
+
+    def outside(count):
+        x = tf.constant(X)
+
+        def body(i, h):
+            return i + 1, tf.cond(i > 1, lambda: h + x[i + 9], lambda: h)
+        return tf.while_loop(lambda i, _: i < count, body, [tf.constant(0), tf.zeros([4, 3])])[1:]
+    assert not values(outside, True, [2])[0][0].any()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="slice index 11 of dimension 0 out of bounds"):
+        values(outside, True, [3])

@@ -23,6 +23,7 @@ from typing import Any
 from penstock._src.graph.effects import writes_nothing
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
+from penstock._src.step.compile.numbers import find_numbers, sources_of
 from penstock._src.step.compile.program import Program, given_away
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
@@ -232,6 +233,9 @@ class _Loop(BlockWriter):
         """Writes the body of a function on existing values."""
         for t, inner in zip(given, body.feeds, strict=True):
             self._same(inner, t)
+        if self.placed is None:
+            pairs = [(op.outputs[0], made_of) for op in body.ops if (made_of := sources_of(op)) is not None]
+            self.in_numbers |= find_numbers(pairs, lambda t: id(t) in self.numbers)
         for op in body.ops:
             self._any(op)
 

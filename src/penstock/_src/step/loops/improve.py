@@ -129,9 +129,9 @@ class Looping:
 
 
 def improve_body(step: StepGraph) -> None:
-    """Applies the rules of ops in the body of a functional loop. Invariants are written before it
+    """Applies the rules of ops in the body of a functional loop, or in a branch inside of one. Invariants are written before it
     (step/loops/functional.py)."""
-    if step.is_placed or step.has_control_flow or len(step.feeds) != len(step.fetches):
+    if step.is_placed or step.has_control_flow:
         return
     step.prune()
     body = _Body(step)
@@ -148,9 +148,11 @@ class _Body(Looping):
         self.step, self._users = step, step.users()
         self._by: dict[int, Value] = {}
         self._wanted = {id(t) for t in step.fetches}
-        self._staying = {id(t) for t, following in zip(step.feeds, step.fetches, strict=True) if t is following}
+        is_loop = len(step.feeds) == len(step.fetches)                   # else it is a branch, of which nothing is known
+        pairs = zip(step.feeds, step.fetches, strict=True) if is_loop else ()
+        self._staying = {id(t) for t, following in pairs if t is following}
         self._first: list[Node] = []
-        if writes_nothing(step.ops):
+        if is_loop and writes_nothing(step.ops):
             self._first += [op for op in step.ops
                             if op.opdef.reads and not op.control_inputs and id(op.inputs[0]) in self._staying]
         self._staying.update(id(t) for op in self._first for t in op.outputs)
