@@ -509,3 +509,20 @@ def test_columns_of_one_number_are_whole_arrays(dims):
     for _ in range(3):
         want = np.tanh(want) + x.numpy() - want.mean()
     np.testing.assert_allclose(f(x), want, rtol=2e-5, atol=2e-6)
+
+
+def test_a_result_in_another_shape_is_part_of_its_region():
+    w = _w(7, 7, seed=3)
+
+    @tf.function
+    def f(x):
+        for _ in tf.range(3):
+            x = tf.linalg.matvec(w, tf.tanh(x))
+        return x
+    x = _w(7)
+    text = _body_text(f, tf.constant(x))
+    assert "_Region" in text and "Squeeze" not in text
+    expected = x
+    for _ in range(3):
+        expected = w @ np.tanh(expected)
+    np.testing.assert_allclose(f(tf.constant(x)), expected, rtol=1e-4, atol=1e-5)

@@ -330,7 +330,9 @@ def _at(index: Any, dims: Any, axis: int) -> int:
 
 @select_at.kernel
 def _select_at_kernel(input, index, *, axis):
-    return input[(builtins.slice(None),) * axis + (_at(index, input.shape, axis),)]
+    if type(index) is int and -input.shape[axis] <= index < input.shape[axis]:
+        return input.select(axis, index)
+    return input.select(axis, _at(index, input.shape, axis))
 
 
 def _references(total: Any, index: Any, part: Any, *, axis: int) -> int:

@@ -180,7 +180,7 @@ def _made(step: StepGraph, ops: list[Node], groups: list[list[Node]]) -> tuple[N
     """
     ops = list(ops)
     while True:
-        ops = _connected(ops)
+        ops = _connected(ops, {id(t) for t in step.fetches})
         inside = set(ops)
         if sum(not _is_view(op) for op in ops) < _LEAST:
             return None
@@ -224,16 +224,24 @@ def _waiting(ops: list[Node], op: Node) -> dict[Node, None]:
     return found
 
 
-def _connected(ops: list[Node]) -> list[Node]:
-    """Removes views without uses inside the region: they cost less than a copy."""
+def _connected(ops: list[Node], fetched: set[int]) -> list[Node]:
+    """Removes views without uses inside the region: they cost less than a copy. New shapes of results cost nothing."""
     inside = set(ops)
     while True:
-        idle = {op for op in inside if _is_view(op) and not any(u in inside for t in op.outputs for u in t.users)}
+        idle = {op for op in inside if _is_view(op) and not any(u in inside for t in op.outputs for u in t.users)
+                and not _is_new_shape(op, inside, fetched)}
         idle |= {op for op in inside if _is_view(op) and not any(t.op in inside for t in op.inputs)
                  and any(u not in inside for t in op.outputs for u in t.users)}
         if not idle:
             return [op for op in ops if op in inside]
         inside -= idle
+
+
+def _is_new_shape(op: Node, inside: set[Node], fetched: set[int]) -> bool:
+    """Whether an op only gives a result of a region another shape, and nobody else takes that result."""
+    x = op.inputs[0]
+    return op.opdef in rules.arithmetic.reshapes and x.op in inside and not _is_view(x.op) and id(x) not in fetched and \
+        all(u is op for u in x.users)
 
 
 def _is_view(op: Node) -> bool:
