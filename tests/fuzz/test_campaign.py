@@ -60,8 +60,9 @@ def test_a_case_that_does_not_end_is_stopped_and_the_next_one_is_not():
             while time.process_time() < until:
                 pass
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        watch.end()
         signal.signal(signal.SIGPROF, before)
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
 
 
 @pytest.mark.parametrize("name", sorted(targets.TARGETS))

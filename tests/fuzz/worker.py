@@ -125,6 +125,11 @@ class Watch:
             self._ticks = 0
             raise TookTooLong
 
+    @staticmethod
+    def end() -> None:
+        """Stops the timer, whose signal would kill a process that has given up its handlers."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
 
 class Lines:
     """The lines of penstock that some cases reach: a case that reaches a new one is worth keeping."""
@@ -211,6 +216,7 @@ class Worker:
                     self._progress.skip(number)
             tempfile.tempdir = None
         self._cases.close()
+        self._watch.end()
 
     def again(self) -> None:
         """Runs the files that went wrong before, and prints how each ends now."""
@@ -219,6 +225,7 @@ class Worker:
             for path in sorted(self._corpus.glob("bad-*")):
                 how = self._outcome(functools.partial(self._made.read, path.read_bytes()))[0]
                 print(json.dumps({"again": path.name, "how": how}), flush=True)
+        self._watch.end()
 
     def _case(self, number: int, data: bytes, run: Any, traced: bool) -> None:
         self._progress.begin(number, data)

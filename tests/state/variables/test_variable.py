@@ -276,3 +276,19 @@ def test_what_eager_scatter_functions_return_has_no_operation(eager):
     slices = penstock.IndexedSlices(penstock.constant([[9.0]]), penstock.constant([[1]]))
     rows = penstock.Variable([[1.0, 2.0]])
     np.testing.assert_array_equal(rows.batch_scatter_update(slices), [[1, 9]])
+
+
+@pytest.mark.parametrize("field, name", [("variable_name", "v"), ("variable_name", "v/Assign"), ("snapshot_name", "v/Assign"),
+                                         ("initial_value_name", "v/Assign")])
+def test_a_message_that_names_operations_for_tensors(use_resource, graph, field, name):
+    message = tf.Variable(1.0, name="v", use_resource=use_resource).to_proto()
+    setattr(message, field, name)
+    with pytest.raises((ValueError, KeyError)):
+        tf.Variable.from_proto(message)
+
+
+def test_a_message_whose_snapshot_does_not_read_the_variable(graph):
+    message = tf.Variable(1.0, name="v", use_resource=True).to_proto()
+    message.snapshot_name = tf.constant(3.0, name="other").name
+    with pytest.raises(ValueError, match="not a value of variable"):
+        tf.Variable.from_proto(message)

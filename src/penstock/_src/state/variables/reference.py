@@ -100,7 +100,7 @@ class RefVariable(VariableV1):
         element = self._from_proto(variable_def, import_scope)
         self._variable = element(variable_def.variable_name)
         self._name = self._variable.name
-        self._initializer_op = element(variable_def.initializer_name)
+        self._initializer_op = element(variable_def.initializer_name, operation=True)
         self._initial_value = element(variable_def.initial_value_name) if variable_def.initial_value_name else None
         self._snapshot = element(variable_def.snapshot_name)
         self._caching_device = None

@@ -413,13 +413,15 @@ class ResourceVariable(BaseResourceVariable):
         _describe(self._handle, self._dtype, self.static_dims)
         self._name = self._handle.name
         self._unique_id = self._shared_name
-        self._initializer_op = element(variable_def.initializer_name)
+        self._initializer_op = element(variable_def.initializer_name, operation=True)
         self._initial_value = element(variable_def.initial_value_name) if variable_def.initial_value_name else None
         if variable_def.snapshot_name:
             snapshot = element(variable_def.snapshot_name)
             if snapshot.op.type != "ReadVariableOp":
                 self._cached_value = snapshot
             while snapshot.op.type != "ReadVariableOp":
+                if not snapshot.op.inputs:
+                    raise ValueError(f"{variable_def.snapshot_name} is not a value of variable {variable_def.variable_name}.")
                 snapshot = snapshot.op.inputs[0]
             self._graph_element = snapshot
         else:

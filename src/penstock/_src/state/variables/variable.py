@@ -179,12 +179,15 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
         """The variable that a VariableDef names, in the default graph."""
         return VariableV1(variable_def=variable_def, import_scope=import_scope, use_resource=variable_def.is_resource)
 
-    def _from_proto(self, variable_def: Any, import_scope: str | None) -> Callable[[str], Any]:
-        """Restores the attributes of both kinds from the message; returns a function from names to graph elements."""
+    def _from_proto(self, variable_def: Any, import_scope: str | None) -> Callable[..., Any]:
+        """Restores the attributes of both kinds from the message; returns a function from names to graph elements.
+
+        They are tensors; with `operation`, they may also be operations.
+        """
         graph = context.current_graph()
 
-        def element(name: str) -> Any:
-            return graph.as_graph_element(prepend_name_scope(name, import_scope))
+        def element(name: str, operation: bool = False) -> Any:
+            return graph.as_graph_element(prepend_name_scope(name, import_scope), allow_operation=operation)
         self._synchronization = VariableSynchronization(variable_def.synchronization)
         self._aggregation = VariableAggregation(variable_def.aggregation)
         self._trainable = variable_def.trainable
