@@ -277,10 +277,10 @@ def test_sums_of_linear_operators():
         for j, y in enumerate(kinds):
             total, = add([x, y])
             assert type(total) is type(kinds[max(i, j, 1)])
-            np.testing.assert_allclose(total.to_dense(), x.to_dense() + y.to_dense())
+            np.testing.assert_allclose(total.to_dense(), x.to_dense() + y.to_dense(), rtol=1e-6)
     total, = add(kinds, operator_name="all")
     assert total.name == "all"
-    np.testing.assert_allclose(total.to_dense(), [[7, 5], [4, 12]])
+    np.testing.assert_allclose(total.to_dense(), [[7, 5], [4, 12]], rtol=1e-6)
     with pytest.raises(TypeError, match="LinearOperatorZeros"):
         add([kinds[0], tf.linalg.LinearOperatorZeros(2)])
 
