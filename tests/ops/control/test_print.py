@@ -97,3 +97,14 @@ def test_timestamp():
     import time
     before, now = time.time(), float(tf2.timestamp())
     assert before <= now <= time.time()
+
+
+def test_levels_of_absl(caplog):
+    """They differ from those of Python's logging: 0, -1 and -2."""
+    from absl import logging
+    with caplog.at_level("INFO", logger="tensorflow"):
+        for stream in (logging.INFO, logging.WARNING, logging.ERROR, logging.error):
+            tf2.print("a line", output_stream=stream)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "ERROR", "ERROR"]
+    with pytest.raises(ValueError, match="Unsupported output stream"):
+        tf2.print("a line", output_stream=1)

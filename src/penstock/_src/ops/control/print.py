@@ -127,7 +127,7 @@ def _stream_name(stream: Any) -> str:
     if isinstance(stream, str) and stream.startswith(_FILE):
         return stream
     known = [(sys.stdout, "stdout"), (sys.stderr, "stderr")]
-    for place in (tf_logging, logging):
+    for place in filter(None, (tf_logging, logging, sys.modules.get("absl.logging"))):      # absl has other levels
         known += [(place.INFO, "log(info)"), (place.info, "log(info)"), (place.WARN, "log(warning)"),
                   (place.warning, "log(warning)"), (place.ERROR, "log(error)"), (place.error, "log(error)")]
     known += [(tf_logging.warn, "log(warning)"), (logging.warn, "log(warning)")]
