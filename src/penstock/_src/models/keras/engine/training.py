@@ -6,7 +6,8 @@ model's tensors.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,20 @@ class Model(Saved, Network):
         self.compiled_loss, self.compiled_metrics = LossContainer(self), MetricsContainer(self)
         self._clear_losses()
         self._build_compiled()
+        self.__dict__["_compiled_trainable"] = [(layer, layer.trainable) for layer in self._flatten_layers()]
+
+    @contextlib.contextmanager
+    def _as_compiled(self) -> Iterator[None]:
+        """Trains the layers that were trainable when `compile` was called, whatever their attributes are now."""
+        now = [(layer, layer._trainable) for layer, then in self.__dict__.get("_compiled_trainable", ())
+               if layer._trainable != then]
+        for layer, trainable in now:
+            layer._trainable = not trainable
+        try:
+            yield
+        finally:
+            for layer, trainable in now:
+                layer._trainable = trainable
 
     def _optimizer_of(self, given: Any) -> Any:
         """The optimizer that compile was given, wrapped in a LossScaleOptimizer if the model's policy requires it."""
@@ -480,11 +495,13 @@ class Model(Saved, Network):
 
         >>> history = model.fit(x, y, batch_size=32, epochs=5, validation_split=0.1)
         """
-        return epoch_loops.fit(self, x=x, y=y, batch_size=batch_size, epochs=epochs, verbose=verbose, callbacks=callbacks,
-                         validation_split=validation_split, validation_data=validation_data, shuffle=shuffle,
-                         class_weight=class_weight, sample_weight=sample_weight, initial_epoch=initial_epoch,
-                         steps_per_epoch=steps_per_epoch, validation_steps=validation_steps, validation_freq=validation_freq,
-                         max_queue_size=max_queue_size, workers=workers, use_multiprocessing=use_multiprocessing, **kwargs)
+        with self._as_compiled():
+            return epoch_loops.fit(
+                self, x=x, y=y, batch_size=batch_size, epochs=epochs, verbose=verbose, callbacks=callbacks,
+                validation_split=validation_split, validation_data=validation_data, shuffle=shuffle, class_weight=class_weight,
+                sample_weight=sample_weight, initial_epoch=initial_epoch, steps_per_epoch=steps_per_epoch,
+                validation_steps=validation_steps, validation_freq=validation_freq, max_queue_size=max_queue_size,
+                workers=workers, use_multiprocessing=use_multiprocessing, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = 1, sample_weight: Any = None,
                  steps: int | None = None, callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
@@ -529,7 +546,8 @@ class Model(Saved, Network):
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None,
                        reset_metrics: bool = True, return_dict: bool = False) -> Any:
         """Takes one training step; returns the loss and the metrics."""
-        return self._on_batch("train", x, y, sample_weight, class_weight, reset_metrics, return_dict)
+        with self._as_compiled():
+            return self._on_batch("train", x, y, sample_weight, class_weight, reset_metrics, return_dict)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, reset_metrics: bool = True,
                       return_dict: bool = False) -> Any:

@@ -53,7 +53,7 @@ class BatchNormalizationBase(Layer):
         reason = self._why_not_fused()
         if self._v2 and fused and reason:
             raise ValueError(reason)
-        self.fused = fused
+        self.fused = fused if self._v2 or fused is not None else True
         self._bessels_correction_test_only = True
         if renorm:
             clipping = renorm_clipping or {}
@@ -105,7 +105,7 @@ class BatchNormalizationBase(Layer):
         """Creates scale, offset and the averages."""
         sizes = self._checked_axes(input_shape)
         rank = tf.TensorShape(input_shape).rank
-        if self.fused is None:                                      # for images and volumes, where it is quicker
+        if self.fused is None or self.fused and not self._v2:       # for images and volumes, where it is quicker
             self.fused = rank in (4, 5) and self.axis[0] in (1, rank - 1)
         self.fused = bool(self.fused) and not self._why_not_fused()
         self.input_spec = InputSpec(ndim=rank, axes=sizes)
