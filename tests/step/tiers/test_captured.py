@@ -156,3 +156,56 @@ def test_a_capture_that_fails_leaves_the_stream_as_it_was():
     with pytest.raises(RuntimeError):
         Captured(Waits(), None, (torch.ones(2, device="cuda"),), [], torch.device("cuda", 0))
     assert torch.cuda.current_stream() == before
+
+
+def recurrent(device, lengths):
+    """Training of a GRU over sequences, one vector of lengths per step: losses, variables, and the captures of the step."""
+    with tf.Graph().as_default(), tf.device(device):
+        draw = np.random.RandomState(0)
+        x, n = tf.constant(draw.randn(3, 5, 4).astype(np.float32)), tf.placeholder(tf.int32, [3])
+        cell = tf.nn.rnn_cell.GRUCell(4, kernel_initializer=tf.random_uniform_initializer(-0.5, 0.5, seed=3))
+        out, last = tf.nn.dynamic_rnn(cell, x, sequence_length=n, dtype=tf.float32)
+        loss = tf.reduce_mean(tf.square(out)) + tf.reduce_sum(last)
+        train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for v in tf.trainable_variables():
+                v.load(draw.randn(*v.shape.as_list()) * 0.3, sess)
+            losses = [sess.run([loss, train], {n: v})[0] for v in lengths]
+            values = sess.run(tf.trainable_variables())
+            steps = [s.runnable for s in sess._engine._programs.values() if isinstance(s.runnable, Tiered)]
+            return losses, values, [slot for s in steps for slot in s._slots.values() if slot._paths]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_loop_over_lengths_is_captured_for_each_longest_one(full_precision):
+    lengths = [[4, 2, 1], [1, 4, 2], [4, 4, 4], [1, 1, 4], [5, 1, 2], [2, 5, 1], [4, 2, 1], [5, 5, 5], [2, 1, 1], [4, 3, 3], [2, 2, 2]]
+    found, expected = (recurrent(d, lengths) for d in ("/gpu:0", "/cpu:0"))
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    (slot,) = found[2]
+    assert slot.tier == 2 and {n[0] for n in slot._paths} == {2, 4, 5}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_check_in_a_captured_step_raises_and_changes_nothing():
+    with tf2.device("/gpu:0"):
+        v = tf2.Variable([1.0, 2.0])
+
+        @tf2.function
+        def step(x):
+            tf2.debugging.assert_less(x, 5.0, message="too large")
+            v.assign_add(tf2.sqrt(tf2.exp(x)) * 2.0 + tf2.sin(x))
+            return tf2.reduce_sum(v)
+        for _ in range(6):
+            step(tf2.constant([1.0, 1.0]))
+        before = v.numpy()
+        for _ in range(2):
+            with pytest.raises(tf2.errors.InvalidArgumentError, match="too large"):
+                step(tf2.constant([1.0, 9.0]))
+        np.testing.assert_array_equal(v.numpy(), before)
+        step(tf2.constant([1.0, 1.0]))
+        np.testing.assert_allclose(v.numpy(), before + np.sqrt(np.exp(1.0)) * 2 + np.sin(1.0), rtol=1e-5)

@@ -159,3 +159,11 @@ def test_functions_in_a_step_are_hashed_by_what_they_do():
     def called(f):
         return lambda x: tf.cond(x[0] > 0, lambda: f(x), lambda: x)
     assert name(called(tf.sin)) == name(called(tf.sin)) != name(called(tf.cos))
+
+
+def test_the_folder_is_that_of_inductor(monkeypatch, tmp_path):
+    from torch._inductor.runtime import cache_dir_utils
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    assert str(inductor.folder()) == cache_dir_utils.cache_dir()
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    assert str(inductor.folder()) == cache_dir_utils.default_cache_dir()

@@ -450,10 +450,11 @@ def test_branches_that_take_long_or_draw_are_not_computed_in_vain(graphs, branch
     @tf2.function(jit_compile=True)
     def step(x):
         return tf2.cond(tf2.reduce_sum(x) > 0., lambda: branch(x), lambda: x * 2. + tf2.sin(x) - 1.)
-    before = sum(tiers.refused.values())
     for _ in range(4):
         np.testing.assert_allclose(step(-tf2.ones([2, 2])), -3. + np.sin(-1.) * np.ones([2, 2]), rtol=1e-6)
-    assert not graphs and sum(tiers.refused.values()) == before + 1
+    (graph,) = graphs
+    called = {getattr(n.target, "overloadpacket", None) for n in graph.graph.nodes}
+    assert torch.ops.aten.sin in called and not called & {torch.ops.aten.mm, torch.ops.aten.bitwise_xor}
 
 
 def test_a_scaled_loss_leaves_out_updates_that_overflow(graphs):

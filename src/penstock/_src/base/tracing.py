@@ -57,6 +57,9 @@ def choosing() -> Iterator[None]:
         yield
         if len(found.taken) != taken:
             raise RuntimeError("a branch of a conditional draws from random streams")
+    except Exception:
+        del found.taken[taken:]
+        raise
     finally:
         found.later, found.choosing = before
 
@@ -65,3 +68,9 @@ def lowering() -> bool:
     """Whether a step becomes a graph of ATen calls: tensors have no memory then."""
     found = draws()
     return found is not None and found.lowering
+
+
+def holds(condition: Any) -> bool:
+    """Whether a condition of a kernel is true. In a step that becomes a graph it is taken to be; the graph reports where it is
+    not, and the program runs in its place, to raise the error."""
+    return draws().require(condition) if lowering() else bool(condition)

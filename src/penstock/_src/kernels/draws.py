@@ -29,7 +29,17 @@ class Draws:
         self.unseeded = False                    # whether it also draws from the generator of its device
         self.later: list | None = None           # calls that run behind the graph (step/tiers/lower.py)
         self.choosing = False                    # whether what is computed may not be needed (`tracing.choosing`)
+        self.required: list[torch.Tensor] = []   # what must be true for the graph to hold
         self._places: torch.Tensor | None = None
+
+    def require(self, condition: torch.Tensor) -> bool:
+        """Whether a condition is true; if only the device will know, it is taken to be, and the graph holds where it is."""
+        if not isinstance(condition, torch._subclasses.FakeTensor):
+            return bool(condition)
+        if self.choosing:
+            raise RuntimeError("a branch that may not run checks what the device computes")
+        self.required.append(condition)
+        return True
 
     @staticmethod
     def places(mode: Any, device: torch.device) -> torch.Tensor:
@@ -39,7 +49,7 @@ class Draws:
 
     def begin(self, places: torch.Tensor) -> None:
         """A trace begins; `places` is its input."""
-        self.taken, self._places = [], places
+        self.taken, self.required, self._places = [], [], places
 
     def reserve(self, stream: Any, count: int) -> OnDevice:
         """Takes `count` counters of a stream in every run."""
@@ -63,6 +73,12 @@ class Draws:
             ahead[id(stream)] = ahead.get(id(stream), 0) + count
             out[i] = philox.signed(here.counter & (1 << 64) - 1)
         return out
+
+
+    def advance(self) -> None:
+        """Takes from the streams what `next` has only looked at."""
+        for stream, count in self.taken:
+            stream.reserve(count)
 
 
 class OnDevice:

@@ -79,6 +79,12 @@ class folding:
     selects: set[OpDef] = set()           # returns some of its elements, or as many numbers, however many these are
 
 
+class tiers:
+    """step/tiers/tiers.py"""
+
+    raises: set[OpDef] = set()            # keeps no state: it raises an error for some inputs
+
+
 class shapes:
     """step/optimize/shapes.py and step/loops/holders.py: arrays and stacks, whose handle is the first input of an op."""
 

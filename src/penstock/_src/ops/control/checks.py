@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
@@ -30,6 +30,7 @@ assert_op = op("Assert", "condition: bool, data: T ->", "T: list(type) >= 1, sum
 
 
 rules.folding.checks.add(assert_op)
+rules.tiers.raises.add(assert_op)
 
 
 @assert_op.shape
@@ -43,7 +44,7 @@ def _assert_shape(condition, data):
 def _assert_kernel(condition, data, *, summarize):
     if condition.numel() != 1:
         raise errors.invalid(f"In[0] should be a scalar: {list(condition.shape)}")
-    if not bool(condition):
+    if not tracing.holds(condition):
         raise errors.invalid("assertion failed: " + " ".join(f"[{summarize_value(d, summarize)}]" for d in data))
 
 

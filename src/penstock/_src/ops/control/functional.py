@@ -96,7 +96,9 @@ def truth(value: Any) -> bool:
 def _if_kernel(cond, input, *, then_branch, else_branch, ctx, node):
     branches = [as_function(f, node.graph) for f in (then_branch, else_branch)]
     if tracing.lowering() and _unknown(cond) and cond.ndim == 0:
-        return _either(cond, branches[0], branches[1], ctx, input)
+        found = _either(cond, branches[0], branches[1], ctx, input)
+        if found is not None:
+            return found
     return branches[0 if truth(cond) else 1].run(ctx, input)
 
 
@@ -105,20 +107,30 @@ def _unknown(value: Any) -> bool:
     return isinstance(value, torch._subclasses.FakeTensor)
 
 
-def _either(cond: torch.Tensor, first: GraphFunction, second: GraphFunction, ctx: Any, input: Any) -> list:
+def _either(cond: torch.Tensor, first: GraphFunction, second: GraphFunction, ctx: Any, input: Any) -> list | None:
     """Both branches of a conditional in a step that becomes a graph, where the condition is unknown: results and variables
-    are chosen on the device. It is for short branches, such as updates that are left out: products end the trace."""
+    are chosen on the device. It is for short branches, such as updates that are left out: None if one has products, or draws
+    random numbers. The graph then holds for one branch."""
     variables = list({id(v): v for v in input if hasattr(v, "shadow")}.values())
     before = [v.value for v in variables]
-    with tracing.choosing():
-        results = first.run(ctx, input)
-        after = [v.value for v in variables]
+    try:
+        with tracing.choosing():
+            results = first.run(ctx, input)
+            after = [v.value for v in variables]
+            for v, value in zip(variables, before, strict=True):
+                v.value = value
+            others = second.run(ctx, input)
+        values = [_chosen(cond, value, v.value) for v, value in zip(variables, after, strict=True)]
+        chosen = [_chosen(cond, a, b) for a, b in zip(results, others, strict=True)]
+    except Exception:
+        if not all(isinstance(v, torch.Tensor) or hasattr(v, "shadow") for v in input):
+            raise                                                  # an array may have been changed
         for v, value in zip(variables, before, strict=True):
             v.value = value
-        others = second.run(ctx, input)
-    for v, value in zip(variables, after, strict=True):
-        v.value = _chosen(cond, value, v.value)
-    return [_chosen(cond, a, b) for a, b in zip(results, others, strict=True)]
+        return None
+    for v, value in zip(variables, values, strict=True):
+        v.value = value
+    return chosen
 
 
 def _chosen(cond: torch.Tensor, a: Any, b: Any) -> Any:

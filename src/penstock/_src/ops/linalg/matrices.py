@@ -78,13 +78,8 @@ def check_matrix(x: torch.Tensor, square: bool = True) -> None:
 
 
 def check_info(info: torch.Tensor, message: str) -> None:
-    """InvalidArgumentError with `message` if LAPACK reported a failure for any matrix.
-
-    Compiled steps leave the check out, because it would wait for the device: their results are then what LAPACK left.
-    """
-    if tracing.lowering():
-        return
-    if info.numel() and bool((info != 0).any()):
+    """InvalidArgumentError with `message` if LAPACK reported a failure for any matrix."""
+    if info.numel() and not tracing.holds((info == 0).all()):
         raise errors.invalid(message)
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get, op
@@ -19,13 +20,14 @@ _FLOATS = "T: type in {bfloat16 half float32 float64}, message: string"
 check_numerics_op = op("CheckNumerics", "tensor: T -> output: T", _FLOATS, stateful=True)
 check_numerics_v2 = op("CheckNumericsV2", "tensor: T -> output: T", _FLOATS, stateful=True)
 
+rules.tiers.raises.update((check_numerics_op, check_numerics_v2))
 check_numerics_op.shape(lambda tensor: tensor)
 check_numerics_v2.shape(lambda tensor: tensor)
 
 
 @check_numerics_op.kernel
 def _check_numerics_kernel(tensor, *, message):
-    if not bool(torch.isfinite(tensor).all()):
+    if not tracing.holds(torch.isfinite(tensor).all()):
         inf, nan = bool(torch.isinf(tensor).any()), bool(torch.isnan(tensor).any())
         raise errors.invalid(f"{message} : Tensor had {' and '.join(['Inf'] * inf + ['NaN'] * nan)} values")
     return tensor
@@ -33,7 +35,7 @@ def _check_numerics_kernel(tensor, *, message):
 
 @check_numerics_v2.kernel
 def _check_numerics_v2_kernel(tensor, *, message):
-    if not bool(torch.isfinite(tensor).all()):
+    if not tracing.holds(torch.isfinite(tensor).all()):
         kinds = (["-Inf"] * bool((tensor == -torch.inf).any()) + ["+Inf"] * bool((tensor == torch.inf).any())
                  + ["NaN"] * bool(torch.isnan(tensor).any()))
         raise errors.invalid(f"{message} : Tensor had {', '.join(kinds[:-2] + [' and '.join(kinds[-2:])])} values")

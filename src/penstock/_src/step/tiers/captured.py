@@ -6,7 +6,11 @@ result.
 
 A capture is valid while the variables keep their addresses. If one has moved (it was restored, or a caller holds its value,
 which must not change), the step is captured again. Random ops read their positions in the random streams from a tensor
-(`draws.py`), which each run fills. CUDA cannot capture a step that waits for the device.
+(`draws.py`), which each run fills.
+
+CUDA cannot capture a step that waits for the device. Where the host reads a number (the length of a loop), one graph ends and
+the next one begins, with the number that an earlier run has read. A replay reads it between the two; if it differs, another
+capture or the program runs the step.
 """
 from __future__ import annotations
 
@@ -14,14 +18,21 @@ import threading
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from penstock._src.kernels import bridge, draws
 
+_MOST_READS = 64                     # numbers that the host reads in a captured step
 alone = threading.RLock()            # captures share a stream, and PyTorch's generator serves nothing else during one
 
 
 class Moves(Exception):
     """A step moves its variables."""
+
+
+class Stale(Exception):
+    """A version of a step does not hold for its inputs: it was made for other numbers that the host reads, or a check has
+    failed. It has changed no variable. The numbers that were read, as far as they are known, are its argument."""
 
 
 def is_variable(value: Any) -> bool:
@@ -34,11 +45,62 @@ def places(variables: list[Any]) -> list:
     return [v.value.data_ptr() if isinstance(v.value, torch.Tensor) else 0 for v in variables]
 
 
-class Captured:
-    """The kernels of one step, with the memory that they read and write."""
+class Reads(TorchDispatchMode):
+    """Notes the numbers that the host reads from the device."""
 
-    def __init__(self, version: Any, ctx: Any, feeds: tuple, variables: list[Any], device: torch.device):
-        self.version, self.variables = version, variables
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.ops.aten._local_scalar_dense.default or not args[0].is_cuda:
+            return func(*args, **(kwargs or {}))
+        self.numbers.append(self.number(args[0]))
+        return self.numbers[-1]
+
+    def number(self, value: torch.Tensor) -> Any:
+        """What is read."""
+        return value.item()
+
+
+class _Cuts(Reads):
+    """Ends a graph and begins the next one where the host reads a number, which is one that is known."""
+
+    def __init__(self, capture: Any, variables: list[Any], known: tuple):
+        super().__init__()
+        self.capture, self.variables, self.known, self.values = capture, variables, known, []
+        self.graphs = [capture.cuda_graph]
+        self._versions = _versions(variables)
+
+    def number(self, value: torch.Tensor) -> Any:
+        """The known number, for a value whose graph ends here."""
+        if _versions(self.variables) != self._versions:
+            raise RuntimeError("the host reads a number after variables have changed")
+        if len(self.values) == len(self.known):
+            raise RuntimeError("the host reads more numbers than before")
+        if len(self.values) == _MOST_READS or value.is_floating_point() or value.is_complex():
+            raise RuntimeError("the host reads what the device computes")
+        self.graphs[-1].capture_end()
+        self.values.append(value)
+        self.capture.cuda_graph = torch.cuda.CUDAGraph()
+        self.graphs.append(self.capture.cuda_graph)
+        self.graphs[-1].capture_begin(self.graphs[0].pool(), capture_error_mode="thread_local")
+        return self.known[len(self.values) - 1]
+
+
+def _versions(variables: list[Any]) -> list:
+    return [(v.value.data_ptr(), v.value._version) for v in variables]
+
+
+class Captured:
+    """The kernels of one step, with the memory that they read and write.
+
+    `numbers` are what the host will read. Captures of one step that have a `pool` in common share their memory.
+    """
+
+    def __init__(self, version: Any, ctx: Any, feeds: tuple, variables: list[Any], device: torch.device, numbers: tuple = (),
+                 pool: Any = None):
+        self.version, self.variables, self.numbers = version, variables, numbers
         self._tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
         buffers = {i: _on_device(feeds[i], device) for i in self._tensors}
         self._buffers = list(buffers.values())
@@ -48,11 +110,20 @@ class Captured:
         versions = [v.value._version for v in variables]
         before = places(variables)
         self._draws.begin(self._stretch)
-        self.graph = torch.cuda.CUDAGraph()
+        first = torch.cuda.CUDAGraph()
         here = torch.cuda.stream(torch.cuda.current_stream(device))      # a capture that fails does not come back to it
-        with alone, torch.cuda.device(device), here, torch.cuda.graph(self.graph, capture_error_mode="thread_local"), \
-                draws.traced(self._draws):
-            self._results = version.run(ctx, *given)
+        capture = torch.cuda.graph(first, pool=pool, capture_error_mode="thread_local")
+        with alone, torch.cuda.device(device), here, capture, draws.traced(self._draws):
+            if hasattr(version, "launch"):
+                self._results, self._holds = version.launch(ctx, *given)
+                self._graphs, self._read = [first], []
+            else:
+                with _Cuts(capture, variables, numbers) as cuts:
+                    self._results, self._holds = version.run(ctx, *given), None
+                self._graphs, self._read = cuts.graphs, cuts.values
+        if len(self._read) != len(numbers):
+            raise RuntimeError("the host reads fewer numbers than before")
+        self.pool = first.pool()
         self._changed = [v for v, old in zip(variables, versions, strict=True) if v.value._version != old]
         self._places = places(variables)
         if before != self._places:
@@ -69,10 +140,25 @@ class Captured:
             if value.is_cpu and not value.is_pinned():
                 value = value.pin_memory()
             buffer.copy_(value, non_blocking=True)
+        certain = self._holds is None and not self._read
         if self._draws.taken:
-            self._stretch.copy_(self._draws.next().pin_memory(), non_blocking=True)
-        self.graph.replay()
+            self._stretch.copy_(self._draws.next(certain).pin_memory(), non_blocking=True)
+        self._replay()
+        if not certain:
+            self._draws.advance()
         return tuple([r.clone() if isinstance(r, torch.Tensor) and r.is_cuda else r for r in self._results])
+
+
+    def _replay(self) -> None:
+        """Runs the kernels; Stale if the host reads other numbers, or a check has failed."""
+        for i, value in enumerate(self._read):
+            self._graphs[i].replay()
+            found = value.item()
+            if found != self.numbers[i]:
+                raise Stale((*self.numbers[:i], found))
+        self._graphs[-1].replay()
+        if self._holds is not None and not bool(self._holds):
+            raise Stale(())
 
 
 def _on_device(value: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -1,11 +1,17 @@
 """Inductor: ATen graphs to kernels. The only file that uses its interface, which PyTorch may change between versions."""
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
+import getpass
 import importlib.util
+import logging
+import os
 import pathlib
+import re
 import shutil
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +23,7 @@ from penstock._src.base import tracing
 from penstock._src.step.tiers import convolutions
 
 _one = threading.Lock()              # Inductor keeps state per process while it compiles
+_log = logging.getLogger("penstock")
 
 
 @functools.cache
@@ -68,8 +75,10 @@ def _join_constants(graph: torch.fx.GraphModule) -> None:
             graph.graph.erase_node(node)
 
 
-def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callable[[list], Any]:
+def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor], apart: bool = False) -> Callable[[list], Any]:
     """A function of a list of inputs that computes what `graph` does, for inputs like `example`.
+
+    `apart` generates the code in another process, so that the steps that run meanwhile have Python's lock for themselves.
 
     The graph has no gradients to derive and no updates but those of its inputs at the end, so AOTAutograd, which would trace
     it twice more, is left out: its composite ops are decomposed here, and Inductor's passes and code generator follow.
@@ -86,9 +95,51 @@ def compiled(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Callab
             made = compile_fx._recursive_joint_graph_passes(_decomposed(graph, example))
         results = made.graph.output_node()
         results.meta["user_visible_output_idxs"] = list(range(len(results.args[0])))       # type: ignore[arg-type]
-        run = compile_fx.compile_fx_inner(made, example, static_input_idxs=(), is_inference=True,
-                                          cudagraphs=compile_fx.BoxedBool(False))
+        with _elsewhere() if apart and _movable(made) else contextlib.nullcontext():
+            run = _generated(made, example)
+        if run is None:
+            run = _generated(made, example)
     return run if getattr(run, "_boxed_call", False) else lambda inputs: run(*inputs)
+
+
+def _generated(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> Any:
+    """Inductor's passes and code generator; None if another process, which was to do it, could not."""
+    from torch._inductor import compile_fx
+    try:
+        return compile_fx.compile_fx_inner(graph, example, static_input_idxs=(), is_inference=True,
+                                           cudagraphs=compile_fx.BoxedBool(False))
+    except Exception as e:
+        if compile_fx.fx_compile_mode is compile_fx.FxCompileMode.NORMAL:
+            raise
+        _log.info("A step is compiled in this process: %s", str(e).strip().split("\n")[-1][:200])
+        return None
+
+
+def _movable(graph: torch.fx.GraphModule) -> bool:
+    """Whether another process knows all ops of a graph."""
+    return not any(getattr(n.target, "namespace", "") == "penstock" for n in graph.graph.nodes)
+
+
+@contextlib.contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Graphs that are compiled in this block are compiled by a process beside this one."""
+    from torch._inductor import compile_fx
+    _worker()
+    before = compile_fx.fx_compile_mode
+    compile_fx.fx_compile_mode = compile_fx.FxCompileMode.SUBPROCESS
+    try:
+        yield
+    finally:
+        compile_fx.fx_compile_mode = before
+
+
+@functools.cache
+def _worker() -> Any:
+    """The process that compiles. It ends with this one, which does not wait for it."""
+    from torch._inductor.compile_fx_subproc import _SubprocessFxCompile
+    pool = _SubprocessFxCompile.process_pool()
+    atexit.register(pool.process.kill)                                   # type: ignore[union-attr]
+    return pool
 
 
 def entry(run: Callable) -> str:
@@ -118,9 +169,14 @@ def loaded(name: str, example: list[torch.Tensor]) -> Callable[[list], Any] | No
 
 
 def folder() -> pathlib.Path:
-    """Where Inductor keeps its files."""
-    from torch._inductor.runtime.cache_dir_utils import cache_dir
-    return pathlib.Path(cache_dir())
+    """Where Inductor keeps its files. It is not asked itself, because importing it takes a second."""
+    if chosen := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
+        return pathlib.Path(chosen).absolute()
+    try:
+        user = getpass.getuser()
+    except (KeyError, ModuleNotFoundError, OSError):
+        user = f"uid_{os.getuid()}"
+    return pathlib.Path(tempfile.gettempdir(), "torchinductor_" + re.sub(r'[\\/:*?"<>|]', "_", user)).absolute()
 
 
 def source(run: Callable) -> str:

@@ -6,8 +6,12 @@ whole step. Loops whose length is known on the host are unrolled.
 
 The graph is a function. Its inputs are the values of the variables, the feeds, and the places in the random streams
 (kernels/draws.py). At its end it copies new values into the variables that the step changed. What the host computes from shapes
-and constants (axes, sizes, learning rates) stays real and becomes constants of the graph. A kernel that reads a value that
-depends on the inputs ends the trace.
+and constants (axes, sizes, learning rates) stays real and becomes constants of the graph.
+
+A whole number or a truth value that the host reads from the inputs (the length of a loop, a condition) is taken from the inputs
+as they are during the trace. The graph holds for inputs that give the same numbers. Its last result tells whether they did, and
+whether everything holds that kernels check; if not, the graph leaves the variables as they were. A kernel that reads another
+value that depends on the inputs ends the trace.
 """
 from __future__ import annotations
 
@@ -48,14 +52,16 @@ class Lowered:
     draws: draws.Draws                   # what it takes from random streams
     later: list[tuple]                   # calls that run behind the graph: (function, arguments, keywords)
     example: list[torch.Tensor]          # fake inputs
+    checked: bool = False                # whether the last result of the graph tells if it holds for its inputs
 
 
 class _HostStaysReal(TorchDispatchMode):
     """Computes ops on constants, so that Python can read their values; everything else is traced."""
 
-    def __init__(self, device: torch.device, drawn: draws.Draws):
+    def __init__(self, device: torch.device, drawn: draws.Draws, inputs: list[torch.Tensor]):
         super().__init__()
-        self.device, self.draws, self.calls = device, drawn, 0
+        self.device, self.draws, self.calls, self.inputs = device, drawn, 0, inputs
+        self._read: dict[int, tuple] = {}            # what the host has read: tensors by their ids, and numbers
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -71,6 +77,8 @@ class _HostStaysReal(TorchDispatchMode):
         if constant and not random and (not made or self._is_small(func, args, kwargs)):
             with _disable_current_modes():
                 return func(*args, **kwargs)
+        if func is aten._local_scalar_dense.default:
+            return self._number(args[0])
         if self.draws.choosing and func.overloadpacket in flop_registry:
             raise Unsupported(f"a branch that may not run calls {func}")
         if any(fake):
@@ -79,6 +87,16 @@ class _HostStaysReal(TorchDispatchMode):
         if self.calls > MOST_NODES:
             raise Unsupported(f"it has more than {MOST_NODES} calls")
         return func(*args, **kwargs)
+
+    def _number(self, value: torch.Tensor) -> int:
+        """The number that the host reads from a tensor, for which the graph then holds."""
+        if value.is_floating_point() or value.is_complex():
+            raise Unsupported("the host reads a number that depends on the inputs")
+        if id(value) not in self._read:
+            found = _Slice(value).run(self.inputs).item()
+            self._read[id(value)] = value, found
+            self.draws.require(value.reshape(()) == found)
+        return self._read[id(value)][1]
 
     def _is_small(self, func: Any, args: tuple, kwargs: dict) -> bool:
         """Whether a tensor created from shapes alone is one that the host computes with."""
@@ -102,6 +120,58 @@ def _check_writes(func: Any, args: tuple, kwargs: dict) -> None:
         for t in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(t, torch.Tensor) and not isinstance(t, torch._subclasses.FakeTensor):
                 raise Unsupported(f"{func} changes a constant")
+
+
+class _Slice:
+    """The part of the graph so far that computes a value from the inputs."""
+
+    def __init__(self, value: torch.Tensor):
+        from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
+        tracer = get_proxy_mode().tracer                                                    # type: ignore[union-attr]
+        self.end, self.root = get_proxy_slot(value, tracer).proxy.node, tracer.root         # type: ignore[attr-defined]
+        needed, self.nodes = {self.end}, []
+        for node in reversed(self.end.graph.nodes):
+            if node in needed:
+                self.nodes.insert(0, node)
+                needed.update(node.all_input_nodes)
+            elif _written(node) & needed:
+                raise Unsupported("the host reads a number from a tensor that is changed in place")
+
+    def run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
+        """The value for these inputs, the last of which, places in random streams, is not given."""
+        places = {n: i for i, n in enumerate(n for n in self.end.graph.nodes if n.op == "placeholder")}
+        last = {n: user for user in self.nodes for n in user.all_input_nodes}
+        values: dict[torch.fx.Node, Any] = {}
+        with _disable_current_modes(), torch.no_grad():
+            for node in self.nodes:
+                if node.op == "placeholder":
+                    if places[node] >= len(inputs):
+                        raise Unsupported("the host reads a random number")
+                    values[node] = inputs[places[node]]
+                elif node.op == "get_attr":
+                    values[node] = getattr(self.root, str(node.target))
+                else:
+                    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+                    values[node] = node.target(*args, **kwargs)                             # type: ignore[operator]
+                for n in node.all_input_nodes:
+                    if last[n] is node:
+                        del values[n]
+        return values[self.end]
+
+
+def _written(node: torch.fx.Node) -> set[torch.fx.Node]:
+    """The nodes whose values a node changes: arguments, and what these are views of."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return set()
+    found = set()
+    for argument, value in zip(schema.arguments, node.args, strict=False):
+        while argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.fx.Node):
+            found.add(value)
+            returns = getattr(value.target, "_schema", None)
+            is_view = returns is not None and any(r.alias_info is not None for r in returns.returns)
+            value = value.args[0] if is_view and value.args else None
+    return found
 
 
 def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered:
@@ -130,10 +200,11 @@ def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: li
     example = _like(mode, [v.value for v in variables] + [feeds[i] for i in tensors], device)
     found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), [], example)     # type: ignore[arg-type]
     found.draws.later = later
+    now = [*(v.value for v in variables), *(feeds[i].to(device) for i in tensors)]
     with draws.traced(found.draws) as drawn, torch.no_grad():
         places = drawn.places(mode, device)
-        graph = make_fx(lambda *values: _run(found, step, ctx, feeds, values, device), tracing_mode="fake",
-                        _allow_non_fake_inputs=True)(*example, places)
+        graph = make_fx(lambda *values: _run(found, step, ctx, feeds, values, _HostStaysReal(device, drawn, now)),
+                        tracing_mode="fake", _allow_non_fake_inputs=True)(*example, places)
     example.append(places)
     if len(graph.graph.nodes) > MOST_NODES:
         raise Unsupported(f"it has more than {MOST_NODES} calls")
@@ -143,7 +214,7 @@ def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: li
     return found
 
 
-def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, device: torch.device) -> list:
+def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, mode: _HostStaysReal) -> list:
     """Runs the program on the values that represent variables and feeds, and the updates at its end."""
     count = len(found.variables)
     shadows = [v.shadow(value) for v, value in zip(found.variables, values, strict=False)]
@@ -152,7 +223,7 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
     arguments = [tensors[i] if i in tensors else by.get(id(f), f) for i, f in enumerate(feeds)]
     scope = {name: by.get(id(c), c) for name, c in step.__globals__.items()}
     found.draws.begin(values[-1])
-    with _HostStaysReal(device, found.draws):
+    with mode:
         results = types.FunctionType(step.__code__, scope)(ctx, *arguments)
         out = _flat_results(found, results, by)
         found.later = [_behind(call, out, by, found.variables) for call in found.draws.later or ()]
@@ -162,8 +233,18 @@ def _run(found: Lowered, step: Callable, ctx: Any, feeds: tuple, values: tuple, 
         for i in found.changed:
             if new[i].shape != shadows[i].first.shape or new[i].dtype is not shadows[i].first.dtype:
                 raise Unsupported(f"it changes the shape of the variable {shadows[i].name}")
-            shadows[i].first.copy_(new[i])
-    return out
+        holds = _all(found.draws.required, mode.device)
+        found.checked = holds is not None
+        if found.checked and found.later:
+            raise Unsupported("calls behind the graph would run where a check fails")
+        for i in found.changed:
+            shadows[i].first.copy_(new[i] if holds is None else torch.where(holds, new[i], shadows[i].first))
+    return out if holds is None else [*out, holds]
+
+
+def _all(conditions: list[torch.Tensor], device: torch.device) -> torch.Tensor | None:
+    """Whether all conditions hold; None if there are none."""
+    return torch.stack([c.reshape(()).to(device) for c in conditions]).all() if conditions else None
 
 
 def _behind(call: tuple, out: list, shadows: dict[int, Any], variables: list[Any]) -> tuple:

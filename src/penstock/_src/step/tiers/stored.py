@@ -53,6 +53,7 @@ class Stored:
     later: list[list]               # per call behind the graph: its name, arguments and keywords
     unseeded: bool
     rounds: bool
+    checked: bool
 
 
 # -- names -------------------------------------------------------------------------------------------------------------------
@@ -194,7 +195,8 @@ def save(name: str, lowered: lower.Lowered, entry: str, rounds: bool, variables:
     if any(f is None for f, _, _ in later):
         raise Unstorable("a call behind the graph has no name")
     made = Stored(entry, _written(lowered.variables, number), lowered.feeds, lowered.changed,
-                  _written(lowered.results, number), later, lowered.draws.unseeded, rounds)
+                  _written(lowered.results, number), later, lowered.draws.unseeded, rounds,
+                  lowered.checked)
     path = _path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as to:
@@ -251,6 +253,7 @@ def load(name: str, variables: Sequence[Any], feeds: Sequence[Any],
     later = [(tracing.behind[f], _read(arguments, variables), keywords) for f, arguments, keywords in found.later]
     values = [v.value for v in used] + [feeds[i] for i in found.feeds]
     lowered = lower.Lowered(None, used, [], found.feeds, found.changed,                # type: ignore[arg-type]
-                            _read(found.results, variables), drawn, later, lower.stand_ins(values, device))
+                            _read(found.results, variables), drawn, later, lower.stand_ins(values, device),
+                            found.checked)
     run = inductor.loaded(found.entry, lowered.example)
     return None if run is None else (lowered, run, found.rounds)

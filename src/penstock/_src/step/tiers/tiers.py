@@ -27,18 +27,23 @@ from penstock._src.base import switches, tracing
 from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import AnyOp, Tensor
 from penstock._src.kernels import exiting
+from penstock._src.ops import rules
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.ir import Node
 from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products, stored
-from penstock._src.step.tiers.captured import Captured, Moves, alone, is_variable, places
+from penstock._src.step.tiers.captured import Captured, Moves, Stale, alone, is_variable, places
 
 _FEWEST = 4                         # the fewest statements of a program
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
 _MOST_KEYS = 8                      # sets of shapes for which one step has better versions
 _MOST_MOVES = 8                     # the most captures of one step because its variables moved
+_MOST_PATHS = 64                    # the most captures of one step for different numbers that the host reads
+_MOST_NEW = 24                      # of them, before captures are given up if most runs need a new one
+_MOST_MISSES = 4                    # runs for which a compiled version did not hold, before it is given up if these are
+_SELDOM = 0.2                       # more than this part of all
 _OFTEN = 20                         # runs of a step before it is compiled
-_LONG = 5.0                         # seconds since the first of them ended: compiling occupies a core and slows short steps
+_LONG = 2.0                         # seconds since the first of them ended: compiling occupies a core
 _CLOSE = {"cpu": 0.02, "cuda": 0.1}  # of what a variable changes by: two versions agree if they differ by less
 _ROUNDED = 0.3                      # the same for steps in half precision, in which sums of many numbers may nearly vanish
 
@@ -94,7 +99,7 @@ def _device(placed: dict | None) -> torch.device | None:
 
 
 def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
-    """Whether ops have no state besides variables and random streams, according to their declarations."""
+    """Whether ops have no state besides variables, random streams, and arrays that end with the step."""
     for op in ops:
         opdef = op.opdef
         if opdef.blocking or opdef.client_code or opdef.transfer in ("send", "recv") or depth > 16:
@@ -104,8 +109,8 @@ def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
                       for f in (op.attrs[n] if isinstance(op.attrs[n], (list, tuple)) else [op.attrs[n]])]
             if not all(_only_variables(f.graph._ops, depth + 1) for f in bodies):
                 return False
-        elif opdef.stateful and not opdef.per_session and not opdef.random and not \
-                any(t.dtype.base_dtype.name == "resource" for t in op.inputs):
+        elif opdef.stateful and not opdef.per_session and not opdef.random and opdef not in rules.tiers.raises and \
+                opdef not in rules.shapes.holder and not any(t.dtype.base_dtype.name == "resource" for t in op.inputs):
             return False
     return True
 
@@ -201,6 +206,9 @@ class Slot:
         self.tier = 1
         self.reasons: list[str] = []
         self._captured: Captured | None = None
+        self._paths: dict[tuple, Captured] = {}      # captures of the program, by the numbers that the host reads
+        self._numbers: tuple = ()             # those of the last run of the program
+        self._uses = self._misses = 0         # runs of a compiled version that may not hold, and those for which it did not
         self._captures = step.device.type == "cuda" and all(isinstance(f, torch.Tensor) or is_variable(f) for f in feeds)
         self._compiles = step.compiles
         self._looks = not step.wait           # a version of an earlier process has not been looked for yet
@@ -219,8 +227,8 @@ class Slot:
             return self._try(ctx, feeds)
         if self._captured is not None:
             if self._captured.holds():
-                return self._captured.run(ctx, *feeds)
-            self._captured = None
+                return self._replayed(ctx, feeds)
+            self._drop()
         self._runs += 1
         if self._captures and self._runs > _SETTLING:
             return self._capture(ctx, feeds)
@@ -230,7 +238,7 @@ class Slot:
         before = places(self.variables)
         try:
             if self.tier < 3:
-                return self.version.run(ctx, *feeds)
+                return self._program(ctx, feeds)
             return self._compiled(ctx, feeds)
         finally:
             if self._captures and before != places(self.variables):
@@ -239,10 +247,31 @@ class Slot:
                 if self._moves > _MOST_MOVES:
                     self._refuse(2, "it moves its variables")
 
+    def _program(self, ctx: Any, feeds: tuple) -> tuple:
+        """Runs the program, and notes what the host reads if the step is to be captured."""
+        if not self._captures or self.tier == 3:
+            return self.step.program.run(ctx, *feeds)
+        with Reads() as reads:
+            results = self.step.program.run(ctx, *feeds)
+        self._numbers = tuple(reads.numbers)
+        return results
+
+    def _missed(self, ctx: Any, feeds: tuple) -> tuple:
+        """Runs the program where the compiled version does not hold. Where that is often so, it is given up."""
+        self._misses += 1
+        if self._misses > _MOST_MISSES and self._misses > _SELDOM * self._uses:
+            self._refuse(3, "numbers that the host reads change")
+            self.version, self.tier, self._runs = self.step.program, 1, 0
+            self._drop()
+        return self._program(ctx, feeds)
+
     def _compiled(self, ctx: Any, feeds: tuple) -> tuple:
         """Runs compiled code. If it fails, the program runs the step or raises the error."""
+        self._uses += 1
         try:
             return self.version.run(ctx, *feeds)
+        except Stale:
+            return self._missed(ctx, feeds)
         except Exception as e:
             self._refuse(3, e)
             self.version, self.tier = self.step.program, 1
@@ -253,7 +282,8 @@ class Slot:
         try:
             if any(not isinstance(v.value, torch.Tensor) or v.value.device != self.step.device for v in self.variables):
                 raise RuntimeError("some of its variables are on other devices")
-            made = Captured(self.version, ctx, feeds, self.variables, self.step.device)
+            made = Captured(self.version, ctx, feeds, self.variables, self.step.device, self._numbers if self.tier < 3 else (),
+                            next((p.pool for p in self._paths.values()), None))
         except Exception as e:
             self._moves += 1
             if self._moves <= _MOST_MOVES and (isinstance(e, Moves) or _in_background.busy):
@@ -265,14 +295,46 @@ class Slot:
                 if isinstance(v.value, torch.Tensor) and v.value.is_cuda and isinstance(e, Moves):
                     v.value = v.value.clone()                            # out of the memory of the capture, which ends here
             return self._plain(ctx, feeds)
-        self._captured = made
+        self._captured = self._paths[made.numbers] = made
         self.tier = max(self.tier, 2)
-        return made.run(ctx, *feeds)
+        return self._replayed(ctx, feeds)
+
+    def _replayed(self, ctx: Any, feeds: tuple) -> tuple:
+        """Replays the capture for the numbers that the host reads: first the one of the last run."""
+        assert self._captured is not None
+        self._uses += 1
+        for _ in range(len(self._paths) + 1):
+            try:
+                return self._captured.run(ctx, *feeds)
+            except Stale as e:
+                if self.tier == 3:
+                    return self._missed(ctx, feeds)
+                known = e.args[0]
+            other = next((p for n, p in self._paths.items() if n[:len(known)] == known and p.holds()), None)
+            if other is None:
+                break
+            self._captured = other
+        return self._explore(ctx, feeds)
+
+    def _explore(self, ctx: Any, feeds: tuple) -> tuple:
+        """Runs the program, for which the host reads numbers that no capture is for. The next run is captured for them."""
+        self._misses += 1
+        if self._misses > _MOST_NEW and self._misses > 0.5 * self._uses:
+            self._refuse(2, "numbers that the host reads change")
+        results = self._plain(ctx, feeds)
+        if len(self._paths) < _MOST_PATHS:
+            self._captured = None
+        return results
+
+    def _drop(self) -> None:
+        """Frees the captures."""
+        self._captured, self._paths = None, {}
 
     def _refuse(self, tier: int, why: Any, op: Node | None = None) -> None:
         reason = str(why).strip().split("\n")[0][:200] or type(why).__name__
         if tier == 2:
-            self._captures, self._captured = False, None
+            self._captures = False
+            self._drop()
         else:
             self._compiles, self._ready = False, None
         self.reasons.append(f"not in tier {tier}: {reason}{f' ({op.name}: {op.type})' if op is not None else ''}")
@@ -292,6 +354,7 @@ class Slot:
         self._count += 1
         if self._count == 2:
             self._began = time.perf_counter()
+        if self._count == _SETTLING + 2:                                 # the capture, if there is one, is made
             self._in_background(self._look, feeds)
         if self._looks:
             return
@@ -311,7 +374,8 @@ class Slot:
                     return
             began = time.perf_counter()
             with _tracing, _in_background if not self.step.wait else contextlib.nullcontext():
-                self._ready = compiled(lower.trace(self.step.origin.unfused(), ctx, feeds, self.step.device), self.step.device)
+                lowered = lower.trace(self.step.origin.unfused(), ctx, feeds, self.step.device)
+                self._ready = compiled(lowered, self.step.device, apart=not self.step.wait)
             _log.info("A step was compiled in %.1f s.", time.perf_counter() - began)
         except Exception as e:
             self._refuse(3, e)
@@ -360,10 +424,17 @@ class Slot:
         except Exception as e:
             self._reject(made, e)
             return self._plain(ctx, feeds)
-        results = self._captured.run(ctx, *feeds) if self._captured is not None and self._captured.holds() \
+        results = self._replayed(ctx, feeds) if self._captured is not None and self._captured.holds() \
             else self._plain(ctx, feeds)
         try:
             trial, state = made.trial(feeds, places, before)             # the other version has released its memory
+        except Stale:
+            self._misses += 1
+            if self._misses > _MOST_MISSES:
+                self._reject(made, "numbers that the host reads change")
+            else:
+                self._ready = made                                       # the next run compares them
+            return results
         except Exception as e:
             self._reject(made, e)
             return results
@@ -376,7 +447,8 @@ class Slot:
             return results
         self._store(made)
         self.version, self.tier = made, 3
-        self._captured, self._runs, self._captures = None, _SETTLING, self.step.device.type == "cuda"
+        self._runs, self._uses, self._misses, self._captures = _SETTLING, 0, 0, self.step.device.type == "cuda"
+        self._drop()
         return results
 
     def explain(self) -> str:
@@ -395,13 +467,13 @@ class Slot:
         return self.version.source if isinstance(self.version, Compiled) else ""
 
 
-def compiled(lowered: lower.Lowered, device: torch.device) -> Compiled:
-    """A traced step, compiled by Inductor."""
+def compiled(lowered: lower.Lowered, device: torch.device, apart: bool = False) -> Compiled:
+    """A traced step, compiled by Inductor, which runs in another process if `apart`."""
     graph = inductor.functional(lowered.graph, lowered.example)
     attention.use_kernels(graph)
     products.join_sums(graph)
     convolutions.tidy(graph)
-    call = inductor.compiled(graph, lowered.example)
+    call = inductor.compiled(graph, lowered.example, apart) if apart else inductor.compiled(graph, lowered.example)
     rounds = any(getattr(n.meta.get("val"), "dtype", None) in (torch.bfloat16, torch.float16) for n in graph.graph.nodes)
     lowered.graph = graph
     return Compiled(lowered, call, rounds, device)
@@ -416,13 +488,23 @@ class Compiled:
         self.source = inductor.source(call)
 
     def run(self, ctx: Any, *feeds: Any) -> tuple:
-        """One step. Variables whose values a caller holds are copied first."""
+        """One step."""
+        results, holds = self.launch(ctx, *feeds)
+        if holds is not None:
+            if not bool(holds):
+                raise Stale
+            self.lowered.draws.advance()
+        return results
+
+    def launch(self, ctx: Any, *feeds: Any) -> tuple[tuple, torch.Tensor | None]:
+        """One step, without waiting for the device: its results, and whether it holds for its inputs, if that is not certain.
+        Variables whose values a caller holds are copied first."""
         low = self.lowered
         for i in low.changed:
             low.variables[i].writable()
-        out = self.call([v.value for v in low.variables] + self._rest(feeds, self.places(True)))
+        out = self.call([v.value for v in low.variables] + self._rest(feeds, self.places(not low.checked)))
         self._run_later(out, {})
-        return self._results(out)
+        return self._results(out), out[-1] if low.checked else None
 
     def changes(self) -> list[Any]:
         """The variables that a step changes."""
@@ -439,6 +521,8 @@ class Compiled:
         start = [given.get(id(v), v.value) for v in low.variables]
         values_now = [x.clone() if i in low.changed else x for i, x in enumerate(start)]
         out = self.call(values_now + self._rest(feeds, places))
+        if low.checked and not bool(out[-1]):
+            raise Stale
         copies: dict[int, Any] = {}
         self._run_later(out, copies, given)
         behind = [(v, copies[id(v)].value) for v in low.variables if id(v) in copies]
