@@ -51,3 +51,19 @@ def test_what_an_optimizer_keeps_follows_the_filter(use_resource):
             sess.run(train)
             np.testing.assert_allclose(sess.run(filters), w - 1e-3 * first - 1e-3 * (0.9 * first + second), rtol=1e-5)
             assert sess.run(gradient).flags.c_contiguous
+
+
+def test_a_filter_of_one_output_stays_where_it_is():
+    """Its axes of size one have any order: it counts as contiguous."""
+    with tf.Graph().as_default():
+        filters = tf.Variable(np.random.RandomState(0).randn(1, 1, 4, 1).astype(np.float32))
+        loss = tf.reduce_sum(tf.square(tf.nn.conv2d(tf.ones([2, 6, 6, 4]), filters, [1, 1, 1, 1], "SAME")))
+        train = tf.train.AdamOptimizer(1e-3).minimize(loss)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            for _ in range(3):
+                sess.run(train)
+            variables = [r for _, r in sess._resources.items() if isinstance(r, VariableResource) and r.value.ndim == 4]
+            before = [v.value.data_ptr() for v in variables]
+            sess.run(train)
+            assert len(variables) == 3 and [v.value.data_ptr() for v in variables] == before

@@ -209,3 +209,21 @@ def test_a_check_in_a_captured_step_raises_and_changes_nothing():
         np.testing.assert_array_equal(v.numpy(), before)
         step(tf2.constant([1.0, 1.0]))
         np.testing.assert_allclose(v.numpy(), before + np.sqrt(np.exp(1.0)) * 2 + np.sin(1.0), rtol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_variables_that_change_before_the_host_reads_get_their_values_back(full_precision):
+    def run(device):
+        with tf2.device(device):
+            count, v = tf2.Variable([0.0, 0.0]), tf2.Variable([1.0, 2.0])
+
+            @tf2.function
+            def step(x):
+                count.assign_add(tf2.sqrt(tf2.exp(x)))
+                y = tf2.cond(tf2.reduce_sum(count) < 30.0, lambda: tf2.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], x), lambda: x)
+                v.assign_add(0.1 * y)
+                return tf2.reduce_sum(v)
+            found = [step(tf2.constant([1.0, 1.5])).numpy() for _ in range(14)]
+            return [*found, *count.numpy(), *v.numpy()]
+    np.testing.assert_allclose(run("/gpu:0"), run("/cpu:0"), rtol=1e-4)

@@ -58,8 +58,7 @@ class VariableResource:
         """A copy of `value`, laid out as this variable is."""
         if self.order is None or len(self.order) != value.ndim:
             return own_pages(value).copy_(value)
-        back = sorted(range(value.ndim), key=self.order.__getitem__)
-        return value.permute(self.order).clone(memory_format=torch.contiguous_format).permute(back)
+        return torch.empty_permuted(value.shape, self.order, dtype=value.dtype, device=value.device).copy_(value)
 
     def read(self) -> Any:
         """The value; FailedPreconditionError before initialization."""

@@ -103,6 +103,7 @@ class TensorArrayResource:
         self.marked = size                             # how many elements the last split set: its gradient joins these
         self.grads: dict[str, TensorArrayResource] = {}
         self.closed = False
+        self.device: torch.device | None = None        # of the elements, where it is not the host
 
     def check_open(self) -> None:
         """InvalidArgumentError after close."""
@@ -143,6 +144,8 @@ class TensorArrayResource:
                                      f"{show(tuple(old.shape))} but the new input shape is {show(shape)}.")
             value = old + value
         self.items[i], self.shapes[i] = value, shape
+        if isinstance(value, torch.Tensor) and not value.is_cpu:
+            self.device = value.device
 
     def write_all(self, where: list[int], values: tuple) -> None:
         """Sets elements to values of one shape."""
@@ -153,6 +156,7 @@ class TensorArrayResource:
             shape = tuple(values[0].shape)
             self._check_shape(0, shape)
             self.items, self.shapes = list(values), [shape] * len(values)
+            self.device = None if values[0].is_cpu else values[0].device
 
     def _check_shape(self, i: int, shape: tuple) -> None:
         if not compatible(self.dims, shape):
@@ -187,7 +191,7 @@ class TensorArrayResource:
                                  "returned instead of incurring this error.")
         if self.dtype.torch is None:
             return np.full(dims, b"", dtype=object)
-        return torch.zeros(dims, dtype=self.dtype.torch)
+        return torch.zeros(dims, dtype=self.dtype.torch, device=self.device)
 
     def gradient(self, source: str, prepend: tuple = ()) -> TensorArrayResource:
         """The array of gradients for one call of tf.gradients."""
@@ -197,7 +201,7 @@ class TensorArrayResource:
             found = TensorArrayResource(f"{self.name}_grad_{source}", self.dtype, len(self.items), dims, False, self.clear,
                                         self.identical, True)
             found.shapes = [None if s is None else (*prepend, *s) for s in self.shapes]
-            found.marked = self.marked
+            found.marked, found.device = self.marked, self.device
             self.grads[source] = found
             self.dynamic = False
         return found

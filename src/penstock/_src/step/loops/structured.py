@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.graph.frames import Frame, Frames
+from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.compile.numbers import may_be_number
 from penstock._src.step.compile.program import Program
@@ -27,6 +28,7 @@ from penstock._src.step.loops.counted import numbers_of_frame
 
 Guard = frozenset            # of (tensor id of a predicate, outcome)
 ALWAYS: Guard = frozenset()
+_MOST_WAITS = 1_000_000      # updates times ops, to look for what they wait for
 
 
 class _Irregular(Exception):
@@ -51,6 +53,16 @@ def write_structured(ops: list[Node], fetches: list[Value], feeds: list[Value], 
         return None
 
 
+def _reached(start: Any, followers: dict[Any, set]) -> set:
+    """All that waits for an item, and the item."""
+    found, left = {start}, [start]
+    while left:
+        new = followers[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
 class _Structured(BlockWriter):
     """Writes one program."""
 
@@ -65,6 +77,7 @@ class _Structured(BlockWriter):
         self.outcomes: dict[int, str] = {}         # id of a predicate -> the bool that holds its outcome
         self.preds: dict[int, int] = {}            # id of a predicate -> where it is defined, to nest ifs by
         self.sums: dict[Node, tuple[str, str, outer_sum.Found | None] | None] = {}     # see _find_sums
+        self.after: dict[Node, set] = {}           # update -> the items that use what it would overwrite
         self.identity = get("Identity")
 
     def program(self) -> Program:
@@ -72,6 +85,7 @@ class _Structured(BlockWriter):
         for frame in {f: None for f in self.frames.of.values()}:
             if frame.parent is not None:
                 self.loops[frame] = self._loop(frame)
+        self._delay_updates()
         self._guard_frame(self.frames.root)
         for op in self.ops:
             if op.opdef.control_flow == "switch":
@@ -124,6 +138,44 @@ class _Structured(BlockWriter):
                     if s in self.frames.child:
                         continue                                # comes in from outside
                     yield s if self.frames.of[s] is frame else self._inner(s, frame)
+        if frame is self.frames.root and item in self.after:
+            yield from self.after[item]
+
+    def _delay_updates(self) -> None:
+        """Lets updates outside of loops wait for what uses the values of their variables from before, unless that waits for
+        them. An update before the last use has to copy the variable."""
+        root = self.frames.root
+        items = self._items(root)
+        updates = [i for i in items if isinstance(i, Node) and (i.opdef in rules.updates.alone or i.opdef.has_ref_inputs)]
+        if len(updates) * len(items) > _MOST_WAITS:
+            return
+        users: dict[int, list] = {}                # id of a value -> the items that use it
+        followers: dict[Any, set] = {i: set() for i in items}
+        for op in self.ops:
+            owner = op if self.frames.of[op] is root and op not in self.frames.child else self._owner(op)
+            for t in op.inputs:
+                users.setdefault(id(t), []).append(owner)
+        for i in items:
+            for s in self._sources(i, root):
+                followers[s].add(i)
+        for op in updates:
+            others = {r for t in op.inputs if t.dtype._is_ref_dtype or t.dtype.base_dtype == dtypes.resource
+                      for r in users[id(t)]} - {op}
+            if any(self._position(r) > self.place[op] for r in others):
+                continue                           # one that comes after the update must not come before it now
+            old = [id(t) for r in others if isinstance(r, Node) and not r.opdef.has_ref_inputs for t in r.outputs]
+            wanted = {u for t in old for u in users.get(t, ())} - _reached(op, followers)
+            if wanted:
+                self.after[op] = wanted
+                for u in wanted:
+                    followers[u].add(op)
+
+    def _owner(self, op: Node) -> Any:
+        """The loop outside of all others that an op belongs to."""
+        frame = self.frames.child[op] if op in self.frames.child else self.frames.of[op]
+        while frame.parent is not None and frame.parent is not self.frames.root:
+            frame = frame.parent
+        return self.loops[frame]
 
     def _inner(self, op: Node, frame: Frame) -> _Loop:
         """The loop in `frame` that an op of an inner frame belongs to."""
@@ -472,10 +524,15 @@ class _Structured(BlockWriter):
         before = [i for i in items if not any(p == test for p, _ in self.guards[i])]
         self._block(before, ALWAYS, loop.frame)
         stop = [i for i in items if (test, False) in self.guards[i]]
-        if any(not self._silent(i) for i in stop):
-            raise _Irregular
-        self._block(stop, frozenset({(test, False)}), loop.frame)
-        self._text(f"if not {self._outcome(test)}: break")
+        if all(map(self._silent, stop)):
+            self._block(stop, frozenset({(test, False)}), loop.frame)
+            self._text(f"if not {self._outcome(test)}: break")
+        else:
+            self._text(f"if not {self._outcome(test)}:")
+            self.depth += 1
+            self._block(stop, frozenset({(test, False)}), loop.frame)
+            self._text("break")
+            self.depth -= 1
         self._block([i for i in items if (test, True) in self.guards[i]], frozenset({(test, True)}), loop.frame)
 
     def _result(self, i: int, t: Value) -> str:

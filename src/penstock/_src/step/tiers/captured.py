@@ -9,8 +9,8 @@ which must not change), the step is captured again. Random ops read their positi
 (`draws.py`), which each run fills.
 
 CUDA cannot capture a step that waits for the device. Where the host reads a number (the length of a loop), one graph ends and
-the next one begins, with the number that an earlier run has read. A replay reads it between the two; if it differs, another
-capture or the program runs the step.
+the next one begins, with the number that an earlier run has read. A replay reads it between the two; if it differs, variables
+that were changed before get their values back, and another capture or the program runs the step.
 """
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from penstock._src.kernels import bridge, draws
 
 _MOST_READS = 64                     # numbers that the host reads in a captured step
+_MOST_KEPT = 1 << 28                 # bytes of variables that change before the last of them
 alone = threading.RLock()            # captures share a stream, and PyTorch's generator serves nothing else during one
 
 
@@ -70,11 +71,15 @@ class _Cuts(Reads):
         super().__init__()
         self.capture, self.variables, self.known, self.values = capture, variables, known, []
         self.graphs = [capture.cuda_graph]
+        self.early: list[Any] = []           # variables that change before the last number is read
         self._versions = _versions(variables)
 
     def number(self, value: torch.Tensor) -> Any:
         """The known number, for a value whose graph ends here."""
-        if _versions(self.variables) != self._versions:
+        now = _versions(self.variables)
+        self.early = [v for v, new, old in zip(self.variables, now, self._versions, strict=True) if new != old]
+        if any(new[0] != old[0] for new, old in zip(now, self._versions, strict=True)) or \
+                sum(v.value.nbytes for v in self.early) > _MOST_KEPT:
             raise RuntimeError("the host reads a number after variables have changed")
         if len(self.values) == len(self.known):
             raise RuntimeError("the host reads more numbers than before")
@@ -116,14 +121,15 @@ class Captured:
         with alone, torch.cuda.device(device), here, capture, draws.traced(self._draws):
             if hasattr(version, "launch"):
                 self._results, self._holds = version.launch(ctx, *given)
-                self._graphs, self._read = [first], []
+                self._graphs, self._read, early = [first], [], []
             else:
                 with _Cuts(capture, variables, numbers) as cuts:
                     self._results, self._holds = version.run(ctx, *given), None
-                self._graphs, self._read = cuts.graphs, cuts.values
+                self._graphs, self._read, early = cuts.graphs, cuts.values, cuts.early
         if len(self._read) != len(numbers):
             raise RuntimeError("the host reads fewer numbers than before")
         self.pool = first.pool()
+        self._early = [(v, torch.empty_like(v.value)) for v in early]
         self._changed = [v for v, old in zip(variables, versions, strict=True) if v.value._version != old]
         self._places = places(variables)
         if before != self._places:
@@ -151,10 +157,14 @@ class Captured:
 
     def _replay(self) -> None:
         """Runs the kernels; Stale if the host reads other numbers, or a check has failed."""
+        for v, kept in self._early:
+            kept.copy_(v.value)
         for i, value in enumerate(self._read):
             self._graphs[i].replay()
             found = value.item()
             if found != self.numbers[i]:
+                for v, kept in self._early:
+                    v.value.copy_(kept)
                 raise Stale((*self.numbers[:i], found))
         self._graphs[-1].replay()
         if self._holds is not None and not bool(self._holds):

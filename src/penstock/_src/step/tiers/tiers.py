@@ -32,7 +32,7 @@ from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.ir import Node
 from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products, stored
-from penstock._src.step.tiers.captured import Captured, Moves, Stale, alone, is_variable, places
+from penstock._src.step.tiers.captured import Captured, Moves, Reads, Stale, alone, is_variable, places
 
 _FEWEST = 4                         # the fewest statements of a program
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
