@@ -1,4 +1,4 @@
-"""Compiled steps whose programs read numbers on the host: lengths of loops, conditions, checks. Graphs run as they were traced."""
+"""Compiled steps whose programs read numbers on the host: lengths of loops, conditions, checks. Graphs run as traced."""
 import numpy as np
 import pytest
 

@@ -153,21 +153,22 @@ def element_dims(handle: TensorList, dims: tuple | None) -> tuple | None:
     return dims
 
 
-def zero_element(dtype: Any, dims: tuple | None) -> Any:
+def zero_element(dtype: Any, dims: tuple | None, device: torch.device | None = None) -> Any:
     """Zeros for an element that was never set."""
     if dims is None or None in dims:
         raise errors.invalid("Trying to read an uninitialized tensor but element_shape is not fully defined: "
                              f"{show(dims)} and no list element is set.")
     if dtype == dtypes.variant:
         raise errors.invalid("Trying to read an uninitialized list element of type variant.")
-    return np.full(dims, b"", dtype=object) if dtype.torch is None else torch.zeros(dims, dtype=dtype.torch)
+    return np.full(dims, b"", dtype=object) if dtype.torch is None else torch.zeros(dims, dtype=dtype.torch, device=device)
 
 
 def filled(handle: TensorList, dims: tuple | None) -> list:
     """The elements, with zeros for those that were never set."""
     items = handle.items()
     if any(x is None for x in items):
-        blank = zero_element(handle.dtype, element_dims(handle, dims))
+        device = next((x.device for x in items if isinstance(x, torch.Tensor)), None)
+        blank = zero_element(handle.dtype, element_dims(handle, dims), device)
         items = [blank if x is None else x for x in items]
     return items
 

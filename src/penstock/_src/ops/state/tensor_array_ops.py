@@ -13,20 +13,22 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.static_shape import compatible, merge, show
 from penstock._src.graph.scopes import control_dependencies, name_scope
+from penstock._src.kernels import draws
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
 
 _MAKE = "dtype: type, element_shape: shape = None, dynamic_size: bool = False, clear_after_read: bool = True, " \
         "identical_element_shapes: bool = False, tensor_array_name: string = ''"
-make = op("TensorArrayV3", "size: int32 -> handle: resource, flow: float32", _MAKE, stateful=True).no_gradient()
+make = op("TensorArrayV3", "size: int32 -> handle: resource, flow: float32", _MAKE, stateful=True, host="size").no_gradient()
 grad_op = op("TensorArrayGradV3", "handle: resource, flow_in: float32 -> grad_handle: resource, flow_out: float32",
              "source: string", stateful=True).no_gradient()
 grad_with_shape = op("TensorArrayGradWithShape", "handle: resource, flow_in: float32, shape_to_prepend: int32 -> "
-                     "grad_handle: resource, flow_out: float32", "source: string", stateful=True).no_gradient()
+                     "grad_handle: resource, flow_out: float32", "source: string", stateful=True,
+                     host="shape_to_prepend").no_gradient()
 write = op("TensorArrayWriteV3", "handle: resource, index: int32, value: T, flow_in: float32 -> flow_out: float32",
-           "T: type", stateful=True)
+           "T: type", stateful=True, host="index")
 read = op("TensorArrayReadV3", "handle: resource, index: int32, flow_in: float32 -> value: dtype", "dtype: type",
-          stateful=True)
+          stateful=True, host="index")
 gather = op("TensorArrayGatherV3", "handle: resource, indices: int32, flow_in: float32 -> value: dtype",
             "dtype: type, element_shape: shape = None", stateful=True, host="indices")
 scatter = op("TensorArrayScatterV3", "handle: resource, indices: int32, value: T, flow_in: float32 -> flow_out: float32",
@@ -34,7 +36,7 @@ scatter = op("TensorArrayScatterV3", "handle: resource, indices: int32, value: T
 concat = op("TensorArrayConcatV3", "handle: resource, flow_in: float32 -> value: dtype, lengths: int64",
             "dtype: type, element_shape_except0: shape = None", stateful=True)
 split = op("TensorArraySplitV3", "handle: resource, value: T, lengths: int64, flow_in: float32 -> flow_out: float32",
-           "T: type", stateful=True)
+           "T: type", stateful=True, host="lengths")
 size = op("TensorArraySizeV3", "handle: resource, flow_in: float32 -> size: int32", stateful=True).no_gradient()
 close = op("TensorArrayCloseV3", "handle: resource ->", stateful=True).no_gradient()
 
@@ -219,8 +221,9 @@ def _array(handle: Any) -> TensorArrayResource:
 def _make_kernel(size, *, dtype, element_shape, dynamic_size, clear_after_read, identical_element_shapes, tensor_array_name):
     if size.ndim:
         raise errors.invalid(f"TensorArray size must be scalar, but had shape: {show(tuple(size.shape))}")
+    device = draws.device_for(_FLOW.device)
     return TensorArrayResource(tensor_array_name, dtype, int(size), element_shape.static_dims, dynamic_size, clear_after_read,
-                               identical_element_shapes), _FLOW
+                               identical_element_shapes), _FLOW if device == _FLOW.device else torch.zeros((), device=device)
 
 
 @grad_op.kernel

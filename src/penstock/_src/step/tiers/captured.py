@@ -14,7 +14,10 @@ that were changed before get their values back, and another capture or the progr
 """
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -93,6 +96,18 @@ class _Cuts(Reads):
         return self.known[len(self.values) - 1]
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """In this block, the garbage collector does not run: it may end other captures, which CUDA refuses during one."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _versions(variables: list[Any]) -> list:
     return [(v.value.data_ptr(), v.value._version) for v in variables]
 
@@ -118,7 +133,7 @@ class Captured:
         first = torch.cuda.CUDAGraph()
         here = torch.cuda.stream(torch.cuda.current_stream(device))      # a capture that fails does not come back to it
         capture = torch.cuda.graph(first, pool=pool, capture_error_mode="thread_local")
-        with alone, torch.cuda.device(device), here, capture, draws.traced(self._draws):
+        with alone, torch.cuda.device(device), here, _uncollected(), capture, draws.traced(self._draws):
             if hasattr(version, "launch"):
                 self._results, self._holds = version.launch(ctx, *given)
                 self._graphs, self._read, early = [first], [], []
