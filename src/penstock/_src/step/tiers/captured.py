@@ -72,7 +72,8 @@ class _Cuts(Reads):
 
     def __init__(self, capture: Any, variables: list[Any], known: tuple):
         super().__init__()
-        self.capture, self.variables, self.known, self.values = capture, variables, known, []
+        self.capture, self.variables, self.known = capture, variables, known
+        self.values: list[torch.Tensor] = []
         self.graphs = [capture.cuda_graph]
         self.early: list[Any] = []           # variables that change before the last number is read
         self._versions = _versions(variables)

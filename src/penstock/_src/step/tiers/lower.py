@@ -127,9 +127,10 @@ class _Slice:
 
     def __init__(self, value: torch.Tensor):
         from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
-        tracer = get_proxy_mode().tracer                                                    # type: ignore[union-attr]
-        self.end, self.root = get_proxy_slot(value, tracer).proxy.node, tracer.root         # type: ignore[attr-defined]
-        needed, self.nodes = {self.end}, []
+        tracer: Any = get_proxy_mode().tracer                                               # type: ignore[union-attr]
+        self.end, self.root = get_proxy_slot(value, tracer).proxy.node, tracer.root
+        self.nodes: list[torch.fx.Node] = []
+        needed = {self.end}
         for node in reversed(self.end.graph.nodes):
             if node in needed:
                 self.nodes.insert(0, node)

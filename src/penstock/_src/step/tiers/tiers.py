@@ -1,7 +1,7 @@
 """Chooses the version of a step to run.
 
 Every step starts immediately as a program (tier 1). On a GPU, a step whose feeds have recurring shapes is captured as a CUDA
-graph (tier 2). A step that runs longer is traced to a graph (`lower.py`), which Inductor compiles in a background thread (tier
+graph (tier 2). A step that runs longer is traced to a graph (`lower.py`), which Inductor compiles in another process (tier
 3). The compiled version runs once beside the current one, on copies of the variables; if both agree, it replaces the current
 one.
 
