@@ -17,18 +17,20 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.base.api import LazyModule
 from penstock._src.base.text import shown_text
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.io import paths
-from penstock._src.io.objects import Folder
 from penstock._src.kernels import strings
 from penstock._src.kernels.keyed import ADMIT_ALL, KeyedConfig, KeyedTable, key_parts
-from penstock._src.kernels.keyed_store import Stored
 from penstock._src.ops import rules
 from penstock._src.ops.io import save_restore
 from penstock._src.ops.registry import get, internal
 from penstock._src.ops.state.state import VariableResource
+
+objects = LazyModule("penstock._src.io.objects")              # only tables with rows in an object store need these
+keyed_store = LazyModule("penstock._src.kernels.keyed_store")
 
 _KEYS = "Tkeys: type in {int32 int64 string}"
 _TYPES = f"dtype: type in {{floating}}, {_KEYS}"
@@ -47,9 +49,9 @@ def make_table(name: str, dtype: Any, key_dtype: Any, config: str) -> KeyedTable
     return KeyedTable(name, made, key_dtype.name == "string", dtype, _stored if "://" in made.storage else None)
 
 
-def _stored(config: KeyedConfig, pool: Any) -> Stored:
+def _stored(config: KeyedConfig, pool: Any) -> Any:
     """A core whose rows leave memory to an object store."""
-    return Stored(config, pool, Folder(config.storage, "rows"))
+    return keyed_store.Stored(config, pool, objects.Folder(config.storage, "rows"))
 
 
 @kv_var_handle.kernel(device="cpu")
