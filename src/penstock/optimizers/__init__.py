@@ -12,7 +12,7 @@ _attach(__name__, "v2", "optimizers.", {
     "Ftrl": "models.keras.optimizers.ftrl",
     "Lion": "models.keras.optimizers.newer",
     "Nadam": "models.keras.optimizers.adamax",
-    "Optimizer": "models.keras.optimizers.optimizer",
+    "Optimizer": "models.keras.optimizers.modern",
     "RMSprop": "models.keras.optimizers.rmsprop",
     "SGD": "models.keras.optimizers.sgd",
     "deserialize": "models.keras.optimizers.serialization",

@@ -13,7 +13,7 @@ _attach(__name__, "v2", "keras.optimizers.", {
     "Lion": "models.keras.optimizers.newer",
     "LossScaleOptimizer": "models.keras.optimizers.loss_scale",
     "Nadam": "models.keras.optimizers.adamax",
-    "Optimizer": "models.keras.optimizers.optimizer",
+    "Optimizer": "models.keras.optimizers.modern",
     "RMSprop": "models.keras.optimizers.rmsprop",
     "SGD": "models.keras.optimizers.sgd",
     "deserialize": "models.keras.optimizers.serialization",

@@ -220,9 +220,10 @@ def _slots(objects: list, numbers: dict[int, int], ways: dict[int, str]) -> dict
     reference = TrackableObjectGraph.TrackableObject.SlotVariableReference
     originals, before = list(objects), set(numbers)
     for obj in originals:
-        if not callable(getattr(obj, "_create_or_restore_slot_variable", None)):
+        if not callable(getattr(obj, "_create_or_restore_slot_variable", None)) \
+                or not getattr(obj, "_slots_in_checkpoints", True):         # newer optimizers track their variables instead
             continue
-        for slot_name in getattr(obj, "get_slot_names", tuple)():           # newer optimizers track their variables instead
+        for slot_name in getattr(obj, "get_slot_names", tuple)():
             for number, variable in enumerate(originals):
                 try:
                     slot = obj.get_slot(variable, slot_name)

@@ -14,6 +14,7 @@ from penstock._src.models.keras.backend.config import floatx
 from penstock._src.models.keras.backend.state import get_graph, get_session, track_variable
 from penstock._src.state.variables.variable import Variable as _Variable
 from penstock._src.training.train.moving_averages import assign_moving_average
+from penstock._src.training.train.schedules import LearningRateSchedule
 from penstock.compat import v1 as tf
 
 
@@ -142,6 +143,8 @@ def count_params(x: Any) -> int:
 @export("keras.backend.get_value")
 def get_value(x: Any) -> Any:
     """The value of a variable or tensor, as an array."""
+    if isinstance(x, LearningRateSchedule) and hasattr(x, "read_value"):        # the rate of an optimizer, see CurrentRate
+        x = x.read_value()
     if not (isinstance(x, Tensor) or is_variable(x)):
         return x
     if hasattr(x, "_value") or not is_symbolic(x) and _lives_eagerly(x):

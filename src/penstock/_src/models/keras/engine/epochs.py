@@ -204,6 +204,8 @@ def fit(model: Any, x: Any, y: Any, batch_size: Any, epochs: int, verbose: Any, 
         if model.stop_training or source.exhausted:
             break
         source.on_epoch_end()
+    if getattr(model.optimizer, "use_ema", False) and epochs > 0:
+        model.optimizer.finalize_variable_values(model.trainable_variables)
     callbacks.on_train_end(logs)
     return model.history
 

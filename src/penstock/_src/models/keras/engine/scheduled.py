@@ -15,6 +15,7 @@ import numpy as np
 from penstock._src.base import errors, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.eager.function import Function
+from penstock._src.graph.scopes import name_scope
 from penstock._src.models.distribute.coordinator.cluster_coordinator import ClusterCoordinator
 from penstock._src.models.keras.backend.state import eager_learning_phase_scope
 from penstock._src.models.keras.engine.data_adapter import Batch, Source, pack_x_y_sample_weight, unpack_x_y_sample_weight
@@ -110,7 +111,7 @@ class WorkerStep:
             self._prepared = True
             optimizer: Any = getattr(self._model, "optimizer", None)
             if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
-                with self._model._distribution_strategy.scope():
+                with self._model._distribution_strategy.scope(), name_scope(optimizer.name or None):
                     optimizer.build(self._model.trainable_variables)
         self._scheduled.schedule(self._function, flat)
 

@@ -13,6 +13,7 @@ from penstock._src.base import nest
 from penstock._src.base.api import LazyModule
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.eager.function import Function
+from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.keras.backend.state import eager_learning_phase_scope
 from penstock._src.models.keras.engine.data_adapter import Layout, pack_x_y_sample_weight
@@ -83,7 +84,8 @@ class FunctionStep:
         """Creates the optimizer's variables now: a trace in which variables are made must be traced again."""
         optimizer: Any = getattr(self._model, "optimizer", None)
         if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
-            optimizer.build(self._model.trainable_variables)
+            with name_scope(optimizer.name or None):            # the scope in which a step would make them
+                optimizer.build(self._model.trainable_variables)
 
 
 class GraphStep:

@@ -27,7 +27,8 @@ class AdagradV1(Optimizer):
     """
 
     _config_hypers = ("learning_rate", "decay")
-    _config_fields = ("epsilon",)
+    _config_fields = ("initial_accumulator_value", "epsilon")
+    _slot_groups = ({"accumulator": "accumulator"},)
 
     def __init__(self, learning_rate: Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: Any = 1e-7,
                  name: str | None = "Adagrad", **kwargs: Any):
@@ -51,10 +52,6 @@ class AdagradV1(Optimizer):
     def set_weights(self, weights: Any) -> None:
         """Sets the optimizer's variables."""
         super().set_weights(with_counter(self, weights))
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments that recreate the optimizer."""
-        return {**super().get_config(), "initial_accumulator_value": self._initial_accumulator_value}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -83,6 +80,7 @@ class AdadeltaV1(Optimizer):
     _config_hypers = ("learning_rate", "decay", "rho")
     _config_fields = ("epsilon",)
     _slots_of_var = ("accum_grad", "accum_var")
+    _slot_groups = ({"accum_grad": "accumulated_grad", "accum_var": "accumulated_delta_var"},)
 
     def __init__(self, learning_rate: Any = 0.001, rho: Any = 0.95, epsilon: Any = 1e-7, name: str | None = "Adadelta",
                  **kwargs: Any):

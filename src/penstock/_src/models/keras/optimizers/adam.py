@@ -49,6 +49,7 @@ class AdamV1(BetaOptimizer):
     """
 
     _config_fields = ("epsilon", "amsgrad")
+    _slot_groups = ({"m": "m", "v": "v"}, {"vhat": "vhat"})
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,
                  amsgrad: bool = False, name: str | None = "Adam", **kwargs: Any):

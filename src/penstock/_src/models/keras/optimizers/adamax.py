@@ -3,7 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from penstock._src.base.api import export
+from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers.adam import BetaOptimizer
 from penstock._src.models.keras.optimizers.modern import modern
 from penstock._src.ops.core import group, identity
@@ -15,6 +18,7 @@ from penstock._src.training.train.schedules import LearningRateSchedule
 @export(v1=["keras.optimizers.Adamax"], v2=["keras.optimizers.legacy.Adamax"])
 class AdamaxV1(BetaOptimizer):
     """Adam whose second moment is a decaying maximum."""
+    _slot_groups = ({"m": "m", "v": "u"},)
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,
                  name: str | None = "Adamax", **kwargs: Any):
@@ -43,6 +47,7 @@ Adamax = modern(AdamaxV1, "Adamax")
 @export(v1=["keras.optimizers.Nadam"], v2=["keras.optimizers.legacy.Nadam"])
 class NadamV1(BetaOptimizer):
     """Adam with Nesterov's momentum, whose momentum follows its own schedule."""
+    _slot_groups = ({"m": "m", "v": "v"},)
 
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,
                  name: str | None = "Nadam", **kwargs: Any):
@@ -56,10 +61,21 @@ class NadamV1(BetaOptimizer):
 
     def _create_slots(self, var_list: list) -> None:
         if self._m_cache is None:
-            self._m_cache = self.add_weight("momentum_cache", shape=[], dtype=var_list[0].dtype.base_dtype,
-                                            initializer="ones", trainable=False)
-            self._weights.append(self._m_cache)
+            name = "_u_product" if self._modern else "momentum_cache"
+            self._m_cache = self.add_weight(name, shape=[], dtype=var_list[0].dtype.base_dtype, initializer="ones",
+                                            trainable=False)
+            if not self._modern:                            # the newer one has it beside the list of its variables
+                self._weights.append(self._m_cache)
         super()._create_slots(var_list)
+
+    def set_weights(self, weights: Any) -> None:
+        """Sets the optimizer's variables. The newer Nadam's weights lack the product of its momenta, which follows from the
+        number of steps."""
+        super().set_weights(weights)
+        if self._modern:
+            steps = np.arange(1, int(weights[0]) + 1)
+            momenta = float(backend.get_value(self._get_hyper("beta_1"))) * (1.0 - 0.5 * 0.96 ** steps)
+            backend.set_value(self._m_cache, np.prod(momenta.astype(self._m_cache.dtype.as_numpy_dtype)))
 
     def _prepare(self, var_list: list) -> dict:
         self._m_cache_read = identity(self._m_cache)

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.models.keras.optimizers.modern import ModernOptimizer
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
 
 
-class OptimizerAround(Optimizer):
+class OptimizerAround(ModernOptimizer):
     """Base of optimizers that hold another in `_optimizer`: attributes that they do not define are those of the other.
 
     Attributes named in `_own` are theirs.
@@ -25,15 +26,29 @@ class OptimizerAround(Optimizer):
         else:
             setattr(self._optimizer, name, value)
 
+    _modern = property(lambda self: self._optimizer._modern)  # type: ignore[assignment]
     iterations = property(lambda self: self._optimizer.iterations,
                           lambda self, value: setattr(self._optimizer, "iterations", value), doc="The variable of steps.")
     learning_rate = property(lambda self: self._optimizer.learning_rate,
                              lambda self, value: setattr(self._optimizer, "learning_rate", value), doc="The learning rate.")
     lr = learning_rate
+    _learning_rate = property(lambda self: self._optimizer._learning_rate)  # type: ignore[assignment]
     weights = property(lambda self: self._optimizer.weights, doc="The variables of the optimizer.")
     variables = property(lambda self: self._optimizer.variables, doc="The variables of the optimizer.")
     built = property(lambda self: self._optimizer.built)
     name = property(lambda self: self._optimizer.name, doc="The name of the optimizer.")
+
+    @property
+    def _checkpoint_dependencies(self) -> list:
+        """A newer optimizer inside has its dependencies here, as in Keras since 2.11."""
+        own = Optimizer._checkpoint_dependencies.fget(self)        # type: ignore[attr-defined]
+        if not self._modern:
+            return own
+        return [*(d for d in own if d.ref is not self._optimizer), *self._optimizer._checkpoint_dependencies]
+
+    def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
+        found = Optimizer._lookup_dependency(self, name, cached_dependencies)
+        return self._optimizer._lookup_dependency(name) if found is None and self._modern else found
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """The slot of a variable."""

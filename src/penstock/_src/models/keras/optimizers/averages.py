@@ -1,9 +1,10 @@
-"""What Keras 3 added to every optimizer: decay of weights, and moving averages of the variables (EMA)."""
+"""What newer Keras added to every optimizer: decay of weights, and moving averages of the variables (EMA)."""
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from penstock._src.graph import context
 from penstock._src.graph.scopes import control_dependencies
 from penstock._src.ops.core import group
 from penstock._src.ops.registry import get
@@ -36,7 +37,7 @@ class MovingAverages:
     def _create_averages(self, var_list: list) -> None:
         if self.use_ema:
             for v in var_list:
-                self.add_slot(v, "average")  # type: ignore[attr-defined]
+                self.add_slot(v, "average", v.value() if context.executing_eagerly() else v.initial_value)  # type: ignore[attr-defined]
 
     def _update_averages(self, var_list: list) -> list:
         """Moves the averages towards the variables; overwrites these, when it is due. Returns the ops, in a graph."""
@@ -45,8 +46,7 @@ class MovingAverages:
         made = []
         for v in var_list:
             average = self.get_slot(v, "average")  # type: ignore[attr-defined]
-            momentum = get("Cast")(get("NotEqual")(self.iterations, 0), DstT=v.dtype.base_dtype) * self.ema_momentum  # type: ignore[attr-defined]
-            moved = average.assign(average * momentum + v * (1 - momentum))        # the first average is the variable
+            moved = average.assign(average * self.ema_momentum + v * (1 - self.ema_momentum))
             made.append(moved)
             if self.ema_overwrite_frequency is not None:
                 with control_dependencies([moved]):

@@ -21,6 +21,7 @@ class FtrlV1(Optimizer):
     _config_hypers = ("learning_rate", "decay", "learning_rate_power", "l1_regularization_strength",
                       "l2_regularization_strength", "beta")
     _slots_of_var = ("accumulator", "linear")
+    _slot_groups = ({"accumulator": "accumulator", "linear": "linear"},)
 
     def __init__(self, learning_rate: Any = 0.001, learning_rate_power: Any = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: Any = 0.0, l2_regularization_strength: Any = 0.0, name: str | None = "Ftrl",

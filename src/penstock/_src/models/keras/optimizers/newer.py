@@ -17,6 +17,8 @@ class Lion(ModernOptimizer):
     """Steps of one length: the sign of an average of the gradient and of past ones."""
 
     _config_hypers = ("learning_rate", "decay", "beta_1", "beta_2")
+    _slot_groups = ({"momentum": "m"},)
+    _modern = True
 
     def __init__(self, learning_rate: Any = 0.0001, beta_1: Any = 0.9, beta_2: Any = 0.99, name: str | None = "Lion",
                  **kwargs: Any):
@@ -48,6 +50,8 @@ class Adafactor(ModernOptimizer):
 
     _config_hypers = ("learning_rate", "decay")
     _config_fields = ("beta_2_decay", "epsilon_1", "epsilon_2", "clip_threshold", "relative_step")
+    _slot_groups = ({"r": "r", "c": "c", "velocity": "v"},)
+    _modern = True
 
     def __init__(self, learning_rate: Any = 0.001, beta_2_decay: float = -0.8, epsilon_1: float = 1e-30,
                  epsilon_2: float = 1e-3, clip_threshold: float = 1.0, relative_step: bool = True,

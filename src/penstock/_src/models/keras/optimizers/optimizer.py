@@ -62,7 +62,7 @@ def _var_key(var: Any) -> str:
     return var._unique_id if is_resource(var) else var.op.name
 
 
-def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool = False, **kwargs: Any) -> Any:
+def new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool = False, **kwargs: Any) -> Any:
     """A variable of an optimizer; `initializer` is a function of shape and dtype, or the value itself."""
     kwargs.pop("use_resource", None)
     value = functools.partial(initializer, shape, dtype=dtype) if callable(initializer) else initializer
@@ -101,8 +101,7 @@ def aggregates(options: dict[str, Any]) -> bool:
     return options.get("experimental_aggregate_gradients", not options.get("skip_gradients_aggregation", False))
 
 
-@export(v1=["keras.optimizers.Optimizer"], v2=["keras.optimizers.Optimizer", "optimizers.Optimizer",
-                                              "keras.optimizers.legacy.Optimizer"])
+@export(v1=["keras.optimizers.Optimizer"], v2=["keras.optimizers.legacy.Optimizer"])
 class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     """Base of the optimizers. A subclass has `_create_slots`, `_resource_apply_dense`, `_resource_apply_sparse`, `get_config`.
 
@@ -112,6 +111,11 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     _modern = False
     _HAS_AGGREGATE_GRAD = True
+    # The slots of a variable, by group, with their names in the newer optimizers: a group's are kept variable by variable.
+    _slot_groups: tuple[dict[str, str], ...] = ()
+    clipnorm: Any = None
+    clipvalue: Any = None
+    global_clipnorm: Any = None
 
     def __init__(self, name: Any = None, **kwargs: Any):
         if name is not None and not isinstance(name, str):       # Keras 3 has the learning rate first
@@ -133,11 +137,12 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         self._deferred_slot_restorations: dict[tuple, list] = {}
         self._initial_decay = kwargs.pop("decay", None) or 0.0
         self._weight_decay = kwargs.pop("weight_decay", None)
+        self.jit_compile = bool(kwargs.pop("jit_compile", False))
         self._init_averages(kwargs)
         for key in _OPTIONS:
             if kwargs.get(key) is not None:
                 setattr(self, key, kwargs[key])
-        if hasattr(self, "clipnorm") and hasattr(self, "global_clipnorm"):
+        if self.clipnorm is not None and self.global_clipnorm is not None:
             raise ValueError(f"Pass `clipnorm` or `global_clipnorm`, not both: got `clipnorm` {self.clipnorm}, "
                              f"`global_clipnorm` {self.global_clipnorm}")
         self._hypers_created = self._is_built = False
@@ -195,11 +200,11 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     def _clip(self, grads: list) -> list:
         """The clipped gradients."""
-        if hasattr(self, "clipvalue"):
+        if self.clipvalue is not None:
             grads = [g if g is None else clip.clip_by_value(g, -self.clipvalue, self.clipvalue) for g in grads]
-        if hasattr(self, "clipnorm"):
+        if self.clipnorm is not None:
             grads = [g if g is None else clip.clip_by_norm(g, self.clipnorm) for g in grads]
-        if hasattr(self, "global_clipnorm"):
+        if self.global_clipnorm is not None:
             grads = list(clip.clip_by_global_norm(grads, self.global_clipnorm)[0])
         return grads
 
@@ -254,7 +259,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     def _clipped_across(self, strategy: Any, pairs: list) -> list:
         """As `_clipped_at_last`, for each copy of the gradients."""
-        if not self._modern or not any(hasattr(self, o) for o in _OPTIONS):
+        if not self._modern or all(getattr(self, o) is None for o in _OPTIONS):
             return pairs
         copies = [strategy.experimental_local_results(g) for g, _ in pairs]
         cut = [self._clipped_at_last([(c[min(i, len(c) - 1)], None) for c in copies])
@@ -280,12 +285,26 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         with init_scope():
             _ = self.iterations
             self._create_hypers()
-            self._create_slots(var_list)
+            first = len(self._weights)
             self._create_averages(var_list)
+            self._create_slots(var_list)
+            self._arrange_new_weights(first, var_list)
             self._trained = list(var_list)
             if self._has_step():
                 self._build_index_dict(var_list)
             self._is_built = True
+
+    def _arrange_new_weights(self, first: int, var_list: Any) -> None:
+        """Called by `build` with the number of weights before it."""
+
+    def slots_by_variable(self, var_list: Any) -> list:
+        """The slots of variables in the order of newer optimizers: those of a group variable by variable, then the next group.
+
+        Files of Keras have them in this order.
+        """
+        groups = ({"average": "average"}, *(self._slot_groups or ({n: n for n in self._slot_names if n != "average"},)))
+        return [slots[name] for group in groups for v in var_list for slots in (self._slots.get(_var_key(v), {}),)
+                for name in group if name in slots]
 
     _var_key = staticmethod(_var_key)
     _trainable_variables = property(lambda self: self._trained, doc="The variables that it changes.")
@@ -463,9 +482,13 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         with init_scope():
             for name, value in sorted(self._hyper.items()):
                 if not isinstance(value, (Tensor, Variable)) and not callable(value):
-                    self._hyper[name] = self.add_weight(name, shape=[], trainable=False, initializer=float(value),
-                                                        aggregation=VariableAggregation.ONLY_FIRST_REPLICA)
+                    self._hyper[name] = self._new_hyper(name, float(value))
         self._hypers_created = True
+
+    def _new_hyper(self, name: str, value: float) -> Any:
+        """The variable of a hyperparameter."""
+        return self.add_weight(name, shape=[], trainable=False, initializer=value,
+                               aggregation=VariableAggregation.ONLY_FIRST_REPLICA)
 
     def _decayed_lr(self, var_dtype: Any) -> Any:
         """The rate of this step, in a type."""
@@ -491,10 +514,13 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         """The variable that counts the steps."""
         if self._iterations is None:
             with init_scope():
-                self._iterations = self.add_weight("iter", shape=[], dtype=dtypes.int64, trainable=False,
-                                                   aggregation=VariableAggregation.ONLY_FIRST_REPLICA)
+                self._iterations = self._new_counter()
             self._weights.append(self._iterations)
         return self._iterations
+
+    def _new_counter(self) -> Any:
+        return self.add_weight("iter", shape=[], dtype=dtypes.int64, trainable=False,
+                               aggregation=VariableAggregation.ONLY_FIRST_REPLICA)
 
     @iterations.setter
     def iterations(self, variable: Any) -> None:
@@ -515,7 +541,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
                                  "synchronization=VariableSynchronization.ON_READ.")
             trainable = False
         made = self._add_variable_with_custom_getter(
-            name=name, shape=shape, getter=_new_variable, overwrite=True, initializer=initializer,
+            name=name, shape=shape, getter=new_variable, overwrite=True, initializer=initializer,
             dtype=dtypes.float32 if dtype is None else dtypes.as_dtype(dtype),
             trainable=True if trainable is None else trainable,
             use_resource=True, synchronization=synchronization, aggregation=aggregation)
@@ -536,13 +562,17 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             if isinstance(initializer, str) or callable(initializer):
                 initializer = functools.partial(initializers.get(initializer), shape=var.shape, dtype=var.dtype.base_dtype)
             with beside(var):
-                made = VariableV1(initializer, name=f"{var._shared_name}/{slot_name}", dtype=var.dtype.base_dtype,
+                made = VariableV1(initializer, name=self._slot_title(var._shared_name, slot_name), dtype=var.dtype.base_dtype,
                                   trainable=False, use_resource=is_resource(var))
             backend.track_variable(made)
             slots[slot_name] = made
             self._restore_slot_variable(slot_name, var, made)
             self._weights.append(made)
         return slots[slot_name]
+
+    def _slot_title(self, variable: str, slot_name: str) -> str:
+        """The name of a slot's variable."""
+        return f"{variable}/{slot_name}"
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """The slot of a variable; of one in shards, those of the shards as one."""
@@ -582,7 +612,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the optimizer, without its state."""
         config: dict[str, Any] = {"name": self._name}
-        config.update({key: getattr(self, key) for key in _OPTIONS if hasattr(self, key)})
+        config.update({key: getattr(self, key) for key in _OPTIONS if getattr(self, key) is not None})
         if self._weight_decay is not None:
             config["weight_decay"] = self._weight_decay
         config.update(self._averages_config())

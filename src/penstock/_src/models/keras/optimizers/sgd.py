@@ -20,6 +20,7 @@ class SGDV1(Optimizer):
 
     _config_hypers = ("learning_rate", "decay", "momentum")
     _config_fields = ("nesterov",)
+    _slot_groups = ({"momentum": "m"},)
 
     def __init__(self, learning_rate: Any = 0.01, momentum: Any = 0.0, nesterov: bool = False, name: str | None = "SGD",
                  **kwargs: Any):

@@ -27,11 +27,6 @@ from penstock._src.models.keras.utils.generic_utils import to_snake_case
 backend = LazyModule("penstock._src.models.keras.backend")
 _CONFIG, _META, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 
-# The slots of optimizers, in the order in which Keras 3 keeps them for each variable.
-_SLOTS = {"Adam": ("m", "v"), "AdamW": ("m", "v"), "Nadam": ("m", "v"), "Adamax": ("m", "v"), "SGD": ("momentum",),
-          "RMSprop": ("rms", "momentum"), "Adagrad": ("accumulator",), "Adadelta": ("accum_grad", "accum_var"),
-          "Ftrl": ("accumulator", "linear")}
-
 
 # -- parts of a layer ------------------------------------------------------------------------------------------------
 def _children(obj: Any) -> Iterator[tuple[str, Any]]:
@@ -136,13 +131,10 @@ def _read_weights(model: Any, file: Any, skip_mismatch: bool) -> None:
 
 def _slots(model: Any) -> list | None:
     optimizer = model.optimizer
-    names = _SLOTS.get(type(optimizer).__name__.removesuffix("V1"))
-    if names is None or not hasattr(optimizer, "get_slot_names"):
+    if not hasattr(optimizer, "slots_by_variable"):
         return None
-    if hasattr(optimizer, "build"):
-        optimizer.build(model.trainable_variables)
-    kept = [n for n in names if n in optimizer.get_slot_names()]
-    return [optimizer.get_slot(v, n) for v in model.trainable_variables for n in kept]
+    optimizer.build(model.trainable_variables)
+    return optimizer.slots_by_variable(model.trainable_variables)
 
 
 def _store_optimizer(model: Any, f: Any) -> None:
@@ -152,6 +144,8 @@ def _store_optimizer(model: Any, f: Any) -> None:
     group = f.require_group("optimizer/vars")
     group.attrs["name"] = to_snake_case(type(model.optimizer).__name__.removesuffix("V1"))
     values = [backend.get_value(model.optimizer.iterations), *backend.batch_get_value(slots)]
+    if not slots and model.optimizer._slot_groups:              # tf_keras has the slots even where they are not used
+        values += [np.zeros(v.shape, v.dtype.as_numpy_dtype) for v in model.trainable_variables]
     for i, value in enumerate(values):
         group[str(i)] = np.asarray(value)
 
@@ -165,7 +159,7 @@ def set_optimizer(model: Any, values: list) -> None:
     """Sets the state of an optimizer: iterations, and the slots of each variable. Keras 3 has the learning rate in between,
     tf_keras does not."""
     slots = _slots(model)
-    if slots is None or len(values) - len(slots) not in (1, 2):
+    if slots is None or not values or slots and len(values) - len(slots) not in (1, 2):
         logging.warning("The optimizer state in the file does not match: the optimizer starts from its initial state.")
         return
     backend.set_value(model.optimizer.iterations, values[0])

@@ -7,6 +7,7 @@ from typing import Any
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import TABLES, LazyModule
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_layer import InputLayer
 from penstock._src.models.keras.engine.network_config import class_name as registered
@@ -28,6 +29,8 @@ def describe(model: Any, include_optimizer: bool = True) -> dict[str, Any]:
         config = training_config(model)
         if config is not None:
             found["compile_config"] = _compile_config(config)
+            if context.eager_outside_functions() and getattr(model.optimizer, "_modern", True) is False:
+                found["compile_config"]["optimizer"]["module"] = "keras.optimizers.legacy"
     return found
 
 
@@ -166,6 +169,8 @@ def translated(x: Any, custom_objects: Any = None) -> Any:
     name = x.get("registered_name") or x["class_name"]
     name = x["class_name"] if name == "Functional" or name not in (custom_objects or {}) and ">" not in name else name
     found = {"class_name": name, "config": _accepted(x, config)}
+    if x.get("module") == "keras.optimizers.legacy":
+        found["module"] = x["module"]
     for key in ("name", "inbound_nodes"):
         if key in x:
             found[key] = translated(x[key], custom_objects)

@@ -11,7 +11,7 @@ from penstock.keras.optimizers.legacy import Adamax as Adamax
 from penstock.keras.optimizers.legacy import Ftrl as Ftrl
 from penstock.optimizers import Lion as Lion
 from penstock.keras.optimizers.legacy import Nadam as Nadam
-from penstock.optimizers import Optimizer as Optimizer
+from penstock.keras.optimizers.legacy import Optimizer as Optimizer
 from penstock.keras.optimizers.legacy import RMSprop as RMSprop
 from penstock.keras.optimizers.legacy import SGD as SGD
 from penstock.optimizers import deserialize as deserialize
