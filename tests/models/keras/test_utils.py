@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+import penstock.compat.v1 as tf1
 
 K = tf.keras
 
@@ -155,3 +156,25 @@ def test_serialization_takes_the_format(module, value):
     written = space.serialize(value(), use_legacy_format=True)
     again = space.deserialize(written, use_legacy_format=True)
     assert space.serialize(again) == written
+
+
+def test_regularizers_of_one_factor_are_classes_of_their_own():
+    r = tf.keras.regularizers
+    assert type(r.l2(0.5)) is r.L2 and type(r.get("l1")) is r.L1 and r.l2(l=0.5).get_config() == {"l2": 0.5}
+    assert float(r.l1(l1=0.5)(tf.constant([1.0, -2.0]))) == 1.5 and float(r.l2(l2=0.5)(tf.constant([1.0, -2.0]))) == 2.5
+    assert not hasattr(r.l1(), "l2") and float(r.L2(None).l2) == np.float32(0.01)
+    assert type(tf1.keras.regularizers.l2(0.5)).__name__ == "L1L2"
+    with pytest.raises(TypeError, match="not recognized"):
+        r.L1(l2=0.5)
+
+
+def test_softmax_takes_several_axes():
+    x = np.random.RandomState(0).randn(2, 3, 4).astype("f")
+    e = np.exp(x)
+    np.testing.assert_allclose(tf.keras.activations.softmax(x, axis=(1, 2)), e / e.sum((1, 2), keepdims=True), rtol=1e-5)
+
+
+def test_activity_regularizers_may_return_numbers():
+    layer = tf.keras.layers.Dense(1, activity_regularizer=lambda x: 4.0)
+    layer(np.ones((2, 3), "f"))
+    assert float(layer.losses[0]) == 2.0

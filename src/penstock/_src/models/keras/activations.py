@@ -10,9 +10,16 @@ from penstock.compat import v1 as tf
 
 
 @export("keras.activations.softmax")
-def softmax(x: Any, axis: int = -1) -> Any:
-    """The softmax along `axis`; `x` has at least two axes."""
+def softmax(x: Any, axis: Any = -1) -> Any:
+    """The softmax along `axis`, or over several axes together; `x` has at least two axes.
+
+    Args:
+        x: A tensor.
+        axis: An axis, or several of them.
+    """
     rank = K.ndim(x)
+    if isinstance(axis, (tuple, list)):
+        return tf.exp(x - tf.reduce_logsumexp(x, axis=list(axis), keepdims=True))
     if rank == 1:
         raise ValueError(f"softmax needs at least two axes, got {x}")
     y = tf.nn.softmax(x, axis=axis)

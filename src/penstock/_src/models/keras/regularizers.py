@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
 from penstock.compat import v1 as tf
@@ -51,24 +52,40 @@ class L1L2(Regularizer):
         return {"l1": float(self.l1), "l2": float(self.l2)}
 
 
-@export(v2=["keras.regularizers.L1"])
-class L1(L1L2):
-    """l1 * sum(|x|)."""
+@export(v2=["keras.regularizers.L1", "keras.regularizers.l1"])
+class L1(Regularizer):
+    """l1 * sum(|x|).
 
-    def __init__(self, l1: float = 0.01):
-        super().__init__(l1=l1)
+    Args:
+        l1: Factor of the sum.
+        **kwargs: `l`, the older name of the factor.
+    """
+
+    def __init__(self, l1: float = 0.01, **kwargs: Any):
+        self.l1 = K.cast_to_floatx(_factor("L1", 0.01 if l1 is None else l1, kwargs))
+
+    def __call__(self, x: Any) -> Any:
+        return float(self.l1) * tf.reduce_sum(tf.abs(x))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the regularizer."""
         return {"l1": float(self.l1)}
 
 
-@export(v2=["keras.regularizers.L2"])
-class L2(L1L2):
-    """l2 * sum(x * x)."""
+@export(v2=["keras.regularizers.L2", "keras.regularizers.l2"])
+class L2(Regularizer):
+    """l2 * sum(x * x).
 
-    def __init__(self, l2: float = 0.01):
-        super().__init__(l2=l2)
+    Args:
+        l2: Factor of the sum.
+        **kwargs: `l`, the older name of the factor.
+    """
+
+    def __init__(self, l2: float = 0.01, **kwargs: Any):
+        self.l2 = K.cast_to_floatx(_factor("L2", 0.01 if l2 is None else l2, kwargs))
+
+    def __call__(self, x: Any) -> Any:
+        return float(self.l2) * tf.reduce_sum(tf.square(x))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the regularizer."""
@@ -98,13 +115,21 @@ class OrthogonalRegularizer(Regularizer):
         return {"factor": self.factor, "mode": self.mode}
 
 
-@export("keras.regularizers.l1")
+def _factor(name: str, value: float, older: dict[str, Any]) -> float:
+    """The factor of a regularizer, which programs for 1.x call `l`."""
+    value = older.pop("l", value)
+    if older:
+        raise TypeError(f"Argument(s) not recognized by {name}: {', '.join(older)}")
+    return value
+
+
+@export(v1=["keras.regularizers.l1"])
 def l1(l: float = 0.01) -> L1L2:
     """l * sum(|x|)."""
     return L1L2(l1=l)
 
 
-@export("keras.regularizers.l2")
+@export(v1=["keras.regularizers.l2"])
 def l2(l: float = 0.01) -> L1L2:
     """l * sum(x * x).
 
@@ -127,6 +152,9 @@ _CLASSES = {"L1L2": L1L2, "L1": L1, "L2": L2, "OrthogonalRegularizer": Orthogona
             "l1_l2": l1_l2}
 
 
+_NEWER = {**_CLASSES, "l1": L1, "l2": L2}
+
+
 @export("keras.regularizers.serialize")
 def serialize(regularizer: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of a regularizer."""
@@ -136,7 +164,8 @@ def serialize(regularizer: Any, use_legacy_format: bool = False) -> Any:
 @export("keras.regularizers.deserialize")
 def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The regularizer of a name or configuration."""
-    return deserialize_keras_object(config, _CLASSES, custom_objects, "regularizer")
+    known: dict[str, Any] = dict(_NEWER if context.eager_outside_functions() else _CLASSES)
+    return deserialize_keras_object(config, known, custom_objects, "regularizer")
 
 
 @export("keras.regularizers.get")

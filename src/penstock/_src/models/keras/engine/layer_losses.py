@@ -111,7 +111,7 @@ class Losing:
             return
         with name_scope("ActivityRegularizer"):
             for output in nest.flatten(outputs):
-                loss = regularizer(output)
+                loss = tf.convert_to_tensor(regularizer(output))
                 mean = loss / tf.cast(tf.shape(output)[0], loss.dtype)
                 check_not_in_branch(mean, "activity_regularizer")
                 self.add_loss(mean, inputs=inputs)

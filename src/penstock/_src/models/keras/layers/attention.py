@@ -228,6 +228,7 @@ class EinsumDense(Layer):
                                  f"'{outs}'")
             first = min(outs.index(a) for a in self.bias_axes)
             bias = [sizes[a] if a in self.bias_axes else 1 for a in outs[first:]]
+            bias += [1] * others if found["right"] else []
         output = [sizes.get(a) for a in outs]
         if others:
             output = [*dims[:others], *output] if found["left"] else [*output, *dims[len(ins):]]
@@ -326,7 +327,10 @@ class MultiHeadAttention(Layer):
     # -- calling ------------------------------------------------------------------------------------------------------------
     def call(self, query: Any, value: Any, key: Any = None, attention_mask: Any = None, return_attention_scores: bool = False,
              training: Any = None, use_causal_mask: bool = False) -> Any:
-        """The attended values, and the scores if requested."""
+        """The attended values, and the scores if requested. The values of a ragged query are ragged."""
+        lengths = query.nested_row_lengths() if isinstance(query, tf.RaggedTensor) else None
+        query = query if lengths is None else query.to_tensor()
+        value, key = _padded_alike(value, key)
         value = tf.convert_to_tensor(value)
         mask = self._mask(query, value, value if key is None else key, attention_mask, use_causal_mask)
         key = value if key is None else tf.convert_to_tensor(key)
@@ -350,6 +354,8 @@ class MultiHeadAttention(Layer):
         if self._dropout > 0:
             kept = when(training, lambda: tf.nn.dropout(scores, rate=self._dropout), lambda: tf.identity(scores))
         output = self._output_dense(tf.einsum(self._equations[1], kept, v))
+        if lengths is not None:
+            output = tf.RaggedTensor.from_tensor(output, lengths=lengths)
         return (output, scores) if return_attention_scores else output
 
     def _mask(self, query: Any, value: Any, key: Any, attention_mask: Any, causal: bool) -> Any:
@@ -374,6 +380,13 @@ class MultiHeadAttention(Layer):
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> Any:
         """The query's shape, with the output's size."""
         dims = dims_of(query_shape)
+        value = dims if value_shape is None else dims_of(value_shape)
+        if value[-1] != dims[-1]:
+            raise ValueError(f"The last dimensions of query and value must be equal, but are {dims[-1]} and {value[-1]}. "
+                             f"Received: query_shape={query_shape}, value_shape={value_shape}")
+        if key_shape is not None and dims_of(key_shape)[1:-1] != value[1:-1]:
+            raise ValueError("The dimensions of key and value between the first and the last must be equal. Received: "
+                             f"key_shape={key_shape}, value_shape={value_shape}")
         if self._output_shape is None:
             return tf.TensorShape(dims)
         out = [self._output_shape] if isinstance(self._output_shape, int) else list(self._output_shape)
@@ -397,6 +410,23 @@ class MultiHeadAttention(Layer):
         if None not in shapes:
             made._build_from(shapes[0], shapes[2], shapes[1])
         return made
+
+
+def _padded_alike(value: Any, key: Any) -> tuple:
+    """Ragged values and keys as dense ones of one length."""
+    ragged = [x for x in (value, key) if isinstance(x, tf.RaggedTensor)]
+    if not ragged:
+        return value, key
+    if key is None:
+        return value.to_tensor(), None
+    size = tf.maximum(value.bounding_shape(), key.bounding_shape()) if len(ragged) == 2 else \
+        tf.cast(tf.shape(key if ragged[0] is value else value), tf.int64)
+
+    def dense(x: Any) -> Any:
+        if not isinstance(x, tf.RaggedTensor):
+            return x
+        return x.to_tensor(shape=tf.concat([size[:-1], tf.cast(tf.shape(x.flat_values)[-1:], tf.int64)], 0))
+    return dense(value), dense(key)
 
 
 def _attention_equations(rank: int, axes: tuple) -> tuple:

@@ -26,13 +26,13 @@ class OptimizerAround(ModernOptimizer):
         else:
             setattr(self._optimizer, name, value)
 
-    _modern = property(lambda self: self._optimizer._modern)  # type: ignore[assignment]
+    _modern = property(lambda self: self._optimizer._modern)
     iterations = property(lambda self: self._optimizer.iterations,
                           lambda self, value: setattr(self._optimizer, "iterations", value), doc="The variable of steps.")
     learning_rate = property(lambda self: self._optimizer.learning_rate,
                              lambda self, value: setattr(self._optimizer, "learning_rate", value), doc="The learning rate.")
     lr = learning_rate
-    _learning_rate = property(lambda self: self._optimizer._learning_rate)  # type: ignore[assignment]
+    _learning_rate = property(lambda self: self._optimizer._learning_rate)
     weights = property(lambda self: self._optimizer.weights, doc="The variables of the optimizer.")
     variables = property(lambda self: self._optimizer.variables, doc="The variables of the optimizer.")
     built = property(lambda self: self._optimizer.built)

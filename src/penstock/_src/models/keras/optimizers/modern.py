@@ -29,18 +29,32 @@ _OLDER_METHODS = frozenset(("_create_slots", "_resource_apply_dense", "_resource
 
 
 class _VariableList(Trackable):
-    """The variables of an optimizer as checkpoints have them: a list, in the order of `variables`."""
+    """The variables of an optimizer as checkpoints have them: a list, in the order of `variables`.
+
+    The slots of a variable's shards are one entry, so that a checkpoint does not depend on how variables were sharded.
+    """
 
     def __init__(self, optimizer: Any):
         self._optimizer = optimizer
+        self._wholes: dict[int, Any] = {}                   # the trained variables, with shards joined; empty without shards
+        self._entries: list = optimizer._weights
+
+    def update(self, var_list: Any) -> list:
+        """Adds the slots of new variables; returns all entries."""
+        wholes = [v if container is None else container()
+                  for v in var_list for container in (getattr(v, "_sharded_container", None),)]
+        self._entries = self._optimizer._weights
+        if self._wholes or any(hasattr(v, "is_sharded_variable") for v in wholes):
+            self._wholes.update((id(v), v) for v in wholes)
+            self._entries = [self._optimizer.iterations, *self._optimizer.slots_by_variable(self._wholes.values())]
+        return self._entries
 
     @property
     def _checkpoint_dependencies(self) -> list[TrackableReference]:
-        return [TrackableReference(str(i), v) for i, v in enumerate(self._optimizer._weights)]
+        return [TrackableReference(str(i), v) for i, v in enumerate(self._entries)]
 
     def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
-        weights = self._optimizer._weights
-        return weights[int(name)] if name.isdecimal() and int(name) < len(weights) else None
+        return self._entries[int(name)] if name.isdecimal() and int(name) < len(self._entries) else None
 
 
 @export(v2=["keras.optimizers.Optimizer", "optimizers.Optimizer", "keras.optimizers.experimental.Optimizer"])
@@ -87,8 +101,8 @@ class ModernOptimizer(Optimizer):
         slots = [s for s in self.slots_by_variable(var_list) if id(s) in new]
         known = set(map(id, slots))
         self._weights[first:] = [*slots, *(v for v in self._weights[first:] if id(v) not in known)]
-        for i in range(first, len(self._weights)):
-            self._kept._handle_deferred_dependencies(str(i), self._weights[i])
+        for i, entry in enumerate(self._kept.update(var_list)):
+            self._kept._handle_deferred_dependencies(str(i), entry)
 
     @property
     def variables(self) -> Any:

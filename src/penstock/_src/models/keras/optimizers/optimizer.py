@@ -303,8 +303,11 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         Files of Keras have them in this order.
         """
         groups = ({"average": "average"}, *(self._slot_groups or ({n: n for n in self._slot_names if n != "average"},)))
-        return [slots[name] for group in groups for v in var_list for slots in (self._slots.get(_var_key(v), {}),)
-                for name in group if name in slots]
+        return [self.get_slot(v, name) for group in groups for v in var_list for name in group if self._has_slot(v, name)]
+
+    def _has_slot(self, var: Any, slot_name: str) -> bool:
+        first = var.variables[0] if hasattr(var, "is_sharded_variable") else var
+        return slot_name in self._slots.get(_var_key(first), {})
 
     _var_key = staticmethod(_var_key)
     _trainable_variables = property(lambda self: self._trained, doc="The variables that it changes.")
@@ -518,16 +521,16 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             self._weights.append(self._iterations)
         return self._iterations
 
-    def _new_counter(self) -> Any:
-        return self.add_weight("iter", shape=[], dtype=dtypes.int64, trainable=False,
-                               aggregation=VariableAggregation.ONLY_FIRST_REPLICA)
-
     @iterations.setter
     def iterations(self, variable: Any) -> None:
         if self._iterations is not None:
             raise RuntimeError("`iterations` cannot be replaced after the optimizer has made its variables")
         self._iterations = variable
         self._weights.append(variable)
+
+    def _new_counter(self) -> Any:
+        return self.add_weight("iter", shape=[], dtype=dtypes.int64, trainable=False,
+                               aggregation=VariableAggregation.ONLY_FIRST_REPLICA)
 
     def add_weight(self, name: str, shape: Any, dtype: Any = None, initializer: Any = "zeros", trainable: bool | None = None,
                    synchronization: Any = VariableSynchronization.AUTO, aggregation: Any = VariableAggregation.NONE) -> Any:

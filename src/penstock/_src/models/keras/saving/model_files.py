@@ -201,6 +201,7 @@ def save_model(model: Any, filepath: Any, overwrite: bool = True, include_optimi
     is_file = hasattr(filepath, "create_group")
     path = filepath if is_file else os.fspath(filepath)
     kind = save_format or ("h5" if is_file or path.endswith(_HDF5) else "keras" if path.endswith(".keras") else "tf")
+    kind = "keras" if kind == "keras_v3" else kind                       # its name in 2.11 to 2.13
     if kind not in ("tf", "tensorflow", "h5", "hdf5", "keras"):
         raise ValueError(f"Unknown save format {save_format!r}: use \"keras\", \"h5\" or \"tf\".")
     if not is_file and not overwrite and os.path.exists(path) and not _may_overwrite(path):
