@@ -305,7 +305,7 @@ def test_checkpoints_with_slots_are_read(tmp_path):
     path = tf.train.Checkpoint(opt=old, v=v).write(str(tmp_path / "ck"))
     opt, w = tf.keras.optimizers.Adam(0.5), tf.Variable([0.0, 0.0])
     opt.build([w])
-    tf.train.Checkpoint(opt=opt, v=w).read(path).assert_consumed()
+    tf.train.Checkpoint(opt=opt, v=w).read(path).assert_existing_objects_matched().expect_partial()
     assert int(opt.iterations) == 1 and float(opt.learning_rate) == np.float32(0.1)
     for slot in ("m", "v"):
         np.testing.assert_array_equal(opt.get_slot(w, slot).numpy(), old.get_slot(v, slot).numpy())

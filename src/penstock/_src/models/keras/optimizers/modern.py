@@ -87,7 +87,10 @@ class ModernOptimizer(Optimizer):
         return self._scalar("iteration", 0, dtypes.int64) if self._modern else super()._new_counter()
 
     def _new_hyper(self, name: str, value: float) -> Any:
-        return self._scalar(name, value, dtypes.float32) if self._modern else super()._new_hyper(name, value)
+        """The learning rate is a variable, the others are numbers."""
+        if not self._modern:
+            return super()._new_hyper(name, value)
+        return self._scalar(name, value, dtypes.float32) if name == "learning_rate" else value
 
     def _slot_title(self, variable: str, slot_name: str) -> str:
         if not self._modern:
@@ -142,6 +145,11 @@ class ModernOptimizer(Optimizer):
         found = {"_variables": self._kept, "_iterations": self.iterations,
                  **({"_learning_rate": rate} if isinstance(rate, Variable) else {})}
         return [*(d for d in own if d.name not in self._hyper), *(TrackableReference(n, v) for n, v in found.items())]
+
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        """The learning rate under its public name."""
+        rate = self._hyper.get("learning_rate")
+        return {"learning_rate": rate} if self._modern and isinstance(rate, Variable) else {}
 
     def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
         if not self._modern:
