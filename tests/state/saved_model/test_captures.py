@@ -214,3 +214,14 @@ def test_variable_in_an_object_that_acts_as_one(tmp_path):
         found, = [t for t in session.graph.get_operations() if t.type == "VarHandleOp"]
         read = tf.raw_ops.ReadVariableOp(resource=found.outputs[0], dtype=tf.float32)
         np.testing.assert_array_equal(session.run(read), [1, 2])
+
+
+def test_variable_that_checkpoints_do_not_reach_is_not_saved_without_its_value(tmp_path):
+    class Hidden(tf.Module):
+        def _trackable_children(self, save_type="checkpoint", **kwargs):
+            return {"weight": weight} if save_type == "savedmodel" else {}
+    weight, root = Acting([1.0, 2.0]), tf.Module()
+    root.hidden = Hidden()
+    root.f = tf.function(lambda x: x * weight.value, input_signature=[tf.TensorSpec([2])])
+    with pytest.raises(AssertionError, match="not reached from root in checkpoints"):
+        tf.saved_model.save(root, str(tmp_path))

@@ -379,6 +379,9 @@ class _Saving:
                     handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape.static_dims
                     there.update({id(h): handle for h in _handles(obj)})
                     way = ways.get(id(self._holders.get(id(obj), obj)))
+                    if way is None and id(obj) in self._holders:
+                        raise AssertionError(f"The variable {obj.name} is not reached from root in checkpoints: its value "
+                                             "would be lost. Assign what has it to an attribute of a tracked object.")
                     key = name if way is None else f"{way}/.ATTRIBUTES/VARIABLE_VALUE"
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)
                 elif isinstance(obj, Asset):
