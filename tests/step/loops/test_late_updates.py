@@ -61,7 +61,7 @@ def test_a_read_behind_an_update_stays_there():
             after = tf.identity(v.read_value()) * 1.0
         total = loop + after
         sess.run(tf.global_variables_initializer())
-        np.testing.assert_allclose(sess.run([total, after])[1], [2.0, 3.0])
+        np.testing.assert_allclose(sess.run([total, after])[1], [2.0, 3.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
