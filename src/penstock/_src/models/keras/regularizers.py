@@ -52,7 +52,7 @@ class L1L2(Regularizer):
         return {"l1": float(self.l1), "l2": float(self.l2)}
 
 
-@export(v2=["keras.regularizers.L1", "keras.regularizers.l1"])
+@export(v2=["keras.regularizers.L1"])
 class L1(Regularizer):
     """l1 * sum(|x|).
 
@@ -72,7 +72,7 @@ class L1(Regularizer):
         return {"l1": float(self.l1)}
 
 
-@export(v2=["keras.regularizers.L2", "keras.regularizers.l2"])
+@export(v2=["keras.regularizers.L2"])
 class L2(Regularizer):
     """l2 * sum(x * x).
 
@@ -140,6 +140,18 @@ def l2(l: float = 0.01) -> L1L2:
         A regularizer.
     """
     return L1L2(l2=l)
+
+
+@export(v2=["keras.regularizers.l1"])
+def l1_v2(l: float = 0.01, **kwargs: Any) -> L1:
+    """An `L1`, whose factor is given as `l` or `l1`."""
+    return L1(kwargs.pop("l1", l), **kwargs)
+
+
+@export(v2=["keras.regularizers.l2"])
+def l2_v2(l: float = 0.01, **kwargs: Any) -> L2:
+    """An `L2`, whose factor is given as `l` or `l2`."""
+    return L2(kwargs.pop("l2", l), **kwargs)
 
 
 @export("keras.regularizers.l1_l2")
