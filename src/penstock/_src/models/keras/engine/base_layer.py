@@ -581,6 +581,9 @@ class Layer(Connected, Losing, Weighted):
         return user_functions(self)
 
 
+Layer.__new__.__signature__ = inspect.signature(Layer.__init__)      # type: ignore[attr-defined]  # `__new__` takes the same
+
+
 def _converted(x: Any) -> Any:
     return convert(x) if isinstance(x, (np.ndarray, float, int)) else x
 
