@@ -159,7 +159,7 @@ def test_a_capture_that_fails_leaves_the_stream_as_it_was():
 
 
 def recurrent(device, lengths):
-    """Training of a GRU over sequences, one vector of lengths per step: losses, variables, and the captures of the step."""
+    """Training of a GRU over sequences, one vector of lengths per step: losses and variables."""
     with tf.Graph().as_default(), tf.device(device):
         draw = np.random.RandomState(0)
         x, n = tf.constant(draw.randn(3, 5, 4).astype(np.float32)), tf.placeholder(tf.int32, [3])
@@ -172,24 +172,19 @@ def recurrent(device, lengths):
             for v in tf.trainable_variables():
                 v.load(draw.randn(*v.shape.as_list()) * 0.3, sess)
             losses = [sess.run([loss, train], {n: v})[0] for v in lengths]
-            values = sess.run(tf.trainable_variables())
-            steps = [s.runnable for s in sess._engine._programs.values() if isinstance(s.runnable, Tiered)]
-            return losses, values, [slot for s in steps for slot in s._slots.values() if slot._paths]
+            return losses, sess.run(tf.trainable_variables())
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("functional", [False, True])
-def test_a_loop_over_lengths_is_captured_for_each_longest_one(functional, full_precision):
+def test_a_loop_over_changing_lengths_agrees_with_the_cpu(functional, full_precision):
     tf.enable_control_flow_v2() if functional else tf.disable_control_flow_v2()
     lengths = [[n, 2, 1] for n in (4, 4, 4, 4, 5, 5, 4, 5, 2, 4, 2)]
     found, expected = (recurrent(d, lengths) for d in ("/gpu:0", "/cpu:0"))
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
     for a, b in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
-    if not functional:
-        (slot,) = found[2]
-        assert slot.tier == 2 and {n[0] for n in slot._paths} == {2, 4, 5}
 
 
 @pytest.mark.gpu
