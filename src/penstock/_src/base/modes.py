@@ -6,6 +6,9 @@ is in `graph/context.py` (`state`); settings of one session are its ConfigProto;
 """
 from __future__ import annotations
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -38,3 +41,15 @@ def restore(modes: dict[str, Any]) -> None:
     """Sets the modes to an earlier snapshot."""
     for name, value in modes.items():
         setattr(process, name, value)
+
+
+@contextlib.contextmanager
+def paused_collector() -> Iterator[None]:
+    """Pauses the garbage collector, for work that makes many objects of which none is garbage, or that it must not disturb."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.modes import paused_collector
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.trace import TracedRun
@@ -19,7 +20,6 @@ from penstock._src.ops.registry import OPS
 from penstock._src.step.compiler import compile_step
 from penstock._src.step.ir import StepGraph
 from penstock._src.step.optimize.options import options_of
-from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
 

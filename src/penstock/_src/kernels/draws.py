@@ -74,7 +74,6 @@ class Draws:
             out[i] = philox.signed(here.counter & (1 << 64) - 1)
         return out
 
-
     def advance(self) -> None:
         """Takes from the streams what `next` has only looked at."""
         for stream, count in self.taken:

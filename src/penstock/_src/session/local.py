@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base import errors
+from penstock._src.base.modes import paused_collector
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.partial import PartialRun
@@ -29,7 +30,6 @@ from penstock._src.session.engine import closed
 from penstock._src.step.compiler import compile_step
 from penstock._src.step.ir import Node, Place, StepGraph
 from penstock._src.step.optimize.options import options_of
-from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.partition.split import partition
 from penstock._src.step.place.cost_placer import CostPlacer
 from penstock._src.step.place.placer import Placer, to_stderr

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.modes import paused_collector
 from penstock._src.cluster.peers import task_name
 from penstock._src.cluster.recovery import LONGEST, Recovery
 from penstock._src.graph.graph import Graph
@@ -20,7 +21,6 @@ from penstock._src.simulate.cluster import Cluster, MasterRun, Task
 from penstock._src.simulate.machines import Machines
 from penstock._src.simulate.plan import Costs, StepCode, compile_step
 from penstock._src.simulate.results import Results
-from penstock._src.step.optimize.pipeline import paused_collector
 
 
 @dataclasses.dataclass

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import dtypes
+from penstock._src.base.modes import paused_collector
 from penstock._src.graph.functions import GraphFunction, raise_typed
 from penstock._src.kernels import sharing
 from penstock._src.step.compiler import compile_step
-from penstock._src.step.optimize.pipeline import paused_collector
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import step_of
 

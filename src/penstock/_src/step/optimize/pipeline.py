@@ -1,9 +1,7 @@
 """The passes in their order."""
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import switches
@@ -78,15 +76,3 @@ def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loo
     if _VERIFY:
         verify(step, "advance_early")
     return step
-
-
-@contextlib.contextmanager
-def paused_collector() -> Iterator[None]:
-    """Without the garbage collector: compiling makes many objects, and none of them is garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -14,15 +14,13 @@ that were changed before get their values back, and another capture or the progr
 """
 from __future__ import annotations
 
-import contextlib
-import gc
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from penstock._src.base.modes import paused_collector
 from penstock._src.kernels import bridge, draws
 
 _MOST_READS = 64                     # numbers that the host reads in a captured step
@@ -97,18 +95,6 @@ class _Cuts(Reads):
         return self.known[len(self.values) - 1]
 
 
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """In this block, the garbage collector does not run: it may end other captures, which CUDA refuses during one."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _versions(variables: list[Any]) -> list:
     return [(v.value.data_ptr(), v.value._version) for v in variables]
 
@@ -134,7 +120,8 @@ class Captured:
         first = torch.cuda.CUDAGraph()
         here = torch.cuda.stream(torch.cuda.current_stream(device))      # a capture that fails does not come back to it
         capture = torch.cuda.graph(first, pool=pool, capture_error_mode="thread_local")
-        with alone, torch.cuda.device(device), here, _uncollected(), capture, draws.traced(self._draws):
+        # the collector may end other captures, which CUDA refuses during one
+        with alone, torch.cuda.device(device), here, paused_collector(), capture, draws.traced(self._draws):
             if hasattr(version, "launch"):
                 self._results, self._holds = version.launch(ctx, *given)
                 self._graphs, self._read, early = [first], [], []
@@ -169,7 +156,6 @@ class Captured:
         if not certain:
             self._draws.advance()
         return tuple([r.clone() if isinstance(r, torch.Tensor) and r.is_cuda else r for r in self._results])
-
 
     def _replay(self) -> None:
         """Runs the kernels; Stale if the host reads other numbers, or a check has failed."""
