@@ -103,7 +103,7 @@ KEYWORDS = {
     implementation activity_regularizer zero_output_for_mask time_major reverse_state_order synchronized negative_slope
     max_tokens vocabulary_dtype bins beta
     """,
-    "keras.optimizers.Optimizer": """
+    "keras.optimizers.legacy.Optimizer": """
     clipnorm clipvalue global_clipnorm lr decay weight_decay use_ema ema_momentum ema_overwrite_frequency jit_compile
     is_legacy_optimizer
     """,
