@@ -104,15 +104,16 @@ class Stored:
             with self._lock:
                 places = self._core.places(keys)
                 away = places >= 0
+                segments = self._at(places[away])     # with the places: numbers of removed objects are used again
                 if attempt >= _PATIENCE and away.any():
-                    self._give(keys[away], places[away], *self._fetched(places[away]))
+                    self._give(keys[away], places[away], self._fetched(places[away], segments), segments)
                     away = torch.zeros_like(away)
                 if not away.any():
                     call()
                     self._let_go()
                     return
             try:
-                records, segments = self._fetched(places[away])
+                records = self._fetched(places[away], segments)
             except errors.NotFoundError:              # the object was removed: its rows have come back for another thread
                 pass
             else:
@@ -120,17 +121,19 @@ class Stored:
                     self._give(keys[away], places[away], records, segments)
             attempt += 1
 
-    def _fetched(self, places: Tensor) -> tuple[np.ndarray, dict[int, _Segment]]:
-        """The records at places, with today's columns, and the objects that they come from."""
-        numbers = torch.unique(places // SEGMENT).tolist()
+    def _at(self, places: Tensor) -> dict[int, _Segment]:
+        """The objects that places are in, by their numbers."""
+        return {n: self._segments[n] for n in torch.unique(places // SEGMENT).tolist()}
+
+    def _fetched(self, places: Tensor, segments: dict[int, _Segment]) -> np.ndarray:
+        """The records at places in objects, with today's columns."""
         with self._lock:
-            segments = {n: self._segments[n] for n in numbers if n in self._segments}
             columns, stride = self._columns, self._core.stride
         made = np.zeros(len(places), record_type(stride))
         for number, segment in segments.items():
             wanted = (places // SEGMENT == number).numpy()
             made[wanted] = _longer(self._some(segment, (places[wanted] % SEGMENT).numpy()), columns, stride)
-        return made, segments
+        return made
 
     def _some(self, segment: _Segment, positions: np.ndarray) -> np.ndarray:
         """Records of an object, by position: one by one if they are few, else cut out of the whole."""
