@@ -144,13 +144,33 @@ def l2(l: float = 0.01) -> L1L2:
 
 @export(v2=["keras.regularizers.l1"])
 def l1_v2(l: float = 0.01, **kwargs: Any) -> L1:
-    """An `L1`, whose factor is given as `l` or `l1`."""
+    """An `L1` of a factor.
+
+    Args:
+        l: Factor of the sum.
+        **kwargs: `l1`, the newer name of the factor.
+
+    Returns:
+        A regularizer, as `tf.keras.regularizers.L1` makes it.
+
+    >>> tf.keras.regularizers.l1(0.5)(tf.constant([1.0, -2.0]))      # 1.5
+    """
     return L1(kwargs.pop("l1", l), **kwargs)
 
 
 @export(v2=["keras.regularizers.l2"])
 def l2_v2(l: float = 0.01, **kwargs: Any) -> L2:
-    """An `L2`, whose factor is given as `l` or `l2`."""
+    """An `L2` of a factor.
+
+    Args:
+        l: Factor of the sum.
+        **kwargs: `l2`, the newer name of the factor.
+
+    Returns:
+        A regularizer, as `tf.keras.regularizers.L2` makes it.
+
+    >>> tf.keras.regularizers.l2(0.5)(tf.constant([1.0, -2.0]))      # 2.5
+    """
     return L2(kwargs.pop("l2", l), **kwargs)
 
 
