@@ -18,6 +18,7 @@ FOREIGN = {
     "RAY_DEDUP_LOGS",
     "HOME", "XDG_CONFIG_HOME", "PYTHONPATH", "PYCHARM_HOSTED",                          # the user's environment
     "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "CUBLAS_WORKSPACE_CONFIG",  # of kernel libraries
+    "TORCHINDUCTOR_CACHE_DIR",
 }
 
 # Module-level names that functions assign: caches and counters, and what each is. The list may only shrink.
