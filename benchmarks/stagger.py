@@ -162,7 +162,7 @@ def report(args, found: list[tuple]) -> None:
         lines.append(f"| {name} | {took * 1e3:.0f} | {args.workers / took:.2f} | {beside:.0%} |")
     lines.append(f"\n{args.workers} workers, {args.compute * 1e3:g} ms of computing, {alone * 1e3:g} ms for a message alone: "
                  f"{(args.compute + 2 * args.workers * alone) * 1e3:.0f} ms a step if all send together, "
-                 f"{(args.compute + 2 * alone) * 1e3:.0f} if nobody meets. Staggering saves "
+                 f"{(args.compute + 2 * alone) * 1e3:.0f} without contention. Staggering saves "
                  f"{1 - means[True] / means[False]:.0%} of a step.")
     print("\n".join(lines))
     if args.table:

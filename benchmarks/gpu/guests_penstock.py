@@ -115,7 +115,7 @@ def speech(s: Any, arrays: tuple) -> Callable:
 
 # -- graphs of 1.x -----------------------------------------------------------------------------------------------------------
 def translator(s: Any, arrays: tuple) -> Callable:
-    """An encoder over lengths, and a decoder that looks at its states, as a loop of its own."""
+    """An encoder over lengths, and a decoder that looks at its states, in a second loop."""
     import penstock.compat.v1 as tf
 
     tf.disable_v2_behavior()

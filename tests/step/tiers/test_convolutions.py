@@ -4,19 +4,10 @@ import pytest
 import torch
 
 import penstock as tf
-from penstock._src.step.tiers import convolutions, inductor, tiers
+from penstock._src.step.tiers import convolutions, tiers
 
 aten = torch.ops.aten
 K, L = tf.keras, tf.keras.layers
-
-
-@pytest.fixture
-def graphs(monkeypatch):
-    """The graphs that Inductor would be given; they run as they are."""
-    seen = []
-    monkeypatch.setattr(inductor, "available", lambda device: True)
-    monkeypatch.setattr(inductor, "compiled", lambda graph, example: seen.append(graph) or (lambda inputs: graph(*inputs)))
-    return seen
 
 
 def backward(graph):

@@ -4,16 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock._src.step.tiers import inductor, tiers
-
-
-@pytest.fixture
-def graphs(monkeypatch):
-    """The graphs that Inductor would be given; they run as they are."""
-    seen = []
-    monkeypatch.setattr(inductor, "available", lambda device: True)
-    monkeypatch.setattr(inductor, "compiled", lambda graph, example: seen.append(graph) or (lambda inputs: graph(*inputs)))
-    return seen
+from penstock._src.step.tiers import tiers
 
 
 def session(jit):

@@ -12,15 +12,6 @@ import penstock.compat.v1 as tf
 from penstock._src.step.tiers import inductor, tiers
 
 
-@pytest.fixture
-def graphs(monkeypatch):
-    """The graphs that Inductor would be given; they run as they are."""
-    seen = []
-    monkeypatch.setattr(inductor, "available", lambda device: True)
-    monkeypatch.setattr(inductor, "compiled", lambda graph, example: seen.append(graph) or (lambda inputs: graph(*inputs)))
-    return seen
-
-
 def jitted(level=1):
     config = tf.ConfigProto()
     config.graph_options.optimizer_options.global_jit_level = level

@@ -238,7 +238,7 @@ def _connected(ops: list[Node], fetched: set[int]) -> list[Node]:
 
 
 def _is_new_shape(op: Node, inside: set[Node], fetched: set[int]) -> bool:
-    """Whether an op only gives a result of a region another shape, and nobody else takes that result."""
+    """Whether an op only gives a result of a region another shape, and is the only consumer of that result."""
     x = op.inputs[0]
     return op.opdef in rules.arithmetic.reshapes and x.op in inside and not _is_view(x.op) and id(x) not in fetched and \
         all(u is op for u in x.users)

@@ -8,7 +8,7 @@ The graph is a function. Its inputs are the values of the variables, the feeds, 
 (kernels/draws.py). At its end it copies new values into the variables that the step changed. What the host computes from shapes
 and constants (axes, sizes, learning rates) stays real and becomes constants of the graph.
 
-A whole number or a truth value that the host reads from the inputs (the length of a loop, a condition) is taken from the inputs
+An integer or a boolean that the host reads from the inputs (the length of a loop, a condition) is taken from the inputs
 as they are during the trace. The graph holds for inputs that give the same numbers. Its last result tells whether they did, and
 whether everything holds that kernels check; if not, the graph leaves the variables as they were. A kernel that reads another
 value that depends on the inputs ends the trace.
