@@ -19,5 +19,5 @@ def model(case: Any) -> Any:
 
 
 if __name__ == "__main__":
-    from penstock._src.tools.main import main
+    from penstock_cli import main
     main(["simulate", "run", __file__, "--workers", "8", "--servers", "2"])

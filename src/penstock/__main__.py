@@ -1,7 +1,7 @@
 """`python -m penstock`: the command `penstock`."""
 import sys
 
-from penstock._src.tools.main import main
+from penstock_cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,7 +12,7 @@ import penstock.compat.v1 as tf
 from penstock._src.cluster import status, status_page
 from penstock._src.cluster.status_history import History
 from penstock._src.cluster.status_metrics import prometheus
-from penstock._src.tools.main import main
+from penstock_cli import main
 from tests.checks import eventually
 from tests.cluster.conftest import addresses
 

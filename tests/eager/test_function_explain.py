@@ -4,7 +4,7 @@ import numpy as np
 import penstock as tf
 from penstock._src.base import switches
 from penstock._src.step.tiers import inductor
-from penstock._src.tools.main import main
+from penstock_cli import main
 
 
 def trained(size=4):

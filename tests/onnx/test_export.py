@@ -9,7 +9,7 @@ import pytest
 import penstock as tf
 import penstock.compat.v1 as tf1
 from penstock._src.onnx import messages
-from penstock._src.tools.main import main
+from penstock_cli import main
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 needs_onnx = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is not installed")

@@ -237,7 +237,7 @@ def test_the_command_drains_on_sigterm(tmp_path):
     ([], "--model_base_path"), (["--model_base_path", "x", "--port", "0"], "nothing could reach"),
     (["--model_base_path", "x", "--batching_parameters_file", "y"], "without --enable_batching")])
 def test_flags_that_contradict_each_other(capsys, args, words):
-    from penstock._src.tools.main import main
+    from penstock_cli import main
     assert main(["serve", *args]) == 1 and words in capsys.readouterr().err
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
-from penstock._src.tools.main import main
+from penstock_cli import main
 
 
 @pytest.fixture

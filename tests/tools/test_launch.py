@@ -14,7 +14,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock._src.cluster import launch, status, tf_config
 from penstock._src.cluster.ports import free_addresses
-from penstock._src.tools.main import main
+from penstock_cli import main
 from tests.checks import eventually, gone
 
 pytestmark = pytest.mark.distributed

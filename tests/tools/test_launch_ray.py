@@ -10,7 +10,7 @@ import pytest
 
 from penstock._src.cluster import launch_ray
 from penstock._src.cluster.launch_ray import Options
-from penstock._src.tools.main import main
+from penstock_cli import main
 from tests.checks import eventually, gone
 
 pytestmark = [pytest.mark.distributed, pytest.mark.filterwarnings("ignore")]                # Ray's own warnings

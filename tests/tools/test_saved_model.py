@@ -4,7 +4,7 @@ import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
-from penstock._src.tools.main import main
+from penstock_cli import main
 from tests.serving.models import half_plus
 
 
