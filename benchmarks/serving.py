@@ -1,15 +1,16 @@
 """Latency and throughput of `penstock serve`, beside a plain TensorFlow server and a plain PyTorch server, on CPUs.
 
-    python benchmarks/serving.py --tf PYTHON [--models resnet50 bert] [--requests 40] [--clients 4]
+    python benchmarks/serving.py --tf PYTHON [--models resnet50 bert] [--requests 40] [--clients 4] [--threads 1] \
+        [--folder FOLDER]
 
-PYTHON is that of an environment with TensorFlow. All serve the same network (PyTorch's has other random weights), one image or
-one text of 128 words per request, over gRPC. The TensorFlow server calls the signature of the same SavedModel on grpc's
-threads; the PyTorch server runs the module under inference_mode there, and takes and returns bare bytes. Where FastAPI and
-uvicorn are installed, the same module is also served by them, over HTTP.
+PYTHON is that of an environment with TensorFlow. FOLDER keeps the SavedModels for the next run. All serve the same network
+(PyTorch's has other random weights), one image or one text of 128 words per request, over gRPC. The TensorFlow server calls the
+signature of the same SavedModel on grpc's threads; the PyTorch server runs the module under inference_mode there, and takes and
+returns bare bytes. Where FastAPI and uvicorn are installed, the same module is also served by them, over HTTP.
 
-Servers run at the same time, each with one thread per operation, and are measured in turns, so that what else the machine does
-hits all of them. Times of the machine are in milliseconds; `cpu` is the processor time of the server per request, which is the
-figure to compare on a busy machine.
+Servers run at the same time and are measured in turns, so that what else the machine does hits all of them. Each uses the
+threads that it uses by default; with `--threads 1`, one thread per operation. Times of the machine are in milliseconds; `cpu`
+is the processor time of the server per request, which is the figure to compare on a busy machine.
 """
 import argparse
 import http.client
@@ -23,8 +24,12 @@ import tempfile
 import threading
 import time
 
-import grpc
 import numpy as np
+
+try:
+    import grpc
+except ImportError:                                  # benchmarks/gpu/serving.py uses only the models
+    grpc = None
 
 METHOD = "/tensorflow.serving.PredictionService/Predict"
 WIDTH, HEADS, LAYERS, WORDS, LENGTH = 768, 12, 12, 30522, 128
@@ -33,15 +38,14 @@ LIMIT = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length
 
 # -- models, written by TensorFlow ------------------------------------------------------------------------------------
 def make(name: str, folder: str) -> None:
-    """Run by TensorFlow: writes the SavedModel."""
+    """Writes the SavedModel."""
     import tensorflow as tf
     if name == "resnet50":
-        model = tf.keras.applications.ResNet50(weights=None)
-        archive = tf.keras.export.ExportArchive()
-        archive.track(model)
-        archive.add_endpoint("serving_default", lambda x: {"y": model(x, training=False)},
-                             input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, "x")])
-        archive.write_out(folder, verbose=False)
+        network = tf.Module()
+        network.model = tf.keras.applications.ResNet50(weights=None)
+        network.call = tf.function(lambda x: {"y": network.model(x, training=False)},
+                                   input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, "x")])
+        tf.saved_model.save(network, folder, {"serving_default": network.call})
         return
 
     class Bert(tf.Module):
@@ -94,7 +98,7 @@ def serve(answer, port: str) -> None:
 def serve_tensorflow(name: str, folder: str, port: str) -> None:
     import tensorflow as tf
     from tensorflow.core.framework.tensor_pb2 import TensorProto
-    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(int(os.environ.get("OMP_NUM_THREADS", 0)))
     loaded = tf.saved_model.load(os.path.join(folder, "1"))
     function = loaded.signatures["serving_default"]
 
@@ -107,7 +111,6 @@ def serve_tensorflow(name: str, folder: str, port: str) -> None:
 def torch_answers(name: str):
     """The function of bytes that a PyTorch server runs."""
     import torch
-    torch.set_num_threads(1)
     model = (torch_resnet() if name == "resnet50" else torch_bert()).eval()
     shape, dtype = shape_of(name)
 
@@ -193,9 +196,12 @@ def shape_of(name: str):
 class Server:
     """A server process, and how to ask it."""
 
-    def __init__(self, title: str, command: list[str], port: str, encode, web: bool = False):
+    def __init__(self, title: str, command: list[str], port: str, encode, threads: int, web: bool = False):
         self.title, self.encode = title, encode
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env.pop("OMP_NUM_THREADS", None)
+        if threads:
+            env["OMP_NUM_THREADS"] = str(threads)
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
         if not self._process.stdout.readline():
             raise SystemExit(f"{title} did not start: {' '.join(command)}")
@@ -269,26 +275,32 @@ def compare(name: str, args: argparse.Namespace) -> None:
     request = pb.PredictRequest(model_spec=pb.ModelSpec(name=name))
     request.inputs["x"].CopyFrom(make_tensor_proto(x))
     message, bare = request.SerializeToString(), make_tensor_proto(x).SerializeToString()
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([args.tf, __file__, "--make", name, os.path.join(folder, "1")], check=True, stderr=subprocess.DEVNULL)
-        batching = os.path.join(folder, "batching.config")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = os.path.join(args.folder or scratch, name)
+        if not os.path.exists(os.path.join(folder, "1", "saved_model.pb")):
+            subprocess.run([args.tf, __file__, "--make", name, os.path.join(folder, "1")], check=True,
+                           stderr=subprocess.DEVNULL)
+        batching = os.path.join(scratch, "batching.config")
         with open(batching, "w") as file:
             file.write("max_batch_size { value: 4 } batch_timeout_micros { value: 2000 } num_batch_threads { value: 2 } "
-                       "max_enqueued_batches { value: 100 }")
+                       "max_enqueued_batches { value: 100 } " + "".join(f"allowed_batch_sizes: {n} " for n in (1, 2, 4)))
         ours = [sys.executable, "-m", "penstock", "serve", "--model_name", name, "--model_base_path", folder,
                 "--enable_serialization_as_tensor_content", "--port"]
         batched = [ports[1], "--enable_batching", "--batching_parameters_file", batching]
         me = os.path.abspath(__file__)
-        servers = [Server("penstock", [*ours, ports[0]], ports[0], message),
-                   Server("penstock, batching", [*ours, *batched], ports[1], message),
-                   Server("TensorFlow", [args.tf, me, "--tensorflow", name, folder, ports[2]], ports[2], bare),
-                   Server("PyTorch", [sys.executable, me, "--torch", name, folder, ports[3]], ports[3], x.tobytes())]
+        servers = [Server("penstock", [*ours, ports[0]], ports[0], message, args.threads),
+                   Server("penstock, batching", [*ours, *batched], ports[1], message, args.threads),
+                   Server("TensorFlow", [args.tf, me, "--tensorflow", name, folder, ports[2]], ports[2], bare,
+                          args.threads),
+                   Server("PyTorch", [sys.executable, me, "--torch", name, folder, ports[3]], ports[3], x.tobytes(),
+                          args.threads)]
         if importlib.util.find_spec("uvicorn") and importlib.util.find_spec("fastapi"):
             servers.append(Server("PyTorch, FastAPI", [sys.executable, me, "--fastapi", name, folder, ports[4]], ports[4],
-                                  x.tobytes(), web=True))
+                                  x.tobytes(), args.threads, web=True))
         try:
             for server in servers:
-                server.ask(server.encode, 4, 12)
+                server.ask(server.encode, args.clients, args.warmup)
+                server.ask(server.encode, 1, args.warmup // 3)
                 server.times.clear()
                 server.spent.clear()
             for _ in range(args.turns):
@@ -311,6 +323,9 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=40)
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--warmup", type=int, default=24, help="requests to each server before those that count")
+    parser.add_argument("--threads", type=int, default=0, help="per operation; 0: as each server decides")
+    parser.add_argument("--folder")
     args = parser.parse_args()
     for name in args.models:
         compare(name, args)

@@ -43,11 +43,23 @@ def test_a_step_alone_has_all_threads(four_threads):
     assert on_a_thread(lambda: (sharing.use_threads(4), used(1))[1]) == 4
 
 
-def test_steps_at_once_have_their_shares_and_get_all_back_after_a_while(four_threads):
+def test_steps_at_once_have_their_shares_and_get_all_back_after_a_while(four_threads, monkeypatch):
+    monkeypatch.setattr(sharing, "_ALONE", 1e9)
+
     def run():
         seen = [used(1, 1), used(2, 3), used(3, 9), used(4)]
         return seen + [used(n) for n in range(5, 5 + 2 * sharing._A_WHILE)][-1:]
     assert on_a_thread(run) == [2, 1, 1, 1, 4]
+
+
+def test_long_steps_get_all_threads_back_after_some_time(four_threads, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(sharing.time, "monotonic", lambda: now[0])
+
+    def later(seconds):
+        now[0] += seconds
+        return used(1)
+    assert on_a_thread(lambda: (used(1, 3), later(0.9 * sharing._ALONE), later(0.2 * sharing._ALONE))) == (1, 1, 4)
 
 
 def test_a_new_thread_is_not_limited_by_another_one(four_threads):

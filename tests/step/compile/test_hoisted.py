@@ -1,6 +1,7 @@
 """Work that depends on variables alone: done once, and again after every kind of change of a variable."""
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf
 from penstock._src.step.compile import hoisted
@@ -50,6 +51,27 @@ def test_inference_follows_its_variables(count):
             np.testing.assert_allclose(f(x), expected, rtol=2e-4, atol=2e-4)
         scramble(m, r)
     assert 3 <= len(count) < 3 * (hoisted._SETTLED + 3)
+
+
+def test_filters_are_arranged_once_for_each_number_of_threads(monkeypatch):
+    arranged, before = [], torch.get_num_threads()
+    real = hoisted.Hoisted._arranged
+    monkeypatch.setattr(hoisted.Hoisted, "_arranged",
+                        lambda self, ctx, kept, threads: (arranged.append(threads), real(self, ctx, kept, threads))[1])
+    r = np.random.RandomState(0)
+    m, x = network(r), tf.constant(r.randn(2, 17, 17, 16).astype("f"))
+    f = tf.function(lambda x: m(x, training=False))
+    try:
+        for threads in (2, 2, 2, 2, 2, 1, 2, 1, 1, 3, 4, 4):
+            torch.set_num_threads(threads)
+            np.testing.assert_allclose(f(x), m(x, training=False), rtol=2e-4, atol=2e-4)
+        assert arranged == [2, 1, 3, 4]
+        scramble(m, r)
+        for _ in range(hoisted._MOST_RUNS):
+            np.testing.assert_allclose(f(x), m(x, training=False), rtol=2e-4, atol=2e-4)
+        assert arranged == [2, 1, 3, 4, 4]
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_results_are_kept(count):

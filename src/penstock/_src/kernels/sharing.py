@@ -2,8 +2,8 @@
 
 A kernel uses as many threads as there are cores, and these spin while they wait for each other. Concurrent steps, each on its
 caller's thread, would slow each other down: so each of them uses only its share of the cores. A thread returns to all cores
-when it has been alone for a while; changing the number discards PyTorch's prepared convolutions, so it is not done from step to
-step.
+when it has been alone for a while: for some steps, or, if they are long or rare, for some time. Changing the number discards
+PyTorch's prepared convolutions, so it is not done from step to step.
 
 At most as many steps as cores compute at once; others queue. Each kernel releases Python's lock, which wakes the threads that
 wait for it, mostly in vain, because most kernels are short: queueing avoids this. The wait is short, because a step may take
@@ -20,12 +20,14 @@ import collections
 import contextlib
 import os
 import threading
+import time
 
 import torch
 
 from penstock._src.kernels import waiting
 
-_A_WHILE = 64                # steps
+_A_WHILE = 64                # steps, or
+_ALONE = 0.1                 # seconds without other steps
 _PATIENCE = 0.005            # seconds to queue
 _PLACES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -33,7 +35,8 @@ _PLACES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 
 class _Mine(threading.local):
     using = 0                # threads for a kernel called from this thread; 0: as it was
     most = 1                 # steps that ran at once, lately
-    seen = 0                 # steps of this thread since that was inspected
+    seen = 0                 # steps of this thread since so many ran at once
+    last = 0.0               # the time of that
 
 
 _mine = _Mine()
@@ -94,12 +97,10 @@ def use_threads(count: int) -> None:
 def _limit(running: int) -> None:
     global _total
     _total = _total or torch.get_num_threads()
-    mine = _mine
+    mine, now = _mine, time.monotonic()
     mine.seen += 1
-    if running > mine.most or mine.seen > _A_WHILE:
-        mine.most, mine.seen = running, 0
-    elif running == mine.most > 1:
-        mine.seen = 0
+    if running >= mine.most or mine.seen > _A_WHILE or now - mine.last > _ALONE:
+        mine.most, mine.seen, mine.last = running, 0, now
     wanted = max(1, _total // mine.most)
     if wanted != mine.using:
         torch.set_num_threads(wanted)

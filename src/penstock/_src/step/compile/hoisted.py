@@ -7,6 +7,9 @@ while all variables that it reads hold the same tensors as when it ran, and are 
 While the results are cached, so are the tensors of the variables: an update then replaces them instead of writing into them
 (ops/state/state.py), which makes the change visible. A training loop between runs would make that copy each time, so results
 are cached only if the variables have not changed for some runs.
+
+oneDNN chooses a layout for the number of threads that will use it, and is up to two times slower with another number. So
+filters are arranged once for each number of threads that runs the step (kernels/sharing.py).
 """
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ _SETTLED = 3                 # runs with the same values of variables before res
 _MOST_RUNS = 64              # the most runs to wait, after cached values have changed repeatedly
 _LEAST = 1 << 11             # the fewest elements of results: a recording computes a few numbers faster
 _LARGER = 4                  # the most elements of results, as a multiple of the variables' elements
+_MOST_KEPT = 3               # the most numbers of threads that results are cached for
 
 
 @dataclasses.dataclass(slots=True)
@@ -120,7 +124,8 @@ class Hoisted(Runnable):
     def __init__(self, first: Program, rest: Any, pack: list[Callable | None]):
         self.first, self.rest, self._pack = first, rest, pack
         self._variables = [c for c in first.scope.values() if hasattr(c, "stand_in")]
-        self._kept: tuple[list, tuple] | None = None         # values of variables, and the results for them
+        self._packs = any(p is not None for p in pack)
+        self._kept: tuple[list, dict[int, tuple]] | None = None      # values of variables, and results by number of threads
         self._last: list = []                                # weak references to the values of the run before
         self._left = self._wait = _SETTLED
 
@@ -132,7 +137,11 @@ class Hoisted(Runnable):
                 if variable.value is not value:
                     break
             else:
-                return self.rest.run(ctx, *feeds, *kept[1])
+                threads = torch.get_num_threads() if self._packs else 0
+                results = kept[1].get(threads)
+                if results is None:
+                    results = self._arranged(ctx, kept[1], threads)
+                return self.rest.run(ctx, *feeds, *results)
             self._kept = None
             self._left = self._wait = min(2 * self._wait, _MOST_RUNS)
         return self.rest.run(ctx, *feeds, *self._fresh(ctx))
@@ -147,8 +156,19 @@ class Hoisted(Runnable):
             self._last = [(weakref.ref(v), v._version) for v in values if isinstance(v, torch.Tensor)]
             del values                                       # otherwise no update could be in place
             return self.first.run(ctx)
-        results = tuple([t if p is None else p(t) for t, p in zip(self.first.run(ctx), self._pack, strict=True)])
-        self._kept = values, results
+        kept: dict[int, tuple] = {}
+        results = self._arranged(ctx, kept, torch.get_num_threads() if self._packs else 0)
+        self._kept = values, kept
+        return results
+
+    def _arranged(self, ctx: Any, kept: dict[int, tuple], threads: int) -> tuple:
+        """Computes the results for the number of threads that kernels use now, and caches them."""
+        others = list(kept.values())
+        results = tuple([p(t) if p is not None else others[0][i] if others else t
+                         for i, (t, p) in enumerate(zip(self.first.run(ctx), self._pack, strict=True))])
+        for old in list(kept)[:len(others) + 1 - _MOST_KEPT]:
+            kept.pop(old, None)
+        kept[threads] = results
         return results
 
     @property
