@@ -107,5 +107,5 @@ def test_a_server_is_not_started_again():
     dispatcher = tf.data.experimental.service.DispatchServer()
     dispatcher.stop()
     dispatcher.stop()
-    with pytest.raises(RuntimeError, match="cannot start again"):
+    with pytest.raises(RuntimeError, match="cannot be started after it has been stopped"):
         dispatcher.start()

@@ -18,6 +18,16 @@ def test_an_element_by_its_position():
         tf.data.experimental.at(dataset, 4)
 
 
+def test_an_element_by_its_position_in_a_graph():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+        dataset = tf.compat.v1.data.Dataset.range(4).batch(3)
+        position = tf.compat.v1.placeholder(tf.int64, [])
+        element = tf.data.experimental.at(dataset, position)
+        assert sess.run(element, {position: 1}).tolist() == [3]
+        with pytest.raises(tf.errors.OutOfRangeError, match="Index out of range"):
+            sess.run(element, {position: 2})
+
+
 def test_padding_marks_what_was_there():
     dataset = tf.data.Dataset.from_tensor_slices({"a": [5, 6]}).apply(tf.data.experimental.pad_to_cardinality(3))
     assert list(dataset.as_numpy_iterator()) == [{"a": 5, "valid": True}, {"a": 6, "valid": True}, {"a": 0, "valid": False}]
@@ -57,3 +67,63 @@ def test_positions_inside_of_datasets_of_datasets(tmp_path):
     path = tf.train.Checkpoint(it=first).write(str(tmp_path / "ckpt"))
     tf.train.Checkpoint(it=second).read(path)
     assert [int(x) for x in second] == [2, 3]
+
+
+def test_elements_for_numpy_cannot_be_written_to():
+    array = next(tf.data.Dataset.from_tensors([1, 2, 3]).as_numpy_iterator())
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 0
+
+
+def test_sparse_elements_for_numpy_are_dense():
+    sparse = tf.sparse.SparseTensor([(0, 0), (1, 1), (2, 2)], [1, 2, 3], (3, 3))
+    got = list(tf.data.Dataset.from_tensor_slices(sparse).as_numpy_iterator())
+    assert [row.tolist() for row in got] == [[1, 0, 0], [0, 2, 0], [0, 0, 3]]
+    words = tf.sparse.SparseTensor([(1,)], ["a"], (2,))
+    assert next(tf.data.Dataset.from_tensors(words).as_numpy_iterator()).tolist() == [b"", b"a"]
+
+
+def test_the_position_of_a_numpy_iterator_is_saved(tmp_path):
+    iterator = tf.data.Dataset.range(5).as_numpy_iterator()
+    assert [next(iterator), next(iterator)] == [0, 1]
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    assert [next(iterator), next(iterator)] == [2, 3]
+    checkpoint.restore(path)
+    assert next(iterator) == 2
+
+
+def test_a_fingerprint_depends_on_the_transformations():
+    def made(size, word):
+        return tf.data.Dataset.range(size).map(lambda x: (x, word)).batch(2).fingerprint()
+    assert made(3, "a").dtype == tf.uint64
+    assert int(made(3, "a")) == int(made(3, "a"))
+    assert len({int(made(3, "a")), int(made(4, "a")), int(made(3, "b"))}) == 3
+
+
+def test_names_of_files_may_be_paths(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_text(f"{name}1\n{name}2\n")
+    files = [tmp_path / "a", tmp_path / "b"]
+    assert list(tf.data.TextLineDataset(files).as_numpy_iterator()) == [b"a1", b"a2", b"b1", b"b2"]
+    assert list(tf.data.FixedLengthRecordDataset(files, 3).as_numpy_iterator()) == [b"a1\n", b"a2\n", b"b1\n", b"b2\n"]
+    assert list(tf.data.TextLineDataset(files[1]).as_numpy_iterator()) == [b"b1", b"b2"]
+
+
+def test_records_are_written_of_scalars_only(tmp_path):
+    dataset = tf.data.Dataset.from_tensors(tf.constant([], tf.string))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="only supports scalar elements"):
+        tf.raw_ops.DatasetToTFRecord(input_dataset=tf.data.experimental.to_variant(dataset),
+                                     filename=str(tmp_path / "a"), compression_type="")
+
+
+def test_a_table_is_filled_from_scalars_only():
+    pairs = tf.data.Dataset.zip((tf.data.Dataset.range(8), tf.data.Dataset.range(32).batch(4)))
+    with pytest.raises(ValueError, match="must be scalars"):
+        tf.data.experimental.DatasetInitializer(pairs)
+
+
+def test_columns_of_a_csv_file_in_another_encoding(tmp_path):
+    (tmp_path / "a.csv").write_bytes("größe,n\nä,1\n".encode("latin-1"))
+    dataset = tf.data.experimental.make_csv_dataset(str(tmp_path / "a.csv"), 1, num_epochs=1, encoding="latin-1")
+    assert next(iter(dataset))["größe"].numpy().tolist() == ["ä".encode("latin-1")]

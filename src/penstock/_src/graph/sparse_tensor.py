@@ -122,8 +122,13 @@ class SparseTensor(CompositeTensor):
                 seen[op] = None
         return list(seen)
 
-    def _numpy(self) -> SparseTensorValue:
-        return SparseTensorValue(self._indices.numpy(), self._values.numpy(), self._dense_shape.numpy())
+    def _numpy(self) -> np.ndarray:
+        """The tensor with its zeros, as elements of datasets are given to numpy."""
+        values = self._values.numpy()
+        empty = b"" if values.dtype == object else 0
+        dense = np.full(tuple(self._dense_shape.numpy()), empty, values.dtype)
+        dense[tuple(self._indices.numpy().T)] = values
+        return dense
 
     @property
     def _type_spec(self) -> SparseTensorSpec:

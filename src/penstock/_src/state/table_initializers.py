@@ -109,6 +109,8 @@ class DatasetInitializer(TableInitializerBase):
         spec = dataset.element_spec
         if not isinstance(spec, tuple) or len(spec) != 2:
             raise ValueError(f"The elements of the dataset must be pairs of a key and a value, got {spec}.")
+        if not all(s.shape.is_compatible_with([]) for s in spec):
+            raise ValueError(f"The keys and values of the dataset must be scalars, got {spec}.")
         self.dataset = dataset
         super().__init__(spec[0].dtype, spec[1].dtype)
 

@@ -72,11 +72,11 @@ class CsvDatasetV1(_Csv, VariantDatasetV1):
 
 
 # -- finding out about columns --------------------------------------------------------------------------------------------
-def _rows(path: str, field_delim: str, use_quote_delim: bool, header: bool, compression: Any) -> Any:
+def _rows(path: str, field_delim: str, use_quote_delim: bool, header: bool, compression: Any, encoding: str) -> Any:
     """The rows of a file as lists of text."""
     stream = open_stream(path, compression or "", 1 << 16)
     try:
-        lines = _lines(stream)
+        lines = _lines(stream, encoding)
         rows = csv.reader(lines, delimiter=field_delim, quoting=csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE)
         if header:
             next(rows, None)
@@ -85,20 +85,20 @@ def _rows(path: str, field_delim: str, use_quote_delim: bool, header: bool, comp
         stream.close()
 
 
-def _lines(stream: Any) -> Any:
+def _lines(stream: Any, encoding: str) -> Any:
     left = b""
     while piece := stream.read(1 << 16):
         *lines, left = (left + piece).split(b"\n")
         for line in lines:
-            yield line.decode("utf-8", "replace") + "\n"
+            yield line.decode(encoding, "replace") + "\n"
     if left:
-        yield left.decode("utf-8", "replace")
+        yield left.decode(encoding, "replace")
 
 
-def _column_names(files: list, field_delim: str, use_quote_delim: bool, compression: Any) -> list[str]:
+def _column_names(files: list, field_delim: str, use_quote_delim: bool, compression: Any, encoding: str) -> list[str]:
     names: list = []
     for i, path in enumerate(files):
-        found = next(_rows(path, field_delim, use_quote_delim, False, compression), None)
+        found = next(_rows(path, field_delim, use_quote_delim, False, compression, encoding), None)
         if found is None:
             raise ValueError("Received StopIteration when reading the header line of a file. Empty file?")
         if i and found != names:
@@ -129,11 +129,11 @@ def _inferred(text: str, missing: str, known: Any) -> Any:
 
 
 def _column_defaults(files: list, width: int, field_delim: str, use_quote_delim: bool, missing: str, header: bool, rows: Any,
-                     selected: list[int] | None, compression: Any) -> list:
+                     selected: list[int] | None, compression: Any, encoding: str) -> list:
     """A default for each selected column; its type is inferred from the first rows."""
     chosen = list(range(width)) if selected is None else selected
     types: list = [None] * len(chosen)
-    every = itertools.chain.from_iterable(_rows(f, field_delim, use_quote_delim, header, compression) for f in files)
+    every = itertools.chain.from_iterable(_rows(f, field_delim, use_quote_delim, header, compression, encoding) for f in files)
     for row in itertools.islice(every, rows):
         if len(row) != width:
             raise ValueError("Problem inferring types: CSV row has different number of fields than expected.")
@@ -168,7 +168,8 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
                      use_quote_delim: bool = True, na_value: str = "", header: bool = True, num_epochs: Any = None,
                      shuffle: bool = True, shuffle_buffer_size: int = 10000, shuffle_seed: Any = None,
                      prefetch_buffer_size: Any = None, num_parallel_reads: Any = None, sloppy: bool = False,
-                     num_rows_for_inference: Any = 100, compression_type: Any = None, ignore_errors: bool = False) -> Any:
+                     num_rows_for_inference: Any = 100, compression_type: Any = None, ignore_errors: bool = False,
+                     encoding: str = "utf-8") -> Any:
     """A dataset of batches of the columns of CSV files, as dicts; with `label_name`, as pairs of a dict and a label.
 
     >>> tf.data.experimental.make_csv_dataset("train*.csv", 32, label_name="survived")
@@ -182,7 +183,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
             raise ValueError("Without a header line, column_names is required.")
         if compression_type not in (None, "", "GZIP"):
             raise ValueError(f"compression_type ({compression_type}) is not supported for probing columns")
-        column_names = _column_names(files, field_delim, use_quote_delim, compression_type)
+        column_names = _column_names(files, field_delim, use_quote_delim, compression_type, encoding)
     if len(column_names) != len(set(column_names)):
         raise ValueError("Cannot have duplicate column names.")
     selected = _selected(list(column_names), select_columns)
@@ -190,7 +191,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
         column_defaults = [_default(d) for d in column_defaults]
     else:
         column_defaults = _column_defaults(files, len(column_names), field_delim, use_quote_delim, na_value, header,
-                                           num_rows_for_inference, selected, compression_type)
+                                           num_rows_for_inference, selected, compression_type, encoding)
     if selected is not None and len(column_defaults) != len(selected):
         raise ValueError("column_defaults and select_columns must have the same length.")
     names = list(column_names) if selected is None else [column_names[i] for i in selected]
@@ -238,9 +239,10 @@ def make_csv_dataset_v1(file_pattern: Any, batch_size: Any, column_names: Any = 
                         use_quote_delim: bool = True, na_value: str = "", header: bool = True, num_epochs: Any = None,
                         shuffle: bool = True, shuffle_buffer_size: int = 10000, shuffle_seed: Any = None,
                         prefetch_buffer_size: Any = None, num_parallel_reads: Any = None, sloppy: bool = False,
-                        num_rows_for_inference: Any = 100, compression_type: Any = None, ignore_errors: bool = False) -> Any:
+                        num_rows_for_inference: Any = 100, compression_type: Any = None, ignore_errors: bool = False,
+                        encoding: str = "utf-8") -> Any:
     """A dataset of batches of the columns of CSV files, as dicts; with `label_name`, as pairs of a dict and a label."""
     return as_v1(make_csv_dataset(
         file_pattern, batch_size, column_names, column_defaults, label_name, select_columns, field_delim, use_quote_delim,
         na_value, header, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed, prefetch_buffer_size, num_parallel_reads,
-        sloppy, num_rows_for_inference, compression_type, ignore_errors))
+        sloppy, num_rows_for_inference, compression_type, ignore_errors, encoding))

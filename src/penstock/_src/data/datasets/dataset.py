@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import penstock.compat.v1 as tf
 from penstock._src.base import dtypes, errors, html, nest
 from penstock._src.base.api import export
@@ -537,6 +539,10 @@ class DatasetV2(Trackable):
         out = call_op("DatasetToSingleElement", self._variant_tensor, **structure.outputs(self.element_spec))
         return structure.from_tensors(self.element_spec, out)
 
+    def fingerprint(self) -> Any:
+        """A number (uint64) that datasets made by the same transformations of the same inputs have in common."""
+        return call_op("DatasetFingerprint", self._variant_tensor)
+
     def ragged_batch(self, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64,
                      name: str | None = None) -> Any:
         """A dataset of batches of elements whose sizes differ, as ragged tensors."""
@@ -584,14 +590,17 @@ class DatasetV2(Trackable):
 
 
 def _as_numpy(x: Any) -> Any:
-    return x._numpy() if not isinstance(x, tf.Tensor) and hasattr(x, "_numpy") else x.numpy()
+    """The value of a component, which cannot be written to: it may share the tensor's memory."""
+    value = x._numpy() if not isinstance(x, tf.Tensor) and hasattr(x, "_numpy") else x.numpy()
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 @export("data.NumpyIterator")
-class NumpyIterator:
+class NumpyIterator(Trackable):
     """The elements of a dataset as numpy arrays, see `tf.data.Dataset.as_numpy_iterator`."""
-
-    __slots__ = ("_iterator",)
 
     def __init__(self, dataset: DatasetV2):
         self._iterator = iter(dataset)
@@ -608,6 +617,9 @@ class NumpyIterator:
     def next(self) -> Any:
         """The next element."""
         return next(self)
+
+    def _gather_saveables_for_checkpoint(self) -> dict:
+        return self._iterator._gather_saveables_for_checkpoint()
 
 
 def static_size(size: Any, drop: Any) -> int | None:

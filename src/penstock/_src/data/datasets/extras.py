@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.base import dtypes, errors, nest
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
@@ -287,10 +287,8 @@ def from_list(elements: Any, name: str | None = None) -> Any:
 @export("data.experimental.at")
 def at(dataset: Any, index: Any) -> Any:
     """The element at a position; OutOfRangeError beyond the last one."""
-    try:
-        return dataset.skip(index).take(1).get_single_element()
-    except errors.InvalidArgumentError as e:
-        raise errors.OutOfRangeError(None, None, f"Index out of range: {index} ({e.message})") from None
+    out = get("GetElementAtIndex")(dataset._variant_tensor, int64(index, "index"), **structure.outputs(dataset.element_spec))
+    return structure.from_tensors(dataset.element_spec, out)
 
 
 @export("data.experimental.pad_to_cardinality")

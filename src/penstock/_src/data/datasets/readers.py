@@ -1,10 +1,11 @@
 """Datasets over files: TextLineDataset, TFRecordDataset, FixedLengthRecordDataset, list_files."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.data.datasets.dataset import AUTOTUNE, DatasetV2, VariantDataset, int64
 from penstock._src.data.datasets.dataset_v1 import DatasetV1, VariantDatasetV1
@@ -30,16 +31,19 @@ def _names_dataset(api: Any, filenames: Any) -> Any:
         if not spec.shape.is_compatible_with([]):
             raise ValueError("`filenames` must be a `tf.data.Dataset` of scalar `tf.string` elements.")
         return filenames
-    names = convert(filenames, dtype_hint_string(filenames), "filenames")
+    names = file_names(filenames)
     if names.dtype != dtypes.string:
         raise TypeError("`filenames` must be a `tf.Tensor` of dtype `tf.string` or a `tf.data.Dataset` of `tf.string` "
                         "elements.")
     return api.from_tensor_slices(tf.reshape(names, [-1]))
 
 
-def dtype_hint_string(value: Any) -> Any:
-    """tf.string for untyped values."""
-    return None if hasattr(value, "dtype") else dtypes.string
+def file_names(filenames: Any) -> Any:
+    """The names of files, given as strings, as paths (`os.PathLike`) or as lists of them, as a tensor."""
+    if hasattr(filenames, "dtype"):
+        return convert(filenames, None, "filenames")
+    return convert(nest.map_structure(lambda n: os.fspath(n) if isinstance(n, os.PathLike) else n, filenames), dtypes.string,
+                   "filenames")
 
 
 def _reading(names: Any, parallel: Any, one: Any) -> Any:
@@ -79,7 +83,7 @@ class _Lines(_Reader):
         kind = _compression(compression_type)
         size = int64(_BUFFER if buffer_size is None else buffer_size, "buffer_size")
         if num_parallel_reads is None and not isinstance(filenames, DatasetV2):
-            names = convert(filenames, dtype_hint_string(filenames), "filenames")
+            names = file_names(filenames)
             return self._become(self._api._made(get("TextLineDataset")(names, kind, size), _STRING))
         names = _names_dataset(self._api, filenames)
 
@@ -97,7 +101,7 @@ class _FixedLength(_Reader):
                  int64(footer_bytes or 0, "footer_bytes"), int64(size, "buffer_size")]
         kind = _compression(compression_type)
         if num_parallel_reads is None and not isinstance(filenames, DatasetV2):
-            names = convert(filenames, dtype_hint_string(filenames), "filenames")
+            names = file_names(filenames)
             return self._become(self._api._made(get("FixedLengthRecordDatasetV2")(names, *parts, kind), _STRING))
         names = _names_dataset(self._api, filenames)
 

@@ -98,7 +98,7 @@ class _Served:
     def start(self) -> None:
         """Starts the server; RuntimeError after `stop`."""
         if self._stopped:
-            raise RuntimeError("This server was stopped and cannot start again: create another one.")
+            raise RuntimeError("Server cannot be started after it has been stopped: create another one.")
         self._server.start()
 
     def join(self) -> None:

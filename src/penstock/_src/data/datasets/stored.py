@@ -81,7 +81,8 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
       path: of the folder.
       element_spec: the type of the elements; by default the one that was saved.
       compression: as in `save`.
-      reader_func: a function from a dataset of shards (datasets) to the dataset; by default one shard follows the other.
+      reader_func: a function from a dataset of shards (datasets) to the dataset; by default, one
+        element of each shard in turn.
     """
     path = paths.as_text(path)
     if not paths.exists(os.path.join(path, _SPEC)):
@@ -92,8 +93,8 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
 
     def shard(file: Any) -> Any:
         return tf.data.TFRecordDataset(file, compression_type=compression).map(lambda record: _element(record, element_spec))
-    shards = tf.data.Dataset.from_tensor_slices(tf.constant(files, tf.string, shape=[len(files)])).map(shard)
-    return reader_func(shards) if reader_func is not None else shards.flat_map(lambda dataset: dataset)
+    names = tf.data.Dataset.from_tensor_slices(tf.constant(files, tf.string, shape=[len(files)]))
+    return names.interleave(shard, cycle_length=len(files) or 1) if reader_func is None else reader_func(names.map(shard))
 
 
 def _saved_spec(path: str) -> Any:

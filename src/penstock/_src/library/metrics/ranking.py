@@ -204,6 +204,14 @@ def average_precision_at_k(labels: Any, predictions: Any, k: int, weights: Any =
         return _streaming_average(_average_precision(labels, top), weights, metrics_collections, updates_collections, scope)
 
 
+def average_precision_of(labels: Any, predictions_idx: Any, weights: Any, metrics_collections: Any, updates_collections: Any,
+                         name: str | None) -> tuple[Any, Any]:
+    """The mean over examples of the average precision of predicted ids."""
+    with tf.name_scope(name, "average_precision_at_k", (predictions_idx, weights)) as scope:
+        return _streaming_average(_average_precision(labels, predictions_idx), weights, metrics_collections,
+                                  updates_collections, scope)
+
+
 def _streaming_average(precision: Any, weights: Any, metrics_collections: Any, updates_collections: Any, scope: str
                        ) -> tuple[Any, Any]:
     with tf.name_scope(scope):

@@ -42,13 +42,13 @@ def counted(labels: Any, predictions: Any, thresholds: Sequence[float], weights:
     return values, updates
 
 
-def _spread(count: int, last: float = 1.0 + _BEYOND) -> list[float]:
+def spread(count: int, last: float = 1.0 + _BEYOND) -> list[float]:
     """`count` thresholds evenly over [0, 1], the outermost just outside of it."""
     return [-_BEYOND, *((i + 1) / (count - 1) for i in range(count - 2)), last]
 
 
-def _streaming(default: str, compute: Callable, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any,
-               which: str, metrics_collections: Any, updates_collections: Any, name: str | None) -> tuple[Any, Any]:
+def streaming(default: str, compute: Callable, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any,
+              which: str, metrics_collections: Any, updates_collections: Any, name: str | None) -> tuple[Any, Any]:
     """A metric that is compute(counts, name) of the counts at thresholds."""
     with tf.variable_scope(name, default, (predictions, labels, weights)):
         values, updates = counted(labels, predictions, thresholds, weights, which)
@@ -108,8 +108,8 @@ def precision_at_thresholds(labels: Any, predictions: Any, thresholds: Any, weig
     """For each threshold, the fraction of examples above it that are true."""
     def compute(c: dict, name: str) -> Any:
         return tf.div(c["tp"], _BEYOND + c["tp"] + c["fp"], name="precision_" + name)
-    return _streaming("precision_at_thresholds", compute, labels, predictions, thresholds, weights, "tp fp",
-                      metrics_collections, updates_collections, name)
+    return streaming("precision_at_thresholds", compute, labels, predictions, thresholds, weights, "tp fp",
+                     metrics_collections, updates_collections, name)
 
 
 @export(v1=["metrics.recall_at_thresholds"])
@@ -120,8 +120,8 @@ def recall_at_thresholds(labels: Any, predictions: Any, thresholds: Any, weights
     """For each threshold, the fraction of true examples that are above it."""
     def compute(c: dict, name: str) -> Any:
         return tf.div(c["tp"], _BEYOND + c["tp"] + c["fn"], name="recall_" + name)
-    return _streaming("recall_at_thresholds", compute, labels, predictions, thresholds, weights, "tp fn",
-                      metrics_collections, updates_collections, name)
+    return streaming("recall_at_thresholds", compute, labels, predictions, thresholds, weights, "tp fn",
+                     metrics_collections, updates_collections, name)
 
 
 # -- one rate where the other is given -------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def sensitivity_at_specificity(labels: Any, predictions: Any, specificity: float
         found = tf.div(c["tn"], c["tn"] + c["fp"] + _BEYOND)
         at = tf.cast(tf.argmin(tf.abs(found - specificity), 0), tf.int32)
         return tf.div(c["tp"][at], c["tp"][at] + c["fn"][at] + _BEYOND, name)
-    return _streaming("sensitivity_at_specificity", compute, labels, predictions, _spread(num_thresholds), weights,
-                      "tp fn tn fp", metrics_collections, updates_collections, name)
+    return streaming("sensitivity_at_specificity", compute, labels, predictions, spread(num_thresholds), weights,
+                     "tp fn tn fp", metrics_collections, updates_collections, name)
 
 
 @export(v1=["metrics.specificity_at_sensitivity"])
@@ -156,8 +156,8 @@ def specificity_at_sensitivity(labels: Any, predictions: Any, sensitivity: float
         nearest = tf.cast(tf.equal(off, tf.reduce_min(off)), tf.int64)
         at = tf.cast(tf.argmax(tf.cumsum(nearest), 0), tf.int32)
         return tf.div(c["tn"][at], c["tn"][at] + c["fp"][at] + _BEYOND, name)
-    return _streaming("specificity_at_sensitivity", compute, labels, predictions, _spread(num_thresholds, 1.0 - _BEYOND),
-                      weights, "tp fn tn fp", metrics_collections, updates_collections, name)
+    return streaming("specificity_at_sensitivity", compute, labels, predictions, spread(num_thresholds, 1.0 - _BEYOND),
+                     weights, "tp fn tn fp", metrics_collections, updates_collections, name)
 
 
 # -- areas -----------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
     if thresholds is not None:
         thresholds = [-_BEYOND, *sorted(thresholds), 1.0 + _BEYOND]
     else:
-        thresholds = _spread(num_thresholds)
+        thresholds = spread(num_thresholds)
     if curve == "PR" and summation_method == "trapezoidal":
         tf_logging.warning("The trapezoidal rule is inaccurate for precision-recall curves: use "
                            'summation_method="careful_interpolation".')
@@ -183,8 +183,8 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
         if curve == "PR" and summation_method == "careful_interpolation":
             return _interpolated(c["tp"], c["fp"], c["fn"])
         return _area(c, curve, _BETWEEN[summation_method], name)
-    return _streaming("auc", compute, labels, predictions, thresholds, weights, "tp fn tn fp", metrics_collections,
-                      updates_collections, name)
+    return streaming("auc", compute, labels, predictions, thresholds, weights, "tp fn tn fp", metrics_collections,
+                     updates_collections, name)
 
 
 # the height of the curve between two of its points

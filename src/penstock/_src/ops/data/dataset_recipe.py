@@ -5,6 +5,7 @@ the recipes that it is made of, to the current graph. SavedModels store datasets
 """
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,8 +88,8 @@ def _input(given: Any, stateful: bool, source: Any) -> Any:
 
 
 _FAIL = 2                               # of external_state_policy; with others, the graph is still written
-dataset_to_graph = op("DatasetToGraph", "input_dataset: variant -> graph: string", "stateful_whitelist: list(string) = []",
-                      foldable=False).no_gradient()
+dataset_to_graph = op("DatasetToGraph", "input_dataset: variant -> graph: string", "stateful_whitelist: list(string) = [], "
+                      "allow_stateful: bool = False, strip_device_assignment: bool = False", foldable=False).no_gradient()
 dataset_to_graph_v2 = op("DatasetToGraphV2", "input_dataset: variant -> graph: string",
                          "external_state_policy: int = 0, strip_device_assignment: bool = False", foldable=False).no_gradient()
 dataset_from_graph = op("DatasetFromGraph", "graph_def: string -> handle: variant", foldable=False).no_gradient()
@@ -98,16 +99,33 @@ for _op in (dataset_to_graph, dataset_to_graph_v2, fingerprint):
 dataset_from_graph.shape(lambda graph_def: ())
 
 
-def _serialized(stage: Stage, stateful: bool) -> bytes:
+def _graph_def(stage: Stage, stateful: bool) -> Any:
     """The GraphDef of a dataset. It ends in `_Retval`, whose input is the dataset."""
     with Graph().as_default() as graph:
         build(graph, get("_Retval"), (rebuilt(stage, stateful),), {"index": 0}, "dataset")
-        return graph.as_graph_def().SerializeToString(deterministic=True)
+        return graph.as_graph_def()
+
+
+def _serialized(stage: Stage, stateful: bool) -> bytes:
+    return _graph_def(stage, stateful).SerializeToString(deterministic=True)
+
+
+def _number_functions(graph_def: Any) -> None:
+    """Gives functions their numbers as names: those that they were traced with differ from trace to trace."""
+    numbers = {f.signature.name: f"function_{i}" for i, f in enumerate(graph_def.library.function)}
+    for node in itertools.chain(graph_def.node, *(f.node_def for f in graph_def.library.function)):
+        node.op = numbers.get(node.op, node.op)
+        for attr in node.attr.values():
+            kind = attr.WhichOneof("value")
+            for func in (attr.func,) if kind == "func" else attr.list.func if kind == "list" else ():
+                func.name = numbers.get(func.name, func.name)
+    for function in graph_def.library.function:
+        function.signature.name = numbers[function.signature.name]
 
 
 @dataset_to_graph.kernel(device="cpu")
-def _dataset_to_graph_kernel(input_dataset):
-    return np.array(_serialized(stage_of(input_dataset), False), dtype=object)
+def _dataset_to_graph_kernel(input_dataset, *, allow_stateful):
+    return np.array(_serialized(stage_of(input_dataset), allow_stateful), dtype=object)
 
 
 @dataset_to_graph_v2.kernel(device="cpu")
@@ -117,7 +135,9 @@ def _dataset_to_graph_v2_kernel(input_dataset, *, external_state_policy):
 
 @fingerprint.kernel(device="cpu")
 def _fingerprint_kernel(input_dataset):
-    found = hashing.fingerprint64([_serialized(stage_of(input_dataset), True)])
+    graph_def = _graph_def(stage_of(input_dataset), True)
+    _number_functions(graph_def)
+    found = hashing.fingerprint64([graph_def.SerializeToString(deterministic=True)])
     return to_torch(found.astype(np.uint64).reshape(()), dtypes.uint64)
 
 

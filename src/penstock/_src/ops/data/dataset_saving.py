@@ -114,6 +114,8 @@ for _name in ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"):
         try:
             with TFRecordWriter(text(filename, "filename"), text(compression_type, "compression_type")) as writer:
                 while (element := cursor.next(ctx)) is not None:
+                    if len(element) != 1 or element[0].ndim:
+                        raise errors.invalid("ToTFRecordOp currently only supports scalar elements, one string each")
                     writer.write(element[0][()])
                     ctx.remaining()                   # ends with the step's cancellation or deadline
         finally:
