@@ -105,6 +105,7 @@ from penstock._src.models.keras.backend.state import (
     learning_phase_scope,
     manual_variable_initialization,
     reset_uids,
+    separate_names,
     set_learning_phase,
     set_session,
     symbolic_learning_phase,

@@ -109,6 +109,18 @@ def unique_object_name(name: str, name_uid_map: Any = None, avoid_names: Any = N
             return proposed
 
 
+@contextlib.contextmanager
+def separate_names() -> Iterator[None]:
+    """Objects that are created inside are named as if they were the first of this graph."""
+    graph, state = context.current_graph(), _state
+    before = _uids(graph)
+    state.uids[graph] = collections.defaultdict(int)
+    try:
+        yield
+    finally:
+        state.uids[graph] = before
+
+
 # -- the learning phase -------------------------------------------------------------------------------------------------
 @export("keras.backend.symbolic_learning_phase")
 def symbolic_learning_phase() -> Any:

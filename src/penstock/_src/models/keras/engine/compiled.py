@@ -1,6 +1,8 @@
 """The arguments of `compile`, resolved when the outputs of a model are known: losses, weights, metrics per output."""
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ from penstock._src.graph.scopes import name_scope
 from penstock._src.models.keras.engine.replicas import current_replica, share_of_rows
 from penstock._src.models.keras.engine.standardize import check_keys
 
+backend = LazyModule("penstock._src.models.keras.backend")
 losses = LazyModule("penstock._src.models.keras.losses")
 metrics = LazyModule("penstock._src.models.keras.metrics")
 _SHORT = {"accuracy": "accuracy", "acc": "accuracy", "crossentropy": "crossentropy", "ce": "crossentropy"}
@@ -71,10 +74,12 @@ def _is_loss(loss: Any, kind: str, function: str) -> bool:
 
 
 def metric_function(metric: Any, output_shape: Any, loss: Any, target_shape: Any = None) -> Any:
-    """A metric from its name; "accuracy" is the one that fits the loss and the output."""
+    """A metric from its name; "accuracy" is the one that fits the targets and the output, in the v1 API also the loss."""
     kind = _SHORT.get(metric) if isinstance(metric, str) else None
     if kind is None:
         return metrics.get(metric)
+    if context.process.eager:
+        return functools.partial(_by_shapes, kind)
     last = output_shape[-1] if output_shape else None
     if last == 1 or _is_loss(loss, "BinaryCrossentropy", "binary_crossentropy"):
         prefix = "binary"
@@ -87,15 +92,26 @@ def metric_function(metric: Any, output_shape: Any, loss: Any, target_shape: Any
     return metrics.get(f"{prefix}_{kind}")
 
 
-def metric_name(metric: Any, weighted: bool) -> str:
-    """The name under which a metric is reported: in the v1 API "acc" for accuracy, and "weighted_" before weighted ones."""
+def _by_shapes(kind: str, y_true: Any, y_pred: Any) -> Any:
+    """The accuracy or cross entropy that fits. The shapes of targets are known with the first batch, not when compiling."""
+    given, found = _static(y_true), _static(y_pred)
+    prefix = "categorical"
+    if found and found[-1] == 1:
+        prefix = "binary"
+    elif given is not None and found is not None and (len(given) < len(found) or given[-1:] == [1]):
+        prefix = "sparse_categorical"
+    return metrics.get(f"{prefix}_{kind}")(y_true, y_pred)
+
+
+def metric_name(metric: Any, found: Any, weighted: bool) -> str:
+    """The name under which the metric that was `found` for what was given is reported: in the v1 API "acc" for accuracy, and
+    "weighted_" before weighted ones."""
     v1 = not context.process.eager
-    if isinstance(metric, str) and metric in _SHORT and v1:
+    if v1 and isinstance(metric, str) and metric in _SHORT:
         name = "acc" if _SHORT[metric] == "accuracy" else "ce"
-    elif isinstance(metric, str) and not v1:
-        return metric
+    elif not v1 and isinstance(metric, str) and not isinstance(found, metrics.Metric):
+        name = metric
     else:
-        found = metrics.get(metric)
         name = str(getattr(found, "name", None) or getattr(found, "__name__", type(found).__name__))
     return "weighted_" + name if weighted and v1 else name
 
@@ -186,19 +202,20 @@ class Compiled:
         targets += [None] * (len(names) - len(targets))
         plain, weighted = metrics_by_output(asked, keys), metrics_by_output(asked_weighted, keys)
         self.unweighted, self.weighted = [], []
-        for i, name in enumerate(names):
-            if self.losses[i] is None and loss:
-                self.unweighted.append([])
-                self.weighted.append([])
-                continue
-            for found, given, flag in ((self.unweighted, plain, False), (self.weighted, weighted, True)):
-                found.append([self._metric(m, i, name if len(names) > 1 else None, outputs[i], targets[i], flag, taken)
-                              for m in given[i]])
+        with backend.separate_names() if context.process.eager else contextlib.nullcontext():
+            for i, name in enumerate(names):
+                if self.losses[i] is None and loss:
+                    self.unweighted.append([])
+                    self.weighted.append([])
+                    continue
+                for found, given, flag in ((self.unweighted, plain, False), (self.weighted, weighted, True)):
+                    found.append([self._metric(m, i, name if len(names) > 1 else None, outputs[i], targets[i], flag, taken)
+                                  for m in given[i]])
         self.names = names
 
     def _metric(self, given: Any, i: int, prefix: str | None, output: Any, target: Any, weighted: bool, taken: set) -> Any:
-        name = metric_name(given, weighted)
         found = metric_function(given, _static(output), self.losses[i], _static(target))
+        name = metric_name(given, found, weighted)
         if not isinstance(found, metrics.Metric):
             found = metrics.MeanMetricWrapper(found, name=name)
         base = f"{prefix}_{name}" if prefix else name

@@ -587,13 +587,9 @@ def _need_steps(data: Any, steps: int | None, name: str) -> None:
 
 
 def _ranked(y: Any, y_pred: Any) -> Any:
-    """Targets with a dimension of one added if only that is missing."""
-    if y is None or not hasattr(y, "shape") or not hasattr(y_pred, "shape"):
-        return y
-    rank, wanted = y.shape.rank, y_pred.shape.rank
-    if rank is not None and wanted is not None and rank == wanted - 1 == 1 and y_pred.shape.as_list()[-1] == 1:
-        return tf.expand_dims(y, -1)
-    return y
+    """Targets of one number per row as a column, where the predictions have rows."""
+    ranks = [getattr(getattr(v, "shape", None), "rank", None) for v in (y, y_pred)]
+    return tf.expand_dims(y, -1) if ranks == [1, 2] else y
 
 
 def _hole(value: Any, name: str) -> Any:
