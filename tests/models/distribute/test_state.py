@@ -4,6 +4,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as tf1
+from penstock._src.graph import context
 
 
 def copies(v):
@@ -34,13 +35,29 @@ def test_writes_in_replicas_are_aggregated(mirrored, traced, aggregation, expect
     assert copies(v) == [expected] * 2 == [float(x) for x in inside]
 
 
-def test_writes_without_aggregation_are_refused(mirrored):
+def test_writes_without_aggregation_change_the_copy_of_the_replica(mirrored):
     with mirrored.scope():
         v = tf.Variable(1.0, name="v")
-    with pytest.raises(ValueError, match="You must specify an aggregation method.*assign_add of 'v:0'"):
-        mirrored.run(lambda: v.assign_add(1.0))
+    mirrored.run(lambda: v.assign_add(1.0 + replica_id()))
+    assert copies(v) == [2.0, 3.0]
     with pytest.raises(ValueError, match="`NONE` variable synchronization mode is not supported"), mirrored.scope():
         tf.Variable(1.0, synchronization=tf.VariableSynchronization.NONE)
+
+
+def test_writes_without_aggregation_are_refused_in_the_1x_api(mirrored, monkeypatch):
+    with mirrored.scope():
+        v = tf.Variable(1.0, name="v")
+    monkeypatch.setattr(context.process, "eager", False)
+    with pytest.raises(ValueError, match="You must specify an aggregation method.*assign_add of 'v:0'"):
+        mirrored.run(lambda: v.assign_add(1.0))
+
+
+def test_writes_of_a_shared_variable_without_aggregation_are_refused():
+    shared = tf.distribute.experimental.CentralStorageStrategy(["/cpu:0", "/cpu:1"], "/cpu:0")
+    with shared.scope():
+        v = tf.Variable(1.0, name="v")
+    with pytest.raises(ValueError, match="You must specify an aggregation method.*assign_add of 'v:0'"):
+        shared.run(lambda: v.assign_add(1.0))
 
 
 def test_writes_across_replicas(mirrored):

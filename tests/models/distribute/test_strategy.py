@@ -257,3 +257,23 @@ def test_all_reduce_of_the_running_replica():
     strategy = tf.distribute.get_strategy()
     summed = strategy.extended._replica_ctx_all_reduce(tf.distribute.ReduceOp.SUM, [tf.constant(2.0)])
     assert [x.numpy() for x in summed] == [2.0]
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_an_optional_ends_a_loop_in_a_function(mirrored, cut):
+    """Of eleven rows in global batches of four, the last batch has three: its second replica gets one."""
+    rows = tf.data.Dataset.range(11)
+    data = mirrored.experimental_distribute_dataset(rows.batch(4)) if cut else \
+        mirrored.distribute_datasets_from_function(lambda _: rows.batch(2))
+
+    @tf.function
+    def total(iterator):
+        found, batches = tf.constant(0, tf.int64), 0
+        for _ in tf.range(10):
+            batch = iterator.get_next_as_optional()
+            if not batch.has_value():
+                break
+            found += mirrored.reduce("SUM", mirrored.run(tf.reduce_sum, args=(batch.get_value(),)), axis=None)
+            batches += 1
+        return found, batches
+    assert [int(x) for x in total(iter(data))] == [55, 3]

@@ -184,11 +184,17 @@ class DistributedIterator(_Elements):
             self._iterator = iterators.OwnedIterator(source.dataset)
 
     def get_next_as_optional(self) -> Any:
-        """The next element as an Optional, which is empty at the end (eager mode only)."""
-        try:
-            return Optional.from_value(self.get_next())
-        except errors.OutOfRangeError:
-            return Optional.none_from_structure(self.element_spec)
+        """The next element as an Optional, which is empty at the end."""
+        if context.executing_eagerly():
+            try:
+                return Optional.from_value(self.get_next())
+            except errors.OutOfRangeError:
+                return Optional.none_from_structure(self.element_spec)
+        first = from_next(self._iterator)
+        whole = cond(first.has_value(),
+                     lambda: Optional.from_value(self._source.begun(self._iterator, first.get_value()))._variant_tensor,
+                     lambda: Optional.none_from_structure(self.element_spec)._variant_tensor)
+        return Optional(whole, self.element_spec)
 
     def _autograph_for(self, go_on: Any, body: Any, state: Any, options: dict[str, Any]) -> None:
         """How AutoGraph builds a loop over the remaining elements."""

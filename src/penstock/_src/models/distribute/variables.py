@@ -219,6 +219,8 @@ _NO_AGGREGATION = (
 class MirroredVariable(DistributedVariable):
     """Copies that are always the same. A write inside of replicas meets the others, and is aggregated first."""
 
+    _shared_by_replicas = False
+
     def _changed(self, change: Callable, value: Any, how: str) -> Any:
         found = contexts.frame()
         strategy = self._distribute_strategy
@@ -227,8 +229,8 @@ class MirroredVariable(DistributedVariable):
         if found.replica is None or found.strategy is not strategy:
             return strategy.extended.update(self, change, args=(value,))
         if self._aggregation == VariableAggregation.NONE:
-            if strategy.num_replicas_in_sync == 1:
-                return change(self._copy(), value)
+            if strategy.num_replicas_in_sync == 1 or context.process.eager and not self._shared_by_replicas:
+                return change(self._copy(), value)         # in the 2.x API, replicas answer for equal copies themselves
             raise ValueError(_NO_AGGREGATION.format(how=how, name=self.name))
         return found.replica.merge_call(self._merged, args=(value,), kwargs={"change": change})
 
