@@ -146,6 +146,9 @@ class FakeGpu(Cuda):
     def describe(self):
         return "a pretended GPU"
 
+    def allocate(self, shape, dtype):
+        return self.put(super().allocate(shape, dtype))
+
     def put(self, value):
         if not isinstance(value, torch.Tensor) or not value.is_cpu:
             return value

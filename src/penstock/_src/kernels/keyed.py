@@ -23,6 +23,8 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.kernels import hashing, strings
+from penstock._src.kernels.devices.cpu import to_host
+from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.updates import Chosen
 
@@ -30,7 +32,7 @@ CONSTANT, UNIFORM, NORMAL, TRUNCATED, POOL = range(5)              # how rows be
 ADMIT_ALL, ADMIT_COUNTED, ADMIT_BLOOM, ADMIT_PROBABLY = range(4)
 LEAST_RECENT, LEAST_FREQUENT = range(2)
 _SHARDS, _ROWS_PER_SHARD = 16, 4096
-_AT_ONCE = 16                     # a full shard evicts this fraction of its rows at once
+AT_ONCE = 16                     # a full shard evicts this fraction of its rows at once
 _NO_STEP = -1
 _kernels = functools.partial(compiled, "_keyed")
 Tensor = torch.Tensor
@@ -55,6 +57,7 @@ class KeyedConfig:
     refused: float = 0.0              # the value of keys that are not admitted yet
     steps_to_live: int = 0            # 0: rows are never evicted by age
     l2_threshold: float = -1.0        # rows with a smaller norm are evicted; below 0: none
+    device_rows: int = 0              # rows in the memory of a GPU that the table is placed on
     storage: str = ""                 # the folder or URL that evicted rows are written to; "": they are dropped
     part: int = 0
     parts: int = 1                    # tables that share the keys, on parameter servers
@@ -77,7 +80,8 @@ class KeyedConfig:
         """InvalidArgumentError for sizes that no table can have."""
         if not 0 < self.dim <= 1 << 20:
             raise errors.invalid(f"The dimension of an embedding must be between 1 and {1 << 20}, got {self.dim}")
-        if self.capacity < 0 or self.bloom_items < 0 or not 0 < self.bloom_error < 1 or self.parts < 1:
+        sizes = min(self.capacity, self.device_rows, self.bloom_items) >= 0 and self.device_rows < 1 << 31
+        if not sizes or not 0 < self.bloom_error < 1 or self.parts < 1:
             raise errors.invalid(f"Capacity, filter or parts out of range: {self}")
 
     @property
@@ -117,11 +121,12 @@ class Export(NamedTuple):
 class KeyedTable:
     """An embedding variable at run time. Thread-safe."""
 
-    def __init__(self, name: str, config: KeyedConfig, is_text: bool, dtype: Any, stored: Callable[..., Any] | None = None):
+    def __init__(self, name: str, config: KeyedConfig, is_text: bool, dtype: Any, core: Callable[..., Any] | None = None,
+                 device: Device | None = None):
         self.name, self.config, self.is_text, self.dtype = name, config, is_text, dtype
         if is_text and config.storage:
             raise errors.invalid(f"Embedding variable {name} has string keys: their rows stay in memory (storage_path)")
-        self._stored = stored                     # makes a core that keeps rows elsewhere, of the configuration and the pool
+        self._make, self._device = core or host_core, device         # what makes the core, and where its rows are looked up
         self.dims = (None, config.dim)
         self.lock = threading.RLock()             # for adding columns, and for updates that are not fused
         self.slots: dict[str, Columns] = {}
@@ -136,16 +141,23 @@ class KeyedTable:
         if self.config.start == POOL and (pool is None or pool.ndim != 2 or not pool.shape[0] or pool.shape[1] != dim):
             raise errors.invalid(f"The initial rows of {self.name} must be a matrix with {dim} columns")
         with self.lock:
-            fused = self.dtype.torch is torch.float32 and _kernels() is not None
-            slots, self.core = self.slots, self._new_core(pool, fused)
+            slots, self.core = self.slots, self._make(self.config, self.is_text, self.dtype.torch, pool)
             self.slots, self.saved, self.saving = {}, 0, 0
             for slot, columns in slots.items():
                 self.add_slot(slot, columns.initial)
 
-    def _new_core(self, pool: Tensor | None, fused: bool) -> Any:
-        if fused and self._stored is not None and not self.is_text:
-            return self._stored(self.config, pool)
-        return (Compiled if fused else _Plain)(self.config, self.is_text, self.dtype.torch, pool)
+    @property
+    def kernel_type(self) -> str:
+        """The type of the kernels that work on rows which are read."""
+        return "cpu" if self._device is None else self._device.kernel_type
+
+    def placed(self, value: Tensor) -> Tensor:
+        """A value where the rows are looked up."""
+        return to_host(value) if self._device is None else self._device.put(value)
+
+    def _empty(self, n: int) -> Tensor:
+        shape, dtype = (n, self.config.dim), self.dtype.torch
+        return torch.empty(shape, dtype=dtype) if self._device is None else self._device.allocate(shape, dtype)
 
     def ready(self) -> Any:
         """The core; FailedPreconditionError before initialization."""
@@ -171,13 +183,13 @@ class KeyedTable:
         if self.is_text:
             flat = keys if isinstance(keys, list) else keys.reshape(-1).tolist()
             return flat, len(flat)
-        flat = keys.reshape(-1)
+        flat = to_host(keys).reshape(-1)
         return (flat if flat.dtype is torch.int64 else flat.long()).contiguous(), flat.numel()
 
     def lookup(self, keys: Any, step: int = _NO_STEP, insert: bool = True, count: bool = True) -> Tensor:
         """The values of keys, with a row for each. New keys get rows if `insert`; otherwise the initial values are returned."""
         flat, n = self._keys(keys)
-        out = torch.empty(n, self.config.dim, dtype=self.dtype.torch)
+        out = self._empty(n)
         self._call(self.ready().lookup, flat, n, out, step, insert, count)
         return out.reshape(*keys.shape, self.config.dim)
 
@@ -189,7 +201,7 @@ class KeyedTable:
         flat, n = self._keys(keys)
         self._check_rows(n, grad)
         self.step = max(self.step, step)
-        self._call(core.apply, chosen, flat, n, grad.contiguous(), tuple(s.offset for s in slots), step)
+        self._call(core.apply, chosen, flat, n, self.placed(grad).contiguous(), tuple(s.offset for s in slots), step)
         return True
 
     def _check_rows(self, n: int, rows: Tensor) -> None:
@@ -200,7 +212,7 @@ class KeyedTable:
     def read(self, keys: Any, slot: str | None = None) -> tuple[Tensor, Tensor]:
         """The values of keys, or those of a slot, and which keys have a row. Nothing is counted."""
         flat, n = self._keys(keys)
-        out, found = torch.empty(n, self.config.dim, dtype=self.dtype.torch), torch.empty(n, dtype=torch.bool)
+        out, found = self._empty(n), torch.empty(n, dtype=torch.bool)
         self._call(self.ready().read, flat, n, out, self._offset(slot), found)
         return out, found
 
@@ -209,8 +221,9 @@ class KeyedTable:
         """Sets the values of keys, or those of a slot; of equal keys the last counts."""
         flat, n = self._keys(keys)
         self._check_rows(n, values)
-        given = [None if t is None or t.numel() != n else t.long().contiguous() for t in (versions, frequencies)]
-        self._call(self.ready().write, flat, n, values.to(self.dtype.torch).contiguous(), self._offset(slot), creates, *given)
+        given = [None if t is None or t.numel() != n else to_host(t).long().contiguous() for t in (versions, frequencies)]
+        values = self.placed(values).to(self.dtype.torch).contiguous()
+        self._call(self.ready().write, flat, n, values, self._offset(slot), creates, *given)
 
     def _offset(self, slot: str | None) -> int:
         return 0 if slot is None else self.slots[slot].offset
@@ -285,6 +298,16 @@ class KeyedTable:
             raise errors.InternalError(None, None, f"The file of evicted rows of {self.name} failed: {e.strerror}") from None
 
 
+def host_core(config: KeyedConfig, is_text: bool, dtype: torch.dtype, pool: Tensor | None) -> Any:
+    """A core in host memory."""
+    return (Compiled if is_compiled(dtype) else _Plain)(config, is_text, dtype, pool)
+
+
+def is_compiled(dtype: torch.dtype) -> bool:
+    """Whether rows of a type are kept in C."""
+    return dtype is torch.float32 and _kernels() is not None
+
+
 def _at(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
@@ -319,8 +342,9 @@ class Compiled:
     def _given(self, keys: Any) -> Any:
         return keys if self._is_text else keys.data_ptr()
 
-    def lookup(self, keys: Any, n: int, out: Tensor, step: int, insert: bool, count: bool) -> None:
-        self._c.lookup(self._table, self._given(keys), n, out.data_ptr(), step, insert, count, 0)
+    def lookup(self, keys: Any, n: int, out: Tensor | None, step: int, insert: bool, count: bool,
+               found: Tensor | None = None) -> None:
+        self._c.lookup(self._table, self._given(keys), n, _at(out), step, insert, count, _at(found))
 
     def prefetch(self, keys: Any, n: int) -> None:
         self._c.lookup(self._table, self._given(keys), n, 0, _NO_STEP, False, False, 0)
@@ -542,7 +566,7 @@ class _Plain:
         shard, most = self._shards[at], self._config.capacity // self._config.shards
         live = sum(not r.on_disk for r in shard.values())
         if self._config.capacity and live >= most:
-            self._evict_first(at, live - most + max(1, most // _AT_ONCE))
+            self._evict_first(at, live - most + max(1, most // AT_ONCE))
 
     def _evict_first(self, at: int, count: int) -> None:
         frequent = self._config.policy == LEAST_FREQUENT
@@ -601,7 +625,8 @@ class _Plain:
         record.frequency += count
         record.version = step if step >= 0 else record.version
 
-    def lookup(self, keys: Any, n: int, out: Tensor, step: int, insert: bool, count: bool) -> None:
+    def lookup(self, keys: Any, n: int, out: Tensor | None, step: int, insert: bool, count: bool,
+               found: Tensor | None = None) -> None:
         dim = self._config.dim
         with self._lock:
             for at, i, key, hashed in self._by_shard(keys):
@@ -609,6 +634,11 @@ class _Plain:
                 if record is not None:
                     if insert:
                         self._touch(at, record, step, count)
+                if found is not None:
+                    found[i] = record is not None
+                if out is None:
+                    continue
+                if record is not None:
                     out[i] = record.row[:dim]
                 else:
                     out[i] = torch.full((dim,), self._config.refused) if insert else self._new(key)[:dim]

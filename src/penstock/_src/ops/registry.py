@@ -28,7 +28,8 @@ the output's shape, or a list with one shape per output.
 
 *Devices*: a kernel runs on all types of devices, unless it is registered for one of them. `gpu=False` means none on GPUs,
 `gpu="float int64"` one for these values of the first type attribute. Ops on strings, and ops that block, run on CPUs
-only. `host="limit"` names inputs that kernels read on the host (`shape`, `axis` and the like are known).
+only, unless `gpu` is a function of the attributes. `host="limit"` names inputs that kernels read on the host (`shape`, `axis`
+and the like are known).
 
 *Gradients* get the op and one gradient per output, and return one gradient (or None) per input.
 """
@@ -180,7 +181,7 @@ class OpDef:
     def __init__(self, name: str, args: str, attrs: str = "", *, stateful: bool = False,
                  commutative: bool = False, blocking: bool = False, control_flow: bool = False,
                  foldable: bool = True, per_session: bool = False, back_edge: bool = False,
-                 gpu: bool | str = True, host: str = "", transfer: str = "",
+                 gpu: bool | str | Callable[[dict[str, Any]], bool] = True, host: str = "", transfer: str = "",
                  constant: bool = False, inert: bool = False, client_code: bool = False, doc: str | None = None):
         self.name = self.__name__ = name
         self._declaration = args, attrs
@@ -188,7 +189,7 @@ class OpDef:
         self._signature: inspect.Signature | None = None
         # kernels
         self.kernels: dict[str, Kernel] = {}
-        self.gpu = gpu if isinstance(gpu, bool) else frozenset(     # whether it runs there, or for which types
+        self.gpu = gpu if not isinstance(gpu, str) else frozenset(  # whether it runs there, or for which types
             as_dtype(t) for g in gpu.split() for t in TYPE_SETS.get(g, g).split())
         self.host_inputs = frozenset(host.split()) | _ON_HOST       # inputs that kernels on other devices need on the host
         # shapes
@@ -309,13 +310,15 @@ class OpDef:
         """The types of devices that have a kernel for these attributes."""
         types = [v for n, a in self.attrs.items() if a.kind in ("type", "list(type)") and n in attrs
                  for v in (attrs[n] if a.kind == "list(type)" else (attrs[n],))]
-        return tuple(name for name, kind in KINDS.items() if self._runs_on(kind, types))
+        return tuple(name for name, kind in KINDS.items() if self._runs_on(kind, types, attrs))
 
-    def _runs_on(self, kind: type[Device], types: list) -> bool:
+    def _runs_on(self, kind: type[Device], types: list, attrs: dict[str, Any]) -> bool:
         if self.kernel_for(kind.kernel_type) is None and not self.control_flow:
             return False
         if kind.host:
             return True
+        if callable(self.gpu):
+            return self.gpu(attrs)
         if not self.gpu or self.blocking or self._has_strings:
             return False
         types = [as_dtype(t).base_dtype for t in types]

@@ -83,6 +83,7 @@ class tiers:
     """step/tiers/tiers.py"""
 
     raises: set[OpDef] = set()            # keeps no state: it raises an error for some inputs
+    on_host: set[OpDef] = set()           # changes what its handle refers to on the host: not part of a captured step
 
 
 class shapes:

@@ -8,6 +8,7 @@ indices are keys. An optimizer applies it in one of two ways: by the name of its
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from typing import Any
@@ -29,37 +30,51 @@ from penstock._src.ops.io import save_restore
 from penstock._src.ops.registry import get, internal
 from penstock._src.ops.state.state import VariableResource
 
-objects = LazyModule("penstock._src.io.objects")              # only tables with rows in an object store need these
-keyed_store = LazyModule("penstock._src.kernels.keyed_store")
+keyed_store = LazyModule("penstock._src.io.keyed_store")      # only tables with rows outside host memory need it
 
 _KEYS = "Tkeys: type in {int32 int64 string}"
 _TYPES = f"dtype: type in {{floating}}, {_KEYS}"
 
+
+def _by_number(attrs: dict[str, Any]) -> bool:
+    """Whether keys are integers: only then rows are on GPUs."""
+    return "Tkeys" not in attrs or attrs["Tkeys"].name != "string"
+
+
+def _has_device_rows(attrs: dict[str, Any]) -> bool:
+    return _by_number(attrs) and KeyedConfig.from_json(shown_text(attrs["config"])).device_rows > 0
+
+
 kv_var_handle = internal("KvVarHandleOp", "-> resource: resource",
                          f"container: string = '', shared_name: string = '', {_TYPES}, shape: shape, config: string",
-                         stateful=True, per_session=True, gpu=False).no_gradient()
+                         stateful=True, per_session=True, gpu=_has_device_rows).no_gradient()
 kv_var_handle.shape(lambda: ())
 VARIABLE_HANDLES.add(kv_var_handle)
 
 
-def make_table(name: str, dtype: Any, key_dtype: Any, config: str) -> KeyedTable:
-    """A table as an op's attributes describe it."""
+def make_table(name: str, dtype: Any, key_dtype: Any, config: str, device: Any = None) -> KeyedTable:
+    """A table as an op's attributes describe it; `device` has a tier of its rows, if it is a GPU."""
     made = KeyedConfig.from_json(config)
-    made = dataclasses.replace(made, storage=paths.as_text(made.storage))
-    return KeyedTable(name, made, key_dtype.name == "string", dtype, _stored if "://" in made.storage else None)
+    made, near = dataclasses.replace(made, storage=paths.as_text(made.storage)), device if made.device_rows else None
+    core = functools.partial(keyed_store.core_in_tiers, device=near) if near or "://" in made.storage else None
+    return KeyedTable(name, made, key_dtype.name == "string", dtype, core, near)
 
 
-def _stored(config: KeyedConfig, pool: Any) -> Any:
-    """A core whose rows leave memory to an object store."""
-    return keyed_store.Stored(config, pool, objects.Folder(config.storage, "rows"))
+def _device(node: Any, ctx: Any) -> Any:
+    """The device of an op that makes a handle; None on the host."""
+    place = getattr(node, "place", None) or (ctx.devices.find(node.device) if node.device else None)
+    return None if place is None or place.host else place
 
 
-@kv_var_handle.kernel(device="cpu")
+@kv_var_handle.kernel
 def _kv_var_handle_kernel(*, container, shared_name, dtype, Tkeys, config, ctx, node):
     name = shared_name or node.name
+
+    def make() -> KeyedTable:
+        return make_table(name, dtype, Tkeys, config, _device(node, ctx))
     if node.graph is None and not shared_name:
-        return make_table(name, dtype, Tkeys, config)
-    return ctx.resources.get_or_create(container, name, KeyedTable, lambda: make_table(name, dtype, Tkeys, config))
+        return make()
+    return ctx.resources.get_or_create(container, name, KeyedTable, make)
 
 
 def _table(resource: Any) -> KeyedTable:
@@ -67,8 +82,11 @@ def _table(resource: Any) -> KeyedTable:
 
 
 def _keyed(name: str, inputs: str, outputs: str, attrs: str = "") -> Any:
-    """An op on a table; on the host, because tables are there."""
-    return internal(name, f"resource: resource{inputs} -> {outputs}", attrs, stateful=True, gpu=False)
+    """An op on a table. It runs on the table's device, and finds keys on the host."""
+    made = internal(name, f"resource: resource{inputs} -> {outputs}", attrs, stateful=True, gpu=_by_number,
+                    host="indices keys global_step versions freqs gone")
+    rules.tiers.on_host.add(made)
+    return made
 
 
 def _dim(c: Any) -> int | None:
@@ -80,14 +98,14 @@ initialize_kv_variable = _keyed("InitializeKvVariableOp", ", value: dtype", "", 
 initialize_kv_variable.shape(lambda resource, value: [])
 
 
-@initialize_kv_variable.kernel(device="cpu")
+@initialize_kv_variable.kernel
 def _initialize_kv_variable_kernel(resource, value):
     _table(resource).initialize(value)
 
 
 kv_var_is_initialized = _keyed("KvVarIsInitializedOp", "", "is_initialized: bool").no_gradient()
 kv_var_is_initialized.shape(lambda resource: ())
-kv_var_is_initialized.kernel(lambda resource: torch.tensor(_table(resource).core is not None), device="cpu")
+kv_var_is_initialized.kernel(lambda resource: torch.tensor(_table(resource).core is not None))
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
@@ -99,7 +117,7 @@ def _kv_gather_shape(resource, indices, *, c):
     return None if indices is None else (*indices, _dim(c))
 
 
-@kv_gather.kernel(device="cpu")
+@kv_gather.kernel
 def _kv_gather_kernel(resource, indices, *, insert):
     return _table(resource).lookup(indices, insert=insert)
 
@@ -126,16 +144,16 @@ kv_apply = _keyed("KvResourceSparseApply", ", grad: T, indices: Tkeys, global_st
 kv_apply.shape(lambda resource, grad, indices, global_step, numbers: [])
 
 
-@kv_apply.kernel(device="cpu")
+@kv_apply.kernel
 def _kv_apply_kernel(resource, grad, indices, global_step, numbers, *, rule, slots, initial, option, ctx):
     table = _table(resource)
     columns = [table.add_slot(shown_text(s), x) for s, x in zip(slots, initial, strict=True)]
-    update = training_op(rule)
+    update, step = training_op(rule), int(global_step)
     attrs = {n: option for n, a in update.attrs.items() if a.kind == "bool" and n != "use_locking"}
-    choose = rules.updates.chosen.get(update)
+    choose = rules.updates.chosen.get(update) if table.ready().has_rules else None
     chosen = choose(*(float(n) for n in numbers), **attrs) if choose is not None else None
-    if chosen is None or not table.apply(chosen, indices, grad, columns, int(global_step)):
-        _apply_to_rows(table, update, indices, grad, [shown_text(s) for s in slots], numbers, attrs, ctx)
+    if chosen is None or not table.apply(chosen, indices, grad, columns, step):
+        _apply_to_rows(table, update, indices, grad, [shown_text(s) for s in slots], numbers, attrs, step, ctx)
 
 
 def training_op(rule: str) -> Any:
@@ -144,21 +162,20 @@ def training_op(rule: str) -> Any:
 
 
 def _apply_to_rows(table: KeyedTable, update: Any, keys: Any, grad: Any, slots: list[str], numbers: list, attrs: dict,
-                   ctx: Any) -> None:
+                   step: int, ctx: Any) -> None:
     """Runs the rule of a training op on a copy of the rows, if the table does not implement the rule."""
-    distinct, sums = summed(keys, grad)
+    distinct, sums = summed(table, keys, table.placed(grad))
     attrs = {n: attrs.get(n, a.default) for n, a in update.attrs.items() if n != "T"}
-    kernel = update.kernels["cpu"] if "cpu" in update.kernels else next(iter(update.kernels.values()))
-    given = iter(numbers)
+    kernel, given = update.kernel_for(table.kernel_type), iter([table.placed(n) for n in numbers])
     with table.lock:
         rows = [_row_copy(table, distinct, s) for s in (None, *slots)]
         args = [sums if a.name in ("grad", "delta") else next(given) for a in update.inputs[len(rows):]]
         run = kernel.bind({**attrs, "T": table.dtype})
         run(*rows, *args, ctx=ctx) if kernel.wants_ctx else run(*rows, *args)
-        _put_back(table, distinct, rows, slots)
+        _put_back(table, distinct, rows, slots, step)
 
 
-def summed(keys: Any, grad: torch.Tensor) -> tuple[Any, torch.Tensor]:
+def summed(table: KeyedTable, keys: Any, grad: torch.Tensor) -> tuple[Any, torch.Tensor]:
     """The distinct keys, and the sums of their gradients."""
     if isinstance(keys, np.ndarray):
         places: dict[bytes, int] = {}
@@ -166,7 +183,7 @@ def summed(keys: Any, grad: torch.Tensor) -> tuple[Any, torch.Tensor]:
         distinct: Any = strings.pack(list(places))
     else:
         distinct, where = torch.unique(keys.reshape(-1), return_inverse=True)
-    return distinct, torch.zeros(len(distinct), grad.shape[1], dtype=grad.dtype).index_add_(0, where, grad)
+    return distinct, grad.new_zeros(len(distinct), grad.shape[1]).index_add_(0, table.placed(where), grad)
 
 
 def _row_copy(table: KeyedTable, keys: Any, slot: str | None) -> VariableResource:
@@ -174,9 +191,11 @@ def _row_copy(table: KeyedTable, keys: Any, slot: str | None) -> VariableResourc
     return VariableResource(table.name if slot is None else f"{table.name}/{slot}", table.dtype, tuple(rows.shape), rows)
 
 
-def _put_back(table: KeyedTable, keys: Any, rows: list, slots: list[str]) -> None:
+def _put_back(table: KeyedTable, keys: Any, rows: list, slots: list[str], step: int) -> None:
+    versions = torch.full((len(keys),), step) if step >= 0 else None
+    table.step = max(table.step, step)
     for held, slot in zip(rows, (None, *slots), strict=True):
-        table.write(keys, held.read(), slot, creates=slot is None and table.config.admission == ADMIT_ALL)
+        table.write(keys, held.read(), slot, slot is None and table.config.admission == ADMIT_ALL, versions)
 
 
 kv_rows = _keyed("KvResourceRows", ", keys: Tkeys", "rows: N * resource",
@@ -184,7 +203,7 @@ kv_rows = _keyed("KvResourceRows", ", keys: Tkeys", "rows: N * resource",
 kv_rows.shape(lambda resource, keys, *, N: [()] * N)
 
 
-@kv_rows.kernel(device="cpu")
+@kv_rows.kernel
 def _kv_rows_kernel(resource, keys, *, slots, initial):
     table = _table(resource)
     for s, x in zip(slots, initial, strict=True):
@@ -192,17 +211,17 @@ def _kv_rows_kernel(resource, keys, *, slots, initial):
     return [_row_copy(table, keys, s) for s in (None, *map(shown_text, slots))]
 
 
-kv_put_rows = _keyed("KvResourcePutRows", ", keys: Tkeys, rows: N * resource", "",
+kv_put_rows = _keyed("KvResourcePutRows", ", keys: Tkeys, rows: N * resource, global_step: int64", "",
                      f"{_KEYS}, N: int >= 1, slots: list(string)").no_gradient()
-kv_put_rows.shape(lambda resource, keys, rows: [])
-kv_put_rows.kernel(lambda resource, keys, rows, *, slots: _put_back(_table(resource), keys, rows, list(map(shown_text, slots))),
-                   device="cpu")
+kv_put_rows.shape(lambda resource, keys, rows, global_step: [])
+kv_put_rows.kernel(lambda resource, keys, rows, global_step, *, slots: _put_back(
+    _table(resource), keys, rows, list(map(shown_text, slots)), int(global_step)))
 
 kv_insert = _keyed("KvResourceInsert", ", keys: Tkeys, values: dtype", "", _TYPES).no_gradient()
 kv_insert.shape(lambda resource, keys, values: [])
 
 
-@kv_insert.kernel(device="cpu")
+@kv_insert.kernel
 def _kv_insert_kernel(resource, keys, values):
     table = _table(resource)
     table.write(keys, values.reshape(-1, table.config.dim))
@@ -210,26 +229,26 @@ def _kv_insert_kernel(resource, keys, values):
 
 kv_exists = _keyed("KvResourceExists", ", keys: Tkeys", "exists: bool", _KEYS).no_gradient()
 kv_exists.shape(lambda resource, keys: keys)
-kv_exists.kernel(lambda resource, keys: _table(resource).read(keys)[1].reshape(keys.shape), device="cpu")
+kv_exists.kernel(lambda resource, keys: _table(resource).read(keys)[1].reshape(keys.shape))
 
 kv_remove = _keyed("KvResourceRemove", ", keys: Tkeys", "", _KEYS).no_gradient()
 kv_remove.shape(lambda resource, keys: [])
 
 
-@kv_remove.kernel(device="cpu")
+@kv_remove.kernel
 def _kv_remove_kernel(resource, keys):
     _table(resource).remove(keys)
 
 
 kv_prefetch = _keyed("KvResourcePrefetch", ", keys: Tkeys", "", _KEYS).no_gradient()
 kv_prefetch.shape(lambda resource, keys: [])
-kv_prefetch.kernel(lambda resource, keys: _table(resource).prefetch(keys), device="cpu")
+kv_prefetch.kernel(lambda resource, keys: _table(resource).prefetch(keys))
 
 kv_statistics = _keyed("KvResourceStatistics", ", keys: Tkeys", "versions: int64, frequencies: int64", _KEYS).no_gradient()
 kv_statistics.shape(lambda resource, keys: [keys, keys])
 
 
-@kv_statistics.kernel(device="cpu")
+@kv_statistics.kernel
 def _kv_statistics_kernel(resource, keys):
     return tuple(t.reshape(keys.shape) for t in _table(resource).statistics(keys))
 
@@ -237,16 +256,15 @@ def _kv_statistics_kernel(resource, keys):
 # -- all rows -----------------------------------------------------------------------------------------------------------
 kv_size = _keyed("KvResourceSize", "", "size: int64").no_gradient()
 kv_size.shape(lambda resource: ())
-kv_size.kernel(lambda resource: torch.tensor(_table(resource).size(), dtype=torch.int64), device="cpu")
+kv_size.kernel(lambda resource: torch.tensor(_table(resource).size(), dtype=torch.int64))
 
 kv_evict = _keyed("KvResourceEvict", ", global_step: int64", "evicted: int64").no_gradient()
 kv_evict.shape(lambda resource, global_step: ())
-kv_evict.kernel(lambda resource, global_step: torch.tensor(_table(resource).evict(int(global_step)), dtype=torch.int64),
-                device="cpu")
+kv_evict.kernel(lambda resource, global_step: torch.tensor(_table(resource).evict(int(global_step)), dtype=torch.int64))
 
 kv_clear = _keyed("KvResourceClear", "", "").no_gradient()
 kv_clear.shape(lambda resource: [])
-kv_clear.kernel(lambda resource: _table(resource).clear(), device="cpu")
+kv_clear.kernel(lambda resource: _table(resource).clear())
 
 _SNAPSHOT = "keys: Tkeys, values: dtype, versions: int64, freqs: int64, slots: dtype, slot_names: string, gone: Tkeys"
 kv_export = _keyed("KvResourceExport", "", _SNAPSHOT, f"{_TYPES}, incremental: bool = False").no_gradient()
@@ -257,7 +275,7 @@ def _kv_export_shape(resource, *, c):
     return [(None,), (None, _dim(c)), (None,), (None,), (None, None), (None,), (None,)]
 
 
-@kv_export.kernel(device="cpu")
+@kv_export.kernel
 def _kv_export_kernel(resource, *, Tkeys, incremental):
     table = _table(resource)
     found = table.begin_save(incremental)
@@ -265,18 +283,19 @@ def _kv_export_kernel(resource, *, Tkeys, incremental):
     n = len(found.versions)
     slots = torch.cat([found.columns[s] for s in table.slots], 1) if names else torch.empty(n, 0, dtype=table.dtype.torch)
     keys, gone = (k if Tkeys.torch in (None, torch.int64) else k.to(Tkeys.torch) for k in (found.keys, found.gone))
-    return (keys, found.columns[""].contiguous(), found.versions, found.frequencies, slots, strings.pack(names), gone)
+    values = table.placed(found.columns[""].contiguous())
+    return keys, values, found.versions, found.frequencies, table.placed(slots), strings.pack(names), gone
 
 
 kv_saved = _keyed("KvResourceSaved", "", "").no_gradient()
 kv_saved.shape(lambda resource: [])
-kv_saved.kernel(lambda resource: _table(resource).end_save(), device="cpu")
+kv_saved.kernel(lambda resource: _table(resource).end_save())
 
 kv_import = _keyed("KvResourceImport", f", {_SNAPSHOT}", "", f"{_TYPES}, clear: bool = True").no_gradient()
 kv_import.shape(lambda *_: [])
 
 
-@kv_import.kernel(device="cpu")
+@kv_import.kernel
 def _kv_import_kernel(resource, keys, values, versions, freqs, slots, slot_names, gone, *, clear):
     table = _table(resource)
     if table.core is None:
@@ -290,7 +309,7 @@ kv_restore = _keyed("KvResourceRestore", ", prefix: string", "", "tensor_name: s
 kv_restore.shape(lambda resource, prefix: [])
 
 
-@kv_restore.kernel(device="cpu")
+@kv_restore.kernel
 def _kv_restore_kernel(resource, prefix, *, tensor_name):
     table, path = _table(resource), strings.scalar(prefix, "prefix").decode()
     with save_restore.open_reader(path) as reader:

@@ -69,16 +69,26 @@ class L2WeightEvict:
     l2_weight_threshold: float = -1.0
 
 
-class StorageType(enum.Enum):
-    """Where rows are kept."""
+class StorageType(enum.IntEnum):
+    """Where rows are kept: the tiers, fastest first, with DeepRec's numbers."""
 
+    DEFAULT = 0
     DRAM = 1
-    SSDHASH = 2
-    DRAM_SSDHASH = 3
+    PMEM_MEMKIND = 2
+    PMEM_LIBPMEM = 3
+    SSDHASH = 4
+    LEVELDB = 5
+    HBM = 6
+    DRAM_PMEM = 11
+    DRAM_SSDHASH = 12
+    HBM_DRAM = 13
+    DRAM_LEVELDB = 14
+    DRAM_PMEM_SSDHASH = 101
+    HBM_DRAM_SSDHASH = 102
 
 
-class CacheStrategy(enum.Enum):
-    """Which rows leave memory first."""
+class CacheStrategy(enum.IntEnum):
+    """Which rows leave a tier first."""
 
     LRU = 0
     LFU = 1
@@ -87,9 +97,12 @@ class CacheStrategy(enum.Enum):
 @export(v1=["StorageOption"])
 @dataclasses.dataclass
 class StorageOption:
-    """Where rows are kept. `storage_size` bounds the rows in memory, in bytes of values (a list has one entry per tier).
+    """Where rows are kept. `storage_size` bounds the rows of each tier but the last, in bytes of values.
 
     With the type `DRAM_SSDHASH`, rows that leave memory are kept in files under `storage_path`; without, they are dropped.
+    With `HBM_DRAM` and `HBM_DRAM_SSDHASH`, the rows of recent keys are in the memory of the GPU that the variable is placed on.
+
+    >>> tf.StorageOption("HBM_DRAM", storage_size=[1 << 30])
     """
 
     storage_type: Any = None
@@ -97,7 +110,8 @@ class StorageOption:
     storage_size: Any = None
     cache_strategy: Any = CacheStrategy.LRU
     layout: Any = None
-    capacity: int | None = None           # rows in memory, in place of `storage_size`
+    capacity: int | None = None           # rows in host memory, in place of `storage_size`
+    device_capacity: int | None = None    # rows in the memory of a GPU, in place of `storage_size`
 
 
 @export(v1=["InitializerOption"])
@@ -168,19 +182,42 @@ def _eviction(option: Any) -> dict[str, Any]:
     raise TypeError(f"evict_option must be a GlobalStepEvict or an L2WeightEvict, got {option!r}")
 
 
+_DEVICE_BYTES = 1 << 30         # of values in the memory of a GPU, if nothing is said
+
+
 def _storage(option: Any, dim: int) -> dict[str, Any]:
     if option is None:
         return {}
-    size = option.storage_size[0] if isinstance(option.storage_size, (list, tuple)) else option.storage_size
-    capacity = option.capacity or (max(1, int(size) // (4 * dim)) if size else 0)
-    kind = getattr(option.storage_type, "name", option.storage_type) or ""
-    if "HBM" in kind or "PMEM" in kind:
-        raise ValueError(f"Embedding variables are kept in host memory and on disk; storage_type {kind} is not supported")
-    if "SSD" in kind and not option.storage_path:
-        raise ValueError(f"storage_type {kind} needs a storage_path")
-    storage = option.storage_path if "SSD" in kind else ""
-    policy = keyed.LEAST_FREQUENT if getattr(option.cache_strategy, "name", "") == "LFU" else keyed.LEAST_RECENT
-    return {"capacity": capacity, "policy": policy, "storage": storage or ""}
+    tiers = _tiers(option.storage_type)
+    sizes = list(option.storage_size) if isinstance(option.storage_size, (list, tuple)) else [option.storage_size or 0]
+    rows = [max(1, int(size) // (4 * dim)) if size else 0 for size in sizes]
+    made: dict[str, Any] = {"storage": "", "policy": keyed.LEAST_RECENT}
+    if "HBM" in tiers:
+        first = rows.pop(0)
+        made["device_rows"] = min(option.device_capacity or first or max(1, _DEVICE_BYTES // (4 * dim)), (1 << 31) - 1)
+    if _ON_DISK & set(tiers):
+        if not option.storage_path:
+            raise ValueError(f"storage_type {'_'.join(tiers)} needs a storage_path")
+        made["storage"] = option.storage_path
+    if getattr(option.cache_strategy, "name", "") == "LFU" or option.cache_strategy == CacheStrategy.LFU:
+        made["policy"] = keyed.LEAST_FREQUENT
+    return {**made, "capacity": option.capacity or next(iter(rows), 0)}
+
+
+_ON_DISK = {"SSDHASH", "LEVELDB"}
+
+
+def _tiers(kind: Any) -> list[str]:
+    """The tiers that a storage type names; a type is a StorageType, its number or its name."""
+    if isinstance(kind, int):
+        kind = StorageType(kind)
+    tiers = (getattr(kind, "name", kind) or "DEFAULT").split("_")
+    if "PMEM" in tiers:
+        raise ValueError(f"storage_type {'_'.join(tiers)} is not supported: there is no tier in persistent memory")
+    unknown = set(tiers) - {"DEFAULT", "HBM", "DRAM"} - _ON_DISK
+    if unknown:
+        raise ValueError(f"Unknown storage_type {'_'.join(tiers)}; types are {', '.join(StorageType.__members__)}")
+    return tiers
 
 
 _UNIFORM = (initializers.RandomUniform, initializers.RandomUniformV2)

@@ -378,7 +378,8 @@ class KeyedRows(BaseResourceVariable):
             return update
         after = [u for u in nest.flatten(update) if u is not None]
         with control_dependencies(after), self.variable._beside():
-            return ops.kv_put_rows(self.variable.handle, self._distinct()[1], self._opened, slots=self._slot_names)
+            return ops.kv_put_rows(self.variable.handle, self._distinct()[1], self._opened, self._global_step,
+                                   slots=self._slot_names)
 
 
 class _SlotRows(BaseResourceVariable):

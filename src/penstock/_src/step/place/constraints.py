@@ -78,6 +78,8 @@ class Constraints:
     def _types_of(self, op: Operation) -> tuple[str, ...]:
         """The types of devices with a kernel for this op."""
         opdef, attrs = op.opdef, op.attrs
+        if callable(opdef.gpu):
+            return opdef.device_types(attrs)
         try:
             key = (opdef, *(str(attrs.get(n)) for n, a in opdef.attrs.items() if a.kind in ("type", "list(type)")))
         except AttributeError:

@@ -102,7 +102,8 @@ def _only_variables(ops: Sequence[AnyOp], depth: int = 0) -> bool:
     """Whether ops have no state besides variables, random streams, and arrays that end with the step."""
     for op in ops:
         opdef = op.opdef
-        if opdef.blocking or opdef.client_code or opdef.transfer in ("send", "recv") or depth > 16:
+        if opdef.blocking or opdef.client_code or opdef.transfer in ("send", "recv") or depth > 16 or \
+                opdef in rules.tiers.on_host:
             return False
         if opdef.calls:
             bodies = [as_function(f, op.graph) for n in opdef.function_attrs

@@ -12,13 +12,16 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from penstock._src.base import errors
-from penstock._src.kernels.keyed import Compiled, KeyedConfig, record_type
+from penstock._src.io import objects
+from penstock._src.kernels.devices.device import Device
+from penstock._src.kernels.keyed import Compiled, KeyedConfig, host_core, is_compiled, record_type
+from penstock._src.kernels.keyed_device import OnDevice
 from penstock._src.kernels.updates import Chosen
 
 SEGMENT = 1 << 14                 # rows of an object at most
@@ -71,9 +74,10 @@ class Stored:
         weakref.finalize(self, objects.close)
 
     # -- batches --------------------------------------------------------------------------------------------------------
-    def lookup(self, keys: Tensor, n: int, out: Tensor, step: int, insert: bool, count: bool) -> None:
+    def lookup(self, keys: Tensor, n: int, out: Tensor | None, step: int, insert: bool, count: bool,
+               found: Tensor | None = None) -> None:
         """Copies the values of keys."""
-        self._run(keys, lambda: self._core.lookup(keys, n, out, step, insert, count))
+        self._run(keys, lambda: self._core.lookup(keys, n, out, step, insert, count, found))
 
     def apply(self, chosen: Chosen, keys: Tensor, n: int, grad: Tensor, offsets: tuple, step: int) -> None:
         """Updates rows by a rule."""
@@ -295,3 +299,12 @@ def _longer(records: np.ndarray, columns: list[tuple[int, float]], stride: int) 
         if offset >= have:
             made["row"][:, offset:] = initial
     return made
+
+
+def core_in_tiers(config: KeyedConfig, is_text: bool, dtype: torch.dtype, pool: Tensor | None, *, device: Device | None) -> Any:
+    """A core with the tiers of its configuration: above host memory a device, below it an object store."""
+    if "://" in config.storage and is_compiled(dtype) and not is_text:
+        below: Any = Stored(config, pool, objects.Folder(config.storage, "rows"))
+    else:
+        below = host_core(config, is_text, dtype, pool)
+    return below if device is None else OnDevice(config, below, dtype, device)

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock._src.base import dtypes, errors
-from penstock._src.kernels import keyed, keyed_store
+from penstock._src.io import keyed_store
+from penstock._src.io.keyed_store import Stored
+from penstock._src.kernels import keyed
 from penstock._src.kernels.keyed import KeyedConfig, KeyedTable
-from penstock._src.kernels.keyed_store import Stored
 
 pytestmark = pytest.mark.skipif(keyed._kernels() is None, reason="needs the compiled kernels")
 
@@ -44,7 +45,7 @@ class Shelf:
 
 
 def _stored(config, shelf):
-    table = KeyedTable("t", config, False, dtypes.float32, lambda config, pool: Stored(config, pool, shelf))
+    table = KeyedTable("t", config, False, dtypes.float32, lambda config, is_text, dtype, pool: Stored(config, pool, shelf))
     table.initialize(None)
     return table
 
