@@ -1,10 +1,12 @@
 """Regular expressions: RE2's syntax and meaning, errors, and linear time."""
+import random
+import re
 import time
 
 import pytest
 
 import penstock as tf
-from penstock._src.kernels import re2
+from penstock._src.kernels import re2, re2_automaton, re2_cost
 
 
 def replaced(text, pattern, rewrite="-"):
@@ -62,11 +64,59 @@ def test_ambiguous_loops_take_linear_time(pattern):
     assert time.thread_time() - start < 5
 
 
-def test_engines():
-    """Python's engine where it cannot run away, the automaton where it could."""
-    for pattern, automaton in ((rb"\w+\s", False), (rb"(\w+\s)+", False), (rb"<[^>]*>", False), (rb"(\w+\s*)+", True),
-                               (rb"(a|ab)*c", True), (rb"(ab|cd)*", False)):
-        assert isinstance(re2.compiled(pattern)._engine, re2._Automaton) is automaton, pattern
+@pytest.mark.parametrize("pattern, power", [
+    (r"abc", 0), (r"\w+\s", 1), (r"(\w+\s)+", 1), (r"<[^>]*>", 1), (r"(ab|cd)*", 1), (r"\s*(\w+)\s*=\s*(\d+)\s*", 1),
+    (r"a*a*", 2), (r"a*b?a*", 2), (r"a*ba*", 1), (r".*foo.*foo.*", 3), (r"a*a*-b*b*", 3), (r"(a*|b*)[ab]*", 2),
+    (r"a*" * 30, 30), (r"\d{2,20}\d{2,20}", 2)])
+def test_how_the_time_of_backtracking_grows(pattern, power):
+    assert re2_cost.degree(re2.parse(pattern.encode())[0]) == power
+
+
+@pytest.mark.parametrize("pattern", [r"(\w+\s*)+", r"(a|ab)*c", r"(a*)*", r"(a|a)*", r"a*" * 50, r"a?" * 3000])
+def test_what_backtracking_would_not_end(pattern):
+    """The automaton runs these, however short the text is."""
+    assert re2_cost.degree(re2.parse(pattern.encode())[0]) == re2_cost.EXPONENTIAL
+
+
+@pytest.mark.parametrize("pattern", ["(a|a)*" * 200 + "b", "a*" * 30 + "b", "(a|b|ab)*(a|b)*c", r"(\ba+\b|a)*b"])
+def test_many_loops_take_linear_time(pattern):
+    start = time.thread_time()
+    assert not tf.strings.regex_full_match(["a" * 40_000], pattern).numpy()[0]
+    assert tf.strings.regex_full_match(["a" * 40_000 + pattern[-1]], pattern).numpy()[0]
+    assert time.thread_time() - start < 10
+
+
+def test_a_text_that_needs_too_many_steps(monkeypatch):
+    monkeypatch.setattr(re2_automaton, "_MAX_STEPS", 1000)
+    pattern = re2.Pattern(b"(a|ab|b)*c")
+    for run in (pattern.full_match, lambda text: pattern.replace(text, re2.Rewrite(b"-"), True)):
+        assert run(b"ab" * 3) in (False, b"ababab")
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="1000 steps"):
+            run("".join(map(chr, range(98, 1000))).encode() + b"a" * 1000)
+
+
+def test_sets_of_places_are_forgotten(monkeypatch):
+    """The automaton keeps a bounded number of sets, and finds the same."""
+    monkeypatch.setattr(re2_automaton, "_MAX_KEPT", 30)
+    pattern = re2.Pattern(b"((a|b)*a(a|b){6}|ab)*")
+    texts = ["".join(random.choices("ab", k=n)).encode() for n in range(40)]
+    wanted = [any(text[i:i + 1] == b"a" for i in range(len(text) - 6)) and bool(re.fullmatch(b"((a|b)*?a(a|b){6}|ab)*", text))
+              or bool(re.fullmatch(b"(ab)*", text)) for text in texts]
+    assert [pattern.full_match(t) for t in texts] == wanted and 0 < sum(wanted) < 40
+    assert sum(len(places) for places, _ in pattern._linear._sets) <= 60
+
+
+@pytest.mark.parametrize("pattern", [
+    rb"a*b*", rb"(a|b)*?b", rb"(^a|b$)*", rb"\ba+\b", rb"(a\B|b)+", rb"(?m)(^a$\n?)+", rb"(a|ab)(c|bcd)*", rb"(x?y?)*", rb""])
+def test_both_engines_agree(monkeypatch, pattern):
+    texts = ["".join(random.choices("abcdxy \n", k=n % 7)).encode() for n in range(300)]
+    quick = re2.Pattern(pattern)
+    quick._longest_match = quick._longest_search = 100
+    linear = re2.Pattern(pattern)
+    linear._longest_match = linear._longest_search = -1
+    assert [quick.full_match(t) for t in texts] == [linear.full_match(t) for t in texts]
+    assert [quick.replace(t, re2.Rewrite(b"<\\0>"), True) for t in texts] == \
+        [linear.replace(t, re2.Rewrite(b"<\\0>"), True) for t in texts]
 
 
 def test_pattern_as_tensor():
