@@ -45,6 +45,27 @@ def test_a_large_function_that_is_called_twice_stays_a_call(monkeypatch):
     assert once.count("Tanh") == 6 and "Tanh" not in twice
 
 
+def test_functions_that_call_the_one_before_twice_take_linear_time(monkeypatch):
+    """Each body is made at most once per level, however many ways lead to it."""
+    made, before = [], inlining.function_body
+    monkeypatch.setattr(inlining, "function_body", lambda function: made.append(function) or before(function))
+    monkeypatch.setattr(inlining, "_SMALL", 20)
+    x = tf.placeholder(tf.float32, [])
+    last = tf.function(tf.sin, autograph=False)
+    for _ in range(40):
+        last = tf.function(lambda a, f=last: f(a) + f(a + 1.0), autograph=False)
+    types = inlined([last(x)], feeds=[x])
+    assert len(types) < 100 and 10 < len(made) < 1000
+
+
+def test_a_step_has_a_limit(monkeypatch):
+    monkeypatch.setattr(inlining, "_TOTAL", 50)
+    x = tf.placeholder(tf.float32, [])
+    called = tf.function(lambda a: tf.sin(tf.cos(a)))
+    types = inlined([called(x + float(i)) for i in range(100)], feeds=[x])
+    assert 10 < types.count("Sin") < 50 < types.count("PartitionedCall")
+
+
 def test_effects_happen_though_no_result_is_used():
     v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
 

@@ -7,6 +7,7 @@ dependents of the call wait for them.
 from __future__ import annotations
 
 import collections
+from typing import NamedTuple
 
 from penstock._src.graph.functions import GraphFunction, as_function
 from penstock._src.graph.prune import needed
@@ -15,7 +16,15 @@ from penstock._src.step.ir import Node, Place, StepGraph, Value
 
 _SMALL = 400                 # ops of a function that is inlined wherever it is called
 _LARGE = 50_000              # ops of a function that is inlined if it is called once
+_TOTAL = 500_000             # ops that inlining adds to a step
 _DEEP = 12                   # nesting of calls
+
+
+class Call(NamedTuple):
+    """A called function, how deep its call is nested, and whether its caller calls it again."""
+    function: GraphFunction
+    depth: int
+    again: bool
 
 
 def function_body(function: GraphFunction) -> StepGraph:
@@ -25,10 +34,13 @@ def function_body(function: GraphFunction) -> StepGraph:
                      function.inputs, function.held)
 
 
-def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) -> None:
+def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0,
+                 large: set[Call] | None = None) -> None:
     """Replaces calls by the ops of the called functions; `place` assigns devices to them, if a step has several.
 
-    Calls between Switch and Merge stay: ops of the body without inputs would run although their branch is not taken.
+    Calls between Switch and Merge stay: ops of the body without inputs would run although their branch is not taken. `large`
+    has the calls of functions that are too large. The body of each is made once: functions that each call the one before twice
+    would otherwise take time exponential in their number.
     """
     if step.has_control_flow or depth > _DEEP or place is None and step.is_placed:
         return
@@ -39,11 +51,16 @@ def inline_calls(step: StepGraph, place: Place | None = None, depth: int = 0) ->
     by: dict[int, Value] = {}
     done: dict[Node, Node] = {}            # calls -> the ops that signal their completion
     bodies, ops, effects = [], [], []
+    large = set() if large is None else large
+    left = _TOTAL
     for op in step.ops:
-        body = _body(op, calls[op], step, place, depth, times[id(calls[op])] > 1) if op in calls else None
+        body = None
+        if op in calls and left > 0:
+            body = _body(op, Call(calls[op], depth, times[id(calls[op])] > 1), step, place, large)
         if body is None:
             ops.append(op)
             continue
+        left -= len(body.ops)
         bodies.append(body)                          # keeps its tensors alive, whose ids are keys of `by`
         before, after = _around(step, op, body)
         done[op] = after
@@ -70,18 +87,18 @@ def _called(op: Node) -> GraphFunction:
     return as_function(op.attrs[op.opdef.function_attrs[0]], op.graph)
 
 
-def _body(op: Node, function: GraphFunction, step: StepGraph, place: Place | None, depth: int,
-          again: bool) -> StepGraph | None:
+def _body(op: Node, call: Call, step: StepGraph, place: Place | None, large: set[Call]) -> StepGraph | None:
     """The body of a called function; None if it stays a call."""
-    if not step.fed.isdisjoint(map(id, op.outputs)):
+    if call in large or not step.fed.isdisjoint(map(id, op.outputs)):
         return None
-    body = function_body(function)
+    body = function_body(call.function)
     if body.has_control_flow or len(body.feeds) != len(op.inputs) or len(body.fetches) != len(op.outputs):
         return None
     if place is not None:
         place(body)
-    inline_calls(body, place, depth + 1)
-    if len(body.ops) > (_SMALL if again else _LARGE):
+    inline_calls(body, place, call.depth + 1, large)
+    if len(body.ops) > (_SMALL if call.again else _LARGE):
+        large.add(call)
         return None
     return body
 
