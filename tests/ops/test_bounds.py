@@ -44,6 +44,7 @@ CALLS = {
     "add": lambda: quantized(tf.raw_ops.QuantizedAdd), "mul": lambda: quantized(tf.raw_ops.QuantizedMul),
     "write": lambda: array_write(2**31 - 1), "size": lambda: tf.TensorArray(tf.float32, 2**31 - 1),
     "graph": lambda: array_in_graph(2**31 - 1), "recursion": lambda: ENDLESS(1),
+    "identity": lambda: tf.eye(2**31 - 1), "identities": lambda: tf.eye(2**31 - 1, 2**30, batch_shape=[9]),
     "text": lambda: tf.linalg.diag(["a", "b"]), "cast": lambda: tf.cast(["a"], tf.int32),
 }
 

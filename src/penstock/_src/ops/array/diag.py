@@ -7,6 +7,7 @@ attribute. The v1 functions lay bands out as TensorFlow 1.15 does, the v2 functi
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, op
 
 # -- whole tensors --------------------------------------------------------------
+_MOST_BYTES = 2 ** 63 - 1         # that a tensor can have
 _WRITTEN = 32                     # rows of matrices whose bands are copied row by row
 _NUMBERS = "T: type in {bfloat16 half float32 float64 int32 int64 complex64 complex128}"
 
@@ -558,6 +560,7 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
                 raise TypeError("num_rows and num_columns must be positive integer values.")
         square = num_columns is None or not isinstance(num_rows, Tensor) and not isinstance(cols, Tensor) \
             and num_rows == cols
+        _check_bytes(_joined(batch_shape, [num_rows, cols]), dtype)
         if square:
             return matrix_diag_op(ones(_joined(batch_shape, [num_rows]), dtype))
         least = get("Minimum")(num_rows, cols) if isinstance(num_rows, Tensor) or isinstance(cols, Tensor) \
@@ -565,6 +568,12 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
         kind = dtypes.as_dtype(dtype)
         empty = get("Fill")(_joined(batch_shape, [num_rows, cols]), convert(False if kind == dtypes.bool else 0, kind))
         return matrix_set_diag_v3(empty, ones(_joined(batch_shape, [least]), dtype), 0)
+
+
+def _check_bytes(dims: Any, dtype: Any) -> None:
+    """InvalidArgumentError for matrices that no machine can address, before their diagonal is allocated."""
+    if not isinstance(dims, Tensor) and math.prod(dims) * dtypes.as_dtype(dtype).size > _MOST_BYTES:
+        raise errors.invalid(f"An identity matrix of shape {dims} would need more than 2**63 - 1 bytes")
 
 
 def _joined(batch: Any, sizes: list) -> Any:
