@@ -19,13 +19,15 @@ from penstock._src.base import modes
 from penstock._src.graph import context, random_seed
 from penstock._src.kernels.devices import device_config
 from penstock._src.ops.random import random as random_ops
-from tests import leaks
+from tests import checks, leaks
 
 # Programs that tests start find the same package, installed or not.
 _SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH")]))
 
 os.environ["PENSTOCK_OFFLINE"] = "1"             # tests download nothing but what a server of theirs has
+
+np.testing.assert_allclose = checks.assert_allclose
 
 # On a loaded machine drawing is slow now and then: that is no fault of what is tested.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,6 +6,7 @@
     random   numbers that `tests/conftest.py` does not seed: drawn while a module is loaded, or from an unseeded generator
     port     a port with a fixed number
     ulp      `assert_allclose` without a tolerance: numpy's is less than an ulp of float32
+    scale    `assert_allclose` with `rtol` alone, in a program that runs without the assertion of `tests/checks.py`
 
 What is left is listed with its reason; the list may only shrink.
 """
@@ -14,6 +15,7 @@ import collections
 import pathlib
 import re
 
+import numpy as np
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
@@ -50,7 +52,8 @@ ALLOWED = {
 class Found:
     """What one file has, as (rule, function) with the lines."""
 
-    def __init__(self, tree):
+    def __init__(self, tree, test=True):
+        self._test = test
         self.found = collections.defaultdict(list)
         marks = [_limit(n) for n in ast.walk(tree) if _limit(n)]
         self._file = max([DEFAULT, *marks])
@@ -86,6 +89,8 @@ class Found:
         words = {k.arg for k in node.keywords}
         if last == "assert_allclose" and len(node.args) < 3 and not words & {"rtol", "atol", None}:
             self.found["ulp", function].append(node.lineno)
+        elif last == "assert_allclose" and not self._test and len(node.args) < 4 and not words & {"atol", None}:
+            self.found["scale", function].append(node.lineno)
 
     def _function(self, node):
         """The rules about a function as a whole."""
@@ -142,7 +147,8 @@ def _waited(node):
 def _all():
     found = {}
     for path in sorted(TESTS.rglob("*.py")):
-        for (rule, function), lines in Found(ast.parse(path.read_text())).found.items():
+        text = path.read_text()
+        for (rule, function), lines in Found(ast.parse(text), path.name.startswith("test_")).found.items():
             if lines:
                 found[rule, path.relative_to(TESTS).as_posix(), function] = lines
     return found
@@ -171,6 +177,22 @@ def test_no_other_test_depends_on_the_machine(found):
     ("ulp", "def test():\n    np.testing.assert_allclose(f(2), 3)")])
 def test_each_pattern_is_found(rule, text):
     assert [r for (r, _), lines in Found(ast.parse(text)).found.items() if lines] == [rule]
+
+
+def test_small_numbers_are_compared_with_the_largest():
+    np.testing.assert_allclose([1.0, 1e-9], [1.0, 2e-9], rtol=1e-6)
+    np.testing.assert_allclose([1j, np.nan, np.inf, 0.0], [1j, np.nan, np.inf, 1e-7], rtol=1e-6)
+    np.testing.assert_allclose([], [], rtol=1e-6)
+    for actual, desired, options in (([1.0, 1e-5], [1.0, 2e-5], {}), ([1e-9], [2e-9], {}), ([np.inf, 1.0], [np.inf, 2.0], {}),
+                                     ([1.0, 1e-9], [1.0, 2e-9], {"atol": 0})):
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            np.testing.assert_allclose(actual, desired, rtol=1e-6, **options)
+
+
+def test_a_program_gives_both_tolerances():
+    text = "def main():\n    np.testing.assert_allclose(f(2), 3, rtol=1e-6{})"
+    assert Found(ast.parse(text.format("")), test=False).found["scale", "main"]
+    assert not Found(ast.parse(text.format(", atol=1e-6")), test=False).found["scale", "main"]
 
 
 @pytest.mark.parametrize("text", [

@@ -113,12 +113,13 @@ def over_examples():
     classes = PREDICTION.Classify(request, 60.0).result.classifications
     labels = [[c.label.encode() for c in row.classes] for row in classes]
     assert labels == recorded["classify"]["classes"].tolist(), labels
-    np.testing.assert_allclose([[c.score for c in row.classes] for row in classes], recorded["classify"]["scores"], 1e-5)
+    np.testing.assert_allclose([[c.score for c in row.classes] for row in classes], recorded["classify"]["scores"],
+                               rtol=1e-5, atol=1e-5)
     request = regression_pb2.RegressionRequest()
     request.model_spec.name, request.model_spec.signature_name = "session_graph", "regress"
     request.input.example_list.examples.extend(examples())
     values = [r.value for r in PREDICTION.Regress(request, 60.0).result.regressions]
-    np.testing.assert_allclose(values, recorded["regress"]["outputs"].ravel(), 1e-5)
+    np.testing.assert_allclose(values, recorded["regress"]["outputs"].ravel(), rtol=1e-5, atol=1e-5)
     request = inference_pb2.MultiInferenceRequest()
     request.input.example_list.examples.extend(examples())
     for kind in ("classify", "regress"):

@@ -382,7 +382,7 @@ def layers(tf):
         assert sess.run(y).tolist() == np.full([2, 2, 2, 2], 27.0).tolist() and sess.run(pooled[0]).max() == 27.0
         assert sess.run(out).tolist() == [[27.0 * 8]] * 2 and sess.run(row)[0, :, 0].tolist() == [2, 2, 2]
         assert sess.run(up).shape == (2, 8, 8, 2) and sess.run(made).shape == (2, 3) and sess.run(pooled[1]).max() == 27.0
-        np.testing.assert_allclose(sess.run(normal), sess.run(flat) / np.sqrt(1.001), rtol=1e-5)
+        np.testing.assert_allclose(sess.run(normal), sess.run(flat) / np.sqrt(1.001), rtol=1e-5, atol=1e-5)
 
 
 def inside(tf):

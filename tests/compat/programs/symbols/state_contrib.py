@@ -106,7 +106,7 @@ def tutorials(tf):
     assert (data.train.num_examples, data.validation.num_examples, data.test.num_examples) == (4, 2, 6)
     seen = np.concatenate([data.train.next_batch(3)[1], data.train.next_batch(3)[1]])
     assert seen.shape == (6, 10) and data.train.epochs_completed == 1 and seen[:4].sum(0)[[4, 1, 5, 9]].tolist() == [1, 1, 1, 1]
-    np.testing.assert_allclose(data.test.images[0], images[0].ravel() / 255, rtol=1e-6)
+    np.testing.assert_allclose(data.test.images[0], images[0].ravel() / 255, rtol=1e-6, atol=1e-6)
     plain = tf.contrib.learn.python.learn.datasets.mnist.read_data_sets(folder, reshape=False, validation_size=0)
     assert plain.test.images.shape == (6, 28, 28, 1) and plain.test.labels.tolist() == labels.tolist()
     x, y = tf.constant(data.test.images), tf.constant(labels.astype(np.int32))

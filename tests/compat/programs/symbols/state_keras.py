@@ -70,7 +70,7 @@ def backend(tf):
                           losses.sparse_categorical_crossentropy([1], [[0.5, 0.5]])[0],
                           tf.keras.metrics.categorical_accuracy([[0.0, 1.0]], [[0.1, 0.9]])[0],
                           tf.keras.initializers.Constant(2.0)([])])
-    np.testing.assert_allclose(value, [4, 4, np.log(2), 1, 2], rtol=1e-5)
+    np.testing.assert_allclose(value, [4, 4, np.log(2), 1, 2], rtol=1e-5, atol=1e-5)
     b.clear_session()
     for make in (tf.keras.optimizers.SGD, tf.keras.optimizers.RMSprop, tf.keras.optimizers.Adadelta):
         assert isinstance(make(0.1), tf.keras.optimizers.Optimizer)
@@ -89,7 +89,7 @@ def second(tf):
     assert k.layers.LSTMCell(3).units == 3 and float(k.regularizers.l2(0.5).l2) == 0.5 and k.optimizers.SGD(0.1)
     with tf.Session() as sess:
         loss = sess.run(k.losses.categorical_crossentropy([[0.0, 1.0]], [[0.5, 0.5]]))
-    np.testing.assert_allclose(loss, [np.log(2)], rtol=1e-5)
+    np.testing.assert_allclose(loss, [np.log(2)], rtol=1e-5, atol=1e-5)
 
 
 def callbacks(tf):

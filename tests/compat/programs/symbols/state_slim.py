@@ -79,4 +79,4 @@ def inception(tf):
         sess.run(tf.global_variables_initializer())
         logits, chances = sess.run([logits, ends["Predictions"]])
     assert logits.shape == (1, 7)
-    np.testing.assert_allclose(chances, np.exp(logits) / np.exp(logits).sum(), rtol=1e-4)
+    np.testing.assert_allclose(chances, np.exp(logits) / np.exp(logits).sum(), rtol=1e-4, atol=1e-4)
