@@ -6,6 +6,7 @@ ParameterServerStrategy of 1.x; estimators under that of 2.x.
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,14 +18,14 @@ from tests.cluster.conftest import SOURCE, addresses
 from tests.models.distribute import matrix
 from tests.models.distribute.workers import ROOT
 
-pytestmark = pytest.mark.distributed
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(600)]
 KERAS = ("fit", "fit_dataset", "fit_unbuilt", "fit_mixed")
 ESTIMATORS = ("estimator", "estimator_generator", "estimator_mixed", "keras_estimator", "train_and_evaluate")
 LOOPS = ("loop", "loop_mixed")
 ALL = (*KERAS, *ESTIMATORS, *LOOPS)
 HERE = {"default": (*ALL, "estimator_tensors"), "one_device": ALL, "mirrored": ALL, "central": ALL}
 QUICK = {"default", "mirrored"}
-SECONDS = 100
+SECONDS = 450                                  # then all tasks print their stacks and end
 
 
 class Task:
@@ -35,15 +36,15 @@ class Task:
             [sys.executable, "-m", "tests.models.distribute.matrix", api, strategy, *programs], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": f"{SOURCE}:{ROOT}", "OMP_NUM_THREADS": "1",
-                 "PENSTOCK_COLLECTIVE_TIMEOUT_SECONDS": "60", **env})
+                 "PENSTOCK_COLLECTIVE_TIMEOUT_SECONDS": "300", "PYTHONFAULTHANDLER": "1", **env})
         self.problems = []
         self._reader = threading.Thread(target=lambda: self.problems.extend(self.process.stderr))
         self._reader.start()
 
-    def results(self):
-        """What each program gave, by its name."""
+    def results(self, tasks):
+        """What each program gave, by its name; what all tasks said if this one failed."""
         out = self.process.stdout.read()
-        assert self.process.wait(SECONDS) == 0, "".join(self.problems)[-3000:]
+        assert self.process.wait(60) == 0, "".join(f"== {name}\n{''.join(t.problems)[-3000:]}" for name, t in tasks.items())
         found = [json.loads(line.removeprefix("RESULT ")) for line in out.splitlines() if line.startswith("RESULT ")]
         failed = "\n".join(f"{f['program']}: {f['error']}" for f in found if "error" in f)
         assert not failed, failed
@@ -67,7 +68,7 @@ def run(api, strategy, programs, folder, **jobs):
             for i in range(n):
                 config = {"TF_CONFIG": json.dumps({"cluster": spec, "task": {"type": job, "index": i}})} if job else {}
                 tasks[job, i] = Task(api, strategy, programs, {**config, "MATRIX_FOLDER": str(folder)})
-        limit = threading.Timer(SECONDS, lambda: [t.process.kill() for t in tasks.values()])
+        limit = threading.Timer(SECONDS, lambda: [t.process.send_signal(signal.SIGABRT) for t in tasks.values()])
         limit.start()
         yield tasks
     finally:
@@ -100,7 +101,7 @@ def check(found, exact=True):
 @pytest.mark.parametrize("api", ["v1", "v2"])
 def test_one_process(api, strategy, tmp_path):
     with run(api, strategy, HERE[strategy], tmp_path) as tasks:
-        found = tasks["", 0].results()
+        found = tasks["", 0].results(tasks)
     assert set(found) == set(HERE[strategy])
     for result in found.values():
         check(result)
@@ -111,7 +112,7 @@ def test_one_process(api, strategy, tmp_path):
 def test_workers_in_step(api, tmp_path):
     with run(api, "multi_worker", (*KERAS, *LOOPS), tmp_path, worker=2) as tasks:
         for task in tasks.values():
-            for result in task.results().values():
+            for result in task.results(tasks).values():
                 check(result)
 
 
@@ -121,7 +122,7 @@ def test_workers_in_step(api, tmp_path):
 def test_an_estimator_of_workers_in_step(api, jobs, tmp_path):
     with run(api, "multi_worker", ["train_and_evaluate"], tmp_path, **jobs, evaluator=1) as tasks:
         for task in tasks.values():
-            found = task.results()["train_and_evaluate"]
+            found = task.results(tasks)["train_and_evaluate"]
     assert found["step"] == matrix.STEPS                       # the evaluator's, which is the last
     check(found)
 
@@ -134,7 +135,7 @@ def test_an_estimator_with_parameter_servers(api, strategy, tmp_path, monkeypatc
     with run(api, strategy, ["train_and_evaluate"], tmp_path, ps=1, chief=1, worker=1, evaluator=1) as tasks:
         for (job, _), task in tasks.items():
             if job != "ps":
-                found = task.results()["train_and_evaluate"]
+                found = task.results(tasks)["train_and_evaluate"]
     assert found["step"] >= matrix.STEPS
     check(found, exact=False)
 
@@ -142,6 +143,6 @@ def test_an_estimator_with_parameter_servers(api, strategy, tmp_path, monkeypatc
 @pytest.mark.slow
 def test_a_coordinator(tmp_path):
     with run("v2", "coordinated", ("fit_dataset", "coordinated_loop"), tmp_path, ps=1, worker=2, chief=1) as tasks:
-        found = tasks["chief", 0].results()
+        found = tasks["chief", 0].results(tasks)
     for result in found.values():
         check(result, exact=False)
