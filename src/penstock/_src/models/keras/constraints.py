@@ -36,7 +36,12 @@ def _norms(w: Any, axis: Any) -> Any:
 class MaxNorm(Constraint):
     """Norms along `axis` of at most `max_value`.
 
-    >>> tf.keras.layers.Dense(3, kernel_constraint=tf.keras.constraints.MaxNorm(2.))
+    Args:
+        max_value: The largest norm.
+        axis: The axis, or axes, of the vectors: 0 for the weights into each unit of a dense layer.
+
+    >>> tf.keras.constraints.MaxNorm(1.0)(tf.constant([[3.], [4.]])).numpy().round(2).tolist()[0][0] < 0.61
+    True
     """
 
     def __init__(self, max_value: float = 2, axis: Any = 0):
@@ -61,7 +66,15 @@ class NonNeg(Constraint):
 
 @export("keras.constraints.UnitNorm", "keras.constraints.unit_norm")
 class UnitNorm(Constraint):
-    """Norms of 1 along `axis`."""
+    """Norms of 1 along `axis`.
+
+    Args:
+        axis: The axis, or axes, of the vectors.
+
+    >>> w = tf.keras.constraints.UnitNorm()(tf.constant([[3.], [4.]]))
+    >>> round(float(tf.norm(w)), 3)
+    1.0
+    """
 
     def __init__(self, axis: Any = 0):
         self.axis = axis
@@ -76,7 +89,18 @@ class UnitNorm(Constraint):
 
 @export("keras.constraints.MinMaxNorm", "keras.constraints.min_max_norm")
 class MinMaxNorm(Constraint):
-    """Norms along `axis` between two values; `rate` is the fraction of the correction that each step applies."""
+    """Norms along `axis` between two values; `rate` is the fraction of the correction that each step applies.
+
+    Args:
+        min_value: The smallest norm.
+        max_value: The largest norm.
+        rate: The fraction of the correction that each step applies; 1 for all of it.
+        axis: The axis, or axes, of the vectors.
+
+    >>> w = tf.keras.constraints.MinMaxNorm(max_value=1.0)(tf.constant([[3.], [4.]]))
+    >>> round(float(tf.norm(w)), 3)
+    1.0
+    """
 
     def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Any = 0):
         self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
@@ -137,7 +161,17 @@ def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool
 def get(identifier: Any) -> Any:
     """A constraint: itself, or by its name or configuration.
 
-    >>> tf.keras.constraints.get("non_neg")
+    Args:
+        identifier: A constraint, a name, a configuration, a function, or None.
+
+    Returns:
+        A function of a tensor, or None.
+
+    Raises:
+        ValueError: for an unknown name.
+
+    >>> type(tf.keras.constraints.get("non_neg")).__name__
+    'NonNeg'
     """
     if identifier is None or isinstance(identifier, (dict, str)):
         return deserialize(identifier)

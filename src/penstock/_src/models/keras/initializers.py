@@ -36,7 +36,14 @@ class RandomNormalV1(own.RandomNormal):
 
 
 class ConstantV2(own.ConstantV2):
-    """A given value, which may be a tensor: one for all elements, or an array of the variable's size."""
+    """A given value, which may be a tensor: one for all elements, or an array of the variable's size.
+
+    Args:
+        value: A number, or an array with as many elements as the variable.
+
+    >>> tf.keras.initializers.Constant(3.0)([2]).numpy().tolist()
+    [3.0, 3.0]
+    """
 
     def __init__(self, value: Any = 0):             # without the check of tf.constant_initializer
         self.value = value
@@ -92,7 +99,17 @@ def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool
 def get(identifier: Any) -> Any:
     """An initializer: itself, or by its name or configuration.
 
-    >>> tf.keras.initializers.get("glorot_uniform")
+    Args:
+        identifier: An initializer, a class, a name, a configuration, a function, or None.
+
+    Returns:
+        An initializer, or None.
+
+    Raises:
+        ValueError: for an unknown name.
+
+    >>> tf.keras.initializers.get("zeros")([2]).numpy().tolist()
+    [0.0, 0.0]
     """
     if identifier is None or isinstance(identifier, dict):
         return deserialize(identifier)

@@ -293,7 +293,16 @@ class TruncatedNormal(Initializer):
 
 @export(v2=["initializers.TruncatedNormal"])
 class TruncatedNormalV2(InitializerV2):
-    """Normally distributed values, without those beyond two standard deviations."""
+    """Normally distributed values, without those beyond two standard deviations.
+
+    Args:
+        mean: Mean of the distribution.
+        stddev: Its standard deviation before values are left out.
+        seed: A number that makes the values reproducible.
+
+    >>> float(tf.reduce_max(tf.abs(tf.keras.initializers.TruncatedNormal(stddev=1.0, seed=1)([1000])))) <= 2
+    True
+    """
 
     _make = TruncatedNormal._make
 
@@ -351,7 +360,20 @@ class VarianceScaling(Initializer):
 
 @export(v2=["initializers.VarianceScaling"])
 class VarianceScalingV2(InitializerV2):
-    """Values whose variance is `scale` divided by the number of inputs, of outputs, or their mean."""
+    """Values whose variance is `scale` divided by the number of inputs, of outputs, or their mean.
+
+    Args:
+        scale: Factor of the variance.
+        mode: `"fan_in"` for the number of inputs, `"fan_out"` for outputs, `"fan_avg"` for their mean.
+        distribution: `"truncated_normal"`, `"untruncated_normal"` or `"uniform"`.
+        seed: A number that makes the values reproducible.
+
+    Raises:
+        ValueError: for a scale that is not positive, or an unknown mode or distribution.
+
+    >>> tf.keras.initializers.VarianceScaling(2.0, seed=1)([4, 3]).shape
+    TensorShape([4, 3])
+    """
 
     _make = VarianceScaling._make
 
@@ -363,7 +385,16 @@ class VarianceScalingV2(InitializerV2):
 
 @export(v1=["glorot_uniform_initializer", "initializers.glorot_uniform"])
 class GlorotUniform(VarianceScaling):
-    """Uniform values of variance 2 / (inputs + outputs)."""
+    """Uniform values of variance 2 / (inputs + outputs).
+
+    Inputs and outputs are the sizes of the last two axes, times those before.
+
+    Args:
+        seed: A number that makes the values reproducible.
+
+    >>> tf.keras.initializers.GlorotUniform(seed=1)([2, 3]).shape
+    TensorShape([2, 3])
+    """
 
     def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32):
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
@@ -371,7 +402,16 @@ class GlorotUniform(VarianceScaling):
 
 @export(v1=["glorot_normal_initializer", "initializers.glorot_normal"])
 class GlorotNormal(VarianceScaling):
-    """Truncated normal values of variance 2 / (inputs + outputs)."""
+    """Truncated normal values of variance 2 / (inputs + outputs).
+
+    Inputs and outputs are the sizes of the last two axes, times those before.
+
+    Args:
+        seed: A number that makes the values reproducible.
+
+    >>> tf.keras.initializers.GlorotNormal(seed=1)([2, 3]).shape
+    TensorShape([2, 3])
+    """
 
     def __init__(self, seed: int | None = None, dtype: Any = dtypes.float32):
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
@@ -433,7 +473,19 @@ class Orthogonal(Initializer):
 
 @export(v2=["initializers.Orthogonal", "initializers.orthogonal"])
 class OrthogonalV2(InitializerV2):
-    """A matrix with orthonormal rows or columns, whichever are fewer."""
+    """A matrix with orthonormal rows or columns, whichever are fewer.
+
+    Args:
+        gain: Factor of the matrix.
+        seed: A number that makes the values reproducible.
+
+    Raises:
+        ValueError: for a shape with fewer than two axes.
+
+    >>> w = tf.keras.initializers.Orthogonal(seed=1)([3, 3])
+    >>> round(float(tf.norm(w @ tf.transpose(w) - tf.eye(3))), 3)
+    0.0
+    """
 
     _make = Orthogonal._make
 
@@ -462,7 +514,17 @@ class Identity(Initializer):
 
 @export(v2=["initializers.Identity", "initializers.identity"])
 class IdentityV2(InitializerV2):
-    """The identity matrix times `gain`."""
+    """The identity matrix times `gain`.
+
+    Args:
+        gain: Factor of the matrix.
+
+    Raises:
+        ValueError: for a shape that is not a matrix.
+
+    >>> tf.keras.initializers.Identity(2.0)([2, 2]).numpy().tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
 
     _make = Identity._make
 

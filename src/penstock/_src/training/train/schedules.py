@@ -57,7 +57,19 @@ def _wave(fraction: Any) -> Any:
 
 
 class ExponentialDecay(LearningRateSchedule):
-    """initial * decay_rate ** (step / decay_steps)."""
+    """initial * decay_rate ** (step / decay_steps).
+
+    Args:
+        initial_learning_rate: The rate of step 0.
+        decay_steps: The steps in which the rate falls by the factor `decay_rate`.
+        decay_rate: That factor.
+        staircase: Whether it falls at once every `decay_steps` steps.
+        name: Name of the operations.
+
+    >>> rate = tf.keras.optimizers.schedules.ExponentialDecay(0.5, decay_steps=100, decay_rate=0.5)
+    >>> float(rate(200))
+    0.125
+    """
 
     def __init__(self, initial_learning_rate: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
                  name: str | None = None):
@@ -79,7 +91,19 @@ class NaturalExpDecay(ExponentialDecay):
 
 
 class InverseTimeDecay(ExponentialDecay):
-    """initial / (1 + decay_rate * step / decay_steps)."""
+    """initial / (1 + decay_rate * step / decay_steps).
+
+    Args:
+        initial_learning_rate: The rate of step 0.
+        decay_steps: The steps after which 1 has grown by `decay_rate`.
+        decay_rate: That growth.
+        staircase: Whether it grows at once every `decay_steps` steps.
+        name: Name of the operations.
+
+    >>> rate = tf.keras.optimizers.schedules.InverseTimeDecay(0.5, decay_steps=100, decay_rate=1.0)
+    >>> float(rate(100))
+    0.25
+    """
 
     def _rate(self, step: Any, initial: Any) -> Any:
         p = _done(step, self.decay_steps, self.staircase)
@@ -87,7 +111,20 @@ class InverseTimeDecay(ExponentialDecay):
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
-    """values[i] for steps above boundaries[i - 1] and up to boundaries[i]."""
+    """values[i] for steps above boundaries[i - 1] and up to boundaries[i].
+
+    Args:
+        boundaries: Increasing steps.
+        values: The rates between them, one more than boundaries.
+        name: Name of the operations.
+
+    Raises:
+        ValueError: if there is not one value more than boundaries.
+
+    >>> rate = tf.keras.optimizers.schedules.PiecewiseConstantDecay([100, 200], [1.0, 0.5, 0.25])
+    >>> float(rate(150))
+    0.5
+    """
 
     label = "PiecewiseConstant"
 
@@ -120,7 +157,20 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
 
 class PolynomialDecay(LearningRateSchedule):
-    """From the initial rate to the end rate along (1 - step / decay_steps) ** power, once or in cycles."""
+    """From the initial rate to the end rate along (1 - step / decay_steps) ** power, once or in cycles.
+
+    Args:
+        initial_learning_rate: The rate of step 0.
+        decay_steps: The step at which the end is reached.
+        end_learning_rate: The rate from there on.
+        power: The exponent; 1 is a line.
+        cycle: Whether to begin again, each time with a longer period, instead of staying at the end.
+        name: Name of the operations.
+
+    >>> rate = tf.keras.optimizers.schedules.PolynomialDecay(1.0, decay_steps=100, end_learning_rate=0.5)
+    >>> float(rate(50))
+    0.75
+    """
 
     def __init__(self, initial_learning_rate: Any, decay_steps: Any, end_learning_rate: Any = 0.0001, power: Any = 1.0,
                  cycle: bool = False, name: str | None = None):
@@ -151,7 +201,20 @@ class CosineDecay(LearningRateSchedule):
 
 
 class CosineDecayRestarts(LearningRateSchedule):
-    """CosineDecay with restarts, each period `t_mul` times as long and starting at `m_mul` times the height."""
+    """CosineDecay with restarts, each period `t_mul` times as long and starting at `m_mul` times the height.
+
+    Args:
+        initial_learning_rate: The rate of step 0.
+        first_decay_steps: The length of the first period.
+        t_mul: The factor by which each period is longer than the one before.
+        m_mul: The factor of the rate at which each period begins.
+        alpha: The lowest rate, as a fraction of the initial one.
+        name: Name of the operations.
+
+    >>> rate = tf.keras.optimizers.schedules.CosineDecayRestarts(1.0, first_decay_steps=100)
+    >>> float(rate(100))
+    1.0
+    """
 
     label = "SGDRDecay"
 

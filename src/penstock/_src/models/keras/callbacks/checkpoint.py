@@ -136,9 +136,15 @@ class ModelCheckpoint(Callback):
 class BackupAndRestore(Callback):
     """Backs up model, optimizer and epoch, so that the same program, started again, continues after the last epoch.
 
-    >>> model.fit(x, y, epochs=100, callbacks=[tf.keras.callbacks.BackupAndRestore("/tmp/backup")])
+    Args:
+        backup_dir: The folder of the backup, which nothing else uses.
+        save_freq: `"epoch"`, or a number of batches.
+        delete_checkpoint: Whether to remove the backup when `fit` has ended well.
 
-    The backup is deleted when training has completed.
+    Raises:
+        ValueError: for an empty folder or a wrong `save_freq`.
+
+    >>> backup = tf.keras.callbacks.BackupAndRestore("backup")
     """
 
     def __init__(self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True):

@@ -178,7 +178,14 @@ class ReduceLROnPlateau(Callback):
 class LearningRateScheduler(Callback):
     """Sets the learning rate before each epoch, to what a function of epoch and rate returns.
 
-    >>> tf.keras.callbacks.LearningRateScheduler(lambda epoch, lr: lr * 0.9)
+    Args:
+        schedule: A function of the epoch (and the rate so far) that returns a rate.
+        verbose: 1 to print each rate.
+
+    Raises:
+        ValueError: if the function returns no float.
+
+    >>> slower = tf.keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9)
     """
 
     def __init__(self, schedule: Callable, verbose: int = 0):

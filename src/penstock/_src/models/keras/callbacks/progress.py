@@ -10,7 +10,14 @@ from penstock._src.models.keras.utils.progress_bar import Progbar
 
 @export("keras.callbacks.ProgbarLogger")
 class ProgbarLogger(Callback):
-    """Draws a bar that counts samples or steps, with the metrics beside it."""
+    """Draws a bar that counts samples or steps, with the metrics beside it.
+
+    Args:
+        count_mode: `"samples"` or `"steps"`.
+        stateful_metrics: Names of metrics that are shown as they are; others are averaged.
+
+    >>> bar = tf.keras.callbacks.ProgbarLogger("steps")
+    """
 
     def __init__(self, count_mode: str = "samples", stateful_metrics: Any = None):
         super().__init__()

@@ -18,7 +18,12 @@ from penstock._src.models.keras.callbacks.base import Callback
 class CSVLogger(Callback):
     """Writes the metrics of each epoch as a line of a CSV file.
 
-    >>> model.fit(x, y, callbacks=[tf.keras.callbacks.CSVLogger("training.csv")])
+    Args:
+        filename: Path of the file.
+        separator: The character between columns.
+        append: Whether to continue a file that is there.
+
+    >>> log = tf.keras.callbacks.CSVLogger("training.csv", append=True)
     """
 
     def __init__(self, filename: Any, separator: str = ",", append: bool = False):
@@ -69,7 +74,17 @@ def _cell(value: Any) -> Any:
 
 @export("keras.callbacks.RemoteMonitor")
 class RemoteMonitor(Callback):
-    """Posts the metrics of each epoch to a server, with the library `requests`."""
+    """Posts the metrics of each epoch to a server, with the library `requests`.
+
+    Args:
+        root: Address of the server.
+        path: Path on it.
+        field: The form field that has the metrics as JSON.
+        headers: Headers of the request.
+        send_as_json: Whether the body is JSON itself, not a form.
+
+    >>> monitor = tf.keras.callbacks.RemoteMonitor("http://localhost:9000", send_as_json=True)
+    """
 
     def __init__(self, root: str = "http://localhost:9000", path: str = "/publish/epoch/end/", field: str = "data",
                  headers: Any = None, send_as_json: bool = False):

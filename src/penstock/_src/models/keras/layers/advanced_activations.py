@@ -120,7 +120,15 @@ class ELU(_Activation):
 
 @export("keras.layers.ThresholdedReLU")
 class ThresholdedReLU(_Activation):
-    """x where it is greater than theta, else 0."""
+    """x where it is greater than theta, else 0.
+
+    Args:
+        theta: The threshold.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.ThresholdedReLU(1.0)(tf.constant([[0.5, 2.]])).numpy().tolist()
+    [[0.0, 2.0]]
+    """
 
     def __init__(self, theta: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)

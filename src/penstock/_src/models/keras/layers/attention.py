@@ -135,7 +135,17 @@ class Attention(BaseDenseAttention):
 
 @export("keras.layers.AdditiveAttention")
 class AdditiveAttention(BaseDenseAttention):
-    """Additive attention: softmax(sum(scale * tanh(query + key))) · value."""
+    """Additive attention: softmax(sum(scale * tanh(query + key))) · value.
+
+    Inputs are a list: queries [batch, Tq, dim], values [batch, Tv, dim] and, if they differ from the values, keys.
+
+    Args:
+        use_scale: Whether a learned weight per channel multiplies the sum.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.AdditiveAttention()([tf.ones([1, 2, 4]), tf.ones([1, 3, 4])]).shape
+    TensorShape([1, 2, 4])
+    """
 
     def __init__(self, use_scale: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
@@ -168,7 +178,22 @@ _EQUATION = re.compile(r"(?P<left>\.\.\.)?(?P<ins>\w+)(?P<right>\.\.\.)?,(?P<ker
 class EinsumDense(Layer):
     """A dense layer whose product is an einsum equation, such as "ab,bc->ac".
 
-    >>> tf.keras.layers.EinsumDense("abc,cd->abd", output_shape=(None, 64), bias_axes="d")
+    Args:
+        equation: The product of the inputs and the kernel, such as `"ab,bc->ac"`; `...` stands for any axes.
+        output_shape: Sizes of the result without the batch; None for unknown ones.
+        activation: Function applied to the result, or None.
+        bias_axes: The letters of the axes that the bias has, or None for no bias.
+        kernel_initializer: Initializer of the weights.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Function of the weights whose result is added to the losses.
+        bias_regularizer: Function of the bias whose result is added to the losses.
+        activity_regularizer: Function of the layer's output whose result is added to the losses.
+        kernel_constraint: Function applied to the weights after each update.
+        bias_constraint: Function applied to the bias after each update.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.EinsumDense("abc,cd->abd", output_shape=(None, 8), bias_axes="d")(tf.ones([2, 3, 4])).shape
+    TensorShape([2, 3, 8])
     """
 
     activation: Any

@@ -186,7 +186,17 @@ class Masking(Layer):
 
 @export("keras.layers.ActivityRegularization")
 class ActivityRegularization(Layer):
-    """The inputs, with a loss for their size."""
+    """The inputs, with a loss for their size.
+
+    Args:
+        l1: Factor of the sum of absolute inputs.
+        l2: Factor of the sum of squared inputs.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> layer = tf.keras.layers.ActivityRegularization(l2=0.5)
+    >>> layer(tf.constant([[2.]])).numpy().tolist(), float(layer.losses[0])
+    ([[2.0]], 2.0)
+    """
 
     def __init__(self, l1: float = 0., l2: float = 0., **kwargs: Any):
         super().__init__(activity_regularizer=regularizers.L1L2(l1=l1, l2=l2), **kwargs)
@@ -297,7 +307,16 @@ class SpatialDropout2D(_SpatialDropout):
 
 @export("keras.layers.SpatialDropout3D")
 class SpatialDropout3D(_SpatialDropout):
-    """Dropout of whole channels of volumes."""
+    """Dropout of whole channels of volumes.
+
+    Args:
+        rate: The fraction of channels to drop.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.SpatialDropout3D(0.5)(tf.ones([1, 1, 1, 1, 2]), training=False).numpy().ravel().tolist()
+    [1.0, 1.0]
+    """
 
     def __init__(self, rate: Any, data_format: Any = None, **kwargs: Any):
         super().__init__(rate, data_format, 3, **kwargs)

@@ -129,7 +129,25 @@ class LayerNormalization(_Affine):
 class GroupNormalization(_Affine):
     """Groups of channels of each example with mean 0 and variance 1, scaled and shifted.
 
-    >>> tf.keras.layers.GroupNormalization(groups=8)
+    Args:
+        groups: How many groups the channels form; -1 for one channel each.
+        axis: The axis of channels.
+        epsilon: Added to the variance.
+        center: Whether to add `beta`.
+        scale: Whether to multiply by `gamma`.
+        beta_initializer: Initializer of `beta`.
+        gamma_initializer: Initializer of `gamma`.
+        beta_regularizer: Function of `beta` whose result is added to the losses.
+        gamma_regularizer: Function of `gamma` whose result is added to the losses.
+        beta_constraint: Function applied to `beta` after each update.
+        gamma_constraint: Function applied to `gamma` after each update.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Raises:
+        ValueError: if the channels do not divide into the groups.
+
+    >>> tf.keras.layers.GroupNormalization(groups=2)(tf.ones([1, 4])).numpy().tolist()
+    [[0.0, 0.0, 0.0, 0.0]]
     """
 
     axis: Any
@@ -195,7 +213,15 @@ class GroupNormalization(_Affine):
 
 @export(v2=["keras.layers.UnitNormalization"])
 class UnitNormalization(Layer):
-    """Each example divided by its Euclidean norm over `axis`."""
+    """Each example divided by its Euclidean norm over `axis`.
+
+    Args:
+        axis: The axis, or axes, of the norm.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.UnitNormalization()(tf.constant([[3., 4.]])).numpy().round(2).tolist()[0][0] > 0.59
+    True
+    """
 
     def __init__(self, axis: Any = -1, **kwargs: Any):
         super().__init__(**kwargs)

@@ -122,7 +122,13 @@ class _Merge(Layer):
 class Add(_Merge):
     """The sum of the inputs.
 
-    >>> tf.keras.layers.Add()([x, y])
+    Inputs are a list of tensors whose shapes broadcast.
+
+    Args:
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> float(tf.keras.layers.Add()([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    3.0
     """
 
     def _merge_function(self, inputs: list) -> Any:
@@ -131,7 +137,16 @@ class Add(_Merge):
 
 @export("keras.layers.Subtract")
 class Subtract(_Merge):
-    """The difference of two inputs."""
+    """The difference of two inputs.
+
+    Inputs are a list of two tensors of one shape.
+
+    Args:
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> float(tf.keras.layers.Subtract()([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    -1.0
+    """
 
     def build(self, input_shape: Any) -> None:
         """Checks the shapes of the inputs."""
@@ -147,7 +162,16 @@ class Subtract(_Merge):
 
 @export("keras.layers.Multiply")
 class Multiply(_Merge):
-    """The product of the inputs."""
+    """The product of the inputs.
+
+    Inputs are a list of tensors whose shapes broadcast.
+
+    Args:
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> float(tf.keras.layers.Multiply()([tf.constant([[3.]]), tf.constant([[2.]])])[0, 0])
+    6.0
+    """
 
     def _merge_function(self, inputs: list) -> Any:
         return functools.reduce(tf.multiply, inputs)
@@ -155,7 +179,16 @@ class Multiply(_Merge):
 
 @export("keras.layers.Average")
 class Average(_Merge):
-    """The mean of the inputs."""
+    """The mean of the inputs.
+
+    Inputs are a list of tensors whose shapes broadcast.
+
+    Args:
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> float(tf.keras.layers.Average()([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    1.5
+    """
 
     def _merge_function(self, inputs: list) -> Any:
         return functools.reduce(tf.add, inputs) / len(inputs)
@@ -163,7 +196,16 @@ class Average(_Merge):
 
 @export("keras.layers.Maximum")
 class Maximum(_Merge):
-    """The largest of the inputs."""
+    """The largest of the inputs.
+
+    Inputs are a list of tensors whose shapes broadcast.
+
+    Args:
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> float(tf.keras.layers.Maximum()([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    2.0
+    """
 
     def _merge_function(self, inputs: list) -> Any:
         return functools.reduce(tf.maximum, inputs)
@@ -171,7 +213,16 @@ class Maximum(_Merge):
 
 @export("keras.layers.Minimum")
 class Minimum(_Merge):
-    """The smallest of the inputs."""
+    """The smallest of the inputs.
+
+    Inputs are a list of tensors whose shapes broadcast.
+
+    Args:
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> float(tf.keras.layers.Minimum()([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    1.0
+    """
 
     def _merge_function(self, inputs: list) -> Any:
         return functools.reduce(tf.minimum, inputs)
@@ -316,37 +367,103 @@ class Dot(_Merge):
 # -- as functions -------------------------------------------------------------------------------------------------------
 @export("keras.layers.add")
 def add(inputs: Any, **kwargs: Any) -> Any:
-    """The sum of tensors."""
+    """The sum of tensors.
+
+    Args:
+        inputs: A list of tensors whose shapes broadcast.
+        **kwargs: Arguments of the layer: `name`, `dtype`.
+
+    Returns:
+        A tensor of their common shape.
+
+    >>> float(tf.keras.layers.add([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    3.0
+    """
     return Add(**kwargs)(inputs)
 
 
 @export("keras.layers.subtract")
 def subtract(inputs: Any, **kwargs: Any) -> Any:
-    """The difference of two tensors."""
+    """The difference of two tensors.
+
+    Args:
+        inputs: A list of tensors whose shapes broadcast.
+        **kwargs: Arguments of the layer: `name`, `dtype`.
+
+    Returns:
+        A tensor of their common shape.
+
+    >>> float(tf.keras.layers.subtract([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    -1.0
+    """
     return Subtract(**kwargs)(inputs)
 
 
 @export("keras.layers.multiply")
 def multiply(inputs: Any, **kwargs: Any) -> Any:
-    """The product of tensors."""
+    """The product of tensors.
+
+    Args:
+        inputs: A list of tensors whose shapes broadcast.
+        **kwargs: Arguments of the layer: `name`, `dtype`.
+
+    Returns:
+        A tensor of their common shape.
+
+    >>> float(tf.keras.layers.multiply([tf.constant([[3.]]), tf.constant([[2.]])])[0, 0])
+    6.0
+    """
     return Multiply(**kwargs)(inputs)
 
 
 @export("keras.layers.average")
 def average(inputs: Any, **kwargs: Any) -> Any:
-    """The mean of tensors."""
+    """The mean of tensors.
+
+    Args:
+        inputs: A list of tensors whose shapes broadcast.
+        **kwargs: Arguments of the layer: `name`, `dtype`.
+
+    Returns:
+        A tensor of their common shape.
+
+    >>> float(tf.keras.layers.average([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    1.5
+    """
     return Average(**kwargs)(inputs)
 
 
 @export("keras.layers.maximum")
 def maximum(inputs: Any, **kwargs: Any) -> Any:
-    """The largest of tensors."""
+    """The largest of tensors.
+
+    Args:
+        inputs: A list of tensors whose shapes broadcast.
+        **kwargs: Arguments of the layer: `name`, `dtype`.
+
+    Returns:
+        A tensor of their common shape.
+
+    >>> float(tf.keras.layers.maximum([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    2.0
+    """
     return Maximum(**kwargs)(inputs)
 
 
 @export("keras.layers.minimum")
 def minimum(inputs: Any, **kwargs: Any) -> Any:
-    """The smallest of tensors."""
+    """The smallest of tensors.
+
+    Args:
+        inputs: A list of tensors whose shapes broadcast.
+        **kwargs: Arguments of the layer: `name`, `dtype`.
+
+    Returns:
+        A tensor of their common shape.
+
+    >>> float(tf.keras.layers.minimum([tf.constant([[1.]]), tf.constant([[2.]])])[0, 0])
+    1.0
+    """
     return Minimum(**kwargs)(inputs)
 
 

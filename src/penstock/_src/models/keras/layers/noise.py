@@ -86,7 +86,17 @@ class GaussianDropout(_Noise):
 
 @export("keras.layers.AlphaDropout")
 class AlphaDropout(_Noise):
-    """Dropout that keeps the mean and the variance of what SELU returns."""
+    """Dropout that keeps the mean and the variance of what SELU returns.
+
+    Args:
+        rate: The fraction of elements to drop.
+        noise_shape: Shape of the mask, which broadcasts; by default that of the inputs.
+        seed: A number that makes the choice reproducible.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.AlphaDropout(0.5)(tf.ones([1, 2]), training=False).numpy().tolist()
+    [[1.0, 1.0]]
+    """
 
     _words = ("rate",)
 

@@ -134,7 +134,18 @@ class AveragePooling2D(Pooling):
 
 @export("keras.layers.MaxPool3D", "keras.layers.MaxPooling3D")
 class MaxPooling3D(Pooling):
-    """The largest element of each window of volumes."""
+    """The largest element of each window of volumes.
+
+    Args:
+        pool_size: The window: depth, height and width, or one number for all.
+        strides: Steps of the window, by default `pool_size`.
+        padding: `"valid"` or `"same"`.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.MaxPooling3D(2)(tf.ones([1, 4, 4, 4, 5])).shape
+    TensorShape([1, 2, 2, 2, 5])
+    """
 
     rank, mode = 3, "max"
 
@@ -145,7 +156,18 @@ class MaxPooling3D(Pooling):
 
 @export("keras.layers.AveragePooling3D", "keras.layers.AvgPool3D")
 class AveragePooling3D(Pooling):
-    """The mean of each window of volumes."""
+    """The mean of each window of volumes.
+
+    Args:
+        pool_size: The window: depth, height and width, or one number for all.
+        strides: Steps of the window, by default `pool_size`.
+        padding: `"valid"` or `"same"`.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.AveragePooling3D(2)(tf.ones([1, 4, 4, 4, 5])).shape
+    TensorShape([1, 2, 2, 2, 5])
+    """
 
     rank, mode = 3, "avg"
 
@@ -242,7 +264,16 @@ class GlobalAveragePooling2D(_GlobalAverage):
 
 @export("keras.layers.GlobalAveragePooling3D", "keras.layers.GlobalAvgPool3D")
 class GlobalAveragePooling3D(_GlobalAverage):
-    """The mean of each channel of volumes."""
+    """The mean of each channel of volumes.
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        keepdims: Whether to keep the reduced axes, with size 1.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.GlobalAveragePooling3D()(tf.ones([1, 2, 2, 2, 5])).shape
+    TensorShape([1, 5])
+    """
 
     rank = 3
 
@@ -267,13 +298,31 @@ class GlobalMaxPooling1D(_GlobalMax):
 
 @export("keras.layers.GlobalMaxPooling2D", "keras.layers.GlobalMaxPool2D")
 class GlobalMaxPooling2D(_GlobalMax):
-    """The largest element of each channel of images."""
+    """The largest element of each channel of images.
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        keepdims: Whether to keep the reduced axes, with size 1.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.GlobalMaxPooling2D()(tf.ones([1, 2, 2, 5])).shape
+    TensorShape([1, 5])
+    """
 
     rank = 2
 
 
 @export("keras.layers.GlobalMaxPooling3D", "keras.layers.GlobalMaxPool3D")
 class GlobalMaxPooling3D(_GlobalMax):
-    """The largest element of each channel of volumes."""
+    """The largest element of each channel of volumes.
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        keepdims: Whether to keep the reduced axes, with size 1.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.GlobalMaxPooling3D()(tf.ones([1, 2, 2, 2, 5])).shape
+    TensorShape([1, 5])
+    """
 
     rank = 3

@@ -56,7 +56,15 @@ class _UpSampling(_Spatial):
 
 @export("keras.layers.UpSampling1D")
 class UpSampling1D(_UpSampling):
-    """Each time step repeated `size` times."""
+    """Each time step repeated `size` times.
+
+    Args:
+        size: How often each time step is repeated.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.UpSampling1D(2)(tf.constant([[[1.], [2.]]])).numpy().ravel().tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
 
     rank = 1
 
@@ -109,7 +117,16 @@ class UpSampling2D(_UpSampling):
 
 @export("keras.layers.UpSampling3D")
 class UpSampling3D(_UpSampling):
-    """Elements of volumes repeated along each axis."""
+    """Elements of volumes repeated along each axis.
+
+    Args:
+        size: How often elements are repeated along each of the three axes.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.UpSampling3D(2)(tf.ones([1, 1, 2, 3, 5])).shape
+    TensorShape([1, 2, 4, 6, 5])
+    """
 
     rank = 3
 
@@ -191,7 +208,16 @@ class ZeroPadding2D(_ZeroPadding):
 
 @export("keras.layers.ZeroPadding3D")
 class ZeroPadding3D(_ZeroPadding):
-    """Zeros around volumes: a number, one per axis, or a pair per axis."""
+    """Zeros around volumes: a number, one per axis, or a pair per axis.
+
+    Args:
+        padding: A number, one per axis, or a pair per axis for its two ends.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.ZeroPadding3D(1)(tf.ones([1, 2, 2, 2, 1])).shape
+    TensorShape([1, 4, 4, 4, 1])
+    """
 
     rank = 3
 
@@ -230,7 +256,18 @@ class _Cropping(_Spatial):
 
 @export("keras.layers.Cropping1D")
 class Cropping1D(_Cropping):
-    """Without some time steps at the beginning and at the end."""
+    """Without some time steps at the beginning and at the end.
+
+    Args:
+        cropping: How many steps to leave out: one number for both ends, or a pair.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    Raises:
+        ValueError: if nothing would be left.
+
+    >>> tf.keras.layers.Cropping1D(1)(tf.ones([1, 5, 2])).shape
+    TensorShape([1, 3, 2])
+    """
 
     rank = 1
 
@@ -261,7 +298,16 @@ class Cropping2D(_Cropping):
 
 @export("keras.layers.Cropping3D")
 class Cropping3D(_Cropping):
-    """Volumes without some of their outer elements: a number, one per axis, or a pair per axis."""
+    """Volumes without some of their outer elements: a number, one per axis, or a pair per axis.
+
+    Args:
+        cropping: A number, one per axis, or a pair per axis for its two ends.
+        data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.Cropping3D(1)(tf.ones([1, 4, 4, 4, 2])).shape
+    TensorShape([1, 2, 2, 2, 2])
+    """
 
     rank = 3
 

@@ -23,7 +23,21 @@ def _named(name: str) -> Any:
 class Loss:
     """Base of the losses. A subclass has `call(y_true, y_pred)`, which returns one number per sample.
 
-    >>> tf.keras.losses.MeanSquaredError()([[0., 1.]], [[1., 1.]])     # 0.5
+    `loss(y_true, y_pred, sample_weight=None)` calls it and reduces the result.
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    Raises:
+        ValueError: for an unknown reduction.
+
+    >>> class Absolute(tf.keras.losses.Loss):
+    ...     def call(self, y_true, y_pred):
+    ...         return tf.reduce_mean(tf.abs(y_true - y_pred), axis=-1)
+    >>> float(Absolute()(tf.constant([[0., 1.]]), tf.constant([[1., 3.]])))
+    1.5
     """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = None):
@@ -80,7 +94,16 @@ class LossFunctionWrapper(Loss):
 
 @_named("MeanSquaredError")
 class MeanSquaredError(LossFunctionWrapper):
-    """The mean of squared differences."""
+    """The mean of squared differences.
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.MeanSquaredError()([[0., 1.]], [[1., 1.]]))
+    0.5
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "mean_squared_error"):
         super().__init__(functions.mean_squared_error, reduction, name)
@@ -88,7 +111,16 @@ class MeanSquaredError(LossFunctionWrapper):
 
 @_named("MeanAbsoluteError")
 class MeanAbsoluteError(LossFunctionWrapper):
-    """The mean of absolute differences."""
+    """The mean of absolute differences.
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.MeanAbsoluteError()([[0., 1.]], [[1., 3.]]))
+    1.5
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "mean_absolute_error"):
         super().__init__(functions.mean_absolute_error, reduction, name)
@@ -96,7 +128,16 @@ class MeanAbsoluteError(LossFunctionWrapper):
 
 @_named("MeanAbsolutePercentageError")
 class MeanAbsolutePercentageError(LossFunctionWrapper):
-    """The mean of absolute differences in percent of the labels."""
+    """The mean of absolute differences in percent of the labels.
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.MeanAbsolutePercentageError()([[2., 4.]], [[1., 4.]]))
+    25.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "mean_absolute_percentage_error"):
         super().__init__(functions.mean_absolute_percentage_error, reduction, name)
@@ -104,7 +145,16 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
 
 @_named("MeanSquaredLogarithmicError")
 class MeanSquaredLogarithmicError(LossFunctionWrapper):
-    """The mean of squared differences of log(1 + x)."""
+    """The mean of squared differences of log(1 + x).
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.MeanSquaredLogarithmicError()([[0., 0.]], [[0., 0.]]))
+    0.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "mean_squared_logarithmic_error"):
         super().__init__(functions.mean_squared_logarithmic_error, reduction, name)
@@ -114,7 +164,17 @@ class MeanSquaredLogarithmicError(LossFunctionWrapper):
 class BinaryCrossentropy(LossFunctionWrapper):
     """Cross-entropy of labels 0 and 1 with probabilities, or with logits.
 
-    >>> tf.keras.losses.BinaryCrossentropy(from_logits=True)([[0.], [1.]], [[-1.], [2.]])
+    Args:
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        label_smoothing: Between 0 and 1: how much of each label is spread evenly over the classes.
+        axis: The axis along which the mean is taken.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
+    >>> round(float(loss([[0.], [1.]], [[-1.], [2.]])), 3)
+    0.22
     """
 
     def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
@@ -127,7 +187,20 @@ class BinaryCrossentropy(LossFunctionWrapper):
 
 @_named("CategoricalCrossentropy")
 class CategoricalCrossentropy(LossFunctionWrapper):
-    """Cross-entropy of labels that are distributions over classes."""
+    """Cross-entropy of labels that are distributions over classes.
+
+    Args:
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        label_smoothing: Between 0 and 1: how much of each label is spread evenly over the classes.
+        axis: The axis of classes.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> loss = tf.keras.losses.CategoricalCrossentropy()
+    >>> round(float(loss([[0., 1.]], [[0.5, 0.5]])), 3)
+    0.693
+    """
 
     def __init__(self, from_logits: bool = False, label_smoothing: Any = 0, reduction: Any = AUTO,
                  name: str | None = "categorical_crossentropy", axis: int = -1):
@@ -140,7 +213,17 @@ class CategoricalCrossentropy(LossFunctionWrapper):
 class SparseCategoricalCrossentropy(LossFunctionWrapper):
     """Cross-entropy of labels that are numbers of classes.
 
-    >>> tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)([1], [[0., 1.]])
+    Args:
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        ignore_class: A label whose samples do not count, such as the border of a segmentation.
+        axis: The axis of classes.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    >>> round(float(loss([1], [[0., 0.]])), 3)
+    0.693
     """
 
     def __init__(self, from_logits: bool = False, reduction: Any = AUTO, name: str | None = "sparse_categorical_crossentropy",
@@ -151,7 +234,23 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
 
 @export(v2=["keras.losses.BinaryFocalCrossentropy", "losses.BinaryFocalCrossentropy"])
 class BinaryFocalCrossentropy(LossFunctionWrapper):
-    """Focal binary cross-entropy: well-classified examples are weighted less."""
+    """Focal binary cross-entropy: well-classified examples are weighted less.
+
+    Args:
+        apply_class_balancing: Whether to weight the classes by `alpha` and 1 - `alpha`.
+        alpha: The weight of label 1 if classes are balanced.
+        gamma: The exponent of the weight (1 - probability of the right class); 0 is plain cross-entropy.
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        label_smoothing: Between 0 and 1: how much of each label is spread evenly over the classes.
+        axis: The axis of classes.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> loss = tf.keras.losses.BinaryFocalCrossentropy(gamma=2.0)
+    >>> round(float(loss([[1.]], [[0.5]])), 3)
+    0.173
+    """
 
     def __init__(self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
                  label_smoothing: float = 0.0, axis: int = -1, reduction: Any = AUTO,
@@ -162,7 +261,22 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
 
 @export(v2=["keras.losses.CategoricalFocalCrossentropy", "losses.CategoricalFocalCrossentropy"])
 class CategoricalFocalCrossentropy(LossFunctionWrapper):
-    """Focal categorical cross-entropy: well-classified examples are weighted less."""
+    """Focal categorical cross-entropy: well-classified examples are weighted less.
+
+    Args:
+        alpha: A weight for all classes, or one per class.
+        gamma: The exponent of the weight (1 - probability of the right class); 0 is plain cross-entropy.
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        label_smoothing: Between 0 and 1: how much of each label is spread evenly over the classes.
+        axis: The axis of classes.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> loss = tf.keras.losses.CategoricalFocalCrossentropy(alpha=1.0)
+    >>> round(float(loss([[0., 1.]], [[0.5, 0.5]])), 3)
+    0.173
+    """
 
     def __init__(self, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
                  axis: int = -1, reduction: Any = AUTO, name: str | None = "categorical_focal_crossentropy"):
@@ -172,7 +286,16 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
 
 @_named("Hinge")
 class Hinge(LossFunctionWrapper):
-    """The mean of max(1 - y_true * y_pred, 0)."""
+    """The mean of max(1 - y_true * y_pred, 0).
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.Hinge()([[-1., 1.]], [[0.5, 2.]]))
+    0.75
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "hinge"):
         super().__init__(functions.hinge, reduction, name)
@@ -180,7 +303,16 @@ class Hinge(LossFunctionWrapper):
 
 @_named("SquaredHinge")
 class SquaredHinge(LossFunctionWrapper):
-    """The mean of max(1 - y_true * y_pred, 0) ** 2."""
+    """The mean of max(1 - y_true * y_pred, 0) ** 2.
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.SquaredHinge()([[-1., 1.]], [[1., 2.]]))
+    2.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "squared_hinge"):
         super().__init__(functions.squared_hinge, reduction, name)
@@ -188,7 +320,16 @@ class SquaredHinge(LossFunctionWrapper):
 
 @_named("CategoricalHinge")
 class CategoricalHinge(LossFunctionWrapper):
-    """The margin by which the best wrong class is within 1 of the right one, or above it."""
+    """The margin by which the best wrong class is within 1 of the right one, or above it.
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.CategoricalHinge()([[0., 1.]], [[0.5, 1.5]]))
+    0.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "categorical_hinge"):
         super().__init__(functions.categorical_hinge, reduction, name)
@@ -196,7 +337,16 @@ class CategoricalHinge(LossFunctionWrapper):
 
 @_named("Poisson")
 class Poisson(LossFunctionWrapper):
-    """The mean of y_pred - y_true * log(y_pred)."""
+    """The mean of y_pred - y_true * log(y_pred).
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> round(float(tf.keras.losses.Poisson()([[0., 1.]], [[1., 1.]])), 3)
+    1.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "poisson"):
         super().__init__(functions.poisson, reduction, name)
@@ -204,7 +354,16 @@ class Poisson(LossFunctionWrapper):
 
 @_named("LogCosh")
 class LogCosh(LossFunctionWrapper):
-    """The mean of log(cosh(error))."""
+    """The mean of log(cosh(error)).
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> round(float(tf.keras.losses.LogCosh()([[0.]], [[1.]])), 3)
+    0.434
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "logcosh"):
         super().__init__(functions.log_cosh, reduction, name)
@@ -212,7 +371,16 @@ class LogCosh(LossFunctionWrapper):
 
 @_named("KLDivergence")
 class KLDivergence(LossFunctionWrapper):
-    """sum(y_true * log(y_true / y_pred))."""
+    """sum(y_true * log(y_true / y_pred)).
+
+    Args:
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> round(float(tf.keras.losses.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]])), 3)
+    0.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "kullback_leibler_divergence"):
         super().__init__(functions.kl_divergence, reduction, name)
@@ -220,7 +388,17 @@ class KLDivergence(LossFunctionWrapper):
 
 @_named("Huber")
 class Huber(LossFunctionWrapper):
-    """Half the squared error up to `delta`, linear beyond."""
+    """Half the squared error up to `delta`, linear beyond.
+
+    Args:
+        delta: The error at which the square turns into a line.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.Huber(delta=1.0)([[0., 0.]], [[1., 3.]]))
+    1.5
+    """
 
     def __init__(self, delta: Any = 1.0, reduction: Any = AUTO, name: str | None = "huber_loss"):
         super().__init__(functions.huber, reduction, name, delta=delta)
@@ -228,7 +406,17 @@ class Huber(LossFunctionWrapper):
 
 @_named("CosineSimilarity")
 class CosineSimilarity(LossFunctionWrapper):
-    """Minus the cosine of the angle between labels and predictions."""
+    """Minus the cosine of the angle between labels and predictions.
+
+    Args:
+        axis: The axis of the vectors that are compared.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> float(tf.keras.losses.CosineSimilarity()([[0., 1.]], [[0., 2.]]))
+    -1.0
+    """
 
     def __init__(self, axis: int = -1, reduction: Any = AUTO, name: str | None = "cosine_similarity"):
         super().__init__(functions.cosine_similarity, reduction, name, axis=axis)
@@ -236,7 +424,17 @@ class CosineSimilarity(LossFunctionWrapper):
 
 @export(v2=["keras.losses.Dice", "losses.Dice"])
 class Dice(LossFunctionWrapper):
-    """1 - 2 * |both| / (|labels| + |predictions|)."""
+    """1 - 2 * |both| / (|labels| + |predictions|).
+
+    Args:
+        axis: The axes to sum over, by default all.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> round(float(tf.keras.losses.Dice()([[0., 1.]], [[0., 1.]])), 3)
+    0.0
+    """
 
     def __init__(self, reduction: Any = AUTO, name: str | None = "dice", axis: Any = None):
         super().__init__(functions.dice, reduction, name, axis=axis)
@@ -244,7 +442,19 @@ class Dice(LossFunctionWrapper):
 
 @export(v2=["keras.losses.Tversky", "losses.Tversky"])
 class Tversky(LossFunctionWrapper):
-    """Dice with weights for false positives and false negatives."""
+    """Dice with weights for false positives and false negatives.
+
+    Args:
+        alpha: The weight of false positives.
+        beta: The weight of false negatives.
+        axis: The axes to sum over, by default all.
+        reduction: How the losses of a batch become one number: `"sum_over_batch_size"` (the default), `"sum"`, or `"none"`
+            for one per sample.
+        name: Name of the loss.
+
+    >>> round(float(tf.keras.losses.Tversky(alpha=0.3, beta=0.7)([[0., 1.]], [[0., 1.]])), 3)
+    0.0
+    """
 
     def __init__(self, alpha: float = 0.5, beta: float = 0.5, reduction: Any = AUTO, name: str | None = "tversky",
                  axis: Any = None):

@@ -55,7 +55,18 @@ def _numbers(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 @export("keras.metrics.sparse_categorical_accuracy", v2=["metrics.sparse_categorical_accuracy"])
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    """1 where the largest prediction is that of the label's class, for labels that are numbers of classes."""
+    """1 where the largest prediction is that of the label's class, for labels that are numbers of classes.
+
+    Args:
+        y_true: The labels.
+        y_pred: The predictions, one per class along the last axis.
+
+    Returns:
+        A tensor of zeros and ones, one per sample.
+
+    >>> tf.keras.metrics.sparse_categorical_accuracy([1], [[0.2, 0.8]]).numpy().tolist()
+    [1.0]
+    """
     y_true, y_pred = _numbers(y_true, y_pred)
     return tf.cast(tf.equal(y_true, tf.cast(tf.argmax(y_pred, axis=-1), y_true.dtype)), K.floatx())
 
@@ -71,20 +82,54 @@ def _in_top(y_pred: Any, classes: Any, k: int) -> Any:
 
 @export("keras.metrics.top_k_categorical_accuracy", v2=["metrics.top_k_categorical_accuracy"])
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
-    """1 where the label's class is among the k largest predictions."""
+    """1 where the label's class is among the k largest predictions.
+
+    Args:
+        y_true: The labels.
+        y_pred: The predictions, one per class along the last axis.
+        k: How many of the largest predictions are looked at.
+
+    Returns:
+        A tensor of zeros and ones, one per sample.
+
+    >>> tf.keras.metrics.top_k_categorical_accuracy([[0., 1., 0.]], [[0.5, 0.3, 0.2]], k=2).numpy().tolist()
+    [1.0]
+    """
     return _in_top(convert(y_pred), tf.argmax(y_true, axis=-1), k)
 
 
 @export("keras.metrics.sparse_top_k_categorical_accuracy", v2=["metrics.sparse_top_k_categorical_accuracy"])
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
-    """1 where the label's class is among the k largest predictions, for labels that are numbers of classes."""
+    """1 where the label's class is among the k largest predictions, for labels that are numbers of classes.
+
+    Args:
+        y_true: The labels.
+        y_pred: The predictions, one per class along the last axis.
+        k: How many of the largest predictions are looked at.
+
+    Returns:
+        A tensor of zeros and ones, one per sample.
+
+    >>> tf.keras.metrics.sparse_top_k_categorical_accuracy([2], [[0.5, 0.3, 0.2]], k=2).numpy().tolist()
+    [0.0]
+    """
     y_true, y_pred = _numbers(y_true, y_pred)
     return _in_top(y_pred, tf.cast(y_true, "int32"), k)
 
 
 @public("Accuracy")
 class Accuracy(MeanMetricWrapper):
-    """How often predictions equal labels."""
+    """How often predictions equal labels.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Accuracy()
+    >>> _ = metric.update_state([1, 2, 3], [1, 2, 0])
+    >>> round(float(metric.result()), 3)
+    0.667
+    """
 
     def __init__(self, name: str | None = "accuracy", dtype: Any = None):
         super().__init__(accuracy, name, dtype=dtype)
@@ -92,7 +137,18 @@ class Accuracy(MeanMetricWrapper):
 
 @public("BinaryAccuracy")
 class BinaryAccuracy(MeanMetricWrapper):
-    """How often predictions are on the label's side of a threshold."""
+    """How often predictions are on the label's side of a threshold.
+
+    Args:
+        threshold: Predictions above it count as 1.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.BinaryAccuracy()
+    >>> _ = metric.update_state([[1.], [0.]], [[0.9], [0.8]])
+    >>> round(float(metric.result()), 3)
+    0.5
+    """
 
     def __init__(self, name: str | None = "binary_accuracy", dtype: Any = None, threshold: float = 0.5):
         super().__init__(binary_accuracy, name, dtype=dtype, threshold=threshold)
@@ -100,7 +156,17 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 @public("CategoricalAccuracy")
 class CategoricalAccuracy(MeanMetricWrapper):
-    """How often the largest prediction is that of the label's class."""
+    """How often the largest prediction is that of the label's class.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.CategoricalAccuracy()
+    >>> _ = metric.update_state([[0., 1.]], [[0.2, 0.8]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None):
         super().__init__(categorical_accuracy, name, dtype=dtype)
@@ -108,7 +174,17 @@ class CategoricalAccuracy(MeanMetricWrapper):
 
 @public("SparseCategoricalAccuracy")
 class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """CategoricalAccuracy for labels that are numbers of classes."""
+    """CategoricalAccuracy for labels that are numbers of classes.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.SparseCategoricalAccuracy()
+    >>> _ = metric.update_state([1, 0], [[0.2, 0.8], [0.2, 0.8]])
+    >>> round(float(metric.result()), 3)
+    0.5
+    """
 
     def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None):
         super().__init__(sparse_categorical_accuracy, name, dtype=dtype)
@@ -116,7 +192,18 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 
 @public("TopKCategoricalAccuracy")
 class TopKCategoricalAccuracy(MeanMetricWrapper):
-    """How often the label's class is among the k largest predictions."""
+    """How often the label's class is among the k largest predictions.
+
+    Args:
+        k: How many of the largest predictions are looked at.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.TopKCategoricalAccuracy(k=2)
+    >>> _ = metric.update_state([[0., 0., 1.]], [[0.5, 0.3, 0.2]])
+    >>> round(float(metric.result()), 3)
+    0.0
+    """
 
     def __init__(self, k: int = 5, name: str | None = "top_k_categorical_accuracy", dtype: Any = None):
         super().__init__(top_k_categorical_accuracy, name, dtype=dtype, k=k)
@@ -124,7 +211,18 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
 @public("SparseTopKCategoricalAccuracy")
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
-    """TopKCategoricalAccuracy for labels that are numbers of classes."""
+    """TopKCategoricalAccuracy for labels that are numbers of classes.
+
+    Args:
+        k: How many of the largest predictions are looked at.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.SparseTopKCategoricalAccuracy(k=2)
+    >>> _ = metric.update_state([1], [[0.5, 0.3, 0.2]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, k: int = 5, name: str | None = "sparse_top_k_categorical_accuracy", dtype: Any = None):
         super().__init__(sparse_top_k_categorical_accuracy, name, dtype=dtype, k=k)

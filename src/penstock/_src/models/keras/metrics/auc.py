@@ -39,9 +39,22 @@ def _chosen(kind: Any, value: Any, what: str) -> Any:
 class AUC(_FourCounts):
     """The area under a curve of rates, from counts at `num_thresholds` thresholds.
 
-    >>> m = tf.keras.metrics.AUC(num_thresholds=3)
-    >>> m.update_state([0, 0, 1, 1], [0, 0.5, 0.3, 0.9])
-    >>> m.result()                 # 0.75
+    Args:
+        num_thresholds: How many thresholds approximate the curve.
+        curve: `"ROC"`, or `"PR"` for precision over recall.
+        summation_method: `"interpolation"`, `"minoring"` or `"majoring"`: how the area between thresholds is approximated.
+        thresholds: The thresholds, instead of `num_thresholds` even ones.
+        multi_label: Whether each output is a problem of its own, whose areas are averaged.
+        num_labels: The number of outputs if `multi_label`; by default known after the first batch.
+        label_weights: Weights of the outputs in that average.
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.AUC(num_thresholds=3)
+    >>> _ = metric.update_state([0, 0, 1, 1], [0., 0.5, 0.3, 0.9])
+    >>> round(float(metric.result()), 3)
+    0.75
     """
 
     false_negatives: Any

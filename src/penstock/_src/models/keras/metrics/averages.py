@@ -58,7 +58,17 @@ class Reduce(Metric):
 
 @public("Sum")
 class Sum(Reduce):
-    """The sum of values."""
+    """The sum of values.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Sum()
+    >>> _ = metric.update_state([1., 2.])
+    >>> float(metric.result())
+    3.0
+    """
 
     def __init__(self, name: str | None = "sum", dtype: Any = None):
         super().__init__(SUM, name, dtype)
@@ -68,9 +78,14 @@ class Sum(Reduce):
 class Mean(Reduce):
     """The weighted mean of values.
 
-    >>> m = tf.keras.metrics.Mean()
-    >>> m.update_state([1., 3.], sample_weight=[1., 0.])
-    >>> m.result()                 # 1.0
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Mean()
+    >>> _ = metric.update_state([1., 3.], sample_weight=[1., 0.])
+    >>> float(metric.result())
+    1.0
     """
 
     def __init__(self, name: str | None = "mean", dtype: Any = None):
@@ -99,7 +114,16 @@ class _OfFunction(Reduce):
 class MeanMetricWrapper(_OfFunction, Mean):
     """The mean of a function of labels and predictions.
 
-    >>> m = tf.keras.metrics.MeanMetricWrapper(fn=tf.keras.losses.mse)
+    Args:
+        fn: A function of labels and predictions that returns a value per sample.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+        **kwargs: Further arguments of `fn`.
+
+    >>> metric = tf.keras.metrics.MeanMetricWrapper(tf.keras.losses.mean_absolute_error)
+    >>> _ = metric.update_state([[0., 1.]], [[1., 3.]])
+    >>> float(metric.result())
+    1.5
     """
 
     def __init__(self, fn: Callable, name: str | None = None, dtype: Any = None, **kwargs: Any):
@@ -138,7 +162,18 @@ class SumOverBatchSizeMetricWrapper(_OfFunction, SumOverBatchSize):
 
 @public("MeanRelativeError")
 class MeanRelativeError(Mean):
-    """The mean of absolute errors divided by `normalizer`."""
+    """The mean of absolute errors divided by `normalizer`.
+
+    Args:
+        normalizer: Errors are divided by it; 0 gives 0.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.MeanRelativeError(normalizer=[[2.]])
+    >>> _ = metric.update_state([[1.]], [[3.]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, normalizer: Any, name: str | None = None, dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
@@ -160,7 +195,17 @@ class MeanRelativeError(Mean):
 
 @public("RootMeanSquaredError")
 class RootMeanSquaredError(Mean):
-    """The root of the mean of squared errors."""
+    """The root of the mean of squared errors.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.RootMeanSquaredError()
+    >>> _ = metric.update_state([[0., 0.]], [[3., 3.]])
+    >>> round(float(metric.result()), 3)
+    3.0
+    """
 
     def __init__(self, name: str | None = "root_mean_squared_error", dtype: Any = None):
         super().__init__(name, dtype)
@@ -177,7 +222,19 @@ class RootMeanSquaredError(Mean):
 
 @public("MeanTensor")
 class MeanTensor(Metric):
-    """The mean of tensors of one shape, element by element."""
+    """The mean of tensors of one shape, element by element.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+        shape: Shape of the values; by default that of the first ones.
+
+    >>> metric = tf.keras.metrics.MeanTensor()
+    >>> _ = metric.update_state([1., 2.])
+    >>> _ = metric.update_state([3., 4.])
+    >>> metric.result().numpy().tolist()
+    [2.0, 3.0]
+    """
 
     def __init__(self, name: str | None = "mean_tensor", dtype: Any = None, shape: Any = None):
         super().__init__(name=name, dtype=dtype)

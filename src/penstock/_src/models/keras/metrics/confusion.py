@@ -107,28 +107,72 @@ class _Count(Metric):
 
 @public("FalsePositives")
 class FalsePositives(_Count):
-    """How often a label 0 is predicted as 1."""
+    """How often a label 0 is predicted as 1.
+
+    Args:
+        thresholds: A threshold of predictions, or a list of them, which gives a result for each; 0.5 by default.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.FalsePositives()
+    >>> _ = metric.update_state([0, 1, 0], [0.7, 0.9, 0.1])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     _kind = "fp"
 
 
 @public("FalseNegatives")
 class FalseNegatives(_Count):
-    """How often a label 1 is predicted as 0."""
+    """How often a label 1 is predicted as 0.
+
+    Args:
+        thresholds: A threshold of predictions, or a list of them, which gives a result for each; 0.5 by default.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.FalseNegatives()
+    >>> _ = metric.update_state([1, 1, 0], [0.2, 0.9, 0.1])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     _kind = "fn"
 
 
 @public("TrueNegatives")
 class TrueNegatives(_Count):
-    """How often a label 0 is predicted as 0."""
+    """How often a label 0 is predicted as 0.
+
+    Args:
+        thresholds: A threshold of predictions, or a list of them, which gives a result for each; 0.5 by default.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.TrueNegatives()
+    >>> _ = metric.update_state([0, 1, 0], [0.7, 0.9, 0.1])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     _kind = "tn"
 
 
 @public("TruePositives")
 class TruePositives(_Count):
-    """How often a label 1 is predicted as 1."""
+    """How often a label 1 is predicted as 1.
+
+    Args:
+        thresholds: A threshold of predictions, or a list of them, which gives a result for each; 0.5 by default.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.TruePositives()
+    >>> _ = metric.update_state([0, 1, 0], [0.7, 0.9, 0.1])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     _kind = "tp"
 
@@ -165,9 +209,17 @@ class _Share(Metric):
 class Precision(_Share):
     """The fraction of positive predictions that are correct.
 
-    >>> m = tf.keras.metrics.Precision()
-    >>> m.update_state([0, 1, 1, 1], [1, 0, 1, 1])
-    >>> m.result()                 # 2 / 3
+    Args:
+        thresholds: A threshold of predictions, or a list of them, which gives a result for each; 0.5 by default.
+        top_k: Count only the k largest predictions of a sample, instead of a threshold.
+        class_id: The class that is looked at, by default all.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Precision()
+    >>> _ = metric.update_state([0, 1, 1], [0.7, 0.9, 0.1])
+    >>> round(float(metric.result()), 3)
+    0.5
     """
 
     _other, _other_name = "fp", "false_positives"
@@ -175,7 +227,20 @@ class Precision(_Share):
 
 @public("Recall")
 class Recall(_Share):
-    """The fraction of positive labels that are found."""
+    """The fraction of positive labels that are found.
+
+    Args:
+        thresholds: A threshold of predictions, or a list of them, which gives a result for each; 0.5 by default.
+        top_k: Count only the k largest predictions of a sample, instead of a threshold.
+        class_id: The class that is looked at, by default all.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Recall()
+    >>> _ = metric.update_state([0, 1, 1], [0.7, 0.9, 0.1])
+    >>> round(float(metric.result()), 3)
+    0.5
+    """
 
     _other, _other_name = "fn", "false_negatives"
 
@@ -236,7 +301,20 @@ def _checked_share(name: str, value: float) -> float:
 
 @public("SensitivityAtSpecificity")
 class SensitivityAtSpecificity(_AtValue):
-    """The best sensitivity at which the specificity is at least the given one."""
+    """The best sensitivity at which the specificity is at least the given one.
+
+    Args:
+        specificity: The least specificity, from 0 to 1.
+        num_thresholds: How many thresholds are tried.
+        class_id: The class that is looked at, by default all.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.SensitivityAtSpecificity(0.5)
+    >>> _ = metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, specificity: float, num_thresholds: int = 200, name: str | None = None, dtype: Any = None,
                  class_id: int | None = None):
@@ -255,7 +333,20 @@ class SensitivityAtSpecificity(_AtValue):
 
 @public("SpecificityAtSensitivity")
 class SpecificityAtSensitivity(_AtValue):
-    """The best specificity at which the sensitivity is at least the given one."""
+    """The best specificity at which the sensitivity is at least the given one.
+
+    Args:
+        sensitivity: The least sensitivity, from 0 to 1.
+        num_thresholds: How many thresholds are tried.
+        class_id: The class that is looked at, by default all.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.SpecificityAtSensitivity(0.5)
+    >>> _ = metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, sensitivity: float, num_thresholds: int = 200, name: str | None = None, dtype: Any = None,
                  class_id: int | None = None):
@@ -274,7 +365,20 @@ class SpecificityAtSensitivity(_AtValue):
 
 @export("keras.metrics.PrecisionAtRecall", v2=["metrics.PrecisionAtRecall"])
 class PrecisionAtRecall(_AtValue):
-    """The best precision at which the recall is at least the given one."""
+    """The best precision at which the recall is at least the given one.
+
+    Args:
+        recall: The least recall, from 0 to 1.
+        num_thresholds: How many thresholds are tried.
+        class_id: The class that is looked at, by default all.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.PrecisionAtRecall(0.5)
+    >>> _ = metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, recall: float, num_thresholds: int = 200, class_id: int | None = None, name: str | None = None,
                  dtype: Any = None):
@@ -293,7 +397,20 @@ class PrecisionAtRecall(_AtValue):
 
 @export("keras.metrics.RecallAtPrecision", v2=["metrics.RecallAtPrecision"])
 class RecallAtPrecision(_AtValue):
-    """The best recall at which the precision is at least the given one."""
+    """The best recall at which the precision is at least the given one.
+
+    Args:
+        precision: The least precision, from 0 to 1.
+        num_thresholds: How many thresholds are tried.
+        class_id: The class that is looked at, by default all.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.RecallAtPrecision(0.8)
+    >>> _ = metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.7, 0.9])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, precision: float, num_thresholds: int = 200, class_id: int | None = None, name: str | None = None,
                  dtype: Any = None):

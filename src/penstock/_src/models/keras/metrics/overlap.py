@@ -46,7 +46,19 @@ class _Matrix(Metric):
 class MeanIoU(_Matrix):
     """The mean intersection over union of the classes that occur.
 
-    >>> m = tf.keras.metrics.MeanIoU(num_classes=2)
+    Args:
+        num_classes: The number of classes.
+        ignore_class: A label whose samples do not count.
+        sparse_y_true: Whether labels are numbers of classes; otherwise the largest along `axis` is taken.
+        sparse_y_pred: Whether predictions are numbers of classes; otherwise the largest along `axis` is taken.
+        axis: The axis of classes.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.MeanIoU(num_classes=2)
+    >>> _ = metric.update_state([0, 0, 1, 1], [0, 1, 0, 1])
+    >>> round(float(metric.result()), 3)
+    0.333
     """
 
     def result(self) -> Any:
@@ -62,7 +74,23 @@ class MeanIoU(_Matrix):
 
 @export("keras.metrics.IoU", v2=["metrics.IoU"])
 class IoU(_Matrix):
-    """The mean intersection over union of some classes."""
+    """The mean intersection over union of some classes.
+
+    Args:
+        num_classes: The number of classes.
+        target_class_ids: The classes whose overlap is averaged.
+        ignore_class: A label whose samples do not count.
+        sparse_y_true: Whether labels are numbers of classes; otherwise the largest along `axis` is taken.
+        sparse_y_pred: Whether predictions are numbers of classes; otherwise the largest along `axis` is taken.
+        axis: The axis of classes.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.IoU(num_classes=2, target_class_ids=[0])
+    >>> _ = metric.update_state([0, 0, 1, 1], [0, 1, 0, 1])
+    >>> round(float(metric.result()), 3)
+    0.333
+    """
 
     def __init__(self, num_classes: int, target_class_ids: Any, name: str | None = None, dtype: Any = None,
                  ignore_class: int | None = None, sparse_y_true: bool = True, sparse_y_pred: bool = True, axis: int = -1):
@@ -83,7 +111,19 @@ class IoU(_Matrix):
 
 @export("keras.metrics.BinaryIoU", v2=["metrics.BinaryIoU"])
 class BinaryIoU(IoU):
-    """IoU of labels 0 and 1 with predictions above and below a threshold."""
+    """IoU of labels 0 and 1 with predictions above and below a threshold.
+
+    Args:
+        target_class_ids: The classes whose overlap is averaged.
+        threshold: Predictions above it count as class 1.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.BinaryIoU()
+    >>> _ = metric.update_state([0, 1, 0, 1], [0.1, 0.2, 0.4, 0.7])
+    >>> round(float(metric.result()), 3)
+    0.583
+    """
 
     def __init__(self, target_class_ids: Any = (0, 1), threshold: float = 0.5, name: str | None = None, dtype: Any = None):
         super().__init__(2, target_class_ids, name, dtype)
@@ -100,7 +140,22 @@ class BinaryIoU(IoU):
 
 @export("keras.metrics.OneHotIoU", v2=["metrics.OneHotIoU"])
 class OneHotIoU(IoU):
-    """IoU for labels that are one-hot."""
+    """IoU for labels that are one-hot.
+
+    Args:
+        num_classes: The number of classes.
+        target_class_ids: The classes whose overlap is averaged.
+        ignore_class: A label whose samples do not count.
+        sparse_y_pred: Whether predictions are numbers of classes; otherwise the largest along `axis` is taken.
+        axis: The axis of classes.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.OneHotIoU(num_classes=2, target_class_ids=[0, 1])
+    >>> _ = metric.update_state([[1., 0.], [0., 1.]], [[0.9, 0.1], [0.2, 0.8]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, num_classes: int, target_class_ids: Any, name: str | None = None, dtype: Any = None,
                  ignore_class: int | None = None, sparse_y_pred: bool = False, axis: int = -1):
@@ -109,7 +164,21 @@ class OneHotIoU(IoU):
 
 @export("keras.metrics.OneHotMeanIoU", v2=["metrics.OneHotMeanIoU"])
 class OneHotMeanIoU(MeanIoU):
-    """MeanIoU for labels that are one-hot."""
+    """MeanIoU for labels that are one-hot.
+
+    Args:
+        num_classes: The number of classes.
+        ignore_class: A label whose samples do not count.
+        sparse_y_pred: Whether predictions are numbers of classes; otherwise the largest along `axis` is taken.
+        axis: The axis of classes.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.OneHotMeanIoU(num_classes=2)
+    >>> _ = metric.update_state([[1., 0.], [0., 1.]], [[0.9, 0.1], [0.2, 0.8]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, num_classes: int, name: str | None = None, dtype: Any = None, ignore_class: int | None = None,
                  sparse_y_pred: bool = False, axis: int = -1):
@@ -118,7 +187,20 @@ class OneHotMeanIoU(MeanIoU):
 
 @export("keras.metrics.FBetaScore", v2=["metrics.FBetaScore"])
 class FBetaScore(Metric):
-    """(1 + beta ** 2) * precision * recall / (beta ** 2 * precision + recall), per class or averaged."""
+    """(1 + beta ** 2) * precision * recall / (beta ** 2 * precision + recall), per class or averaged.
+
+    Args:
+        average: None for a score per class, `"micro"`, `"macro"` or `"weighted"` for one of all classes.
+        threshold: Predictions above it count as 1; by default only the largest of a sample does.
+        beta: How many times recall counts as much as precision.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.FBetaScore(average="macro", beta=2.0)
+    >>> _ = metric.update_state([[1., 0.], [0., 1.]], [[0.9, 0.1], [0.2, 0.8]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     false_negatives: Any
     false_positives: Any
@@ -183,7 +265,19 @@ class FBetaScore(Metric):
 
 @export("keras.metrics.F1Score", v2=["metrics.F1Score"])
 class F1Score(FBetaScore):
-    """The harmonic mean of precision and recall."""
+    """The harmonic mean of precision and recall.
+
+    Args:
+        average: None for a score per class, `"micro"`, `"macro"` or `"weighted"` for one of all classes.
+        threshold: Predictions above it count as 1; by default only the largest of a sample does.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.F1Score(average="macro")
+    >>> _ = metric.update_state([[1., 0.], [0., 1.]], [[0.9, 0.1], [0.2, 0.8]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, average: str | None = None, threshold: float | None = None, name: str | None = "f1_score",
                  dtype: Any = None):
@@ -198,7 +292,19 @@ class F1Score(FBetaScore):
 
 @export("keras.metrics.R2Score", v2=["metrics.R2Score"])
 class R2Score(Metric):
-    """1 - (residual variance) / (variance of the labels)."""
+    """1 - (residual variance) / (variance of the labels).
+
+    Args:
+        class_aggregation: `"uniform_average"`, `"variance_weighted_average"`, or None for a score per output.
+        num_regressors: The number of inputs, for the adjusted score; 0 for the plain one.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.R2Score()
+    >>> _ = metric.update_state([[1.], [2.], [3.]], [[1.], [2.], [3.]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     count: Any
     squared_sum: Any

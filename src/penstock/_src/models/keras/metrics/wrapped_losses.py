@@ -17,7 +17,18 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
 
 @public("CosineSimilarity")
 class CosineSimilarity(MeanMetricWrapper):
-    """The mean cosine of the angle between labels and predictions."""
+    """The mean cosine of the angle between labels and predictions.
+
+    Args:
+        axis: The axis of the vectors that are compared.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.CosineSimilarity()
+    >>> _ = metric.update_state([[0., 1.]], [[0., 2.]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, name: str | None = "cosine_similarity", dtype: Any = None, axis: int = -1):
         super().__init__(cosine_similarity, name, dtype=dtype, axis=axis)
@@ -25,7 +36,17 @@ class CosineSimilarity(MeanMetricWrapper):
 
 @public("MeanAbsoluteError")
 class MeanAbsoluteError(MeanMetricWrapper):
-    """The mean of absolute errors."""
+    """The mean of absolute errors.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.MeanAbsoluteError()
+    >>> _ = metric.update_state([[0., 1.]], [[1., 3.]])
+    >>> round(float(metric.result()), 3)
+    1.5
+    """
 
     def __init__(self, name: str | None = "mean_absolute_error", dtype: Any = None):
         super().__init__(functions.mean_absolute_error, name, dtype=dtype)
@@ -33,7 +54,17 @@ class MeanAbsoluteError(MeanMetricWrapper):
 
 @public("MeanAbsolutePercentageError")
 class MeanAbsolutePercentageError(MeanMetricWrapper):
-    """The mean of absolute errors in percent of the labels."""
+    """The mean of absolute errors in percent of the labels.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.MeanAbsolutePercentageError()
+    >>> _ = metric.update_state([[2., 4.]], [[1., 4.]])
+    >>> round(float(metric.result()), 3)
+    25.0
+    """
 
     def __init__(self, name: str | None = "mean_absolute_percentage_error", dtype: Any = None):
         super().__init__(functions.mean_absolute_percentage_error, name, dtype=dtype)
@@ -41,7 +72,17 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
 
 @public("MeanSquaredError")
 class MeanSquaredError(MeanMetricWrapper):
-    """The mean of squared errors."""
+    """The mean of squared errors.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.MeanSquaredError()
+    >>> _ = metric.update_state([[0., 1.]], [[1., 1.]])
+    >>> round(float(metric.result()), 3)
+    0.5
+    """
 
     def __init__(self, name: str | None = "mean_squared_error", dtype: Any = None):
         super().__init__(functions.mean_squared_error, name, dtype=dtype)
@@ -49,7 +90,17 @@ class MeanSquaredError(MeanMetricWrapper):
 
 @public("MeanSquaredLogarithmicError")
 class MeanSquaredLogarithmicError(MeanMetricWrapper):
-    """The mean of squared differences of log(1 + x)."""
+    """The mean of squared differences of log(1 + x).
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.MeanSquaredLogarithmicError()
+    >>> _ = metric.update_state([[0., 0.]], [[0., 0.]])
+    >>> round(float(metric.result()), 3)
+    0.0
+    """
 
     def __init__(self, name: str | None = "mean_squared_logarithmic_error", dtype: Any = None):
         super().__init__(functions.mean_squared_logarithmic_error, name, dtype=dtype)
@@ -57,7 +108,19 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
 
 @public("Hinge")
 class Hinge(MeanMetricWrapper):
-    """The mean hinge loss."""
+    """The mean hinge loss.
+
+    Labels are -1 and 1, or 0 and 1.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Hinge()
+    >>> _ = metric.update_state([[-1., 1.]], [[0.5, 2.]])
+    >>> round(float(metric.result()), 3)
+    0.75
+    """
 
     def __init__(self, name: str | None = "hinge", dtype: Any = None):
         super().__init__(functions.hinge, name, dtype=dtype)
@@ -65,7 +128,19 @@ class Hinge(MeanMetricWrapper):
 
 @public("SquaredHinge")
 class SquaredHinge(MeanMetricWrapper):
-    """The mean squared hinge loss."""
+    """The mean squared hinge loss.
+
+    Labels are -1 and 1, or 0 and 1.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.SquaredHinge()
+    >>> _ = metric.update_state([[-1., 1.]], [[1., 2.]])
+    >>> round(float(metric.result()), 3)
+    2.0
+    """
 
     def __init__(self, name: str | None = "squared_hinge", dtype: Any = None):
         super().__init__(functions.squared_hinge, name, dtype=dtype)
@@ -73,7 +148,17 @@ class SquaredHinge(MeanMetricWrapper):
 
 @public("CategoricalHinge")
 class CategoricalHinge(MeanMetricWrapper):
-    """The mean categorical hinge loss."""
+    """The mean categorical hinge loss.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.CategoricalHinge()
+    >>> _ = metric.update_state([[0., 1.]], [[0.5, 1.5]])
+    >>> round(float(metric.result()), 3)
+    0.0
+    """
 
     def __init__(self, name: str | None = "categorical_hinge", dtype: Any = None):
         super().__init__(functions.categorical_hinge, name, dtype=dtype)
@@ -81,7 +166,17 @@ class CategoricalHinge(MeanMetricWrapper):
 
 @public("LogCoshError")
 class LogCoshError(MeanMetricWrapper):
-    """The mean of log(cosh(error))."""
+    """The mean of log(cosh(error)).
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.LogCoshError()
+    >>> _ = metric.update_state([[0.]], [[1.]])
+    >>> round(float(metric.result()), 3)
+    0.434
+    """
 
     def __init__(self, name: str | None = "logcosh", dtype: Any = None):
         super().__init__(functions.log_cosh, name, dtype=dtype)
@@ -89,7 +184,17 @@ class LogCoshError(MeanMetricWrapper):
 
 @public("Poisson")
 class Poisson(MeanMetricWrapper):
-    """The mean Poisson loss."""
+    """The mean Poisson loss.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.Poisson()
+    >>> _ = metric.update_state([[0., 1.]], [[1., 1.]])
+    >>> round(float(metric.result()), 3)
+    1.0
+    """
 
     def __init__(self, name: str | None = "poisson", dtype: Any = None):
         super().__init__(functions.poisson, name, dtype=dtype)
@@ -97,7 +202,17 @@ class Poisson(MeanMetricWrapper):
 
 @public("KLDivergence")
 class KLDivergence(MeanMetricWrapper):
-    """The mean Kullback-Leibler divergence."""
+    """The mean Kullback-Leibler divergence.
+
+    Args:
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.KLDivergence()
+    >>> _ = metric.update_state([[0.5, 0.5]], [[0.5, 0.5]])
+    >>> round(float(metric.result()), 3)
+    0.0
+    """
 
     def __init__(self, name: str | None = "kullback_leibler_divergence", dtype: Any = None):
         super().__init__(functions.kl_divergence, name, dtype=dtype)
@@ -105,7 +220,19 @@ class KLDivergence(MeanMetricWrapper):
 
 @public("BinaryCrossentropy")
 class BinaryCrossentropy(MeanMetricWrapper):
-    """The mean cross-entropy of labels 0 and 1."""
+    """The mean cross-entropy of labels 0 and 1.
+
+    Args:
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        label_smoothing: Between 0 and 1: how much of each label is spread evenly over the classes.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.BinaryCrossentropy()
+    >>> _ = metric.update_state([[0., 1.]], [[0.5, 0.5]])
+    >>> round(float(metric.result()), 3)
+    0.693
+    """
 
     def __init__(self, name: str | None = "binary_crossentropy", dtype: Any = None, from_logits: bool = False,
                  label_smoothing: Any = 0):
@@ -115,7 +242,20 @@ class BinaryCrossentropy(MeanMetricWrapper):
 
 @public("CategoricalCrossentropy")
 class CategoricalCrossentropy(MeanMetricWrapper):
-    """The mean cross-entropy of labels that are distributions."""
+    """The mean cross-entropy of labels that are distributions.
+
+    Args:
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        label_smoothing: Between 0 and 1: how much of each label is spread evenly over the classes.
+        axis: The axis of classes.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.CategoricalCrossentropy()
+    >>> _ = metric.update_state([[0., 1.]], [[0.5, 0.5]])
+    >>> round(float(metric.result()), 3)
+    0.693
+    """
 
     def __init__(self, name: str | None = "categorical_crossentropy", dtype: Any = None, from_logits: bool = False,
                  label_smoothing: Any = 0, axis: int = -1):
@@ -126,7 +266,20 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 
 @public("SparseCategoricalCrossentropy")
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
-    """The mean cross-entropy of labels that are numbers of classes."""
+    """The mean cross-entropy of labels that are numbers of classes.
+
+    Args:
+        from_logits: Whether predictions are logits; by default they are probabilities.
+        axis: The axis of classes.
+        ignore_class: A label whose samples do not count.
+        name: Name of the metric.
+        dtype: Type of the result, float32 by default.
+
+    >>> metric = tf.keras.metrics.SparseCategoricalCrossentropy()
+    >>> _ = metric.update_state([1], [[0.5, 0.5]])
+    >>> round(float(metric.result()), 3)
+    0.693
+    """
 
     def __init__(self, name: str | None = "sparse_categorical_crossentropy", dtype: Any = None, from_logits: bool = False,
                  axis: int = -1, ignore_class: int | None = None):

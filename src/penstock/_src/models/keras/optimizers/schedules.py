@@ -14,7 +14,20 @@ from penstock._src.training.train.schedules import LearningRateSchedule
 
 
 class CosineDecay(formulas.CosineDecay):
-    """From the initial rate along half a cosine wave; with warm-up, first along a line up to `warmup_target`."""
+    """From the initial rate along half a cosine wave; with warm-up, first along a line up to `warmup_target`.
+
+    Args:
+        initial_learning_rate: The rate of step 0.
+        decay_steps: The steps from the top of the wave to its end, after the warm-up.
+        alpha: The rate at the end, as a fraction of the one at the top.
+        name: Name of the operations.
+        warmup_target: The rate at the end of the warm-up; None for no warm-up.
+        warmup_steps: The length of the warm-up.
+
+    >>> rate = tf.keras.optimizers.schedules.CosineDecay(1.0, decay_steps=100)
+    >>> round(float(rate(50)), 3)
+    0.5
+    """
 
     def __init__(self, initial_learning_rate: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None,
                  warmup_target: Any = None, warmup_steps: Any = 0):

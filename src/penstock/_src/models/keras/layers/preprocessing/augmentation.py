@@ -251,7 +251,17 @@ class RandomFlip(RandomLayer):
 
 @export(*names("RandomCrop"))
 class RandomCrop(RandomLayer):
-    """A random part of images of a given size; the middle, when predicting."""
+    """A random part of images of a given size; the middle, when predicting.
+
+    Args:
+        height: Height of the part.
+        width: Width of the part.
+        seed: A number that makes the choices reproducible.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.RandomCrop(2, 3, seed=1)(tf.ones([1, 8, 8, 3]), training=True).shape
+    TensorShape([1, 2, 3, 3])
+    """
 
     _words = ("height", "width")
 
@@ -305,7 +315,15 @@ class _Stretching(RandomLayer):
 class RandomHeight(_Stretching):
     """Makes images higher or lower by a random part of their height.
 
-    >>> tf.keras.layers.RandomHeight(0.2)
+    Args:
+        factor: The largest change as a fraction of the height, or a pair of the least and the largest.
+        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"area"`, `"lanczos3"`, `"lanczos5"`, `"gaussian"` or
+            `"mitchellcubic"`.
+        seed: A number that makes the choices reproducible.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.RandomHeight(0.5)(tf.ones([1, 8, 8, 3]), training=False).shape
+    TensorShape([1, 8, 8, 3])
     """
 
 
@@ -313,7 +331,15 @@ class RandomHeight(_Stretching):
 class RandomWidth(_Stretching):
     """Makes images wider or narrower by a random part of their width.
 
-    >>> tf.keras.layers.RandomWidth(0.2)
+    Args:
+        factor: The largest change as a fraction of the width, or a pair of the least and the largest.
+        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"area"`, `"lanczos3"`, `"lanczos5"`, `"gaussian"` or
+            `"mitchellcubic"`.
+        seed: A number that makes the choices reproducible.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.RandomWidth(0.5)(tf.ones([1, 8, 8, 3]), training=False).shape
+    TensorShape([1, 8, 8, 3])
     """
 
     _side = 1
@@ -350,7 +376,17 @@ class RandomContrast(RandomLayer):
 
 @export(*names("RandomBrightness"))
 class RandomBrightness(RandomLayer):
-    """Adds a random part of the range of values to each image."""
+    """Adds a random part of the range of values to each image.
+
+    Args:
+        factor: The largest change as a fraction of the range, or a pair of the least and the largest.
+        value_range: The smallest and the largest value of images.
+        seed: A number that makes the choices reproducible.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+
+    >>> tf.keras.layers.RandomBrightness(0.2)(tf.ones([1, 2, 2, 3]), training=False).shape
+    TensorShape([1, 2, 2, 3])
+    """
 
     _words = ("factor", "value_range")
 
