@@ -127,3 +127,29 @@ def test_columns_of_a_csv_file_in_another_encoding(tmp_path):
     (tmp_path / "a.csv").write_bytes("größe,n\nä,1\n".encode("latin-1"))
     dataset = tf.data.experimental.make_csv_dataset(str(tmp_path / "a.csv"), 1, num_epochs=1, encoding="latin-1")
     assert next(iter(dataset))["größe"].numpy().tolist() == ["ä".encode("latin-1")]
+
+
+def test_ragged_batches_of_matrices():
+    rows = tf.data.Dataset.range(1, 4).map(lambda x: tf.fill([x, 2], x))
+    batch = next(iter(rows.ragged_batch(3)))
+    assert batch.to_list() == [[[1, 1]], [[2, 2]] * 2, [[3, 3]] * 3]
+    columns = tf.data.Dataset.range(3).map(lambda x: tf.fill([2, x, 2], x))
+    batch = next(iter(columns.ragged_batch(3)))
+    assert batch.to_list() == [[[[x, x]] * x] * 2 for x in range(3)] and batch.ragged_rank == 2
+
+
+def test_padding_left_out_for_a_structure():
+    dataset = tf.data.Dataset.range(1, 3).map(lambda x: (tf.fill([x], x), {"a": tf.as_string(tf.fill([x], x))}))
+    batch = next(iter(dataset.padded_batch(2, ([-1], {"a": [-1]}), (tf.constant(-1, tf.int64), None))))
+    assert batch[0].numpy().tolist() == [[1, -1], [2, 2]] and batch[1]["a"].numpy().tolist() == [[b"1", b""], [b"2", b"2"]]
+
+
+def test_what_datasets_do_not_support():
+    with pytest.raises(TypeError, match="does not support elements of type"):
+        tf.data.Dataset.from_tensor_slices([1.0, 2.0]).unique()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="infinite cardinality"):
+        tf.data.experimental.at(tf.data.Dataset.range(3).repeat(), 0)
+    with pytest.raises(ValueError, match=r"padded shape \(1,\) is not compatible with the shape \(3,\)"):
+        tf.data.Dataset.from_tensors([1, 2, 3]).padded_batch(5, padded_shapes=[1])
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="only supports `len` in eager mode"):
+        len(tf.data.Dataset.range(3))

@@ -74,3 +74,25 @@ def test_a_snapshot_is_made_once(tmp_path):
     turned = again.snapshot(str(tmp_path), reader_func=lambda ds: ds.flat_map(lambda d: d.repeat(2)))
     assert elements(turned) == [0, 1, 2, 3] * 2
     assert len(calls) == 4
+
+
+def test_saving_in_a_graph_and_in_a_function(tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+        write = tf.compat.v1.data.Dataset.range(4).save(str(tmp_path / "a"), compression="GZIP")
+        assert not (tmp_path / "a").exists()
+        sess.run(write)
+    loaded = tf.data.Dataset.load(str(tmp_path / "a"), compression="GZIP")
+    assert elements(loaded) == [0, 1, 2, 3] and len(loaded) == 4
+
+    @tf.function
+    def write_squares():
+        tf.data.Dataset.range(3).map(lambda x: x * x).save(str(tmp_path / "b"))
+    write_squares()
+    assert elements(tf.data.Dataset.load(str(tmp_path / "b"))) == [0, 1, 4]
+
+
+def test_a_damaged_size_is_reported(tmp_path):
+    tf.data.Dataset.range(4).save(str(tmp_path))
+    (tmp_path / "dataset_size.txt").write_text("four")
+    with pytest.raises(tf.errors.DataLossError, match="number of a dataset's elements"):
+        tf.data.Dataset.load(str(tmp_path))

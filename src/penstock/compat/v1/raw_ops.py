@@ -1392,6 +1392,7 @@ _attach(__name__, "v1", "raw_ops.", {
     "WorkerHeartbeat": "ops.elsewhere",
     "WrapDatasetVariant": "ops.data.iterator",
     "WriteAudioSummary": "ops.io.summary_writer",
+    "WriteDatasetShards": "ops.data.dataset_saving",
     "WriteFile": "ops.io.files",
     "WriteGraphSummary": "ops.io.summary_writer",
     "WriteHistogramSummary": "ops.io.summary_writer",

@@ -152,7 +152,8 @@ class DatasetV2(Trackable):
 
     def __len__(self) -> int:
         if not context.executing_eagerly():
-            raise TypeError("__len__() is not supported while tracing functions. Use `tf.data.Dataset.cardinality` instead.")
+            raise TypeError("`tf.data.Dataset` only supports `len` in eager mode. Use `tf.data.Dataset.cardinality()` "
+                            "instead.")
         n = int(self.cardinality())
         if n == INFINITE:
             raise TypeError("The dataset is infinite.")
@@ -487,14 +488,14 @@ class DatasetV2(Trackable):
         return self._then("CacheDataset", convert(filename, dtypes.string, "filename"))
 
     def save(self, path: str, compression: str | None = None, shard_func: Callable | None = None,
-             checkpoint_args: Any = None) -> None:
-        """Writes the elements into a folder, from which `load` reads them.
+             checkpoint_args: Any = None) -> Any:
+        """Writes the elements into a folder, from which `load` reads them; in graphs, an op that does so.
 
         >>> tf.data.Dataset.range(3).save("/tmp/three")
         >>> list(tf.data.Dataset.load("/tmp/three").as_numpy_iterator())
         [0, 1, 2]
         """
-        _methods().save(self, path, compression, shard_func, checkpoint_args)
+        return _methods().save(self, path, compression, shard_func, checkpoint_args)
 
     @staticmethod
     def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Callable | None = None,
@@ -522,7 +523,11 @@ class DatasetV2(Trackable):
                                          padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)(self)
 
     def unique(self, name: str | None = None) -> Any:
-        """A dataset without duplicate elements."""
+        """A dataset without duplicate elements, which are single integers or strings."""
+        spec = self.element_spec
+        if not isinstance(spec, TensorSpec) or spec.dtype not in (dtypes.int32, dtypes.int64, dtypes.string):
+            raise TypeError(f"`tf.data.Dataset.unique` does not support elements of type {spec}: only `tf.int32`, `tf.int64`, "
+                            "and `tf.string` tensors.")
         return self._then("UniqueDataset")
 
     def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Any:

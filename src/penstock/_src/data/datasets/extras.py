@@ -126,16 +126,24 @@ def dense_to_ragged_batch(batch_size: Any, drop_remainder: bool = False, row_spl
     def apply(dataset: Any) -> Any:
         spec = dataset.element_spec
         dense = [s for s in structure.flatten(spec)
-                 if isinstance(s, TensorSpec) and s.shape.rank == 1 and not s.shape.is_fully_defined()]
+                 if isinstance(s, TensorSpec) and s.shape.rank and not s.shape.is_fully_defined()]
         if not dense:
             return dataset.batch(batch_size, drop_remainder=drop_remainder)
         size, drop = int64(batch_size, "batch_size"), convert(drop_remainder, dtypes.bool, "drop_remainder")
-        rows = structure.map_structure(
-            lambda s: RaggedTensorSpec(s.shape, s.dtype, 0, row_splits_dtype) if any(s is d for d in dense) else s, spec)
+
+        def ragged(s: Any) -> RaggedTensorSpec:
+            rank = max(axis for axis, size in enumerate(s.shape.as_list()) if size is None)
+            return RaggedTensorSpec(s.shape, s.dtype, rank, row_splits_dtype)
+        rows = structure.map_structure(lambda s: ragged(s) if any(s is d for d in dense) else s, spec)
+
+        def component(s: Any, x: Any) -> list:
+            if isinstance(s, RaggedTensorSpec) and s.ragged_rank and tf.is_tensor(x) and isinstance(x, tf.Tensor):
+                x = tf.RaggedTensor.from_tensor(x, ragged_rank=s.ragged_rank, row_splits_dtype=row_splits_dtype)
+            return s._to_tensor_list(x)
 
         def encoded(*args: Any) -> tuple:
             flat = structure.flatten(args if type(spec) is tuple else args[0])
-            return tuple(t for s, x in zip(structure.flatten(rows), flat, strict=True) for t in s._to_tensor_list(x))
+            return tuple(t for s, x in zip(structure.flatten(rows), flat, strict=True) for t in component(s, x))
         out = structure.batched(rows, static_size(size, drop))
         return dataset.map(encoded)._then("BatchDatasetV2", size, drop, spec=out, inputs=(dataset,))
     return apply

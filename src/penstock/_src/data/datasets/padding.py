@@ -21,7 +21,8 @@ def padded_batch(dataset: DatasetV2, batch_size: Any, padded_shapes: Any, paddin
     spec = dataset.element_spec
     for s in structure.flatten(spec):
         if not isinstance(s, TensorSpec):
-            raise TypeError(f"Padded batching of {type(s).__name__[:-4]} elements is not supported: {s}")
+            raise TypeError("`padded_batch` is only supported for datasets that produce tensor elements but type spec of "
+                            f"elements in the input dataset is not a subclass of TensorSpec: `{s}`.")
     if padded_shapes is None:
         padded_shapes = structure.map_structure(lambda s: s.shape, spec)
         for s in structure.flatten(padded_shapes):
@@ -41,9 +42,14 @@ def padded_batch(dataset: DatasetV2, batch_size: Any, padded_shapes: Any, paddin
 
 
 def _values(spec: Any, values: Any) -> list:
-    """One padding value, or None, for every component."""
+    """One padding value, or None, for every component; None may also be given for a structure of them."""
     if values is None or not structure.is_nested(values):
         return [values] * len(structure.flatten(spec))
+    if isinstance(spec, (tuple, list)) and isinstance(values, (tuple, list)) and len(spec) == len(values) and any(
+            v is None and structure.is_nested(s) for s, v in zip(spec, values, strict=True)):
+        return [each for s, v in zip(spec, values, strict=True) for each in _values(s, v)]
+    if isinstance(spec, dict) and isinstance(values, dict) and spec.keys() == values.keys():
+        return [each for key in sorted(spec) for each in _values(spec[key], values[key])]
     return structure.flatten_up_to(spec, values)
 
 
@@ -51,9 +57,9 @@ def _shape(value: Any, shape: TensorShape) -> Any:
     """The shape to pad to as a vector, -1 for the largest size in the batch."""
     if isinstance(value, Tensor):
         if value.shape.ndims is not None and value.shape.ndims != 1:
-            raise ValueError(f"Padded shape {value} must be a 1-D tensor of tf.int64 values, but its shape was {value.shape}.")
+            raise ValueError(f"Padded shape {value} must be a `tf.int64` vector tensor, but its shape was {value.shape}.")
         if value.dtype != dtypes.int64:
-            raise TypeError(f"Padded shape {value} must be a 1-D tensor of tf.int64 values, but its element type was "
+            raise TypeError(f"Padded shape {value} must be a `tf.int64` vector tensor, but its element type was "
                             f"{value.dtype.name}.")
         tensor = value
     else:
@@ -64,14 +70,15 @@ def _shape(value: Any, shape: TensorShape) -> Any:
         except (TypeError, ValueError):
             tensor = convert(value)
             if tensor.shape.ndims != 1:
-                raise ValueError(f"Padded shape {value} must be a 1-D tensor of tf.int64 values, but its shape was "
+                raise ValueError(f"Padded shape {value} must be a `tf.int64` vector tensor, but its shape was "
                                  f"{tensor.shape}.") from None
             if tensor.dtype != dtypes.int64:
-                raise TypeError(f"Padded shape {value} must be a 1-D tensor of tf.int64 values, but its element type was "
+                raise TypeError(f"Padded shape {value} must be a `tf.int64` vector tensor, but its element type was "
                                 f"{tensor.dtype.name}.") from None
     known = TensorShape.of(constant_dims(tensor))
     if not _fits(known, shape):
-        raise ValueError(f"The padded shape {known} is not compatible with the corresponding input component shape {shape}.")
+        raise ValueError(f"The padded shape {known} is not compatible with the shape {shape} of the corresponding input "
+                         "component.")
     return tensor
 
 

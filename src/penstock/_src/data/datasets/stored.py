@@ -16,12 +16,10 @@ import penstock as tf
 from penstock._src.base import errors, nest
 from penstock._src.base.api import export
 from penstock._src.data.datasets.dataset import DatasetV2
-from penstock._src.graph import context
 from penstock._src.io import paths
-from penstock._src.io.record import TFRecordOptions, TFRecordWriter
+from penstock._src.ops.data.dataset_saving import COUNT, SHARD, SPEC
+from penstock._src.ops.registry import get
 from penstock._src.state.saved_model.structures import decode, encode
-
-_SPEC, _SHARD = "dataset_spec.pb", ".shard"
 
 
 def _record(*element: Any) -> Any:
@@ -41,8 +39,9 @@ def _element(record: Any, spec: Any) -> Any:
 
 @export("data.experimental.save")
 def save(dataset: Any, path: str, compression: str | None = None, shard_func: Callable | None = None,
-         checkpoint_args: Any = None) -> None:
-    """Writes the elements of a dataset into a folder, from which `tf.data.Dataset.load` reads them.
+         checkpoint_args: Any = None) -> Any:
+    """Writes the elements of a dataset into a folder, from which `tf.data.Dataset.load` reads them; in graphs, an op that
+    does so.
 
     Args:
       dataset: whose elements are made of tensors.
@@ -51,26 +50,10 @@ def save(dataset: Any, path: str, compression: str | None = None, shard_func: Ca
       shard_func: a function from an element to the number of its shard; by default there is one shard.
       checkpoint_args: accepted for compatibility; the position within a save is not kept.
     """
-    if not context.executing_eagerly():
-        raise RuntimeError("Dataset.save writes at once, and must be called in eager execution.")
-    path = paths.as_text(path)
-    paths.makedirs(path)
-    for name in paths.listdir(path):
-        if name == _SPEC or name.endswith(_SHARD):
-            paths.remove(os.path.join(path, name))
     shard = shard_func or (lambda *element: tf.constant(0, tf.int64))
-    writers: dict[int, TFRecordWriter] = {}
-    options = TFRecordOptions(compression_type=compression)
-    try:
-        for number, record in dataset.map(lambda *element: (tf.cast(shard(*element), tf.int64), _record(*element))):
-            at = int(number)
-            if at not in writers:
-                writers[at] = TFRecordWriter(os.path.join(path, f"{at:08d}{_SHARD}"), options)
-            writers[at].write(record.numpy())
-    finally:
-        for writer in writers.values():
-            writer.close()
-    paths.write_atomically(os.path.join(path, _SPEC), encode(dataset.element_spec).SerializeToString())
+    records = dataset.map(lambda *element: (tf.cast(shard(*element), tf.int64), _record(*element)))
+    return get("WriteDatasetShards")(records._variant_tensor, paths.as_text(path), compression or "",
+                                     spec=encode(dataset.element_spec).SerializeToString())
 
 
 @export("data.experimental.load")
@@ -85,16 +68,27 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
         element of each shard in turn.
     """
     path = paths.as_text(path)
-    if not paths.exists(os.path.join(path, _SPEC)):
-        raise errors.NotFoundError(None, None, f"{path} has no saved dataset: {_SPEC} is missing.")
+    if not paths.exists(os.path.join(path, SPEC)):
+        raise errors.NotFoundError(None, None, f"{path} has no saved dataset: {SPEC} is missing.")
     if element_spec is None:
-        element_spec = _saved_spec(os.path.join(path, _SPEC))
-    files = sorted(os.path.join(path, name) for name in paths.listdir(path) if name.endswith(_SHARD))
+        element_spec = _saved_spec(os.path.join(path, SPEC))
+    files = sorted(os.path.join(path, name) for name in paths.listdir(path) if name.endswith(SHARD))
 
     def shard(file: Any) -> Any:
         return tf.data.TFRecordDataset(file, compression_type=compression).map(lambda record: _element(record, element_spec))
     names = tf.data.Dataset.from_tensor_slices(tf.constant(files, tf.string, shape=[len(files)]))
-    return names.interleave(shard, cycle_length=len(files) or 1) if reader_func is None else reader_func(names.map(shard))
+    if reader_func is not None:
+        return reader_func(names.map(shard))
+    loaded = names.interleave(shard, cycle_length=len(files) or 1)
+    counted = os.path.join(path, COUNT)
+    return loaded.apply(tf.data.experimental.assert_cardinality(_number(counted))) if paths.exists(counted) else loaded
+
+
+def _number(path: str) -> int:
+    try:
+        return int(paths.read_bytes(path))
+    except ValueError as e:
+        raise errors.DataLossError(None, None, f"{path} does not have the number of a dataset's elements: {e}") from None
 
 
 def _saved_spec(path: str) -> Any:

@@ -192,3 +192,19 @@ def fill_triangular(x: Any, upper: bool = False, name: str | None = None) -> Ten
         if isinstance(n, int):
             square.set_shape(x.shape[:-1].concatenate([n, n]))
         return square
+
+
+def fill_triangular_inverse(x: Any, upper: bool = False, name: str | None = None) -> Tensor:
+    """The numbers that `fill_triangular` packs into a triangular matrix."""
+    with tf.name_scope(name, "fill_triangular_inverse", [x]):
+        x = tf.convert_to_tensor(x, name="x")
+        known = x.shape.with_rank_at_least(2).as_list()[-1]
+        n = tf.shape(x)[-1] if known is None else known
+        m = n * (n + 1) // 2
+        x = tf.matrix_band_part(x, *((0, -1) if upper else (-1, 0)))
+        flat = tf.reshape(x, tf.concat([tf.shape(x)[:-2], [n * n]], 0))
+        back = tf.reverse(flat, [-1])
+        first, second = (flat, back) if upper else (back, flat)         # a number is in one of two places
+        found = first[..., :m] + tf.concat([tf.zeros_like(first[..., :n]), second[..., :m - n]], -1)
+        found.set_shape(x.shape[:-2].concatenate([m if known is not None else None]))
+        return found

@@ -2,6 +2,7 @@
 files."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import codec
 from penstock._src.data.pipelines.batching import Elements
 from penstock._src.data.pipelines.sources import Slices
+from penstock._src.io import paths
 from penstock._src.io.record import TFRecordWriter
 from penstock._src.ops.data.dataset_base import Body, stage_of, text
 from penstock._src.ops.data.iterator import iterator_of
@@ -101,6 +103,38 @@ def _position_kernel(resource_handle, *, external_state_policy, ctx):
 @set_position.kernel(device="cpu")
 def _set_position_kernel(resource_handle, position, *, ctx):
     _go_to(resource_handle, position, ctx)
+
+
+# -- folders of shards ------------------------------------------------------------------------------------------------------
+SPEC, COUNT, SHARD = "dataset_spec.pb", "dataset_size.txt", ".shard"
+write_shards = op("WriteDatasetShards", "input_dataset: variant, path: string, compression_type: string ->", "spec: string",
+                  stateful=True).no_gradient()
+
+
+@write_shards.kernel(device="cpu")
+def _write_shards_kernel(input_dataset, path, compression_type, *, spec, ctx):
+    """Writes a dataset of numbers of shards and records. The folder is marked as complete last, by its `SPEC`."""
+    ctx, path = ctx.within(ctx.streams), text(path, "path")
+    paths.makedirs(path)
+    for name in paths.listdir(path):
+        if name in (SPEC, COUNT) or name.endswith(SHARD):
+            paths.remove(os.path.join(path, name))
+    writers: dict[int, TFRecordWriter] = {}
+    count, cursor = 0, stage_of(input_dataset).iterate(ctx)
+    try:
+        while (element := cursor.next(ctx)) is not None:
+            at, record = int(element[0]), element[1][()]
+            if at not in writers:
+                writers[at] = TFRecordWriter(os.path.join(path, f"{at:08d}{SHARD}"), text(compression_type, "compression_type"))
+            writers[at].write(record)
+            count += 1
+            ctx.remaining()
+    finally:
+        cursor.close()
+        for writer in writers.values():
+            writer.close()
+    paths.write_atomically(os.path.join(path, COUNT), str(count).encode())
+    paths.write_atomically(os.path.join(path, SPEC), spec if isinstance(spec, bytes) else spec.encode("latin-1"))
 
 
 # -- record files -------------------------------------------------------------------------------------------------------------

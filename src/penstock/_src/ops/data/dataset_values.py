@@ -10,6 +10,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.data.pipelines import batching, codec, ordering, values
 from penstock._src.data.pipelines.background import Prefetch
+from penstock._src.data.pipelines.base import INFINITE
 from penstock._src.data.pipelines.values import check_types
 from penstock._src.ops.data.dataset_base import OUTPUTS, body, dataset, integer, on_host, stage_of
 from penstock._src.ops.registry import op
@@ -70,6 +71,8 @@ def _element_at_kernel(dataset, index, *, output_types, output_shapes, ctx):
     stage = stage_of(dataset)
     check_types(tuple(output_types), tuple(s.static_dims for s in output_shapes), stage.types, stage.shapes)
     size = stage.cardinality()
+    if size == INFINITE:
+        raise errors.FailedPreconditionError(None, None, "A dataset of infinite cardinality does not support random access")
     element = None
     if at >= 0 and (size < 0 or at < size):
         cursor = ordering.Skip(stage, at).iterate(ctx)

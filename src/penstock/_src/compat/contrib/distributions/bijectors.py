@@ -15,7 +15,7 @@ import numpy as np
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.node import Tensor
-from penstock._src.library.distributions.checks import fill_triangular, softplus_inverse
+from penstock._src.library.distributions.checks import fill_triangular, fill_triangular_inverse, softplus_inverse
 from penstock.compat import v1 as tf
 
 
@@ -468,6 +468,16 @@ class FillTriangular(Bijector):
 
     def _forward(self, x: Tensor) -> Tensor:
         return fill_triangular(x, upper=self._upper)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return fill_triangular_inverse(y, upper=self._upper)
+
+    def _inverse_event_shape(self, output_shape: TensorShape) -> TensorShape:
+        *batch, n, _ = output_shape.as_list()
+        return TensorShape([*batch, None if n is None else n * (n + 1) // 2])
+
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Tensor:
+        return tf.zeros(tf.shape(y)[:-2], y.dtype)
 
     def _forward_event_shape(self, input_shape: TensorShape) -> TensorShape:
         *batch, d = input_shape.as_list()

@@ -273,6 +273,8 @@ LaplaceWithSoftplusScale = _softplused(Laplace, "LaplaceWithSoftplusScale", "sca
 GammaWithSoftplusConcentrationRate = _softplused(Gamma, "GammaWithSoftplusConcentrationRate", "concentration", "rate")
 ExponentialWithSoftplusRate = _softplused(Exponential, "ExponentialWithSoftplusRate", "rate")
 BetaWithSoftplusConcentration = _softplused(Beta, "BetaWithSoftplusConcentration", "concentration1", "concentration0")
+InverseGammaWithSoftplusConcentrationRate = _softplused(InverseGamma, "InverseGammaWithSoftplusConcentrationRate",
+                                                        "concentration", "rate")
 StudentTWithAbsDfSoftplusScale = _softplused(StudentT, "StudentTWithAbsDfSoftplusScale", "scale")
 
 

@@ -6,6 +6,7 @@ _attach(__name__, "v1", "contrib.learn.python.learn.", {
 }, (
     "datasets",
     "estimators",
+    "learn_io",
     "models",
     "monitors",
     "preprocessing",
