@@ -137,3 +137,8 @@ def test_jacobians_with_parallel_iterations_need_a_persistent_tape():
     with pytest.raises(RuntimeError, match="persistent=True.*parallel_iterations"):
         f(False)
     np.testing.assert_allclose(f(True), [[[108.]] * 3], rtol=1e-6)
+
+
+def test_a_tape_that_was_never_entered_has_no_gradients():
+    with pytest.raises(RuntimeError, match="one set of gradients"):
+        tf.GradientTape().gradient(tf.constant(1.0), tf.constant(1.0))

@@ -25,7 +25,7 @@ class Tape:
         self._watched: dict[int, Any] = {}
         self._variables: dict[int, Any] = {}
         self._records: list[tuple] = []
-        self._recording = self._used = False
+        self._recording, self._used = False, True          # a tape that was never entered has no gradients either
 
     def __enter__(self: T) -> T:
         self._push()

@@ -19,6 +19,11 @@ from penstock._src.ops.registry import get
 
 
 # -- ranks ------------------------------------------------------------------------------------------------------------
+def _prefix(message: Any) -> str:
+    """The user's message before ours."""
+    return f"{message}.  " if message else ""
+
+
 def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, symbolic: Callable, data: Any,
                 summarize: int | None, message: Any, name: str | None, show: Callable) -> Any:
     """An assertion about the rank of `x`.
@@ -38,7 +43,7 @@ def _check_rank(opname: str, words: str, x: Any, ranks: Any, holds: Callable, sy
         actual = x._rank()
         if actual is not None and len(known) == len(ranks):
             if not holds(actual, [int(k) for k in known]):
-                raise ValueError(f"{message or ''}.  Tensor {what} must have {words} {show(known)}.  Received rank "
+                raise ValueError(f"{_prefix(message)}Tensor {what} must have {words} {show(known)}.  Received rank "
                                  f"{actual}, shape {x.shape}")
             return no_op_def(name="static_checks_determined_all_ok")
         if data is None:
@@ -172,12 +177,12 @@ def assert_shapes_v2(shapes: Any, data: Any = None, summarize: int | None = None
 
 def _constraint(x: Tensor, shape: Any, message: str) -> _Constraint:
     if not hasattr(shape, "__iter__") and not hasattr(shape, "__getitem__"):
-        raise ValueError(f"{message}.  Tensor {label(x)}.  Specified shape must be an iterable.  An iterable has the "
+        raise ValueError(f"{_prefix(message)}Tensor {label(x)}.  Specified shape must be an iterable.  An iterable has the "
                          f"attribute `__iter__` or `__getitem__`.  Received specified shape: {shape}")
     symbols = tuple(shape)
     for i, s in enumerate(symbols):
         if i and (s is Ellipsis or isinstance(s, str) and s == "*"):
-            raise ValueError(f"{message}.  Tensor {label(x)} specified shape index {i}.  Symbol `...` or `*` for a "
+            raise ValueError(f"{_prefix(message)}Tensor {label(x)} specified shape index {i}.  Symbol `...` or `*` for a "
                              "variable number of unspecified dimensions is only allowed as the first entry")
     is_open = bool(symbols) and (symbols[0] is Ellipsis or isinstance(symbols[0], str) and symbols[0] == "*")
     # A scalar represents a vector of one element.
@@ -242,7 +247,7 @@ def _size_check(x: Tensor, dim: int, actual: Any, wanted: Any, source: str, data
     found, expected = _number(actual), _number(wanted)
     if found is not None and expected is not None:
         if found != expected:
-            raise ValueError(f"{message}.  {source}.  Tensor {label(x)} dimension {dim} must have size {expected}.  "
+            raise ValueError(f"{_prefix(message)}{source}.  Tensor {label(x)} dimension {dim} must have size {expected}.  "
                              f"Received size {found}, shape {x.shape}")
         return None
     if data is None:
