@@ -8,6 +8,7 @@ import types
 
 import pytest
 
+import penstock.compat.v1 as tf
 from penstock._src.cluster import launch_ray
 from penstock._src.cluster.launch_ray import Options
 from penstock_cli import main
@@ -62,10 +63,10 @@ def nodes(ray):
 
 
 @contextlib.contextmanager
-def training(address, folder, *more):
+def training(address, folder, *checkpoints):
     """A job that trains until the file `stop` is there."""
     command = [sys.executable, "-m", "penstock", "launch", "--on", "ray", "--address", address, "--ps", "1", "--workers", "1",
-               "--max-workers", "3", "--worker-cpus", "0.8", *more, str(PROGRAM), str(folder)]
+               "--max-workers", "3", "--worker-cpus", "0.8", str(PROGRAM), str(folder), *checkpoints]
     with open(folder / "log", "w") as log:
         job = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -108,6 +109,51 @@ def test_workers_join_and_leave_with_the_machines(nodes, tmp_path):
     assert "worker 1 is lost; it joins again when there is room" in log and "will be retried" not in log
     final = worker(0)
     assert final["step"] > final["own"] and final["loss"] < 1.0          # the others took part, in the same variables
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """The URL of an empty bucket of an S3 server on this machine."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    moto = pytest.importorskip("moto.server", reason="moto, an S3 server for tests, is not installed")
+    server = moto.ThreadedMotoServer("127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1",
+                        "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}"}.items():
+        monkeypatch.setenv(name, value)
+    import s3fs
+    s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem().mkdir("models")
+    yield "s3://models/run"
+    server.stop()
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_training_continues_from_a_checkpoint_in_an_object_store(bucket, nodes, tmp_path):
+    """The second job has another folder: it knows of the first one only by the bucket."""
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    def worker(folder):
+        try:
+            return json.loads((folder / "worker0.json").read_text())
+        except FileNotFoundError:
+            return {"step": 0, "own": 0}
+
+    def trained(folder, step):
+        folder.mkdir()
+        with training(nodes.address, folder, bucket) as job:
+            assert eventually(lambda: worker(folder)["step"] > step, 180), (folder / "log").read_text()
+            (folder / "stop").touch()
+            assert job.wait(120) == 0, (folder / "log").read_text()
+
+    trained(first, 50)
+    saved = int(tf.train.latest_checkpoint(bucket).rpartition("-")[2])
+    assert saved >= 40
+    trained(second, saved + 5)
+    assert worker(second)["own"] <= worker(second)["step"] - saved
 
 
 # -- without Ray --------------------------------------------------------------------------------------------------------------
