@@ -74,7 +74,23 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, pr
 
 @export(v2=["convert_to_tensor"])
 def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
-    """Converts numbers, arrays, lists, variables and registered types to a Tensor."""
+    """Converts numbers, arrays, lists, variables and registered types to a Tensor.
+
+    Args:
+        value: Anything that converts: a number, array, list, variable, tensor.
+        dtype: The required element type.
+        dtype_hint: The element type if the value leaves the choice.
+        name: Name of the operation.
+
+    Returns:
+        A tensor; `value` itself if it is one.
+
+    Raises:
+        TypeError: if no conversion is registered; ValueError: for a tensor of another type.
+
+    >>> tf.convert_to_tensor([1, 2], dtype_hint=tf.float32).numpy().tolist()
+    [1.0, 2.0]
+    """
     return convert(value, dtype, name, preferred_dtype=dtype_hint)
 
 
@@ -194,7 +210,20 @@ def constant_v1(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
 def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
     """A constant tensor; a single value fills `shape`.
 
-    >>> tf.constant([[1, 2], [3, 4]])
+    Args:
+        value: A number, string, array or nested list.
+        dtype: Element type; by default that of the value.
+        shape: Shape; one value fills it, several must fit.
+        name: Name of the operation.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        TypeError: if `value` does not have the type; ValueError: if it does not have the shape.
+
+    >>> tf.constant(1.5, shape=[2]).numpy().tolist()
+    [1.5, 1.5]
     """
     return constant(value, dtype, shape, name, broadcast=True)
 
@@ -377,5 +406,15 @@ _register_defaults()
 
 @export("is_tensor", v1=["contrib.framework.is_tensor"])
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor or something that represents one: variable, sparse or ragged tensor."""
+    """Whether `x` is a tensor or something that represents one: variable, sparse or ragged tensor.
+
+    Args:
+        x: Any object.
+
+    Returns:
+        A Python bool.
+
+    >>> tf.is_tensor(tf.constant(1)), tf.is_tensor(1)
+    (True, False)
+    """
     return isinstance(x, TensorType) or bool(getattr(x, "_is_tensor_like", False))

@@ -84,7 +84,18 @@ class name_scope:
 
 @export(v2=["name_scope"])
 class name_scope_v2(name_scope):
-    """A context manager that prefixes the names of ops (TF2 form: the name is required)."""
+    """A context manager that prefixes the names of ops (TF2 form: the name is required).
+
+    Args:
+        name: What the names of ops begin with.
+
+    Raises:
+        ValueError: if the name is not a string.
+
+    >>> with tf.name_scope("model") as scope:
+    ...     scope
+    'model/'
+    """
 
     def __init__(self, name: str):
         if not isinstance(name, str):
@@ -192,7 +203,20 @@ def device(device_name_or_function: Any) -> Any:
 
 @export(v2=["device"])
 def device_v2(device_name: Any) -> Any:
-    """A context manager: ops made inside go to the named device."""
+    """A context manager: ops made inside go to the named device.
+
+    Args:
+        device_name: A name such as `"/cpu:0"` or `"/job:ps/task:1"`, or None for no constraint.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        RuntimeError: for a function as name, which the 1.x API takes.
+
+    >>> with tf.device("/cpu:0"):
+    ...     x = tf.constant(1.0)
+    """
     if callable(device_name):
         raise RuntimeError("tf.device does not support functions.")
     return device(device_name)

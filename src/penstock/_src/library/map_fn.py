@@ -53,6 +53,21 @@ def map_fn_v2(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: 
               fn_output_signature: Any = None) -> Any:
     """fn of every row of `elems`, stacked. fn_output_signature is the structure of fn's results if it differs.
 
-    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
+    Args:
+        fn: Function of an element.
+        elems: Tensor, or structure of tensors, whose first axis is gone through.
+        dtype: Old name of `fn_output_signature`.
+        parallel_iterations: How many rounds of a graph's loop may overlap.
+        back_prop: Whether gradients go through.
+        swap_memory: Accepted; it changes nothing here.
+        infer_shape: Whether all results have one shape.
+        fn_output_signature: Types, or TensorSpecs, of the results, where they are not those of the elements.
+        name: Name of the operation.
+
+    Returns:
+        The results, stacked.
+
+    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3])).numpy().tolist()
+    [1, 4, 9]
     """
     return map_fn(fn, elems, dtype, parallel_iterations, back_prop, swap_memory, infer_shape, name, fn_output_signature)

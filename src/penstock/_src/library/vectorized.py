@@ -18,8 +18,17 @@ tf = LazyModule("penstock")
 def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
     """fn of every row of `elems`, stacked: as tf.map_fn, whose `dtype` it infers. It always is a loop.
 
-    >>> tf.vectorized_map(lambda row: tf.reduce_sum(row), tf.constant([[1., 2.], [3., 4.]]))
-    [3., 7.]
+    Args:
+        fn: Function of a row.
+        elems: Tensor, or structure of tensors.
+        fallback_to_while_loop: Accepted; it always is a loop.
+        warn: Accepted.
+
+    Returns:
+        The results, stacked.
+
+    >>> tf.vectorized_map(lambda x: x * x, tf.constant([1, 2, 3])).numpy().tolist()
+    [1, 4, 9]
     """
     elems = nest.map_structure(tf.convert_to_tensor, elems)
     rows = nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), elems)

@@ -135,7 +135,16 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
 def shape_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The shape of a tensor, as a vector.
 
-    >>> tf.shape(tf.zeros([2, 3]))    # [2, 3]
+    Args:
+        input: Tensor.
+        out_type: int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        A vector with the sizes of the axes, as they are when the step runs.
+
+    >>> tf.shape(tf.ones([2, 3])).numpy().tolist()
+    [2, 3]
     """
     return shape_internal(input, name, True, out_type)
 
@@ -143,7 +152,19 @@ def shape_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) 
 @export("shape_n")
 @dispatched
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list:
-    """The shapes of several tensors of one type."""
+    """The shapes of several tensors of one type.
+
+    Args:
+        input: A list of tensors.
+        out_type: int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        A list of their shapes.
+
+    >>> [s.numpy().tolist() for s in tf.shape_n([tf.ones([2]), tf.ones([3, 1])])]
+    [[2], [3, 1]]
+    """
     return shape_n_op(input, out_type=out_type, name=name)
 
 
@@ -182,7 +203,16 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 def size_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """The number of elements of a tensor.
 
-    >>> tf.size(tf.zeros([2, 3]))    # 6
+    Args:
+        input: Tensor.
+        out_type: int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        A scalar: the number of elements.
+
+    >>> int(tf.size(tf.ones([2, 3])))
+    6
     """
     return size_internal(input, name, True, out_type)
 
@@ -192,7 +222,15 @@ def size_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions of a tensor.
 
-    >>> tf.rank(tf.zeros([2, 3]))    # 2
+    Args:
+        input: Tensor.
+        name: Name of the operation.
+
+    Returns:
+        An int32 scalar: the number of axes.
+
+    >>> int(tf.rank(tf.ones([2, 3])))
+    2
     """
     with name_scope(name, "Rank", [input]) as scope:
         if is_sparse(input):
@@ -400,7 +438,19 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
 def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
     """`input` with an axis of size 1 inserted at `axis`.
 
-    >>> tf.expand_dims([1, 2], 0)    # [[1, 2]]
+    Args:
+        input: Tensor.
+        axis: Position of the new axis; negative ones count from the end.
+        name: Name of the operation.
+
+    Returns:
+        Tensor with one more axis, of size 1.
+
+    Raises:
+        InvalidArgumentError: for a position outside the rank.
+
+    >>> tf.expand_dims(tf.ones([2, 3]), 0).shape
+    TensorShape([1, 2, 3])
     """
     return expand_dims_op(input, axis, name=name)
 
@@ -472,7 +522,19 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
 def squeeze_v2(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """`input` without its axes of size 1, or without those in `axis`.
 
-    >>> tf.squeeze([[1], [2]])    # [1, 2]
+    Args:
+        input: Tensor.
+        axis: The axes of size 1 to remove, by default all of them.
+        name: Name of the operation.
+
+    Returns:
+        Tensor without these axes.
+
+    Raises:
+        InvalidArgumentError: if such an axis has another size.
+
+    >>> tf.squeeze(tf.ones([1, 2, 1]), axis=[0]).shape
+    TensorShape([2, 1])
     """
     axes = [] if axis is None else [axis] if np.ndim(axis) == 0 else list(axis)
     return squeeze_op(input, squeeze_dims=axes, name=name)
@@ -584,7 +646,20 @@ def _reversed_axes(a: Tensor) -> Tensor:
 def transpose_v2(a: Any, perm: Any = None, conjugate: bool = False, name: str | None = "transpose") -> Tensor:
     """`a` with its axes in the order `perm`, or in reverse; conjugated if requested.
 
-    >>> tf.transpose([[1, 2], [3, 4]])    # [[1, 3], [2, 4]]
+    Args:
+        a: Tensor.
+        perm: The axes of `a` in the order of the result; by default reversed.
+        conjugate: Whether to conjugate complex numbers.
+        name: Name of the operation.
+
+    Returns:
+        The transposed tensor.
+
+    Raises:
+        InvalidArgumentError: if `perm` is not a permutation.
+
+    >>> tf.transpose([[1, 2], [3, 4]]).numpy().tolist()
+    [[1, 3], [2, 4]]
     """
     return transpose(a, perm, name, conjugate)
 
@@ -638,7 +713,19 @@ ensure_shape_op.gradient(lambda op, grad: grad)
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """`x` with the static shape `shape`, which is checked at run time.
 
-    >>> x = tf.ensure_shape(x, [None, 3])
+    Args:
+        x: Tensor.
+        shape: Its shape; None for sizes that do not matter.
+        name: Name of the operation.
+
+    Returns:
+        `x` with this static shape.
+
+    Raises:
+        InvalidArgumentError: if a step finds another shape; ValueError: if it is known before.
+
+    >>> tf.ensure_shape(tf.ones([2, 3]), [None, 3]).shape
+    TensorShape([2, 3])
     """
     return ensure_shape_op(x, shape=shape, name=name)
 

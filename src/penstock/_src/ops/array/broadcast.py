@@ -85,7 +85,18 @@ def _broadcast_args_kernel(s0, s1):
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape to which tensors of two shapes, given as tensors, broadcast.
 
-    >>> tf.broadcast_dynamic_shape(tf.constant([1, 2, 3]), tf.constant([5, 1, 3]))    # [5, 2, 3]
+    Args:
+        shape_x: Integer vector.
+        shape_y: Integer vector.
+
+    Returns:
+        The common shape as a vector.
+
+    Raises:
+        InvalidArgumentError: if they do not broadcast.
+
+    >>> tf.broadcast_dynamic_shape([1, 3], [2, 1]).numpy().tolist()
+    [2, 3]
     """
     return broadcast_args(shape_x, shape_y)
 
@@ -93,7 +104,21 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 @export("broadcast_static_shape")
 @dispatched
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The TensorShape to which two TensorShapes broadcast."""
+    """The TensorShape to which two TensorShapes broadcast.
+
+    Args:
+        shape_x: A TensorShape.
+        shape_y: A TensorShape.
+
+    Returns:
+        The common TensorShape.
+
+    Raises:
+        ValueError: if they do not broadcast.
+
+    >>> tf.broadcast_static_shape(tf.TensorShape([1, 3]), tf.TensorShape([2, 1]))
+    TensorShape([2, 3])
+    """
     return TensorShape.of(broadcast(as_dims(shape_x), as_dims(shape_y)))
 
 
@@ -103,7 +128,19 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 def meshgrid(*args: Any, **kwargs: Any) -> list:
     """Coordinates on a grid: for n vectors, n tensors of rank n.
 
-    >>> x, y = tf.meshgrid([1, 2, 3], [4, 5])
+    Args:
+        *args: Vectors.
+        **kwargs: `indexing`: `"xy"` (the default) exchanges the first two axes, `"ij"` does not; `name`.
+
+    Returns:
+        A list with one tensor per vector.
+
+    Raises:
+        ValueError: for another `indexing`.
+
+    >>> x, y = tf.meshgrid([1, 2], [3, 4, 5])
+    >>> x.numpy().tolist()
+    [[1, 2], [1, 2], [1, 2]]
     """
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
     if kwargs:
@@ -167,7 +204,17 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
     """Each slice along `axis` (by default, each element) repeated so many times.
 
-    >>> tf.repeat([1, 2], [2, 3])    # [1, 1, 2, 2, 2]
+    Args:
+        input: Tensor.
+        repeats: How often: a number for all, or one for each element along `axis`.
+        axis: The axis; by default the flattened tensor is repeated.
+        name: Name of the operation.
+
+    Returns:
+        Tensor with repeated elements.
+
+    >>> tf.repeat([1, 2], [3, 1]).numpy().tolist()
+    [1, 1, 1, 2]
     """
     count = int(repeats) if isinstance(repeats, (int, np.integer)) and repeats > 0 else 0
     with name_scope(name, "Repeat", [input, repeats]):

@@ -551,7 +551,18 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
         name: str | None = None) -> Tensor:
     """The identity matrix, or a batch of them.
 
-    >>> tf.eye(2)    # [[1, 0], [0, 1]]
+    Args:
+        num_rows: Number of rows.
+        num_columns: Number of columns, by default as many.
+        batch_shape: Shape of the batch of matrices, or None for one.
+        dtype: Element type.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of shape [*batch_shape, num_rows, num_columns].
+
+    >>> tf.eye(2).numpy().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
         cols = num_rows if num_columns is None else num_columns

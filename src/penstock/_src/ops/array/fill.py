@@ -217,7 +217,19 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
 @export(v2=["zeros_like"])
 @dispatched
 def zeros_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Zeros of the shape (and the type, unless `dtype` is given) of `input`."""
+    """Zeros of the shape (and the type, unless `dtype` is given) of `input`.
+
+    Args:
+        input: Tensor.
+        dtype: Element type, by default that of `input`.
+        name: Name of the operation.
+
+    Returns:
+        Zeros of the shape of `input`.
+
+    >>> tf.zeros_like([2, 3]).numpy().tolist()
+    [0, 0]
+    """
     return _zeros_like(input, dtype, name, True)
 
 
@@ -244,5 +256,17 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
 @export(v2=["ones_like"])
 @dispatched
 def ones_like_v2(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Ones of the shape (and the type, unless `dtype` is given) of `input`."""
+    """Ones of the shape (and the type, unless `dtype` is given) of `input`.
+
+    Args:
+        input: Tensor.
+        dtype: Element type, by default that of `input`.
+        name: Name of the operation.
+
+    Returns:
+        Ones of the shape of `input`.
+
+    >>> tf.ones_like([2, 3]).numpy().tolist()
+    [1, 1]
+    """
     return _ones_like(input, dtype, name, True)

@@ -212,7 +212,22 @@ def gather_v2(params: Any, indices: Any, validate_indices: Any = None, axis: Any
               name: str | None = None) -> Tensor:
     """Slices of `params` along `axis` (by default, rows) at the positions `indices`.
 
-    >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
+    Args:
+        params: Tensor.
+        indices: Integer tensor.
+        validate_indices: Accepted; indices are always checked on the CPU.
+        axis: The axis of `params` that indices count along, by default `batch_dims`.
+        batch_dims: How many first axes of `params` and `indices` belong together.
+        name: Name of the operation.
+
+    Returns:
+        Tensor with the axis replaced by the axes of `indices`.
+
+    Raises:
+        InvalidArgumentError: for an index outside the axis.
+
+    >>> tf.gather([10, 20, 30], [2, 0]).numpy().tolist()
+    [30, 10]
     """
     axis = batch_dims if axis is None else axis
     if batch_dims == 0 and hasattr(params, "sparse_read") and isinstance(axis, (int, np.integer)) and axis == 0:
@@ -303,7 +318,21 @@ def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | Non
                  bad_indices_policy: str = "") -> Tensor:
     """The slices of `params` at the rows of coordinates `indices`.
 
-    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
+    Args:
+        params: Tensor.
+        indices: Integer tensor whose last axis has coordinates in `params`.
+        batch_dims: How many first axes belong together.
+        bad_indices_policy: `"ERROR"` or `"IGNORE"`, which gives zeros for coordinates outside; empty for the default.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of shape `indices.shape[:-1]`, plus the axes that the coordinates leave.
+
+    Raises:
+        InvalidArgumentError: for coordinates outside.
+
+    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]).numpy().tolist()
+    [2, 3]
     """
     if constant_value(batch_dims) != 0:
         return batch_gather_nd(params, indices, batch_dims, name)
@@ -391,12 +420,45 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None, 
 
     With `bad_indices_policy="IGNORE"`, rows that are out of range are left out; otherwise they are errors.
 
-    >>> tf.scatter_nd([[1], [1]], [2, 3], [4])    # [0, 5, 0, 0]
+    Args:
+        indices: Integer tensor whose last axis has coordinates in the result.
+        updates: Values for them; those of equal coordinates are added.
+        shape: Shape of the result.
+        bad_indices_policy: `"ERROR"` or `"IGNORE"`; empty for the default.
+        name: Name of the operation.
+
+    Returns:
+        Zeros with the updates in their places.
+
+    Raises:
+        InvalidArgumentError: for coordinates outside, or updates that do not fit.
+
+    >>> tf.scatter_nd([[0], [2]], [5, 7], [4]).numpy().tolist()
+    [5, 0, 7, 0]
     """
     return scatter_nd_op(indices, updates, shape, bad_indices_policy=bad_indices_policy, name=name)
 
 
 # -- tensors changed at some places --------------------------------------------------------------
+_SCATTER_DOC = """A copy of `tensor`, changed ({how}) by `updates` at the rows of coordinates `indices`.
+
+    Args:
+        tensor: Tensor.
+        indices: Integer tensor whose last axis has coordinates in `tensor`.
+        updates: A value, or a slice, for each row of coordinates.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of the shape of `tensor`.
+
+    Raises:
+        InvalidArgumentError: for coordinates outside, or updates that do not fit.
+
+    >>> tf.{name}([10, 20], [[0]], [5]).numpy().tolist()
+    [{shown}, 20]
+    """
+
+
 def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
     made = op(name, "tensor: T, indices: Tindices, updates: T -> output: T", "T: type, Tindices: type in {index}")
 
@@ -415,7 +477,8 @@ def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
         return made(tensor, indices, updates, name=name)
 
     public.__name__ = public.__qualname__ = v1[-1]
-    public.__doc__ = f"A copy of `tensor`, changed ({how}) by `updates` at the rows of coordinates `indices`."
+    public.__doc__ = _SCATTER_DOC.format(how=how, name=v1[-1], shown={
+        "update": 5, "add": 15, "sub": 5, "min": 5, "max": 10}[how])
     export.value(public, v1[-1], v1=v1)
     return made
 

@@ -203,6 +203,20 @@ def pad_v2(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: 
            name: str | None = None) -> Tensor:
     """`tensor` with paddings[i] = (before, after) elements added around axis i.
 
-    >>> tf.pad([[1, 2]], [[0, 1], [1, 0]])    # [[0, 1, 2], [0, 0, 0]]
+    Args:
+        tensor: Tensor.
+        paddings: A row for each axis: how much before and after.
+        mode: `"CONSTANT"`, `"REFLECT"` or `"SYMMETRIC"`, which repeats the edge.
+        constant_values: The value of constant padding.
+        name: Name of the operation.
+
+    Returns:
+        The larger tensor.
+
+    Raises:
+        InvalidArgumentError: for paddings that do not fit the rank, or are larger than a reflection can be.
+
+    >>> tf.pad([1, 2], [[1, 2]]).numpy().tolist()
+    [0, 1, 2, 0, 0]
     """
     return pad(tensor, paddings, mode, name, constant_values)

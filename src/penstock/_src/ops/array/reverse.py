@@ -136,7 +136,21 @@ def reverse_sequence(input: Any, seq_lengths: Any, seq_axis: int | None = None, 
 @dispatched
 def reverse_sequence_v2(input: Any, seq_lengths: Any, seq_axis: int | None = None, batch_axis: int | None = None,
                         name: str | None = None) -> Tensor:
-    """In each batch, the first `seq_lengths[b]` elements along `seq_axis` in reverse."""
+    """In each batch, the first `seq_lengths[b]` elements along `seq_axis` in reverse.
+
+    Args:
+        input: Tensor.
+        seq_lengths: Integer vector: how many elements of each sequence are reversed.
+        seq_axis: The axis of time.
+        batch_axis: The axis of sequences, 0 by default.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `input`.
+
+    >>> tf.reverse_sequence([[1, 2, 3]], [2], seq_axis=1).numpy().tolist()
+    [[2, 1, 3]]
+    """
     return reverse_sequence(input, seq_lengths, seq_axis, batch_axis, name)
 
 
@@ -183,6 +197,16 @@ roll_op.gradient(lambda op, grad: (roll_op(grad, get("Neg")(op.inputs[1]), op.in
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """A tensor whose elements are moved along axes; elements moved past one end reappear at the other.
 
-    >>> tf.roll([1, 2, 3, 4], 1, 0)    # [4, 1, 2, 3]
+    Args:
+        input: Tensor.
+        shift: By how many places, one for each of `axis`; negative ones go to the front.
+        axis: The axes.
+        name: Name of the operation.
+
+    Returns:
+        The tensor, whose elements leave at one end and enter at the other.
+
+    >>> tf.roll([1, 2, 3], 1, axis=0).numpy().tolist()
+    [3, 1, 2]
     """
     return roll_op(input, shift, axis, name=name)

@@ -132,7 +132,22 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` where `condition` holds, of `y` elsewhere (with broadcasting); without them, coordinates.
 
-    >>> tf.where([True, False], 1, [5, 6])    # [1, 6]
+    Args:
+        condition: Boolean tensor.
+        x: Values where it is true; broadcast with `condition` and `y`.
+        y: Values elsewhere.
+        name: Name of the operation.
+
+    Returns:
+        The chosen values. Without `x` and `y`, the int64 coordinates of the true elements, a row for each.
+
+    Raises:
+        ValueError: if only one of `x` and `y` is given.
+
+    >>> tf.where([True, False], [1, 2], [3, 4]).numpy().tolist()
+    [1, 4]
+    >>> tf.where([False, True]).numpy().tolist()
+    [[1]]
     """
     return _where(condition, x, y, name, select_v2)
 
@@ -162,7 +177,20 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis
 def boolean_mask_v2(tensor: Any, mask: Any, axis: int | None = None, name: str | None = "boolean_mask") -> Tensor:
     """The slices of `tensor` where `mask` holds; the mask covers axes from `axis` on.
 
-    >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
+    Args:
+        tensor: Tensor of rank 1 or more.
+        mask: Boolean tensor whose shape begins that of `tensor` from `axis` on.
+        axis: The axis where the mask begins, 0 by default.
+        name: Name of the operation.
+
+    Returns:
+        The rows where the mask is true, in order.
+
+    Raises:
+        ValueError: if the shapes do not fit, or the mask is a scalar.
+
+    >>> tf.boolean_mask([1, 2, 3], [True, False, True]).numpy().tolist()
+    [1, 3]
     """
     with name_scope(name, "boolean_mask", [tensor, mask]):
         tensor, mask = convert(tensor, name="tensor"), convert(mask, name="mask")

@@ -221,7 +221,19 @@ def _size(values: Tensor, axis: int) -> Any:
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """`values` sorted along `axis`.
 
-    >>> tf.sort([3, 1, 2], direction="DESCENDING")
+    Args:
+        values: Tensor of numbers.
+        axis: The axis to sort along.
+        direction: `"ASCENDING"` or `"DESCENDING"`.
+        name: Name of the operation.
+
+    Returns:
+        The sorted tensor.
+
+    Raises:
+        ValueError: for another direction.
+
+    >>> tf.sort([3, 1, 2], direction="DESCENDING").numpy().tolist()
     [3, 2, 1]
     """
     with name_scope(name, "sort"):
@@ -232,7 +244,24 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 @dispatched
 def argsort(values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False,
             name: str | None = None) -> Tensor:
-    """The indices that sort `values` along `axis`; equal elements keep their order."""
+    """The indices that sort `values` along `axis`; equal elements keep their order.
+
+    Args:
+        values: Tensor of numbers.
+        axis: The axis to sort along.
+        direction: `"ASCENDING"` or `"DESCENDING"`.
+        stable: Whether equal elements keep their order; they always do here.
+        name: Name of the operation.
+
+    Returns:
+        int32 indices that sort `values`, of its shape.
+
+    Raises:
+        ValueError: for another direction.
+
+    >>> tf.argsort([3, 1, 2]).numpy().tolist()
+    [1, 2, 0]
+    """
     with name_scope(name, "argsort"):
         return _sorted(values, axis, direction, True)
 
@@ -306,5 +335,18 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 @export(v2=["math.in_top_k", "nn.in_top_k"])
 @dispatched
 def in_top_k_v2(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether each target class is among the `k` classes with the highest scores."""
+    """Whether each target class is among the `k` classes with the highest scores.
+
+    Args:
+        targets: Integer vector of classes.
+        predictions: Matrix with a row of scores for each.
+        k: How many of the largest scores count.
+        name: Name of the operation.
+
+    Returns:
+        Booleans: whether the score of the target is among them.
+
+    >>> tf.math.in_top_k([1], [[0.1, 0.9]], k=1).numpy().tolist()
+    [True]
+    """
     return in_top_k(predictions, targets, k, name)

@@ -225,7 +225,20 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
 @export("unique_with_counts")
 @dispatched
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """Like tf.unique, and how often each distinct element occurs."""
+    """Like tf.unique, and how often each distinct element occurs.
+
+    Args:
+        x: Vector.
+        out_idx: Type of the indices and counts.
+        name: Name of the operation.
+
+    Returns:
+        A tuple `(y, idx, count)`: the elements in the order of their first place, the place in `y` of each, and how often
+            each occurs.
+
+    >>> tf.unique_with_counts([7, 8, 7]).count.numpy().tolist()
+    [2, 1]
+    """
     return unique_counts_op(x, out_idx=out_idx, name=name)
 
 

@@ -6,6 +6,7 @@ are in `check_shapes`, those for NaN and infinity in `check_numerics`.
 """
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -172,14 +173,23 @@ def _binary(opname: str, symbol: str, op_type: str, static: Callable, v2: tuple 
     return check
 
 
+_PARAMETERS = {"x": "Tensor of numbers.", "y": "Tensor whose shape broadcasts with that of `x`.",
+               "data": "Tensors to print if it does not hold, by default the operands.",
+               "summarize": "How many elements of each are printed.", "message": "What the error begins with.",
+               "name": "Name of the operation."}
+
+
 def _document(opname: str, condition: str, *functions: Any) -> None:
     args = "x, y" if "y" in condition else "x"
     for f in functions:
         f.__name__ = f.__qualname__ = opname
-        f.__doc__ = (f"Asserts that `{condition}` holds for all elements; InvalidArgumentError if not.\n\n"
-                     "    In graphs, gives an op that others have to depend on:\n\n"
-                     f"    >>> with tf.control_dependencies([tf.debugging.{opname}({args})]):\n"
-                     "    ...     out = tf.identity(x)\n    ")
+        explained = [f"        {p}: {_PARAMETERS[p]}" for p in inspect.signature(f).parameters]
+        f.__doc__ = "\n".join([
+            f"Asserts that `{condition}` holds for all elements.\n", "    Args:", *explained,
+            "\n    Returns:", "        In eager mode None. In graphs an op that others have to depend on.",
+            "\n    Raises:", "        InvalidArgumentError: if it does not hold; in graphs, when the op runs.\n",
+            f"    >>> with tf.control_dependencies([tf.debugging.{opname}({args})]):",
+            "    ...     out = tf.identity(x)", "    "])
 
 
 assert_equal = _binary("assert_equal", "==", "Equal", np.equal, ("assert_equal",), same_is_true=True)

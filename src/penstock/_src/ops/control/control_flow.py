@@ -133,7 +133,21 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
 def cond_for_v2(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
     """The result of true_fn() if `pred` is true, else of false_fn().
 
-    >>> y = tf.cond(x < 0., lambda: -x, lambda: x)
+    Args:
+        pred: A boolean scalar.
+        true_fn: Function without arguments; it runs if `pred` is true.
+        false_fn: Function without arguments; it runs otherwise, and returns the same structure.
+        name: Name of the operation.
+
+    Returns:
+        What the chosen function returns.
+
+    Raises:
+        TypeError: if a branch is not callable, or `pred` is a Python bool in a graph.
+
+    >>> x = tf.constant(3.)
+    >>> float(tf.cond(x > 2., lambda: x * 2., lambda: x))
+    6.0
     """
     return cond(pred, true_fn, false_fn, True, name)
 
@@ -252,7 +266,22 @@ def case_v2(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, st
             name: str = "case") -> Any:
     """The result of the function of the first true predicate, else of `default`.
 
-    >>> tf.case([(x < y, lambda: a), (x > z, lambda: b)], default=lambda: c)
+    Args:
+        pred_fn_pairs: A list of pairs of a boolean scalar and a function without arguments, or a dictionary of these.
+        default: The function if no predicate is true.
+        exclusive: Whether it is an error if several predicates are true.
+        strict: Whether lists of one element stay lists.
+        name: Name of the operation.
+
+    Returns:
+        What the chosen function returns.
+
+    Raises:
+        InvalidArgumentError: if no predicate is true and there is no default.
+
+    >>> x = tf.constant(3)
+    >>> int(tf.case([(x > 5, lambda: 1), (x > 2, lambda: 2)], default=lambda: 0))
+    2
     """
     return case(pred_fn_pairs, default, exclusive, strict, name)
 
@@ -330,7 +359,17 @@ def _at_most(predicates: Any, n: int, message: str) -> Any:
 def switch_case(branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case") -> Any:
     """The result of branch_fns[branch_index](), or of `default` (else the last) if the index is out of range.
 
-    >>> tf.switch_case(i, [lambda: a, lambda: b], default=lambda: c)
+    Args:
+        branch_index: An int32 scalar.
+        branch_fns: A list of functions without arguments, or pairs of an index and a function.
+        default: The function for other indices; by default the last one.
+        name: Name of the operation.
+
+    Returns:
+        What the chosen function returns.
+
+    >>> int(tf.switch_case(tf.constant(1), [lambda: 10, lambda: 20]))
+    20
     """
     actions = _indexed_branches(branch_fns, default, branch_index)
     if context.executing_eagerly():
@@ -375,7 +414,26 @@ def while_loop_v2(cond: Callable, body: Callable, loop_vars: Any, shape_invarian
                   maximum_iterations: Any = None, name: str | None = None) -> Any:
     """Repeats `body` while `cond` is true; the loop variables after the last iteration.
 
-    >>> tf.while_loop(lambda i: i < 10, lambda i: [i + 1], [tf.constant(0)])
+    Args:
+        cond: Function of the loop variables that returns a boolean scalar.
+        body: Function of the loop variables that returns the next ones, in the same structure.
+        loop_vars: The first values.
+        shape_invariants: Shapes that cover the variables of all rounds, where they change.
+        parallel_iterations: How many rounds of a graph's loop may overlap.
+        back_prop: Whether gradients go through the loop.
+        swap_memory: Accepted; it changes nothing here.
+        maximum_iterations: The most rounds.
+        name: Name of the operation.
+
+    Returns:
+        The loop variables after the last round.
+
+    Raises:
+        TypeError: if `cond` or `body` is not callable; ValueError: if a variable changes its shape or type.
+
+    >>> i, total = tf.while_loop(lambda i, t: i < 4, lambda i, t: (i + 1, t + i), (0, 0))
+    >>> int(total)
+    6
     """
     return while_loop(cond, body, loop_vars, shape_invariants, parallel_iterations, back_prop, swap_memory, name,
                       maximum_iterations, True)

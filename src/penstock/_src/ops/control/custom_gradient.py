@@ -23,12 +23,17 @@ from penstock._src.ops.registry import get
 def custom_gradient(f: Callable | None = None) -> Any:
     """Decorates a function that returns (results, function from their gradients to gradients of the arguments).
 
-    >>> @tf.custom_gradient
-    ... def clip(x):
-    ...     return x, lambda dy: tf.clip_by_norm(dy, 1.0)
+    Args:
+        f: Function that returns its result and a function of the result's gradients, which returns those of the arguments.
 
-    If the function uses variables, its gradient function takes them as `variables` and returns (gradients of the
-    arguments, list of gradients of the variables).
+    Returns:
+        A function whose gradient is that function. Without `f`, a decorator.
+
+    >>> @tf.custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda upstream: tf.clip_by_value(upstream, -1.0, 1.0)
+    >>> float(clipped(tf.constant(3.0)))
+    3.0
     """
     if f is None:
         return custom_gradient
@@ -148,7 +153,15 @@ def _variables_of(graph: Any) -> list:
 def recompute_grad(f: Callable) -> Callable:
     """A function that is recomputed for its gradient, instead of saving intermediate values.
 
-    >>> block = tf.recompute_grad(block)
+    Args:
+        f: Function of tensors.
+
+    Returns:
+        A function with the same results and gradients.
+
+    >>> f = tf.recompute_grad(tf.sin)
+    >>> float(f(tf.constant(0.0)))
+    0.0
     """
     @custom_gradient
     @functools.wraps(f)
@@ -173,7 +186,20 @@ def recompute_grad(f: Callable) -> Callable:
 
 @export("grad_pass_through")
 def grad_pass_through(f: Callable) -> Callable:
-    """A function whose gradient is that of the identity."""
+    """A function whose gradient is that of the identity.
+
+    Args:
+        f: Function of a tensor whose own gradient is zero or undefined, such as rounding.
+
+    Returns:
+        The function, with the gradient of the identity.
+
+    >>> x = tf.Variable(1.4)
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.grad_pass_through(tf.round)(x)
+    >>> float(y), float(tape.gradient(y, x))
+    (1.0, 1.0)
+    """
     @custom_gradient
     @functools.wraps(f)
     def passed(*args: Any, **kwargs: Any) -> tuple:

@@ -117,7 +117,20 @@ def foldl(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations
           swap_memory: bool = False, name: str | None = None) -> Any:
     """fn(… fn(fn(initializer, row 0), row 1) …): the rows combined from the first to the last.
 
-    >>> tf.foldl(lambda a, x: a + x, tf.constant([1, 2, 3]))
+    Args:
+        fn: Function of the result so far and the next element.
+        elems: Tensor, or structure of tensors, whose first axis is gone through.
+        initializer: The first result, by default the first element.
+        parallel_iterations: How many rounds of a graph's loop may overlap.
+        back_prop: Whether gradients go through.
+        swap_memory: Accepted; it changes nothing here.
+        name: Name of the operation.
+
+    Returns:
+        The last result.
+
+    >>> int(tf.foldl(lambda a, x: a + x, tf.constant([1, 2, 3])))
+    6
     """
     with name_scope(name, "foldl", nest.flatten(elems)):
         return _fold(fn, elems, initializer, parallel_iterations, back_prop, swap_memory, False)
@@ -128,7 +141,20 @@ def foldr(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations
           swap_memory: bool = False, name: str | None = None) -> Any:
     """fn(… fn(fn(initializer, last row), …) …, row 0): the rows combined from the last to the first.
 
-    >>> tf.foldr(lambda a, x: a - x, tf.constant([1, 2, 3]))
+    Args:
+        fn: Function of the result so far and the next element.
+        elems: Tensor, or structure of tensors, whose first axis is gone through.
+        initializer: The first result, by default the first element.
+        parallel_iterations: How many rounds of a graph's loop may overlap.
+        back_prop: Whether gradients go through.
+        swap_memory: Accepted; it changes nothing here.
+        name: Name of the operation.
+
+    Returns:
+        The last result; elements are taken from the end.
+
+    >>> int(tf.foldr(lambda a, x: x - a, tf.constant([1, 2, 3])))
+    2
     """
     with name_scope(name, "foldr", nest.flatten(elems)):
         return _fold(fn, elems, initializer, parallel_iterations, back_prop, swap_memory, True)
@@ -139,7 +165,22 @@ def scan(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations:
          swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False, name: str | None = None) -> Any:
     """All intermediate results of a fold, stacked.
 
-    >>> tf.scan(lambda a, x: a + x, tf.constant([1, 2, 3]))
+    Args:
+        fn: Function of the result so far and the next element.
+        elems: Tensor, or structure of tensors, whose first axis is gone through.
+        initializer: The first result, by default the first element.
+        parallel_iterations: How many rounds of a graph's loop may overlap.
+        back_prop: Whether gradients go through.
+        swap_memory: Accepted; it changes nothing here.
+        infer_shape: Whether all rounds have results of one shape.
+        reverse: Whether to begin at the end.
+        name: Name of the operation.
+
+    Returns:
+        All results, stacked.
+
+    >>> tf.scan(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy().tolist()
+    [1, 3, 6]
     """
     fn = checked(fn)
     with name_scope(name, "scan", nest.flatten(elems)):

@@ -273,7 +273,17 @@ def py_function(func: Callable, inp: Any, Tout: Any, name: str | None = None) ->
 
     Arguments may be ragged or sparse tensors, and `Tout` may have their specs. Without `func` and `inp` it is a decorator.
 
-    >>> y = tf.py_function(lambda x: x.numpy() ** 2, [x], tf.float32)
+    Args:
+        func: Function of eager tensors.
+        inp: List of tensors, its arguments.
+        Tout: Type of the result, or a list of them; empty for none.
+        name: Name of the operation.
+
+    Returns:
+        The results; gradients go through.
+
+    >>> int(tf.py_function(lambda x: x + 1, [tf.constant(1)], tf.int32))
+    2
     """
     specs = Tout if isinstance(Tout, (list, tuple)) else [Tout]
     if not any(isinstance(t, TypeSpec) for t in specs) and not any(isinstance(t, CompositeTensor) for t in inp):
@@ -330,6 +340,20 @@ def py_func(func: Callable, inp: Any, Tout: Any, stateful: bool = True, name: st
 def numpy_function(func: Callable, inp: Any, Tout: Any, name: str | None = None, stateful: bool = True) -> Any:
     """Calls a Python function of numpy arrays as an op.
 
-    >>> y = tf.numpy_function(np.sinh, [x], tf.float32)
+    Args:
+        func: Function of numpy arrays.
+        inp: List of tensors, its arguments.
+        Tout: Type of the result, or a list of them.
+        stateful: Whether it may return other values for the same arguments; otherwise calls may be merged.
+        name: Name of the operation.
+
+    Returns:
+        The results as tensors, without a gradient.
+
+    Raises:
+        InvalidArgumentError: if it returns another type; UnknownError and others: what the function raised.
+
+    >>> int(tf.numpy_function(lambda x: x + 1, [tf.constant(1)], tf.int32))
+    2
     """
     return _py_func(func, inp, Tout, stateful, name)

@@ -83,7 +83,21 @@ def norm_v2(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: boo
 
     Orders are "euclidean", "fro", 1, 2, inf, and for vectors any positive number.
 
-    >>> tf.norm([3., 4.])
+    Args:
+        tensor: Tensor of floating point or complex numbers.
+        ord: `"euclidean"`, `"fro"`, 1, 2, another positive number, or `np.inf`.
+        axis: One axis for norms of vectors, two for those of matrices; by default all elements are one vector.
+        keepdims: Whether the reduced axes stay, with size 1.
+        name: Name of the operation.
+
+    Returns:
+        The norms.
+
+    Raises:
+        ValueError: for an order that such norms do not have.
+
+    >>> float(tf.norm([3., 4.]))
+    5.0
     """
     return _norm(tensor, ord, axis, bool(keepdims), name)
 

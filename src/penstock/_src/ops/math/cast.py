@@ -97,8 +97,16 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`value` cast to `dtype`; values out of range are clamped to the limits of the type.
 
-    >>> tf.saturate_cast([-5., 300.], tf.uint8)
-    [0, 255]
+    Args:
+        value: Tensor.
+        dtype: The new element type; values outside its range become its ends.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of that type.
+
+    >>> tf.saturate_cast([300, -5], tf.uint8).numpy().tolist()
+    [255, 0]
     """
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert(value, name="value")

@@ -173,7 +173,19 @@ def logical_not(x: Any, name: str | None = None) -> Tensor:
 @export("math.logical_xor", v1=["logical_xor"])
 @dispatched
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Tensor:
-    """Whether exactly one of x and y is true, elementwise."""
+    """Whether exactly one of x and y is true, elementwise.
+
+    Args:
+        x: Boolean tensor.
+        y: Boolean tensor; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        True where exactly one is.
+
+    >>> tf.math.logical_xor([True, True], [True, False]).numpy().tolist()
+    [False, True]
+    """
     with name_scope(name, "LogicalXor", [x, y]) as scope:
         x, y = convert(x, dtypes.bool, "x"), convert(y, dtypes.bool, "y")
         return logical_and(logical_or(x, y), logical_not_op(logical_and(x, y)), name=scope)

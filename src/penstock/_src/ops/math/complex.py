@@ -77,8 +77,16 @@ def _complex_abs_gradient(op, grad):
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     """A complex tensor from its real and imaginary parts, both float32 or both float64.
 
-    >>> tf.complex([1.], [2.])
-    [1.+2.j]
+    Args:
+        real: float32 or float64 tensor.
+        imag: Tensor of the same type.
+        name: Name of the operation.
+
+    Returns:
+        complex64 or complex128 tensor.
+
+    >>> tf.complex([1.], [2.]).numpy().tolist()
+    [(1+2j)]
     """
     real, imag = convert(real, name="real"), convert(imag, name="imag")
     with name_scope(name, "Complex", [real, imag]) as scope:
@@ -93,7 +101,18 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 @export("math.real", v1=["real"])
 @dispatched
 def real(input: Any, name: str | None = None) -> Tensor:
-    """The real part; real tensors as they are."""
+    """The real part; real tensors as they are.
+
+    Args:
+        input: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        The real parts; `input` itself if it is real.
+
+    >>> tf.math.real([1. + 2.j]).numpy().tolist()
+    [1.0]
+    """
     with name_scope(name, "Real", [input]) as scope:
         input = convert(input, name="input")
         if input.dtype.is_complex:
@@ -106,7 +125,18 @@ def real(input: Any, name: str | None = None) -> Tensor:
 @export("math.imag", v1=["imag"])
 @dispatched
 def imag(input: Any, name: str | None = None) -> Tensor:
-    """The imaginary part; zeros for real tensors."""
+    """The imaginary part; zeros for real tensors.
+
+    Args:
+        input: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        The imaginary parts.
+
+    >>> tf.math.imag([1. + 2.j]).numpy().tolist()
+    [2.0]
+    """
     with name_scope(name, "Imag", [input]) as scope:
         input = convert(input, name="input")
         if input.dtype.is_complex:
@@ -117,7 +147,18 @@ def imag(input: Any, name: str | None = None) -> Tensor:
 @export("math.angle", v1=["angle"])
 @dispatched
 def angle(input: Any, name: str | None = None) -> Tensor:
-    """The argument of complex numbers, in radians; for real ones, 0 or pi by the sign."""
+    """The argument of complex numbers, in radians; for real ones, 0 or pi by the sign.
+
+    Args:
+        input: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        The argument of each complex number, in radians; 0 or pi for real ones.
+
+    >>> tf.math.angle([1. + 0.j]).numpy().tolist()
+    [0.0]
+    """
     with name_scope(name, "Angle", [input]) as scope:
         input = convert(input, name="input")
         if input.dtype.is_complex:
@@ -129,7 +170,18 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 @export("math.conj", v1=["conj"])
 @dispatched
 def conj(x: Any, name: str | None = None) -> Tensor:
-    """The complex conjugate; real tensors as they are."""
+    """The complex conjugate; real tensors as they are.
+
+    Args:
+        x: Tensor of numbers.
+        name: Name of the operation.
+
+    Returns:
+        The conjugates; `x` itself if it is real.
+
+    >>> tf.math.conj([1. + 2.j]).numpy().tolist()
+    [(1-2j)]
+    """
     if isinstance(x, Tensor) and (x.dtype.is_floating or x.dtype.is_integer):
         return x
     with name_scope(name, "Conj", [x]) as scope:

@@ -87,6 +87,21 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, wei
                      dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """How often class i (row) was predicted as class j (column).
 
-    >>> tf.math.confusion_matrix([1, 2, 4], [2, 2, 4])
+    Args:
+        labels: Integer vector of classes.
+        predictions: Integer vector of classes.
+        num_classes: Size of the matrix, by default one more than the largest class.
+        weights: What each pair counts.
+        dtype: Element type of the matrix.
+        name: Name of the operation.
+
+    Returns:
+        Matrix whose rows are labels, and whose columns are predictions.
+
+    Raises:
+        InvalidArgumentError: for a class outside the matrix.
+
+    >>> tf.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy().tolist()
+    [[1, 0], [1, 1]]
     """
     return _matrix(labels, predictions, num_classes, weights, dtypes.as_dtype(dtype), name)

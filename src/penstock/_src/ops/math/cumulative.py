@@ -96,10 +96,18 @@ def _cumulative_logsumexp_gradient(op, grad):
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
     """The sums of all elements up to each one along `axis`.
 
-    >>> tf.cumsum([1, 2, 3])
+    Args:
+        x: Tensor of numbers.
+        axis: The axis to sum along.
+        exclusive: Whether each result leaves out its own element.
+        reverse: Whether to begin at the end.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `x`.
+
+    >>> tf.cumsum([1, 2, 3]).numpy().tolist()
     [1, 3, 6]
-    >>> tf.cumsum([1, 2, 3], exclusive=True, reverse=True)
-    [5, 3, 0]
     """
     with name_scope(name, "Cumsum", [x]) as scope:
         return cumsum_op(convert(x, name="x"), axis, exclusive=exclusive, reverse=reverse, name=scope)
@@ -108,7 +116,21 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
 @export("math.cumprod", v1=["cumprod"])
 @dispatched
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
-    """The products of all elements up to each one along `axis`."""
+    """The products of all elements up to each one along `axis`.
+
+    Args:
+        x: Tensor of numbers.
+        axis: The axis to multiply along.
+        exclusive: Whether each result leaves out its own element.
+        reverse: Whether to begin at the end.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `x`.
+
+    >>> tf.math.cumprod([1, 2, 3]).numpy().tolist()
+    [1, 2, 6]
+    """
     with name_scope(name, "Cumprod", [x]) as scope:
         return cumprod_op(convert(x, name="x"), axis, exclusive=exclusive, reverse=reverse, name=scope)
 
@@ -117,6 +139,20 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 @dispatched
 def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
                          name: str | None = None) -> Tensor:
-    """log(sum(exp(x))) of all elements up to each one along `axis`, without overflow."""
+    """log(sum(exp(x))) of all elements up to each one along `axis`, without overflow.
+
+    Args:
+        x: Tensor of floating point numbers.
+        axis: The axis to sum along.
+        exclusive: Whether each result leaves out its own element.
+        reverse: Whether to begin at the end.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the shape of `x`.
+
+    >>> tf.math.cumulative_logsumexp([0.]).numpy().tolist()
+    [0.0]
+    """
     with name_scope(name, "CumulativeLogsumexp", [x]) as scope:
         return cumulative_logsumexp_op(convert(x, name="x"), axis, exclusive=exclusive, reverse=reverse, name=scope)

@@ -223,7 +223,19 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.divide_no_nan", v1=["div_no_nan"])
 @dispatched
 def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y, and 0 where y is 0."""
+    """x / y, and 0 where y is 0.
+
+    Args:
+        x: Tensor of floating point numbers.
+        y: Tensor of the same type; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        x / y, and 0 where `y` is 0.
+
+    >>> tf.math.divide_no_nan([1., 1.], [2., 0.]).numpy().tolist()
+    [0.5, 0.0]
+    """
     with name_scope(name, "div_no_nan", [x, y]) as scope:
         x, y = pair(x, y)
         return div_no_nan_op(x, y, name=scope)
@@ -232,7 +244,19 @@ def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.multiply_no_nan", v1=["math.multiply_no_nan"])
 @dispatched
 def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x * y, and 0 where y is 0, even if x is infinite or not a number."""
+    """x * y, and 0 where y is 0, even if x is infinite or not a number.
+
+    Args:
+        x: Tensor of floating point numbers.
+        y: Tensor of the same type; shapes broadcast.
+        name: Name of the operation.
+
+    Returns:
+        x * y, and 0 where `y` is 0, even if `x` is infinite or NaN.
+
+    >>> tf.math.multiply_no_nan([float("inf")], [0.]).numpy().tolist()
+    [0.0]
+    """
     with name_scope(name, "multiply_no_nan", [x, y]) as scope:
         x, y = pair(x, y)
         return mul_no_nan(x, y, name=scope)
@@ -241,7 +265,18 @@ def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
 @export("math.reciprocal_no_nan", v1=["math.reciprocal_no_nan"])
 @dispatched
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
-    """1 / x, and 0 where x is 0."""
+    """1 / x, and 0 where x is 0.
+
+    Args:
+        x: Tensor of floating point numbers.
+        name: Name of the operation.
+
+    Returns:
+        1 / x, and 0 where `x` is 0.
+
+    >>> tf.math.reciprocal_no_nan([2., 0.]).numpy().tolist()
+    [0.5, 0.0]
+    """
     with name_scope(name, "reciprocal_no_nan", [x]) as scope:
         x = convert(x, name="x")
         return div_no_nan_op(convert(1, x.dtype.base_dtype, "one"), x, name=scope)

@@ -305,9 +305,20 @@ def _unbroadcast_ellipsis(partial: Tensor, x: Tensor, text: str, other: Tensor, 
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     """Sums of products over the labels that are not in the output.
 
-    >>> tf.einsum("ij,jk->ik", a, b)      # the matrix product
-    >>> tf.einsum("bij,bjk->bik", a, b)   # of batches
-    >>> tf.einsum("ij->ji", a)            # the transpose
+    Args:
+        equation: A letter per axis of each input, and after `->` those of the result, as in `"ij,jk->ik"`; `...` is any
+            axes.
+        *inputs: The tensors.
+        **kwargs: `optimize`, how the order of products is found, and `name`.
+
+    Returns:
+        The sums of products.
+
+    Raises:
+        ValueError: if the letters do not fit the ranks or sizes.
+
+    >>> tf.einsum("ij,jk->ik", [[1., 2.]], [[3.], [4.]]).numpy().tolist()
+    [[11.0]]
     """
     name = kwargs.pop("name", None)
     kwargs.pop("optimize", None)

@@ -145,7 +145,18 @@ tanh.gradient(lambda op, grad: tanh_grad(conj(op.outputs[0]), grad))
 @export("math.log_sigmoid", v1=["log_sigmoid"])
 @dispatched
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """The logarithm of sigmoid(x), without overflow."""
+    """The logarithm of sigmoid(x), without overflow.
+
+    Args:
+        x: Tensor of floating point numbers.
+        name: Name of the operation.
+
+    Returns:
+        log(1 / (1 + exp(-x))), also where that is close to 0.
+
+    >>> round(float(tf.math.log_sigmoid(0.)), 3)
+    -0.693
+    """
     with name_scope(name, "LogSigmoid", [x]) as scope:
         return neg(get("Softplus")(-convert(x, name="x")), name=scope)
 

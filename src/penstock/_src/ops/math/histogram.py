@@ -125,7 +125,23 @@ def bincount(arr: Any, weights: Any = None, minlength: Any = None, maxlength: An
              name: str | None = None, axis: Any = None, binary_output: bool = False) -> Tensor:
     """How often each integer from 0 to the largest occurs; or the sum of the weights of its occurrences.
 
-    >>> tf.math.bincount([1, 1, 3])
+    Args:
+        arr: Integers that are not negative.
+        weights: What each counts, by default 1.
+        minlength: The least length of the result.
+        maxlength: The most; larger integers do not count.
+        dtype: Type of the counts without weights.
+        axis: None to count all, or -1 to count each row.
+        binary_output: Whether to give 1 for each integer that occurs, instead of its count.
+        name: Name of the operation.
+
+    Returns:
+        The counts of 0, 1, 2, ...
+
+    Raises:
+        InvalidArgumentError: for negative integers.
+
+    >>> tf.math.bincount([1, 1, 3]).numpy().tolist()
     [0, 2, 0, 1]
     """
     return _bincount(arr, weights, minlength, maxlength, dtype, axis, binary_output, name)
@@ -172,8 +188,19 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype
                           name: str | None = None) -> Tensor:
     """How many values fall into each of `nbins` bins of equal width; values outside go to the outermost bins.
 
-    >>> tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15], [0.0, 5.0], nbins=5)
-    [2, 1, 1, 0, 2]
+    Args:
+        values: Tensor of numbers.
+        value_range: The two ends of the range, of the type of `values`; what is outside counts in the first or the last
+            bin.
+        nbins: The number of bins.
+        dtype: int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        How many values are in each bin.
+
+    >>> tf.histogram_fixed_width([0., 1., 9.], [0., 10.], nbins=2).numpy().tolist()
+    [2, 1]
     """
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
         return histogram_op(values, value_range, nbins, dtype=dtype, name=scope)
@@ -183,7 +210,22 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100, dtype
 @dispatched
 def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32,
                                name: str | None = None) -> Tensor:
-    """The index of the bin into which each value falls, of `nbins` bins of equal width."""
+    """The index of the bin into which each value falls, of `nbins` bins of equal width.
+
+    Args:
+        values: Tensor of numbers.
+        value_range: The two ends of the range, of the type of `values`; what is outside counts in the first or the last
+            bin.
+        nbins: The number of bins.
+        dtype: int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        The bin of each value.
+
+    >>> tf.histogram_fixed_width_bins([0., 1., 9.], [0., 10.], nbins=2).numpy().tolist()
+    [0, 0, 1]
+    """
     with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
         values = convert(values, name="values")
         value_range = convert(value_range, name="value_range")

@@ -259,7 +259,22 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 @export(v2=["math.scalar_mul", "scalar_mul"])
 @dispatched
 def scalar_mul_v2(scalar: Any, x: Any, name: str | None = None) -> Any:
-    """A scalar times a tensor or IndexedSlices."""
+    """A scalar times a tensor or IndexedSlices.
+
+    Args:
+        scalar: A scalar.
+        x: Tensor or IndexedSlices.
+        name: Name of the operation.
+
+    Returns:
+        The product, of the kind of `x`.
+
+    Raises:
+        ValueError: if `scalar` is not a scalar.
+
+    >>> tf.scalar_mul(2, tf.constant([1, 2])).numpy().tolist()
+    [2, 4]
+    """
     with name_scope(name, "scalar_mul", [x]) as scope:
         return _scale(scalar, x, scope)
 

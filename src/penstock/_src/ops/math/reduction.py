@@ -386,14 +386,40 @@ reduce_logsumexp = _publish("reduce_logsumexp", _logsumexp,
 @dispatched
 def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False,
                           name: str | None = None) -> Tensor:
-    """The square root of the sum of squares over `axis`."""
+    """The square root of the sum of squares over `axis`.
+
+    Args:
+        input_tensor: Tensor of floating point or complex numbers.
+        axis: The axes to reduce, by default all.
+        keepdims: Whether these axes stay, with size 1.
+        name: Name of the operation.
+
+    Returns:
+        The root of the sum of squares.
+
+    >>> float(tf.math.reduce_euclidean_norm([3., 4.]))
+    5.0
+    """
     return reduce(euclidean_norm, input_tensor, axis, keepdims, name)
 
 
 @export("math.reduce_variance")
 @dispatched
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The mean squared distance from the mean over `axis`."""
+    """The mean squared distance from the mean over `axis`.
+
+    Args:
+        input_tensor: Tensor of floating point or complex numbers.
+        axis: The axes to reduce, by default all.
+        keepdims: Whether these axes stay, with size 1.
+        name: Name of the operation.
+
+    Returns:
+        The mean squared distance from the mean.
+
+    >>> float(tf.math.reduce_variance([1., 5.]))
+    4.0
+    """
     with name_scope(name or "reduce_variance"):
         x = convert(input_tensor)
         mean = reduce(mean_op, x, axis, True, None)
@@ -410,7 +436,20 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 @export("math.reduce_std")
 @dispatched
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The standard deviation over `axis`."""
+    """The standard deviation over `axis`.
+
+    Args:
+        input_tensor: Tensor of floating point or complex numbers.
+        axis: The axes to reduce, by default all.
+        keepdims: Whether these axes stay, with size 1.
+        name: Name of the operation.
+
+    Returns:
+        The root of the mean squared distance from the mean.
+
+    >>> float(tf.math.reduce_std([1., 3.]))
+    1.0
+    """
     with name_scope(name or "reduce_std"):
         return get("Sqrt")(reduce_variance(input_tensor, axis=axis, keepdims=keepdims))
 
@@ -442,7 +481,21 @@ def count_nonzero(input_tensor: Any = None, axis: Any = None, keepdims: Any = No
 @dispatched
 def count_nonzero_v2(input: Any, axis: Any = None, keepdims: Any = None, dtype: Any = dtypes.int64,
                      name: str | None = None) -> Tensor:
-    """How many elements over `axis` are not zero (not empty, for strings)."""
+    """How many elements over `axis` are not zero (not empty, for strings).
+
+    Args:
+        input: Tensor of numbers, booleans or strings.
+        axis: The axes to count along, by default all.
+        keepdims: Whether these axes stay, with size 1.
+        dtype: Type of the counts.
+        name: Name of the operation.
+
+    Returns:
+        How many elements are not zero, or not empty.
+
+    >>> int(tf.math.count_nonzero([0, 2, 3]))
+    2
+    """
     return _count_nonzero(input, axis, keepdims, dtype, name)
 
 

@@ -53,7 +53,18 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type
                  name: str | None = None) -> Tensor:
     """Where `values` would go in sorted rows: before equal elements (left), or behind them (right).
 
-    >>> tf.searchsorted([1, 3, 5], [3, 4])    # [1, 2]
+    Args:
+        sorted_sequence: Tensor sorted along its last axis.
+        values: Tensor whose other axes are those of `sorted_sequence`.
+        side: `"left"` or `"right"` of equal elements.
+        out_type: int32 or int64.
+        name: Name of the operation.
+
+    Returns:
+        Where each value would be inserted.
+
+    >>> tf.searchsorted([1, 3, 5], [3, 4]).numpy().tolist()
+    [1, 2]
     """
     if side not in ("left", "right"):
         raise ValueError(f"side must be 'left' or 'right', got {side}.")

@@ -250,6 +250,25 @@ def _unsorted_dims(data, segment_ids, num_segments, *, c):
     return (None if n is None else int(n), *data[lead:])
 
 
+_UNSORTED_DOC = """The {0} of the rows of each segment; ids come in any order, negative ones are dropped.
+
+    Args:
+        data: Tensor whose first axes are those of `segment_ids`.
+        segment_ids: Integer tensor: the segment of each row.
+        num_segments: Number of segments; one without rows gets the neutral element.
+        name: Name of the operation.
+
+    Returns:
+        Tensor [num_segments, ...].
+
+    Raises:
+        InvalidArgumentError: for an id that is not less than `num_segments`.
+
+    >>> tf.math.unsorted_segment_{0}([1, 9, 3], [0, 1, 0], 2).numpy().tolist()
+    [{1}, 9]
+    """
+
+
 def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
     made = op(f"UnsortedSegment{name}", "data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
               f"T: type in {{{types}}}, Tindices: type in {{int16 int32 int64}}, "
@@ -269,7 +288,7 @@ def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
     def call(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
         return made(data, segment_ids, num_segments, name=name)
     call.__name__ = call.__qualname__ = f"unsorted_segment_{name.lower()}"
-    call.__doc__ = f"The {name.lower()} of the rows of each segment; ids come in any order, negative ones are dropped."
+    call.__doc__ = _UNSORTED_DOC.format(name.lower(), {"Sum": 4, "Prod": 3, "Max": 3, "Min": 1}[name])
     export.value(dispatched(call), f"math.unsorted_segment_{name.lower()}", v1=[f"unsorted_segment_{name.lower()}"])
     return made
 

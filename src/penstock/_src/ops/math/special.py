@@ -204,7 +204,18 @@ def _betainc_gradient(op, grad):
 @export("math.lbeta", v1=["lbeta"])
 @dispatched
 def lbeta(x: Any, name: str | None = None) -> Tensor:
-    """log |Beta(x)| over the last axis: the sum of lgamma(x), less lgamma of the sum."""
+    """log |Beta(x)| over the last axis: the sum of lgamma(x), less lgamma of the sum.
+
+    Args:
+        x: Tensor of positive numbers.
+        name: Name of the operation.
+
+    Returns:
+        The logarithm of the Beta function of the last axis.
+
+    >>> round(float(tf.math.lbeta([1., 1.])), 3)
+    0.0
+    """
     with name_scope(name, "lbeta", [x]):
         x = convert(x, name="x")
         logs = get("Sum")(lgamma(x), [-1])
@@ -273,8 +284,16 @@ def _i1e_gradient(op, grad):
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     """The polynomial with these coefficients (of the highest power first) at x, by Horner's rule.
 
-    >>> tf.math.polyval([1, 2, 0], 3.)      # x**2 + 2 x
-    15.
+    Args:
+        coeffs: List of tensors or numbers, that of the highest power first.
+        x: Tensor.
+        name: Name of the operation.
+
+    Returns:
+        The polynomial at `x`.
+
+    >>> float(tf.math.polyval([2., 0., 1.], tf.constant(3.)))
+    19.0
     """
     if not isinstance(coeffs, list):
         raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")

@@ -629,7 +629,20 @@ def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, n
 @export(v2=["math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize"])
 @dispatched
 def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
-    """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
+    """x / sqrt(max(sum(x ** 2, axis), epsilon)).
+
+    Args:
+        x: Tensor of floating point numbers.
+        axis: The axes of the norm.
+        epsilon: The least squared norm to divide by.
+        name: Name of the operation.
+
+    Returns:
+        `x` divided by its norm.
+
+    >>> round(float(tf.math.l2_normalize([3., 4.])[0]), 3)
+    0.6
+    """
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert(x, name="x")
         if x.dtype.is_complex:

@@ -197,7 +197,22 @@ def avg_pool_v2(input: Any, ksize: Any, strides: Any, padding: str, data_format:
 @dispatched
 def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC",
                name: str | None = None) -> Tensor:
-    """The mean of each window of a batch of sequences."""
+    """The mean of each window of a batch of sequences.
+
+    Args:
+        input: Tensor [batch, time, channels].
+        ksize: Size of the window.
+        strides: Steps of the window.
+        padding: `"VALID"` or `"SAME"`.
+        data_format: `"NWC"` or `"NCW"`.
+        name: Name of the operation.
+
+    Returns:
+        The mean of each window.
+
+    >>> tf.nn.avg_pool1d(tf.ones([1, 4, 1]), 2, 2, "VALID").shape
+    TensorShape([1, 2, 1])
+    """
     with name_scope(name, "AvgPool1D", [input]) as scope:
         return _pool_nd("AVG", 1, input, ksize, strides, padding, data_format, scope)
 
@@ -206,7 +221,22 @@ def avg_pool1d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 @dispatched
 def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC",
                name: str | None = None) -> Tensor:
-    """The mean of each window of a batch of images."""
+    """The mean of each window of a batch of images.
+
+    Args:
+        input: Tensor [batch, height, width, channels].
+        ksize: Size of the window.
+        strides: Steps of the window.
+        padding: `"VALID"` or `"SAME"`.
+        data_format: `"NHWC"` or `"NCHW"`.
+        name: Name of the operation.
+
+    Returns:
+        The mean of each window.
+
+    >>> tf.nn.avg_pool2d(tf.ones([1, 4, 4, 1]), 2, 2, "VALID").shape
+    TensorShape([1, 2, 2, 1])
+    """
     with name_scope(name, "AvgPool2D", [input]) as scope:
         return _pool_nd("AVG", 2, input, ksize, strides, padding, data_format, scope)
 
@@ -215,7 +245,22 @@ def avg_pool2d(input: Any, ksize: Any, strides: Any, padding: str, data_format: 
 @dispatched
 def avg_pool3d(input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC",
                name: str | None = None) -> Tensor:
-    """The mean of each window of a batch of volumes."""
+    """The mean of each window of a batch of volumes.
+
+    Args:
+        input: Tensor [batch, depth, height, width, channels].
+        ksize: Size of the window.
+        strides: Steps of the window.
+        padding: `"VALID"` or `"SAME"`.
+        data_format: `"NDHWC"` or `"NCDHW"`.
+        name: Name of the operation.
+
+    Returns:
+        The mean of each window.
+
+    >>> tf.nn.avg_pool3d(tf.ones([1, 4, 4, 4, 1]), 2, 2, "VALID").shape
+    TensorShape([1, 2, 2, 2, 1])
+    """
     with name_scope(name, "AvgPool3D", [input]) as scope:
         return _pool_nd("AVG", 3, input, ksize, strides, padding, data_format, scope)
 

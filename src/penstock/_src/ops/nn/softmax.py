@@ -132,7 +132,22 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = N
 @export(v2=["nn.softmax", "math.softmax"])
 @dispatched
 def softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """exp(logits) / sum(exp(logits), axis)."""
+    """exp(logits) / sum(exp(logits), axis).
+
+    Args:
+        logits: Tensor of floating point numbers.
+        axis: The axis of classes, by default the last.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of the same shape, whose elements along the axis sum to 1.
+
+    Raises:
+        InvalidArgumentError: for an axis outside the rank.
+
+    >>> tf.nn.softmax([[0., 0.]]).numpy().tolist()
+    [[0.5, 0.5]]
+    """
     return _over_axis(softmax_op, logits, -1 if axis is None else axis, name)
 
 
@@ -157,7 +172,22 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any
 @export(v2=["nn.log_softmax", "math.log_softmax"])
 @dispatched
 def log_softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """logits - log(sum(exp(logits), axis))."""
+    """logits - log(sum(exp(logits), axis)).
+
+    Args:
+        logits: Tensor of floating point numbers.
+        axis: The axis of classes, by default the last.
+        name: Name of the operation.
+
+    Returns:
+        The logarithm of the softmax.
+
+    Raises:
+        InvalidArgumentError: for an axis outside the rank.
+
+    >>> round(float(tf.nn.log_softmax([[0., 0.]])[0, 0]), 3)
+    -0.693
+    """
     return _over_axis(log_softmax_op, logits, -1 if axis is None else axis, name)
 
 

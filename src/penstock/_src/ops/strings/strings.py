@@ -85,7 +85,23 @@ def as_string(input: Any, precision: int = -1, scientific: bool = False, shortes
               fill: str = "", name: str | None = None) -> Tensor:
     """Numbers as text, formatted like printf.
 
-    >>> tf.strings.as_string([3.1415926], precision=2)     # ["3.14"]
+    Args:
+        input: Tensor of numbers or booleans.
+        precision: Digits after the point; -1 for the shortest form that is exact.
+        scientific: Whether to write an exponent.
+        shortest: Whether to use the shorter of both forms.
+        width: The least number of characters.
+        fill: What fills up to `width`: a space, `"0"`, `"-"` or `"+"`.
+        name: Name of the operation.
+
+    Returns:
+        Tensor of strings of the shape of `input`.
+
+    Raises:
+        InvalidArgumentError: for a type that has no such form, or a wrong fill.
+
+    >>> tf.strings.as_string([3.14159], precision=2).numpy().tolist()
+    [b'3.14']
     """
     return as_string_op(input, precision=precision, scientific=scientific, shortest=shortest, width=width, fill=fill,
                         name=name)
