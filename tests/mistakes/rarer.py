@@ -5,14 +5,6 @@ import numpy as np
 
 
 # -- tapes, loops and TensorArrays ------------------------------------------------------------------------------------------
-def gradient_taken_twice_from_a_tape(tf):
-    x = tf.Variable(1.0)
-    with tf.GradientTape() as tape:
-        y = x * x
-        tape.gradient(y, x)
-    tape.gradient(y, x)
-
-
 def tape_watching_a_number(tf):
     with tf.GradientTape() as tape:
         tape.watch(3.0)
