@@ -219,7 +219,6 @@ class _Saving:
         self._cache: dict[Any, Any] = {}                               # in which classes of libraries keep what they make
         self._asset_tensors: dict[int, Any] = {}      # by id of the asset, what servers feed its path to
         self._graph = Graph()
-        self._holders: dict[int, Any] = {}               # by a variable's id, what has it and acts as it
         self._proto = SavedObjectGraph()
 
     def run(self, variables: bool = True) -> None:
@@ -231,7 +230,7 @@ class _Saving:
         self._describe(concrete)
         paths.makedirs(os.path.dirname(variables_path(self._dir)))
         if variables:
-            saver = TrackableSaver(ObjectGraphView(self._root))
+            saver = TrackableSaver(self._view())
             saver.sharding = self._options.experimental_sharding_callback
             saver.save(variables_path(self._dir))
         self._write(concrete, handles)
@@ -277,15 +276,17 @@ class _Saving:
                 self._add(child)
             at += 1
 
-    def _variable_of(self, obj: Any) -> Any:
+    @staticmethod
+    def _variable_of(obj: Any) -> Any:
         """The variable in an object of a library that acts as one (Keras 3's have them); any other object itself."""
         if isinstance(obj, Variable) or not getattr(obj, "_should_act_as_resource_variable", False):
             return obj
         inner = getattr(obj, "value", None)
-        if not isinstance(inner, Variable):
-            return obj
-        self._holders[id(inner)] = obj
-        return inner
+        return inner if isinstance(inner, Variable) else obj
+
+    def _view(self) -> _SavedView:
+        """The objects of this save, for its checkpoint."""
+        return _SavedView(self._root, {id(o): found for o, found in zip(self._nodes, self._children, strict=True)})
 
     def _children_of(self, obj: Trackable) -> list[tuple[str, Any]]:
         """The dependencies of an object; a library's class may define them for SavedModels."""
@@ -365,7 +366,7 @@ class _Saving:
         """Handles, constants, functions and signatures in a graph; by id, the tensor there for a captured one here."""
         there: dict[int, Any] = {}
         self._reads: dict[str, Any] = {}
-        ways = ObjectGraphView(self._root).ways()
+        ways = self._view().ways()
         with self._graph.as_default():
             for obj in self._nodes:
                 if isinstance(obj, Variable):
@@ -378,10 +379,7 @@ class _Saving:
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
                     handle._handle_dtype, handle._handle_dims = obj.dtype, obj.shape.static_dims
                     there.update({id(h): handle for h in _handles(obj)})
-                    way = ways.get(id(self._holders.get(id(obj), obj)))
-                    if way is None and id(obj) in self._holders:
-                        raise AssertionError(f"The variable {obj.name} is not reached from root in checkpoints: its value "
-                                             "would be lost. Assign what has it to an attribute of a tracked object.")
+                    way = ways.get(id(obj))
                     key = name if way is None else f"{way}/.ATTRIBUTES/VARIABLE_VALUE"
                     self._reads[key] = get("ReadVariableOp")(handle, dtype=obj.dtype)
                 elif isinstance(obj, Asset):
@@ -543,6 +541,24 @@ class _Saving:
         model.meta_graphs.add().CopyFrom(meta_graph)
         write_fingerprint(self._dir, model, variables_path(self._dir))
         write_saved_model(model, self._dir, False)
+
+
+class _SavedView(ObjectGraphView):
+    """The objects of a SavedModel by its own references: a loader finds each value where the SavedModel has its object.
+
+    A library's class may have other children in SavedModels than in checkpoints (Keras 3's models do).
+    """
+
+    def __init__(self, root: Any, found: Mapping[int, list[tuple[str, Any]]]):
+        super().__init__(root)
+        self._found = found
+
+    def list_dependencies(self, obj: Any) -> list:
+        """The references to objects that may have a state."""
+        if isinstance(obj, Variable) or id(obj) not in self._found:
+            return super().list_dependencies(obj)
+        return [TrackableReference(n, c) for n, c in self._found[id(obj)] if isinstance(c, Trackable)
+                and not isinstance(c, (Function, ConcreteFunction, SignatureMap))]
 
 
 class _ByIdentity(Mapping):
