@@ -213,3 +213,25 @@ def test_numbers_of_branches_wrap_and_raise(written):
     assert not values(outside, True, [2])[0][0].any()
     with pytest.raises(tf.errors.InvalidArgumentError, match="slice index 11 of dimension 0 out of bounds"):
         values(outside, True, [3])
+
+
+@pytest.mark.parametrize("limit", [None, 4])
+def test_the_first_variables_are_the_counter_and_the_limit(limit):
+    """Converters of GraphDefs expect them there, also where the program gives no limit."""
+    context.process.v2_control_flow = True
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        end = tf.while_loop(lambda i, x: i < 7, lambda i, x: (i + 1, x * 2.0), [tf.constant(0), tf.constant(3.0)],
+                            maximum_iterations=limit)
+        loop, = [op for op in graph.get_operations() if "While" in op.type]
+        counter, maximum, end = session.run([loop.inputs[0], loop.inputs[1], end])
+    assert (counter, maximum) == (0, -1 if limit is None else limit)
+    assert end == ([7, 384.0] if limit is None else [4, 48.0])
+
+
+def test_a_condition_of_one_element_in_a_dimension():
+    context.process.v2_control_flow = True
+    with tf.Graph().as_default(), tf.Session() as session:
+        start = tf.placeholder_with_default([1], [None])
+        known = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant([2])])
+        unknown = tf.while_loop(lambda i: i < 10, lambda i: i + 3, [start])
+        assert [v.tolist() for v in session.run([known, unknown])] == [[11], [10]]

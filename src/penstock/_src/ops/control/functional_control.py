@@ -131,28 +131,28 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
              return_same_structure: bool = True, like: Any = None) -> Any:
     """tf.while_loop as a While op. Without `cond`, it runs maximum_iterations times.
 
-    The first loop variable counts the iterations, for the gradient loop. `like` has the structure of the loop variables, with
-    the type of a composite that changes its shape in its place.
+    The first loop variable counts the iterations, for the gradient loop; the second is the limit, -1 without one. Converters of
+    GraphDefs expect both there. `like` has the structure of the loop variables, with the type of a composite that changes its
+    shape in its place.
     """
     flat = [_loop_tensor(v) for v in nest.flatten(loop_vars, expand_composites=True)]
     shapes = [t.static_dims for t in flat] if shape_invariants is None else _invariants(flat, shape_invariants)
     with name_scope(name, "while", None) as scope:
         label = scope.rstrip("/").rsplit("/", 1)[-1]
-        if maximum_iterations is not None:
-            maximum_iterations = _limit(maximum_iterations)
         counter = convert(0, dtypes.int32, name="loop_counter")
-        start = [counter, *flat]
-        dims = [(), *shapes]
+        limited = maximum_iterations is not None
+        start = [counter, _limit(maximum_iterations if limited else -1), *flat]
+        dims = [(), (), *shapes]
         cond_graph, body_graph = FuncGraph(f"{label}_cond"), FuncGraph(f"{label}_body")
         for g in (cond_graph, body_graph):
             g.inputs = [_state_placeholder(g, t, d) for t, d in zip(start, dims, strict=True)]
         like = loop_vars if like is None else like
-        _trace_cond(cond_graph, cond, like, maximum_iterations)
+        _trace_cond(cond_graph, cond, like, limited)
         result = _trace_body(body_graph, body, like, flat, shapes)
         captures = share_captures([cond_graph, body_graph])
         body_graph.outputs = body_graph.outputs + body_graph.internal_captures
         made = _add_while(cond_graph, body_graph, [*start, *captures], dims, parallel_iterations, scope)
-        outputs = _passed_on(made.outputs[1:1 + len(flat)])
+        outputs = _passed_on(made.outputs[2:2 + len(flat)])
         packed = rebuild(_in_structure(like, nest.flatten(result, expand_composites=True)), outputs)
     if return_same_structure or len(flat) > 1:
         return packed
@@ -174,7 +174,7 @@ def _limit(maximum: Any) -> Tensor:
     maximum = convert(maximum, dtypes.int32, "maximum_iterations") if not isinstance(maximum, Tensor) else maximum
     if maximum.static_dims not in ((), None):
         raise ValueError(f"maximum_iterations must be a scalar, saw shape: {maximum.shape}")
-    return maximum if maximum.dtype.base_dtype == dtypes.int32 else get("Cast")(maximum, DstT=dtypes.int32)
+    return _loop_tensor(maximum if maximum.dtype.base_dtype == dtypes.int32 else get("Cast")(maximum, DstT=dtypes.int32))
 
 
 def _state_placeholder(graph: FuncGraph, t: Tensor, dims: tuple | None) -> Tensor:
@@ -196,11 +196,11 @@ def _invariants(flat: list[Tensor], shapes: list) -> list:
     return dims
 
 
-def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum: Tensor | None) -> None:
-    counter, *state = graph.inputs
+def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, limited: bool) -> None:
+    counter, maximum, *state = graph.inputs
 
     def condition() -> Tensor:
-        below = None if maximum is None else get("Less")(counter, maximum)
+        below = get("Less")(counter, maximum) if limited else None
         if cond is None:
             return below  # type: ignore[return-value]
         pred = cond(*_arguments(loop_vars, state))
@@ -208,6 +208,8 @@ def _trace_cond(graph: FuncGraph, cond: Callable | None, loop_vars: Any, maximum
         if pred.dtype.base_dtype != dtypes.bool:
             raise errors.InvalidArgumentError(None, None, "The condition of a loop must return a tensor of type bool; this one "
                                                           f"returned {pred.dtype.base_dtype.name} (tensor {pred.name}).")
+        if pred.static_dims != ():                   # as TensorFlow has it: one element in any number of dimensions
+            pred = get("Squeeze")(pred)
         return pred if below is None else get("LogicalAnd")(below, pred)
     trace(graph, condition, ordered=_ordered())
 
@@ -221,8 +223,7 @@ def _arguments(loop_vars: Any, tensors: list[Tensor]) -> list:
 
 
 def _trace_body(graph: FuncGraph, body: Callable, loop_vars: Any, flat: list[Tensor], shapes: list) -> Any:
-    n = len(flat)
-    inputs = list(graph.inputs[1:1 + n])
+    counter, maximum, *inputs = graph.inputs
     kept: list = []
 
     def step() -> list:
@@ -233,7 +234,7 @@ def _trace_body(graph: FuncGraph, body: Callable, loop_vars: Any, flat: list[Ten
         kept.append(result)
         new = [convert(flow(x)) for x in nest.flatten(result, expand_composites=True)]
         _check_results(flat, new, shapes)
-        return [get("AddV2")(graph.inputs[0], 1), *new]
+        return [get("AddV2")(counter, 1), maximum, *new]
     trace(graph, step, ordered=_ordered())
     return kept[0]
 
