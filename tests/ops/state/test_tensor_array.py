@@ -236,3 +236,32 @@ def test_set_item_may_grow_a_list():
     assert [g.numpy().tolist() for g in tape.gradient(total, [first, last])] == [[1, 1], [100, 100]]
     with pytest.raises(penstock.errors.InvalidArgumentError):
         raw.TensorListSetItem(input_handle=items, index=3, item=last)
+
+
+def test_an_array_of_dynamic_size_grows_without_changing_older_ones():
+    """Each write is one op, as in graphs of TensorFlow 2.x. A list that is used again is copied before it grows."""
+    @penstock.function
+    def grown(n):
+        start = penstock.TensorArray(penstock.int32, size=0, dynamic_size=True, clear_after_read=False).write(0, 7)
+        array = start
+        for i in penstock.range(n):
+            array = array.write(2 * i + 1, i)
+        return start.stack(), array.stack(), array.size()
+    start, stacked, size = grown(penstock.constant(3))
+    assert start.numpy().tolist() == [7] and stacked.numpy().tolist() == [7, 0, 0, 1, 0, 2] and size.numpy() == 6
+    functions = grown.get_concrete_function(penstock.constant(3)).graph.as_graph_def().library.function
+    kinds = {node.op for f in functions for node in f.node_def}
+    assert "TensorListSetItem" in kinds and not kinds & {"TensorListResize", "TensorListLength"}
+
+
+def test_the_gradient_through_an_array_that_grows():
+    @penstock.function
+    def slope(x):
+        with penstock.GradientTape() as tape:
+            tape.watch(x)
+            array = penstock.TensorArray(penstock.float32, size=0, dynamic_size=True)
+            for i in penstock.range(4):
+                array = array.write(i, x[i] * x[i])
+            total = penstock.reduce_sum(array.stack() * [1.0, 2.0, 3.0, 4.0])
+        return tape.gradient(total, x)
+    np.testing.assert_allclose(slope(penstock.constant([1.0, -2.0, 0.5, 3.0])), [2, -8, 3, 24], rtol=1e-6, atol=1e-6)

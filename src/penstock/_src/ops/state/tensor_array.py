@@ -331,16 +331,12 @@ class _Listed(_Base):
             return lists.get_item(self.flow, index, _shape_tensor(self.element_shape), element_dtype=self.dtype, name=name)
 
     def write(self, index: Any, value: Any, name: str | None) -> Tensor:
-        """TensorListSetItem, after making room where the array may grow."""
+        """TensorListSetItem, which makes room where the array may grow."""
         with name_scope(name, "TensorArrayV2Write", [self.flow, index, value]):
             value = self.value(value)
             self._check_type(value)
             self.check_shape(value.shape)
-            flow = self.flow
-            if self.dynamic:
-                index = convert(index)
-                flow = lists.resize(flow, get("Maximum")(lists.length(flow), get("AddV2")(index, 1)))
-            return lists.set_item(flow, index, value, name=name)
+            return lists.set_item(self.flow, index, value, resize_if_index_out_of_bounds=self.dynamic, name=name)
 
     def _check_type(self, value: Tensor) -> None:
         if value.dtype.base_dtype != self.dtype:

@@ -393,11 +393,11 @@ def _get_item_kernel(input_handle, index, element_shape, *, element_dtype):
 
 @set_item.kernel
 def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_index_out_of_bounds):
-    if resize_if_index_out_of_bounds and int(index) >= as_list(input_handle).size:
-        input_handle = _resize_kernel(input_handle, int(index) + 1)
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
     target = typed(as_list(input_handle), element_dtype)
     check_fits(target, item)
+    if resize_if_index_out_of_bounds and int(index) >= target.size:
+        target, alone = _grown(target, int(index) + 1, alone), True
     at = checked_index(target, index, "modify")
     if alone:
         target.store[at] = item
@@ -444,6 +444,18 @@ def _add_one_element(op, total, put, loop):
     op.attrs = {"element_dtype": put.attrs["element_dtype"]}
     op.set_inputs([total, put.inputs[1], put.inputs[2]])
     return True
+
+
+def _grown(target: TensorList, size: int, alone: bool) -> TensorList:
+    """A list with more elements, not set; the same one if nothing else refers to it, so that appending takes no copies."""
+    more = unset(size - target.size)
+    if alone and len(target.store) == target.size:
+        target.store += more
+        target.size = size
+        return target
+    out = target.like(target.items() + more)
+    out.only = target.only
+    return out
 
 
 @resize.kernel
