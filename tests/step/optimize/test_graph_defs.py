@@ -80,3 +80,16 @@ def test_converters_find_it_under_its_name_in_tensorflow():
     with importer.in_place("v2"):
         from tensorflow.python.grappler import tf_optimizer
         assert tf_optimizer.OptimizeGraph is optimize_graph
+
+
+def test_functions_that_nothing_calls_any_more_are_left_out():
+    with tf1.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [], name="x")
+        doubled = tf.function(lambda v: tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, 2.0 * v), [0, v])[1])
+        tf.identity(doubled(x), name="y")
+    called = {f.signature.name for f in graph.as_graph_def().library.function}
+    made = _after(graph, ["x:0", "y:0"], "constfold", "function")
+    loop, = [n for n in made.node if "While" in n.op]
+    kept = {f.signature.name for f in made.library.function}
+    assert kept == {loop.attr["cond"].func.name, loop.attr["body"].func.name} < called
+    assert _run(made, "y:0", {"x:0": 1.5}) == 12.0

@@ -51,9 +51,31 @@ def optimize_graph(config_proto: Any, metagraph: Any, verbose: bool = True, grap
             run(step)
     _name_apart(step)
     out = nodes_def(step.ops, graph)
+    _drop_unused_functions(out)
     if strip_default_attributes:
         strip_default_attrs(out)
     return out
+
+
+def _drop_unused_functions(graph_def: Any) -> None:
+    """Removes the functions that no node calls any more. Converters read all of the library, and read a function once."""
+    by_name = {f.signature.name: f for f in graph_def.library.function}
+    gradients = {g.function_name: g.gradient_func for g in graph_def.library.gradient}
+    found, todo = set[str](), _called(graph_def.node)
+    while todo:
+        name = todo.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            todo += [*_called(by_name[name].node_def), gradients.get(name, "")]
+    graph_def.library.CopyFrom(type(graph_def.library)(
+        function=[f for n, f in by_name.items() if n in found],
+        gradient=[g for g in graph_def.library.gradient if g.function_name in found]))
+
+
+def _called(nodes: Any) -> list[str]:
+    """The names of functions in the nodes' attributes, and of the nodes' ops, which may be functions too."""
+    values = [v for n in nodes for v in n.attr.values()]
+    return [f.name for v in values for f in (*([v.func] if v.HasField("func") else ()), *v.list.func)] + [n.op for n in nodes]
 
 
 def _name_apart(step: StepGraph) -> None:
