@@ -254,3 +254,14 @@ def test_counts_at_thresholds():
         assert {k: v.tolist() for k, v in session.run(values).items()} == {"tp": [1, 1], "fp": [1, 0]}
         assert session.run(impl._aggregate_variable(total, ["some"])) == 0 and len(v1.get_collection("some")) == 1
         assert session.run(quotients) == (2, 0)
+
+
+def test_the_number_of_tpu_shards_is_known_inside_of_their_context():
+    module = _module("tpu.tpu_function")
+    assert module.get_tpu_context().number_of_shards is None                  # as libraries that run anywhere ask
+    with module.tpu_shard_context(4):
+        assert module.get_tpu_context().number_of_shards == 4
+        with pytest.raises(NotImplementedError, match="cannot be nested"), module.tpu_shard_context(2):
+            pass
+    assert module.get_tpu_context().number_of_shards is None
+    assert module.on_device_training_loop(loop := lambda: 1) is loop

@@ -200,6 +200,7 @@ compat.v1 .: eager.wrap_function
 @compat.programs.inside.inference: tools.optimize_for_inference_lib tools.strip_unused_lib tools.optimize_for_inference
     tools.strip_unused
 @compat.programs.inside.checkpoints: tools.inspect_checkpoint
+@compat.programs.inside.tpu_function: tpu.tpu_function
 @compat.programs.inside.registries: profiler.internal.flops_registry
 profiler: profiler.internal
 profiler @training.profiler: profiler.model_analyzer profiler.option_builder
