@@ -217,6 +217,12 @@ def test_types_with_ranks_alone(spec, wanted):
     assert spec._with_tensor_ranks_only() == wanted
 
 
+@pytest.mark.parametrize("around", [lambda spec: spec, tf.data.DatasetSpec, tf.OptionalSpec])
+def test_types_without_names(around):
+    named, plain = around(tf.TensorSpec([2, None], tf.int32, "x")), around(tf.TensorSpec([2, None], tf.int32))
+    assert named != plain and named._without_tensor_names() == plain == plain._without_tensor_names()
+
+
 def test_function_definitions_become_graphs_again():
     @tf.function(input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([])])
     def f(x, y):

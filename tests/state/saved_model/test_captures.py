@@ -229,3 +229,27 @@ def test_variable_that_only_saved_models_reach_keeps_its_value(tmp_path):
     np.testing.assert_array_equal(loaded.f(tf.constant([3.0, 4.0])), [3, 8])
     saved = dict(tf.train.list_variables(f"{tmp_path}/0/variables/variables"))
     assert saved["hidden/weight/.ATTRIBUTES/VARIABLE_VALUE"] == [2]
+
+
+def test_objects_that_exist_already_take_the_place_of_saved_ones(tmp_path):
+    """As tf_keras loads its models: `load_partial` gets the layers that it made from their configs."""
+    root, part = tf.Module(), tf.Module()
+    root.part, part.weight = part, tf.Variable([1.0, 2.0])
+    part.scaled = tf.function(lambda x: x * part.weight, input_signature=[tf.TensorSpec([2])])
+    tf.saved_model.save(root, str(tmp_path))
+    weight, made, noted = tf.Variable([0.0, 0.0]), tf.Module(), []
+
+    def keep(obj, name, value):
+        noted.append(name)
+        setattr(obj, name, value)
+    load = tf.__internal__.saved_model.load_partial
+    found = load(str(tmp_path), {"root": None, "root.part": (made, keep), "root.part.weight": weight})
+    assert found["root"].part is found["root.part"] is made and made.weight is found["root.part.weight"] is weight
+    assert set(noted) == {"weight", "scaled"}
+    np.testing.assert_array_equal(weight, [1, 2])
+    weight.assign([3.0, 5.0])
+    np.testing.assert_array_equal(made.scaled(tf.constant([1.0, 2.0])), [3, 10])
+    alone = load(str(tmp_path), ["root.part.weight"])
+    np.testing.assert_array_equal(alone["root.part.weight"], [1, 2])
+    with pytest.raises(ValueError, match="no object at root.other"):
+        load(str(tmp_path), ["root.other"])

@@ -6,6 +6,7 @@ _attach(__name__, "v2", "__internal__.saved_model.", {
     "SavedModelBuilder": "compat.internal.context",
     "decode_proto": "state.saved_model.structures",
     "encode_structure": "state.saved_model.structures",
+    "load_partial": "state.saved_model.object_loading",
     "parse_saved_model": "state.saved_model.model_loader",
 }, (
     "load",

@@ -74,6 +74,14 @@ class TypeSpec:
             return tuple(map(relaxed, part)) if type(part) is tuple else part
         return self._deserialize(relaxed(self._serialize()))                # type: ignore[attr-defined]
 
+    def _without_tensor_names(self) -> TypeSpec:
+        """The same type without the names of tensors, under the name by which tf_keras calls it."""
+        def unnamed(part: Any) -> Any:
+            if isinstance(part, TypeSpec):
+                return part._without_tensor_names()
+            return tuple(map(unnamed, part)) if type(part) is tuple else part
+        return self._deserialize(unnamed(self._serialize()))                # type: ignore[attr-defined]
+
     @classmethod
     def _deserialize(cls, serialization: Any) -> TypeSpec:
         return cls(*serialization)
@@ -311,6 +319,9 @@ class TensorSpec(DenseSpec, BatchableTypeSpec):
             return None
         return TensorSpec(self._shape.most_specific_common_supertype([o.shape for o in others]), self._dtype,
                           self._name if all(o.name == self._name for o in others) else None)
+
+    def _without_tensor_names(self) -> TensorSpec:
+        return self if self._name is None else TensorSpec(self._shape, self._dtype)
 
     def _serialize(self) -> tuple:
         return self._shape, self._dtype, self._name

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tensorboard.compat.proto.meta_graph_pb2 import MetaGraphDef
@@ -149,27 +149,61 @@ def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: 
     """
     with init_scope():
         export_dir = paths.as_text(export_dir)
-        if tags is not None and isinstance(tags, str):
-            tags = [tags]
+        tags = [tags] if isinstance(tags, str) else tags
         model = parse_saved_model(export_dir)
         if restricted:
             for found in model.meta_graphs:
                 check_restricted(found)
-        if len(model.meta_graphs) == 1 and model.meta_graphs[0].HasField("object_graph_def"):
-            meta_graph = model.meta_graphs[0]
-            have = set(meta_graph.meta_info_def.tags)
-            if tags is not None and set(tags) != have:
-                raise ValueError(f"The SavedModel at {export_dir} has one MetaGraph with tags {sorted(have)}, but got an "
-                                 f"incompatible argument tags={tags} to tf.saved_model.load. You may omit it, pass 'None', or "
-                                 "pass matching tags.")
-            with _whole(export_dir):
-                loader = _Loader(export_dir, meta_graph)
-                root = loader.root()
-                if options is not None and options.experimental_load_function_aliases:
-                    _add_aliases(root, loader.aliases())
-                return root
+        if _has_objects(model):
+            loader = _objects_of(model, export_dir, tags, {})
+            root = loader.root()
+            if options is not None and options.experimental_load_function_aliases:
+                _add_aliases(root, loader.aliases())
+            return root
         from penstock._src.state.saved_model.graph_model import load_v1_in_v2
         return load_v1_in_v2(SavedModelLoader(export_dir), tags)
+
+
+@export("__internal__.saved_model.load_partial")
+def load_partial(export_dir: Any, filters: Any, tags: Any = None, options: Any = None) -> dict[str, Any]:
+    """Objects of a SavedModel by path, such as `root.layer.kernel`; tf_keras loads its models with it.
+
+    Args:
+        export_dir: Folder with a SavedModel.
+        filters: Paths, or a dictionary from paths to objects that exist already: an object, or a pair of an object and the
+            function that sets its attributes. None stands for an object that is to be made.
+        tags: Tags of the graph to load.
+        options: `LoadOptions`.
+
+    Returns:
+        A dictionary from paths to objects.
+
+    Raises:
+        ValueError: if the SavedModel has no objects, or none at one of the paths.
+    """
+    with init_scope():
+        export_dir = paths.as_text(export_dir)
+        model = parse_saved_model(export_dir)
+        if not _has_objects(model):
+            raise ValueError(f"The SavedModel at {export_dir} has no objects: only one that tf.saved_model.save has written "
+                             "can be loaded in parts.")
+        given = filters if isinstance(filters, Mapping) else dict.fromkeys(filters)
+        return _objects_of(model, export_dir, [tags] if isinstance(tags, str) else tags, given).found(given)
+
+
+def _has_objects(model: Any) -> bool:
+    return len(model.meta_graphs) == 1 and model.meta_graphs[0].HasField("object_graph_def")
+
+
+def _objects_of(model: Any, export_dir: str, tags: Any, given: Mapping[str, Any]) -> _Loader:
+    meta_graph = model.meta_graphs[0]
+    have = set(meta_graph.meta_info_def.tags)
+    if tags is not None and set(tags) != have:
+        raise ValueError(f"The SavedModel at {export_dir} has one MetaGraph with tags {sorted(have)}, but got an "
+                         f"incompatible argument tags={tags} to tf.saved_model.load. You may omit it, pass 'None', or "
+                         "pass matching tags.")
+    with _whole(export_dir):
+        return _Loader(export_dir, meta_graph, given)
 
 
 def _add_aliases(root: Any, aliases: dict[str, Any]) -> None:
@@ -180,9 +214,9 @@ def _add_aliases(root: Any, aliases: dict[str, Any]) -> None:
 
 
 class _Loader:
-    """One load."""
+    """One load. `given` are objects that exist already, by path."""
 
-    def __init__(self, export_dir: str, meta_graph: MetaGraphDef):
+    def __init__(self, export_dir: str, meta_graph: MetaGraphDef, given: Mapping[str, Any]):
         self._dir, self._meta_graph, self._proto = export_dir, meta_graph, meta_graph.object_graph_def
         self._name_resources()
         self._library = Graph()
@@ -192,7 +226,8 @@ class _Loader:
         self._definitions = {f.signature.name: f for f in meta_graph.graph_def.library.function}
         self._functions: dict[str, RestoredConcreteFunction] = {}
         self._nodes: list[Any] = [None] * len(self._proto.nodes)
-        self._setters: dict[int, Callable] = {}                # of objects whose types libraries have registered
+        self._setters: dict[int, Callable] = {}                # of objects of libraries: registered types, or given ones
+        self._given = {self._number(path): value for path, value in given.items() if value is not None}
         self._load_functions()
         self._make_all()
         self._connect()
@@ -207,6 +242,23 @@ class _Loader:
             root.__dict__.setdefault("signatures", SignatureMap())
             root.tensorflow_version = self._meta_graph.meta_info_def.tensorflow_version
         return root
+
+    def found(self, named: Iterable[str]) -> dict[str, Any]:
+        """By path, the objects."""
+        root = self.root()
+        return {path: root if path == "root" else self._nodes[self._number(path)] for path in named}
+
+    def _number(self, path: str) -> int:
+        """The node at a path."""
+        number, (first, *names) = 0, path.split(".")
+        for name in names:
+            number = next((c.node_id for c in self._proto.nodes[number].children if c.local_name == name), -1)
+            if number < 0:
+                break
+        if first != "root" or number < 0:
+            raise ValueError(f"The SavedModel has no object at {path}. Paths begin with 'root', and continue with the names of "
+                             "attributes.")
+        return number
 
     def aliases(self) -> dict[str, Any]:
         """By alias, the function whose traces have it; a list of concrete functions, if these are not those of one function."""
@@ -277,6 +329,9 @@ class _Loader:
         return revived[0]
 
     def _made(self, number: int, node: Any) -> Any:
+        if number in self._given:
+            made, self._setters[number] = pair if isinstance(pair := self._given[number], tuple) else (pair, _set_child)
+            return made
         kind = node.WhichOneof("kind")
         if kind == "user_object":
             return self._user_object(number, node.user_object)
