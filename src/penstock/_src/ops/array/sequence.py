@@ -136,6 +136,17 @@ def _lin_space_kernel(start, stop, num):
     return torch.linspace(start.item(), stop.item(), n, dtype=torch.float64, device=start.device).to(start.dtype)
 
 
+def _linspace_of_any_rank(first: Tensor, last: Tensor, steps: Tensor, axis: int, name: str) -> Tensor:
+    """Tensors of unknown rank spread along a new axis: the numbers vary along the last axis, which moves to its place."""
+    rank = get("Rank")(first)
+    place = axis if axis >= 0 else rank + (axis + 1)
+    first, last = (get("ExpandDims")(t, -1) for t in (first, last))
+    spread = first + (last - first) * steps
+    before, after = get("Range")(0, place, 1), get("Range")(place, rank, 1)
+    order = get("ConcatV2")([before, get("Reshape")(rank, [1]), after], 0)
+    return get("Transpose")(spread, order, name=name)
+
+
 @export("linspace", v1=["lin_space"])
 @dispatched
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
@@ -169,7 +180,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         total = start + get("ZerosLike")(stop)
         rank = total.shape.rank
         if rank is None:
-            raise ValueError("linspace needs tensors of known rank")
+            return _linspace_of_any_rank(total, stop + get("ZerosLike")(start), steps, axis, scope)
         if not -rank - 1 <= axis <= rank:
             raise ValueError(f"axis must be in [{-rank - 1}, {rank}], not {axis}")
         place = axis if axis >= 0 else axis + rank + 1

@@ -209,7 +209,7 @@ def bincount(values: Any, weights: Any = None, axis: int = 0, minlength: int | N
 def _weights_of(values: Any, weights: Any) -> Any:
     """The flat weights, after a check that they have the positions of the values; empty if there are none."""
     if weights is None:
-        return convert([], dtypes.int64)
+        return convert([], dtypes.int64 if values.dtype == dtypes.int64 else dtypes.int32)
     kinds = {"ragged_rank": "RaggedTensor", "dense_shape": "SparseTensor"}
     if any(hasattr(values, kind) != hasattr(weights, kind) for kind in kinds):
         wanted = next((what for kind, what in kinds.items() if hasattr(values, kind)), "tf.Tensor")

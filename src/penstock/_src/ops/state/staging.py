@@ -45,7 +45,7 @@ def _stage(ctx: Any, node: Any, capacity: int, memory_limit: int, container: str
 def _scalar(value: torch.Tensor, what: str) -> int:
     if value.dim():
         kind = str(value.dtype).removeprefix("torch.")
-        raise errors.invalid(f"{what} must be an {kind} scalar; got shape {list(value.shape)}")
+        raise errors.invalid(f"{what} must be scalar, one {kind} number; got shape {list(value.shape)}")
     return int(value)
 
 

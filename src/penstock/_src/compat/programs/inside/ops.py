@@ -67,13 +67,13 @@ def smart_cond(pred: Any, true_fn: Callable | None = None, false_fn: Callable | 
                fn1: Callable | None = None, fn2: Callable | None = None) -> Any:
     """tf.cond, or one of the two functions where the condition is known now."""
     true_fn, false_fn = true_fn or fn1, false_fn or fn2
+    for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(function):
+            raise TypeError(f"Argument `{what}` must be callable. Received {function}")
     known = smart_constant_value(pred)
     if known is None:
         return tf.cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
-    chosen = true_fn if known else false_fn
-    if not callable(chosen):
-        raise TypeError("true_fn and false_fn must be functions")
-    return chosen()
+    return true_fn() if known else false_fn()       # type: ignore[misc]
 
 
 def smart_constant_value(pred: Any) -> bool | None:
