@@ -59,11 +59,13 @@ def _reduction(name: str, args: str, types: str) -> OpDef:
     return made
 
 
-def _numeric(name: str, reduce: Callable, wide: Callable | None = None) -> OpDef:
-    """A reduction of numbers; reduce(x, axes, keep) gets at least one axis."""
+def _numeric(name: str, reduce: Callable, wide: Callable | None = None, single: Callable | None = None) -> OpDef:
+    """A reduction of numbers; reduce(x, axes, keep) gets at least one axis. `single` is what it does to single numbers, where
+    there are no axes; by default they stay."""
     made = _reduction(name, "input: T, reduction_indices: Tidx -> output: T", f"T: type in {{{_NUMBERS}}}, ")
-    made.kernel(_kernel(reduce))
-    rules.arithmetic.reduces.add(made)
+    made.kernel(_kernel(reduce, single))
+    if single is None:
+        rules.arithmetic.reduces.add(made)
 
     @rules.program.prepare(made)
     def _made_prepare(known):
@@ -71,16 +73,20 @@ def _numeric(name: str, reduce: Callable, wide: Callable | None = None) -> OpDef
         if axes is None or rank is None or not known.floating():
             return None
         axes, keep = _normalized(axes.reshape(-1).tolist(), rank, errors.invalid), known.attrs["keep_dims"]
-        return lambda input, reduction_indices: reduce(input, axes, keep) if axes else input
+        if not axes:
+            return lambda input, reduction_indices: input if single is None else single(input)
+        return lambda input, reduction_indices: reduce(input, axes, keep)
     if wide is not None:
         made.kernel(_kernel(wide(reduce)), types=unsigned.TYPES)
     return made
 
 
-def _kernel(reduce: Callable) -> Callable:
+def _kernel(reduce: Callable, single: Callable | None = None) -> Callable:
     def run(input, reduction_indices, *, keep_dims):
         axes = _normalized(reduction_indices.reshape(-1).tolist(), input.ndim, errors.invalid)
-        return reduce(input, axes, keep_dims) if axes else input
+        if not axes:
+            return input if single is None else single(input)
+        return reduce(input, axes, keep_dims)
     return run
 
 
@@ -149,7 +155,7 @@ prod_op = _numeric("Prod", _prod, unsigned.wrapping)
 max_op = _numeric("Max", _extremum(torch.amax, _lowest), unsigned.ordered)
 min_op = _numeric("Min", _extremum(torch.amin, _highest), unsigned.ordered)
 mean_op = _numeric("Mean", _mean)
-euclidean_norm = _numeric("EuclideanNorm", _euclidean)
+euclidean_norm = _numeric("EuclideanNorm", _euclidean, single=lambda x: torch.abs(x).to(x.dtype))
 mean_op.kernel(_kernel(lambda x, axes, keep: _unsigned_mean(x, axes, keep)), types=unsigned.TYPES)
 
 

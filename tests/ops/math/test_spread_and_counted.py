@@ -28,3 +28,23 @@ def test_both_functions_of_a_condition_that_is_known():
     assert cond(True, lambda: 1, lambda: 2) == 1
     with pytest.raises(TypeError, match="Argument `false_fn` must be callable. Received None"):
         cond(True, lambda: 1)
+
+
+@pytest.mark.parametrize("value", [-3, -3.5, -3 - 4j, [-1, 2], [1 - 2j]])
+def test_the_norm_of_single_numbers(value):
+    axis = [] if isinstance(value, list) else None
+
+    def norm(x):
+        return tf.math.reduce_euclidean_norm(x, axis=axis)
+    for run in (norm, tf.function(norm)):
+        got = run(tf.constant(value))
+        assert got.dtype == tf.constant(value).dtype
+        np.testing.assert_allclose(got, np.abs(value), rtol=1e-6, atol=1e-6)
+
+
+def test_the_gradient_of_the_norm_of_a_number():
+    x = tf.constant(-3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.math.reduce_euclidean_norm(x)
+    assert float(tape.gradient(y, x)) == -1.0
