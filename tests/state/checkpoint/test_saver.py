@@ -1,12 +1,15 @@
 """tf.train.Saver: round trips, names, shards, old checkpoints, damage, saving during training."""
 import os
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
+from penstock._src.base.waits import Locks
+from penstock._src.ops.state.state import VariableResource
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +151,52 @@ def test_a_consistent_save_is_of_one_moment(tmp_path):
         finally:
             stop.set()
             thread.join()
+
+
+class Recorded:
+    """A lock that notes when it is acquired."""
+
+    def __init__(self, order):
+        self._order, self._lock = order, threading.RLock()
+
+    def acquire(self, **options):
+        self._order.append(id(self))
+        return self._lock.acquire(**options)
+
+    def release(self):
+        self._lock.release()
+
+    __enter__ = acquire
+    __exit__ = lambda self, *error: self.release()  # noqa: E731
+
+
+def test_a_consistent_save_locks_variables_in_the_order_of_updates(tmp_path):
+    """Another order than that of a step could make both wait for each other."""
+    order = []
+    locks = sorted([Recorded(order) for _ in range(6)], key=id, reverse=True)
+    variables = [tf.get_variable(f"v{i}", [2], use_resource=True) for i in range(6)]
+    saver = tf.train.Saver()
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        held = [sess._resources.lookup("", v.op.name, VariableResource) for v in variables]
+        for resource, lock in zip(held, locks, strict=True):
+            resource.lock = lock
+        order.clear()
+        saver.save(sess, str(tmp_path / "m"), write_meta_graph=False, consistent=True)
+        assert order[:6] == sorted(map(id, locks))
+        order.clear()
+        with Locks(held * 2):
+            assert order == sorted(map(id, locks))
+
+
+def test_locks_are_released_after_an_interrupt():
+    class Broken:
+        lock = Recorded([])
+    Broken.lock.acquire = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
+    others = [SimpleNamespace(lock=threading.Lock()) for _ in range(20)]
+    with pytest.raises(KeyboardInterrupt), Locks([*others, Broken()]):
+        pass
+    assert not any(other.lock.locked() for other in others)
 
 
 def test_a_meta_graph_brings_everything_back(tmp_path):

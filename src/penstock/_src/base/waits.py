@@ -13,13 +13,36 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 PATIENCE = 10.0                     # seconds before the report
 _AGAIN = 300.0                      # seconds before the same is logged again
 _MOST = 1000                        # texts that are remembered
 _log = logging.getLogger("penstock")
 _said: dict[str, float] = {}
+
+
+class Locks:
+    """The locks of several variables, always acquired in one order, so that two threads cannot wait for each other."""
+
+    def __init__(self, variables: Iterable[Any]):
+        self._locks = [lock for _, lock in sorted({id(v.lock): v.lock for v in variables}.items())]
+
+    def __enter__(self) -> None:
+        held = []
+        try:
+            for lock in self._locks:
+                lock.acquire()
+                held.append(lock)
+        except BaseException:                        # an interrupt
+            for lock in held:
+                lock.release()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        for lock in self._locks:
+            lock.release()
 
 
 class Wait:
@@ -78,6 +101,17 @@ def joined(thread: threading.Thread, about: Callable[[], str]) -> None:
     waited = Wait(about)
     while thread.is_alive():
         thread.join(waited.patience())
+
+
+def result_of(future: Any, about: Callable[[], str]) -> Any:
+    """The result of a future, when it is there; reports."""
+    waited = Wait(about)
+    while True:
+        try:
+            return future.result(waited.patience())
+        except TimeoutError:
+            if future.done():                        # the error is its own
+                raise
 
 
 def wait_for(condition: threading.Condition, ready: Callable[[], object], about: Callable[[], str],

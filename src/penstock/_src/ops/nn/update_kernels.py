@@ -5,7 +5,6 @@ and choose between the compiled rule of kernels/updates.py, a kernel generated f
 """
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import errors, tracing
+from penstock._src.base.waits import Locks
 from penstock._src.kernels import arrays, indexing, triton_updates, updates
 from penstock._src.kernels.many import Many
 from penstock._src.ops.registry import keyword_names
@@ -116,12 +116,10 @@ def kernel_of_several(name: str, states: list[str], inputs: list[str], rule: Cal
             shape = grad.shape
             if any(type(h) is not VariableResource or h.value is None or h.value.shape != shape for h in variables):
                 check(states, list(variables), grad, None)
-        locks = {id(h.lock): h.lock for h in held[0]}
-        with contextlib.ExitStack() as stack:
-            for _, lock in sorted(locks.items(), key=lambda item: item[0]):     # in one order, so that no two steps block
-                stack.enter_context(lock)
+        with Locks(held[0]):
             fast = _chosen(compiled, given, grad_at, chosen)
-            if fast is not None and len(locks) == len(held[0]) and _updated_at_once(fast, held, given[grad_at]):
+            distinct = len({id(h) for h in held[0]}) == len(held[0])
+            if fast is not None and distinct and _updated_at_once(fast, held, given[grad_at]):
                 return
             for part in _parts(held[0]):
                 tensors = [[several[i].writable() for i in part] for several in held]

@@ -17,6 +17,7 @@ import numpy as np
 from penstock._src.base import clock, errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.base.waits import Locks, joined
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, register_proto_function
 from penstock._src.graph.messages import SaverDef
@@ -398,7 +399,7 @@ class _Writing:
 
     def wait(self) -> None:
         """Waits for the end."""
-        self._thread.join()
+        joined(self._thread, lambda: f"the files of a checkpoint, which thread {self._thread.name} writes")
         if self._error is not None:
             raise self._error
 
@@ -420,14 +421,8 @@ def _snapshot(sess: Any, save_tensor_name: str) -> dict[Any, Any]:
                 read[t] = sess._resources.lookup(holder.attrs["container"], name, VariableResource)
             else:
                 todo.append(t.op)
-    held = sorted({id(r): r for r in read.values() if r is not None}.values(), key=lambda r: r.name)
-    for r in held:
-        r.lock.acquire()
-    try:
+    with Locks(r for r in read.values() if r is not None):
         return {t: bridge.to_numpy(r.value, r.dtype) for t, r in read.items() if r is not None and r.value is not None}
-    finally:
-        for r in reversed(held):
-            r.lock.release()
 
 
 # -- object-based checkpoints by name --------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from penstock._src.base.waits import Locks
 from penstock._src.step.compile.program import Program
 from penstock._src.step.compile.recorder import Call, Event, Held, Traced, changed_by, held_by, inner, memory, tensors
 from penstock._src.step.compile.script import script
@@ -307,21 +308,6 @@ class _Blocks:
     def _put_before_home(self, event: Event) -> None:
         at = next(i for i in range(len(self.all) - 1, -1, -1) if self.all[i] is self.home)
         self.all.insert(at, event)
-
-
-class Locks:
-    """The locks of several variables, always acquired in this order, so that two threads cannot deadlock."""
-
-    def __init__(self, variables: list):
-        self._locks = sorted((v.lock for v in variables), key=id)
-
-    def __enter__(self) -> None:
-        for lock in self._locks:
-            lock.acquire()
-
-    def __exit__(self, *error: Any) -> None:
-        for lock in self._locks:
-            lock.release()
 
 
 def _updated_together(blocks: list[Event | list[Call]]) -> list[Event | list[Call]]:
