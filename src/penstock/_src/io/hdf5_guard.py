@@ -22,6 +22,7 @@ _SCRIPT = os.path.join(os.path.dirname(__file__), "hdf5_child.py")
 _FLOOR, _RATIO = 1 << 30, 1100              # bytes that the datasets of any file may take, and per byte of the file
 _SPARE = 2 << 30                            # address space of the process that looks, besides three times the file
 _SECONDS, _PER_BYTE = 10, 2e-8              # of computing for any file, and per byte that it can unpack to
+_PATIENCE = 30                              # seconds of any kind for each of these, on a busy machine or a slow disk
 
 _REMEMBERED = 64                            # files that are not inspected again until they change
 _TICK = 50_000_000                          # nanoseconds in which a file may change without another time of change
@@ -55,7 +56,10 @@ def typed(path: Any) -> Iterator[None]:
 
 
 def check(path: Any) -> None:
-    """DataLossError if a file crashes, hangs or exhausts the HDF5 library, PermissionDeniedError for what is refused."""
+    """DataLossError if a file crashes, hangs or exhausts the HDF5 library, PermissionDeniedError for what is refused.
+
+    DeadlineExceededError if the inspection took too long without computing.
+    """
     if not isinstance(path, io.BytesIO):
         name = os.fspath(path)
         if not os.path.isfile(name):
@@ -86,9 +90,10 @@ def _look_at(name: str, path: Any) -> None:
     command = [sys.executable, "-E", "-s", _SCRIPT, folder, name, str(_SPARE + 3 * size + _FLOOR), str(seconds), str(most)]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              timeout=10 * seconds, check=False)
-    except subprocess.TimeoutExpired:
-        raise errors.DataLossError(None, None, f"{_name(path)} is damaged: the HDF5 library timed out") from None
+                              timeout=_PATIENCE * seconds, check=False)
+    except subprocess.TimeoutExpired:                # it may be intact: a loop of the library ends by the limit on computing
+        raise errors.DeadlineExceededError(None, None, f"{_name(path)} was not inspected in {_PATIENCE * seconds} seconds: "
+                                           "the machine is busy, or the file's disk does not answer") from None
     words = done.stdout.decode("utf-8", "replace").strip()
     if done.returncode == 2:
         raise errors.PermissionDeniedError(None, None, f"{_name(path)} is refused: {words}")

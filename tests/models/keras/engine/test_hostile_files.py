@@ -81,6 +81,16 @@ def test_a_file_that_hangs_the_library_is_a_data_loss_error(tmp_path, monkeypatc
         load(path)
 
 
+def test_an_inspection_that_does_not_compute_says_nothing_about_the_file(tmp_path, monkeypatch):
+    path, script = tmp_path / "m.weights.h5", tmp_path / "wait.py"
+    saved(path)
+    script.write_text("import signal\nsignal.pause()\n")
+    monkeypatch.setattr(hdf5_guard, "_SCRIPT", str(script))
+    monkeypatch.setattr(hdf5_guard, "_PATIENCE", 0.1)
+    with pytest.raises(errors.DeadlineExceededError, match="the machine is busy"):
+        load(path)
+
+
 def refused(tmp_path, build, match):
     path = tmp_path / "m.weights.h5"
     saved(path)
