@@ -2,6 +2,7 @@
 import logging
 import socket
 import threading
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -69,6 +70,17 @@ def test_a_thread_that_does_not_end_is_reported(said):
     finally:
         logging.getLogger("penstock").removeHandler(handler)
     assert not thread.is_alive() and ended.is_set() and "a thread of this test" in said()[0]
+
+
+def test_a_result_that_does_not_come_is_reported(said):
+    made = Future()
+    threading.Timer(0.5, made.set_result, [7]).start()
+    assert waits.result_of(made, lambda: "a batch") == 7
+    assert len(said()) == 1 and "a batch" in said()[0]
+    late = Future()
+    late.set_exception(TimeoutError("its own"))
+    with pytest.raises(TimeoutError, match="its own"):
+        waits.result_of(late, lambda: "a batch")
 
 
 def test_a_group_that_is_not_complete_names_the_task_that_is_missing(said, cluster):

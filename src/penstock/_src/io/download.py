@@ -7,17 +7,19 @@ after its length and checksum were verified. A lock keeps two processes from wri
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import http.client
 import os
 import shutil
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock._src.base import switches
+from penstock._src.base.waits import Wait
+from penstock._src.io.locks import try_lock
 
 _BLOCK = 1 << 20
 _TRIES = 3
@@ -144,7 +146,9 @@ def _locked(name: str) -> Iterator[None]:
     """Holds a lock file, which is removed at the end. Another process that needs the same download waits here."""
     while True:
         with open(name, "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            waited = Wait(lambda: f"another process to download what {name} locks")
+            while not try_lock(file.fileno()):
+                time.sleep(min(waited.patience() or 0.05, 0.05))
             if not os.path.exists(name) or not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
                 continue                                   # its holder has removed it meanwhile: lock the new one
             try:

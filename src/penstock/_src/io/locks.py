@@ -85,7 +85,7 @@ def _folder_flock(folder: str) -> Iterator[None]:
 def _wait_for(fd: int, folder: str) -> None:
     """Locks a folder; logs what it waits for, and raises after a limit."""
     began, pause, warned = time.monotonic(), 0.001, False
-    while not _try_lock(fd):
+    while not try_lock(fd):
         waited = time.monotonic() - began
         if waited > _GIVE_UP_AFTER:
             raise errors.DeadlineExceededError(None, None, f"Another process has held the lock of {folder} for "
@@ -97,7 +97,7 @@ def _wait_for(fd: int, folder: str) -> None:
         pause = min(2 * pause, 0.05)
 
 
-def _try_lock(fd: int) -> bool:
+def try_lock(fd: int) -> bool:
     """Tries to lock an open file; returns whether it is locked, also if the file system does not support locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from penstock._src.base.waits import joined, waited_for
 from penstock._src.graph import context
 from penstock._src.graph.context import get_default_session
 from penstock._src.graph.scopes import control_dependencies, device, name_scope
@@ -116,14 +117,14 @@ class _Replica:
             self._thread.start()
         else:
             self._go.set()
-        self._paused.wait()
+        waited_for(self._paused, lambda: f"the function of replica thread {self._thread.name}, to end or to merge", None)
 
     def end(self) -> None:
         """Ends the thread, wherever it waits."""
         if self._thread.is_alive():
             self._stop = True
             self._go.set()
-            self._thread.join()
+            joined(self._thread, lambda: f"replica thread {self._thread.name}, to end")
 
     # -- on its own ---------------------------------------------------------------------------------------------------
     def _main(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
+from penstock._src.base.waits import joined
 from penstock._src.eager.tape import GradientTape
 from penstock._src.graph import context
 from penstock._src.graph.scopes import device
@@ -55,7 +56,7 @@ class Step:
             w.start()
         self._work(0)
         for w in workers:
-            w.join()
+            joined(w, lambda: "the other stages of a pipeline, to end")
         for future in self._results.values():
             error = future.exception()
             if error is not None and not isinstance(error, CancelledError):

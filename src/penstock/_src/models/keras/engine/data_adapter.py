@@ -18,6 +18,7 @@ import penstock as tf
 from penstock._src.base import dtypes, errors, nest
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
+from penstock._src.base.waits import result_of
 from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.graph import context
 from penstock._src.graph.eager_tensor import EagerTensor, over_array
@@ -391,11 +392,14 @@ class PythonSource(Source):
             for i in order:
                 waiting.append(pool.submit(self._data.__getitem__, int(i)))
                 if len(waiting) >= max(1, self._queue):
-                    yield waiting.popleft().result()
+                    yield self._result(waiting.popleft())
             while waiting:
-                yield waiting.popleft().result()
+                yield self._result(waiting.popleft())
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _result(self, made: Any) -> Any:
+        return result_of(made, lambda: f"a batch, which {type(self._data).__name__}.__getitem__ should return")
 
     def on_epoch_end(self) -> None:
         """Calls `on_epoch_end` of the Sequence."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.base.waits import result_of
 
 
 @export("keras.utils.Sequence", v2=["keras.utils.PyDataset"])
@@ -141,7 +142,7 @@ class OrderedEnqueuer(SequenceEnqueuer):
         """The batches in their order."""
         for made in self._taken():
             try:
-                batch = made.result()
+                batch = result_of(made, lambda: f"a batch of {type(self.sequence).__name__}, which a worker makes")
             except Exception:
                 self.stop()
                 raise
@@ -176,7 +177,7 @@ class GeneratorEnqueuer(SequenceEnqueuer):
         """The batches in their order."""
         for made in self._taken():
             try:
-                batch = made.result()
+                batch = result_of(made, lambda: f"a batch of {type(self.sequence).__name__}, which a worker makes")
             except StopIteration:
                 self.stop()
                 return
