@@ -2,6 +2,7 @@
 
     python benchmarks/embeddings.py                       # the comparison
     python benchmarks/embeddings.py --bounded 1e9         # that many lookups and updates, with memory bounded by the capacity
+    python benchmarks/embeddings.py --gpu                 # milliseconds of a step with rows on the host and on a GPU
     python benchmarks/embeddings.py --bounded 1e9 --state run.npz --minutes 4       # four minutes of it; again to continue
 
 All of them train the same model on the same keys: rows of a batch are looked up, and updated by Adagrad or gradient descent.
@@ -33,10 +34,11 @@ def _skewed(rng: np.random.Generator, size: int, keys: int) -> np.ndarray:
 class Session:
     """A training step of a session, on an embedding variable or on a dense one."""
 
-    def __init__(self, keyed: bool, rows: int, dim: int, optimizer: str):
+    def __init__(self, keyed: bool, rows: int, dim: int, optimizer: str, storage: tf.StorageOption | None = None):
         with tf.Graph().as_default() as graph:
             if keyed:
-                table = tf.get_embedding_variable("table", dim, initializer=tf.random_normal_initializer(0.0, 0.1))
+                table = tf.get_embedding_variable("table", dim, initializer=tf.random_normal_initializer(0.0, 0.1),
+                                                  ev_option=tf.EmbeddingVariableOption(storage_option=storage))
             else:
                 table = tf.get_variable("table", [rows, dim], initializer=tf.random_normal_initializer(0.0, 0.1),
                                         use_resource=True)
@@ -102,6 +104,26 @@ def compare(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dic
     return {name: done[name] / spent[name] for name in parts}
 
 
+def on_gpu(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dict[str, float]:
+    """Milliseconds of a step, by name: rows on the host, half or all of them on a GPU, and a dense variable there."""
+    rng = np.random.default_rng(0)
+    tiers = {name: tf.StorageOption("HBM_DRAM", device_capacity=most) for name, most in (
+        ("half on the GPU", rows // 2), ("on the GPU", rows))}
+    parts = {"on the host": Session(True, rows, dim, optimizer),
+             **{name: Session(True, rows, dim, optimizer, storage) for name, storage in tiers.items()},
+             "dense variable": Session(False, rows, dim, optimizer)}
+    spent: dict[str, list[float]] = {name: [] for name in parts}
+    for _ in range(rounds):
+        keys = _skewed(rng, batch, rows)
+        for name, part in parts.items():
+            torch.cuda.synchronize()
+            before = time.perf_counter()
+            part.step(keys)
+            torch.cuda.synchronize()
+            spent[name].append(time.perf_counter() - before)
+    return {name: 1e3 * float(np.median(times[rounds // 2:])) for name, times in spent.items()}
+
+
 def bounded(total: float, capacity: int, dim: int, batch: int, state: str, minutes: float) -> None:
     """Looks up and updates keys of an unbounded stream; prints the memory of the process as it goes. After some minutes it
     writes the rows and its counts to a file, and the next call continues."""
@@ -147,6 +169,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=16)
     parser.add_argument("--batch", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--gpu", action="store_true", help="milliseconds of a step with rows on a GPU, in place of the rest")
     parser.add_argument("--bounded", type=float, default=0, help="lookups and updates of the bounded run, in place of the rest")
     parser.add_argument("--capacity", type=int, default=1_000_000)
     parser.add_argument("--state", default="", help="a file (.npz) that the bounded run continues from and writes")
@@ -154,6 +177,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.bounded:
         bounded(given.bounded, given.capacity, given.dim, given.batch, given.state, given.minutes)
+        return
+    if given.gpu:
+        for optimizer in ("sgd", "adagrad"):
+            for name, milliseconds in on_gpu(given.rows, given.dim, given.batch, optimizer, given.rounds).items():
+                print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}, {optimizer}: {name:18} "
+                      f"{milliseconds:8.3f} ms")
         return
     print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}: "
           "millions of lookups and updates per second of CPU time")

@@ -85,3 +85,44 @@ def test_graphs_reuse_variables_by_name():
             assert de.get_variable("t", dim=2) is first
         with v1.variable_scope("s"), pytest.raises(ValueError, match="already exists"):
             de.get_variable("t", dim=2)
+
+
+@pytest.mark.parametrize("devices", [None, ["/CPU:0"] * 2])
+@pytest.mark.parametrize(("policy", "kept"), [(de.TimestampRestrictPolicy, {4, 5, 6, 7}),
+                                              (de.FrequencyRestrictPolicy, {0, 1, 2, 3})])
+def test_a_policy_restricts_the_rows(policy, kept, devices):
+    table = de.get_variable("users", dim=2, devices=devices, restrict_policy=policy)
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    for keys in (0, 1, 2, 3), (0, 1, 2, 3), (4, 5, 6, 7):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(de.embedding_lookup(table, tf.constant(keys, tf.int64)))
+        optimizer.apply_gradients(zip(tape.gradient(loss, table.tables), table.tables, strict=True))
+    table.restrict(4, trigger=8)
+    assert int(table.size()) == 8
+    table.restrict(4, trigger=7)
+    assert set(table.export()[0].numpy().tolist()) == kept
+
+
+def test_inference_mode_makes_no_rows():
+    table = de.get_variable("t", dim=2, initializer=1.0)
+    try:
+        de.enable_inference_mode()
+        np.testing.assert_array_equal(de.embedding_lookup(table, tf.constant([5], tf.int64)), [[1.0, 1.0]])
+        assert int(table.size()) == 0
+    finally:
+        de.enable_train_mode()
+    de.embedding_lookup(table, tf.constant([5], tf.int64))
+    assert int(table.size()) == 1
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean"])
+def test_vectors_of_each_field(combiner):
+    layer = de.keras.layers.FieldWiseEmbedding(2, 3, lambda keys: keys % 3, combiner, initializer=tf.keras.initializers.Ones(),
+                                               restrict_policy=de.FrequencyRestrictPolicy)
+    counts = np.array([[2, 1, 0], [0, 3, 0]])
+    expected = counts if combiner == "sum" else counts > 0
+    found = layer(tf.constant([[3, 6, 1], [1, 4, 7]], tf.int64))
+    np.testing.assert_allclose(found, np.repeat(expected[:, :, None], 2, 2), rtol=1e-6, atol=1e-6)
+    assert layer.compute_output_shape([2, 3]) == [2, 3, 2]
+    layer.params.restrict(2)
+    assert int(layer.params.size()) == 2

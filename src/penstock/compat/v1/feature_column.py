@@ -11,6 +11,7 @@ _attach(__name__, "v1", "feature_column.", {
     "categorical_column_with_vocabulary_list": "models.feature_column.categorical",
     "crossed_column": "models.feature_column.categorical",
     "embedding_column": "models.feature_column.combined",
+    "group_embedding_column_scope": "models.feature_column.combined",
     "indicator_column": "models.feature_column.combined",
     "input_layer": "models.feature_column.layers",
     "linear_model": "models.feature_column.layers",

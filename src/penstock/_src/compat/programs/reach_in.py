@@ -36,6 +36,7 @@ OWN_MODULES = {       # modules of ours that represent one of TensorFlow's as a 
         ("revnet.revnet", "revnet"), ("revnet.blocks", "revnet"), ("revnet.ops", "revnet"), ("revnet.config", "revnet_config"),
         ("revnet.cifar_input", "cifar_input"), ("rnn_colorbot.rnn_colorbot", "rnn_colorbot"), ("rnn_ptb.rnn_ptb", "rnn_ptb"),
         ("spinn.data", "spinn_data"))},
+    "core.framework.embedding.config_pb2": "penstock._src.state.embeddings.options",
     "core.util.test_log_pb2": "penstock._src.compat.programs.inside.test_log",
     "examples.saved_model.integration_tests.mnist_util": "penstock._src.compat.programs.tutorials.mnist_util",
     "examples.speech_commands.models": "penstock._src.compat.programs.tutorials.speech_models",

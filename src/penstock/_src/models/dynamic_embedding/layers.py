@@ -26,7 +26,8 @@ class Embedding(Layer):
         devices: Devices that share the keys.
         name: Name of the layer.
         with_unique: Whether equal keys of a batch are looked up once.
-        **kwargs: `kv_creator` makes the table, the others are passed to the base class.
+        **kwargs: `kv_creator` makes the table, `restrict_policy` chooses what `params.restrict` removes, the others are passed
+            to the base class.
 
     >>> tf.dynamic_embedding.keras.layers.Embedding(8)(tf.constant([[15, 2], [4, 92]], tf.int64)).shape
     TensorShape([2, 2, 8])
@@ -35,7 +36,8 @@ class Embedding(Layer):
     def __init__(self, embedding_size: int, key_dtype: Any = tf.int64, value_dtype: Any = tf.float32, combiner: Any = "sum",
                  initializer: Any = None, devices: Any = None, name: str | None = "DynamicEmbeddingLayer",
                  with_unique: bool = True, short_file_name: bool = False, **kwargs: Any):
-        self._kv_creator = kwargs.pop("kv_creator", None)
+        self._kv_creator, self._restrict_policy = kwargs.pop("kv_creator", None), kwargs.pop("restrict_policy", None)
+        kwargs.pop("bp_v2", None)                 # how TFRA writes updates back: here each optimizer does
         kwargs["autocast"] = False
         super().__init__(name=name, **kwargs)
         self.embedding_size, self.combiner, self.with_unique = int(embedding_size), combiner, with_unique
@@ -49,7 +51,7 @@ class Embedding(Layer):
         """Creates the table."""
         self.params = Variable(self.key_dtype, self.value_dtype, self.embedding_size, self.devices,
                                name=f"{self.name}-parameter", initializer=self.initializer, trainable=self.trainable,
-                               kv_creator=self._kv_creator)
+                               kv_creator=self._kv_creator, restrict_policy=self._restrict_policy)
         self._trainable_weights.extend(self.params.tables)
         super().build(input_shape)
 
@@ -83,3 +85,42 @@ class SquashedEmbedding(Embedding):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """One vector per example."""
         return tf.TensorShape([*([input_shape[0]] if len(input_shape) > 1 else []), self.embedding_size])
+
+
+@export("dynamic_embedding.keras.layers.FieldwiseEmbedding", "dynamic_embedding.keras.layers.FieldWiseEmbedding")
+class FieldWiseEmbedding(Embedding):
+    """The vectors of the keys of each example, combined for each of several fields: [batch, fields, size].
+
+    Args:
+        embedding_size: Size of each vector.
+        nslots: Number of fields.
+        slot_map_fn: Function that returns the fields of keys, as integers below `nslots`.
+        combiner: "sum" or "mean".
+        **kwargs: As for `Embedding`.
+
+    >>> layer = tf.dynamic_embedding.keras.layers.FieldWiseEmbedding(8, 3, lambda keys: keys % 3)
+    """
+
+    def __init__(self, embedding_size: int, nslots: int, slot_map_fn: Any = None, combiner: str = "sum", **kwargs: Any):
+        if slot_map_fn is None or combiner not in ("sum", "mean"):
+            raise ValueError(f"slot_map_fn must be a function and combiner 'sum' or 'mean', got {slot_map_fn} and {combiner}")
+        super().__init__(embedding_size, combiner=combiner, **kwargs)
+        self.nslots, self.slot_map_fn = int(nslots), slot_map_fn
+
+    def call(self, ids: Any) -> Any:
+        """The combined vectors of each field; zeros for fields without keys."""
+        ids = tf.convert_to_tensor(ids)
+        ids = tf.reshape(ids, [-1, 1]) if ids.shape.rank == 1 else ids
+        field = tf.one_hot(tf.cast(self.slot_map_fn(ids), tf.int32), self.nslots, dtype=self.value_dtype)
+        rows = tf.einsum("bne,bnf->bfe", super().call(ids), field)
+        if self.combiner == "sum":
+            return rows
+        return tf.math.divide_no_nan(rows, tf.reduce_sum(field, 1)[:, :, tf.newaxis])
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """A vector per example and field."""
+        return tf.TensorShape([input_shape[0], self.nslots, self.embedding_size])
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that recreate the layer."""
+        return {**super().get_config(), "nslots": self.nslots, "slot_map_fn": self.slot_map_fn}

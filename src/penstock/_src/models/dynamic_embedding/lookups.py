@@ -5,6 +5,7 @@ from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
+from penstock._src.state.embeddings.variable import LOOKUPS
 
 
 def _with_trainable(out: Any, params: Any, wanted: bool) -> Any:
@@ -23,6 +24,18 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: Any = None, name
     >>> rows, trainable = tf.dynamic_embedding.embedding_lookup(table, ids, name="rows", return_trainable=True)
     """
     return _with_trainable(tf.nn.embedding_lookup(params, ids, name=name, max_norm=max_norm), params, return_trainable)
+
+
+@export("dynamic_embedding.enable_train_mode")
+def enable_train_mode() -> None:
+    """Lookups make rows for new keys, which is the default."""
+    LOOKUPS.make_rows = True
+
+
+@export("dynamic_embedding.enable_inference_mode")
+def enable_inference_mode() -> None:
+    """Lookups that are built or run eagerly from now on make no rows: new keys have initial values."""
+    LOOKUPS.make_rows = False
 
 
 @export("dynamic_embedding.embedding_lookup_unique")

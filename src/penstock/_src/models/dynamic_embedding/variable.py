@@ -30,10 +30,18 @@ class CuckooHashTableCreator:
         return EmbeddingVariableOption(init_option=InitializerOption(initializer))
 
 
+@export("dynamic_embedding.FileSystemSaver")
+class FileSystemSaver:
+    """A `saver` of tables: there is nothing to configure, because tables are part of checkpoints on any file system."""
+
+    def __init__(self, saver_config: Any = None, proc_size: int = 1, proc_rank: int = 0, **kwargs: Any):
+        self.config, self.proc_size, self.proc_rank = saver_config, proc_size, proc_rank
+
+
 @export("dynamic_embedding.HkvHashTableConfig")
 @dataclasses.dataclass
 class HkvHashTableConfig:
-    """The options of a table of bounded capacity. The other arguments of TFRA concern GPU memory."""
+    """The options of a table of bounded capacity. `max_hbm_for_values` are bytes of values in GPU memory."""
 
     init_capacity: int = 1024 * 1024
     max_capacity: int = 1024 * 1024
@@ -42,13 +50,14 @@ class HkvHashTableConfig:
 
 @export("dynamic_embedding.HkvHashTableCreator")
 class HkvHashTableCreator(CuckooHashTableCreator):
-    """Makes tables of bounded capacity, in host memory; the rows used least recently leave first."""
+    """Makes tables of bounded capacity, in host memory and that of a GPU; the rows used least recently leave first."""
 
     def option(self, initializer: Any) -> EmbeddingVariableOption:
         """The options of the tables that it makes."""
         config = self.config or HkvHashTableConfig()
-        return EmbeddingVariableOption(init_option=InitializerOption(initializer),
-                                       storage_option=StorageOption(capacity=config.max_capacity))
+        storage = StorageOption("HBM_DRAM" if config.max_hbm_for_values else None, storage_size=config.max_hbm_for_values,
+                                capacity=config.max_capacity)
+        return EmbeddingVariableOption(init_option=InitializerOption(initializer), storage_option=storage)
 
 
 @export("dynamic_embedding.Variable")
@@ -75,6 +84,7 @@ class Variable(Trackable):
         begins = 0.0 if initializer is None else initializer
         option = (kv_creator or CuckooHashTableCreator()).option(begins)
         self._tables = [self._table(i, begins, option) for i in range(len(self.devices))]
+        self.restrict_policy = None if restrict_policy is None else restrict_policy(self)
 
     def _table(self, at: int, initializer: Any, option: Any) -> EmbeddingVariable:
         with tf.device(self.devices[at]):
@@ -146,6 +156,10 @@ class Variable(Trackable):
     def clear(self, name: str | None = None) -> Any:
         """Removes all keys."""
         return tf.group(*[t.clear() for t in self._tables])
+
+    def restrict(self, num_reserved: int, **kwargs: Any) -> Any:
+        """Removes rows by the policy until `num_reserved` are left, if there are more than `trigger`; nothing without one."""
+        return tf.no_op() if self.restrict_policy is None else self.restrict_policy.apply_restriction(num_reserved, **kwargs)
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return {"table": lambda name=None: KeyedSaveable(self._tables, name or self.name)}

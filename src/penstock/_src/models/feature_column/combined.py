@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -173,6 +175,17 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
     initializer = _checked(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
     return EmbeddingColumn(_categorical(categorical_column), dimension, combiner, initializer, ckpt_to_load_from,
                            tensor_name_in_ckpt, max_norm, trainable)
+
+
+@export(v1=["feature_column.group_embedding_column_scope"])
+@contextlib.contextmanager
+def group_embedding_column_scope(name: str = "", params_num_per_group: int | None = None) -> Iterator[None]:
+    """Embedding columns that are looked up together. The step's compiler groups lookups anyway; the results are the same.
+
+    >>> with tf.feature_column.group_embedding_column_scope(name="items"):
+    ...     column = tf.feature_column.embedding_column(items, 16)
+    """
+    yield
 
 
 class SharedEmbeddingColumn(EmbeddingColumn):

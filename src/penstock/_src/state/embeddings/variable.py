@@ -32,6 +32,15 @@ _uid = itertools.count()
 _PARTS = ("keys", "values", "versions", "freqs", "slots", "slot_names", "gone")
 
 
+class _Lookups:
+    """Whether lookups make rows, if nothing is said: a mode of the process."""
+
+    make_rows = True
+
+
+LOOKUPS = _Lookups()
+
+
 class EmbeddingVariable(BaseResourceVariable):
     """A table of embeddings by key, created by `tf.get_embedding_variable` and `dynamic_embedding.get_variable`."""
 
@@ -110,9 +119,9 @@ class EmbeddingVariable(BaseResourceVariable):
         return stack
 
     # -- keys ---------------------------------------------------------------------------------------------------------
-    def sparse_read(self, indices: Any, name: str | None = None, insert: bool = True) -> Any:
+    def sparse_read(self, indices: Any, name: str | None = None, insert: bool | None = None) -> Any:
         """The embeddings of keys. New keys get a row, unless `insert` is False."""
-        keys = self._keys(indices)
+        keys, insert = self._keys(indices), LOOKUPS.make_rows if insert is None else insert
         with name_scope(name or "Gather") as scope, self._beside():
             if context.state.tapes:
                 variable_accessed(self)

@@ -25,6 +25,7 @@ from penstock._src.training.train import (  # noqa: F401
     rmsprop,
     scaffold,
     session_manager,
+    staged,
     staleness,
     supervisor,
     sync_replicas,

@@ -57,6 +57,8 @@ _attach(__name__, "v1", "nn.", {
     "fractional_avg_pool": "ops.nn.fractional_pool",
     "fractional_max_pool": "ops.nn.fractional_pool",
     "fused_batch_norm": "ops.nn.normalization",
+    "group_embedding_lookup": "ops.nn.embedding",
+    "group_embedding_lookup_sparse": "ops.nn.embedding",
     "in_top_k": "ops.array.sort",
     "isotonic_regression": "ops.math.isotonic",
     "l2_loss": "ops.nn.softmax",

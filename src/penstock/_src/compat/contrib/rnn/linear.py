@@ -32,6 +32,21 @@ def linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None
     return tf.nn.bias_add(product, added)
 
 
+@export(v1=["contrib.rnn._Linear"])
+class Linear:
+    """A matrix product of joined arguments. Its variables are made at once, in the scope that is open."""
+
+    def __init__(self, args: Any, output_size: int, build_bias: bool, bias_initializer: Any = None,
+                 kernel_initializer: Any = None):
+        with tf.variable_scope(tf.get_variable_scope()) as self._scope:
+            linear(args, output_size, build_bias, bias_initializer, kernel_initializer)
+        self._size, self._bias = output_size, build_bias
+
+    def __call__(self, args: Any) -> Tensor:
+        with tf.variable_scope(self._scope, reuse=True, auxiliary_name_scope=False):
+            return linear(args, self._size, self._bias)
+
+
 def depth_of(inputs: Tensor) -> int:
     """The size of inputs, which must be known."""
     depth = inputs.shape.with_rank(2).dims[1].value

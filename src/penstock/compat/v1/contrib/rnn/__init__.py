@@ -48,6 +48,7 @@ _attach(__name__, "v1", "contrib.rnn.", {
     "TimeReversedFusedRNN": "compat.contrib.rnn.stacks",
     "UGRNNCell": "compat.contrib.rnn.cells",
     "WeightNormLSTMCell": "compat.contrib.rnn.cells",
+    "_Linear": "compat.contrib.rnn.linear",
     "_linear": "compat.contrib.rnn.linear",
     "best_effort_input_batch_size": "compat.contrib.rnn",
     "bidirectional_dynamic_rnn": "compat.contrib.rnn",

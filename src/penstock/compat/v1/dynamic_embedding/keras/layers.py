@@ -5,5 +5,7 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v1", "dynamic_embedding.keras.layers.", {
     "BasicEmbedding": "models.dynamic_embedding.layers",
     "Embedding": "models.dynamic_embedding.layers",
+    "FieldWiseEmbedding": "models.dynamic_embedding.layers",
+    "FieldwiseEmbedding": "models.dynamic_embedding.layers",
     "SquashedEmbedding": "models.dynamic_embedding.layers",
 })

@@ -45,6 +45,7 @@ from penstock.compat.v1.contrib.rnn import TimeFreqLSTMCell as TimeFreqLSTMCell
 from penstock.compat.v1.contrib.rnn import TimeReversedFusedRNN as TimeReversedFusedRNN
 from penstock.compat.v1.contrib.rnn import UGRNNCell as UGRNNCell
 from penstock.compat.v1.contrib.rnn import WeightNormLSTMCell as WeightNormLSTMCell
+from penstock.compat.v1.contrib.rnn import _Linear as _Linear
 from penstock.compat.v1.contrib.rnn import _linear as _linear
 from penstock.compat.v1.contrib.rnn import best_effort_input_batch_size as best_effort_input_batch_size
 from penstock.compat.v1.nn import bidirectional_dynamic_rnn as bidirectional_dynamic_rnn

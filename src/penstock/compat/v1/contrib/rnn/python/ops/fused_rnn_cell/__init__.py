@@ -48,6 +48,7 @@ _attach(__name__, "v1", "contrib.rnn.python.ops.fused_rnn_cell.", {
     "TimeReversedFusedRNN": "compat.contrib.rnn",
     "UGRNNCell": "compat.contrib.rnn",
     "WeightNormLSTMCell": "compat.contrib.rnn",
+    "_Linear": "compat.contrib.rnn",
     "_linear": "compat.contrib.rnn",
     "best_effort_input_batch_size": "compat.contrib.rnn",
     "bidirectional_dynamic_rnn": "compat.contrib.rnn",
