@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
 from penstock._src.graph.list_types import EMPTY, UNSET, Elements
@@ -283,3 +284,22 @@ def test_gradients_of_rows_are_added_where_they_belong():
     backward = [op for op in step.ops if op.opdef in rules.inlining.loop][-1]
     assert "_AddBySegment" in _body_types(backward) and "UnsortedSegmentSum" not in _body_types(backward)
     agree([total, grad], {table: numbers(1, 300, 64)}, {table: numbers(2, 300, 64)})
+
+
+@pytest.mark.parametrize("read", [lambda v, i: tf2.gather(v, i), lambda v, i: tf2.gather_nd(v, i[..., None]),
+                                  lambda v, i: tf2.nn.embedding_lookup(v, i)],
+                         ids=["gather", "gather_nd", "embedding_lookup"])
+def test_rows_of_a_variable_have_known_shapes_if_their_indices_have(read):
+    """A function has the variable as an input; what is read from it has the shape of the indices that come again."""
+    with context.enter(None):
+        table = tf2.Variable(np.arange(12, dtype="f").reshape(4, 3))
+
+        @tf2.function(input_signature=[tf2.TensorSpec([None, 2], tf2.int32)])
+        def rows(i):
+            return tf2.reduce_sum(read(table, i) * 2.0, -1)
+        for _ in range(5):
+            found = rows(tf2.constant([[0, 1], [3, 3], [2, 0]]))
+        text = rows.explain()
+    np.testing.assert_array_equal(found, [[6, 24], [60, 60], [42, 6]])
+    special = text.split("# for shapes [3, 2]")[1]
+    assert "float32[3,2,3]" in special and "float32[?,2,3]" not in special

@@ -18,9 +18,12 @@ def _source(handle: Any) -> Any:
         if made_by.opdef in VARIABLE_HANDLES:
             return handle
         before = [t for t in made_by.inputs if t.dtype == dtypes.resource]
-        if not before:
+        if before:
+            handle = before[0]
+        elif made_by.origin is not None:          # an input of a function, as a node of a step: its placeholder knows more
+            handle = made_by.origin.outputs[handle.value_index]
+        else:
             return None
-        handle = before[0]
     return None
 
 
