@@ -126,3 +126,33 @@ def test_einsum_spreads_no_dimension():
     for x in (tf.constant(R.randn(2, 1)), tf.constant(R.randn(2, 3))):
         with pytest.raises(tf.errors.InvalidArgumentError, match="label 'j', got 4"):
             tf.raw_ops.Einsum(inputs=[x, tf.constant(R.randn(4, 4))], equation="ij,jk->ik")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("batch, rows, inner, columns", [((2,), 3, 4, 5), ((3, 2), 1, 4, 1), ((0,), 3, 4, 5), ((2,), 0, 4, 5),
+                                                         ((2, 2), 3, 0, 5), ((2,), 3, 4, 0), ((5,), 40, 700, 800)])
+def test_a_batch_by_one_matrix(batch, rows, inner, columns, adjoint, dtype):
+    """The rows of all batches are those of one product."""
+    generator = np.random.RandomState(1)
+    x = generator.randint(-3, 4, (*batch, rows, inner)).astype(dtype)
+    y = generator.randint(-1, 2, (columns, inner) if adjoint else (inner, columns)).astype(dtype)
+    if dtype == "complex64":
+        x, y = x * (1 + 2j), y * (2 - 1j)
+    found = tf2.matmul(x, y, adjoint_b=adjoint)
+    wide = "complex128" if dtype == "complex64" else "float64"
+    wanted = np.matmul(x.astype(wide), np.conj(y.T).astype(wide) if adjoint else y.astype(wide))
+    assert found.shape == wanted.shape and found.dtype.name == dtype
+    np.testing.assert_allclose(found.numpy().astype(wide), wanted, rtol=1e-2 if dtype == "float16" else 1e-5, atol=1e-3)
+
+
+def test_a_batch_by_one_matrix_that_is_not_finite_or_not_contiguous():
+    x = np.random.RandomState(2).randn(6, 5, 4).astype("f")
+    x[0, 1, 2], x[3, 0, 0] = np.nan, np.inf
+    y = np.random.RandomState(3).randn(6, 3).astype("f")
+    with np.errstate(invalid="ignore"):
+        wanted = np.transpose(x, [2, 1, 0]) @ y
+    moved = tf2.function(lambda a, b: tf2.matmul(tf2.transpose(a, [2, 1, 0]), b))
+    np.testing.assert_allclose(moved(x, y).numpy(), wanted, rtol=1e-4, atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="size-incompatible|must be equal"):
+        tf2.raw_ops.BatchMatMulV2(x=tf2.zeros([2, 3, 4]), y=tf2.zeros([5, 6]))

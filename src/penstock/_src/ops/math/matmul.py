@@ -123,6 +123,8 @@ def _sparse_mat_mul_kernel(a, b, *, transpose_a, transpose_b):
 def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.Tensor:
     if x.ndim < 2 or y.ndim < 2:
         raise errors.invalid(f"In[0] and In[1] ndims must be >= 2: {x.ndim} and {y.ndim}")
+    if y.ndim == 2 and x.ndim > 2 and not adj_x and x.shape[-1] == y.shape[adj_y]:       # the rows of one product
+        return products.product(x.flatten(0, -2), y.mH if adj_y else y).unflatten(0, x.shape[:-1])
     if x.ndim > 3 and x.shape[:-2] == y.shape[:-2]:       # copies keep the order of the last axes: transposing them is slow
         batch, x, y = x.shape[:-2], x.flatten(0, -3), y.flatten(0, -3)
     else:
