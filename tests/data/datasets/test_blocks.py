@@ -27,6 +27,20 @@ def given_up(monkeypatch):
     return times
 
 
+@pytest.fixture
+def in_blocks(monkeypatch):
+    """Whether functions were called on blocks, for each time that it was decided."""
+    found = []
+    usual = Body.vectorized
+
+    def vectorized(self, ctx):
+        made = usual(self, ctx)
+        found.append(made is not None)
+        return made
+    monkeypatch.setattr(Body, "vectorized", vectorized)
+    return found
+
+
 def example(**values):
     def feature(v):
         if isinstance(v[0], bytes):
@@ -52,19 +66,29 @@ def decode(row):
     return numbers + found["x"], found["n"] * 3, row, tf.constant(4)
 
 
+WORDS = [b" Ma\xc3\x9fe %d " % i for i in range(38)] + [b"", b"\xff"]
 FUNCTIONS = {
     "parse": (parse, ROWS), "decode": (decode, ROWS),
     "csv": (lambda line: tf.io.decode_csv(line, [[0], [1.5], ["none"]]), [b"%d,%d.5,z" % (i, i) for i in range(40)] + [b"3,,"]),
     "numbers": (lambda s: tf.strings.to_number(s, tf.int32) + tf.strings.length(s), [b"%d" % i ** 3 for i in range(40)]),
-    "hash": (lambda s: tf.strings.to_hash_bucket_fast(s, 100) % 7, [b"%d" % i for i in range(40)])}
+    "hash": (lambda s: tf.strings.to_hash_bucket_fast(s, 100) % 7, [b"%d" % i for i in range(40)]),
+    "hashes": (lambda s: (tf.compat.v1.strings.to_hash_bucket(s, 90), tf.strings.to_hash_bucket_strong(s, 80, [3, 4])), WORDS),
+    "cased": (lambda s: (tf.strings.upper(s), tf.strings.length(tf.strings.lower(tf.strings.strip(s), "utf-8"))), WORDS),
+    "replaced": (lambda s: tf.strings.regex_replace(s, tf.constant("[aeiou]"), "<\\0>"), WORDS),
+    "matched": (lambda s: (tf.strings.regex_full_match(s, ".*1 "), tf.strings.regex_replace(s, "a", "", False)), WORDS),
+    "base64": (lambda s: tf.io.decode_base64(tf.io.encode_base64(s)), WORDS),
+    "rows of strings": (lambda s: tf.strings.upper(s), [WORDS[i:i + 3] for i in range(30)]),
+    "printed": (lambda n: tf.strings.length(tf.strings.as_string(n)), list(range(-5, 40))),
+    "csv and words": (lambda line: tf.strings.to_hash_bucket_fast(tf.strings.upper(tf.io.decode_csv(line, [[0], [""]])[1]), 9),
+                      [b"%d,w%d" % (i, i % 5) for i in range(40)])}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_blocks_and_single_elements_agree(name, one_by_one, given_up):
+def test_blocks_and_single_elements_agree(name, one_by_one, given_up, in_blocks):
     function, rows = FUNCTIONS[name]
     dataset = D.from_tensor_slices(rows).map(function)
     whole, batches = list(dataset.as_numpy_iterator()), list(dataset.batch(16).as_numpy_iterator())
-    assert not given_up
+    assert in_blocks and all(in_blocks) and not given_up
     one_by_one()
     for found, expected in ((whole, dataset), (batches, dataset.batch(16))):
         expected = list(expected.as_numpy_iterator())

@@ -10,6 +10,7 @@ from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays, strings
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import op
 
@@ -69,6 +70,10 @@ def _regex_full_match_kernel(input, pattern):
 @static_regex_full_match.kernel(device="cpu")
 def _static_regex_full_match_kernel(input, *, pattern):
     return _matched(input, strings.raw(pattern))
+
+
+for _elementwise in (regex_replace_op, static_regex_replace, regex_full_match_op, static_regex_full_match):
+    rules.columns.rows[_elementwise] = _elementwise.kernel_for("cpu")
 
 
 def _matched(input: Any, pattern: bytes) -> torch.Tensor:

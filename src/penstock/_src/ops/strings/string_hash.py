@@ -43,14 +43,15 @@ def _to_hash_bucket_fast_kernel(input, *, num_buckets):
     return bucket(hashing.fingerprint64(input.ravel().tolist()), num_buckets).reshape(input.shape)
 
 
-rules.columns.rows[to_hash_bucket_fast_op] = to_hash_bucket_fast_op.kernel_for("cpu")
-
-
 @to_hash_bucket_strong_op.kernel(device="cpu")
 def _to_hash_bucket_strong_kernel(input, *, num_buckets, key):
     if len(key) != 2:
         raise errors.invalid("Key must have 2 elements")
     return bucket(hashing.siphash(input.ravel().tolist(), tuple(key)), num_buckets).reshape(input.shape)
+
+
+for _hash in (to_hash_bucket_op, to_hash_bucket_fast_op, to_hash_bucket_strong_op):
+    rules.columns.rows[_hash] = _hash.kernel_for("cpu")
 
 
 @export(v1=["strings.to_hash_bucket", "string_to_hash_bucket"])

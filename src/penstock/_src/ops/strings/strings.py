@@ -262,6 +262,8 @@ string_lower.shape(lambda input: input)
 string_upper.shape(lambda input: input)
 string_lower.kernel(lambda input, *, encoding: _cased(input, encoding, bytes.lower, str.lower), device="cpu")
 string_upper.kernel(lambda input, *, encoding: _cased(input, encoding, bytes.upper, str.upper), device="cpu")
+for _elementwise in (as_string_op, string_strip, string_lower, string_upper):
+    rules.columns.rows[_elementwise] = _elementwise.kernel_for("cpu")
 
 
 def _cased(input: np.ndarray, encoding: str, of_bytes: Any, of_text: Any) -> np.ndarray:
@@ -730,6 +732,10 @@ _BASE64 = re.compile(rb"[A-Za-z0-9_-]*")
 def _encode_base64_kernel(input, *, pad):
     encode = base64.urlsafe_b64encode
     return strings.each(encode if pad else lambda s: encode(s).rstrip(b"="), input)
+
+
+rules.columns.rows[encode_base64_op] = encode_base64_op.kernel_for("cpu")
+rules.columns.rows[decode_base64_op] = decode_base64_op.kernel_for("cpu")
 
 
 def _decoded(text: bytes) -> bytes:
