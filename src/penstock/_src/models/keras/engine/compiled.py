@@ -12,10 +12,10 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule
 from penstock._src.graph import context
 from penstock._src.graph.scopes import name_scope
+from penstock._src.models.keras.backend.state import separate_names
 from penstock._src.models.keras.engine.replicas import current_replica, share_of_rows
 from penstock._src.models.keras.engine.standardize import check_keys
 
-backend = LazyModule("penstock._src.models.keras.backend")
 losses = LazyModule("penstock._src.models.keras.losses")
 metrics = LazyModule("penstock._src.models.keras.metrics")
 _SHORT = {"accuracy": "accuracy", "acc": "accuracy", "crossentropy": "crossentropy", "ce": "crossentropy"}
@@ -202,7 +202,7 @@ class Compiled:
         targets += [None] * (len(names) - len(targets))
         plain, weighted = metrics_by_output(asked, keys), metrics_by_output(asked_weighted, keys)
         self.unweighted, self.weighted = [], []
-        with backend.separate_names() if context.process.eager else contextlib.nullcontext():
+        with separate_names() if context.process.eager else contextlib.nullcontext():
             for i, name in enumerate(names):
                 if self.losses[i] is None and loss:
                     self.unweighted.append([])
