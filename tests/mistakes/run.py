@@ -6,10 +6,11 @@ import importlib
 import json
 import sys
 
+from tests.mistakes.keras_and_data import KERAS_AND_DATA
 from tests.mistakes.mistakes import MISTAKES
 from tests.mistakes.rarer import RARER
 
-ALL = [*MISTAKES, *RARER]
+ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA]
 
 
 def outcome(mistake, tf):

@@ -275,6 +275,9 @@ class Compiled:
                     added = added / replica.num_replicas_in_sync
                 total = added if total is None else total + added
         if total is None:
+            if any(f is not None for f in self.losses):
+                raise ValueError("The targets are missing: the model was compiled with a loss, which compares outputs with "
+                                 "targets. Pass `y`, or a dataset of pairs of inputs and targets.")
             raise ValueError("The model cannot be compiled because it has no loss to optimize.")
         if size is None and y_pred:
             size = _batch_size(y_pred[0])

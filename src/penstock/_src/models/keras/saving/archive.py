@@ -175,7 +175,7 @@ def save_weights(model: Any, path: str) -> None:
 def is_weights_file(path: str) -> bool:
     """Whether an HDF5 file has weights by their way, not layer by layer."""
     if not os.path.exists(path):
-        raise OSError(f"Unable to open file: no such file: '{path}'")
+        raise FileNotFoundError(f"Unable to open file: no such file: '{path}'")
     with hdf5_guard.opened(path) as f:
         return "layer_names" not in f.attrs and "layer_names0" not in f.attrs
 

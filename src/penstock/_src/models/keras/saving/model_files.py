@@ -188,7 +188,7 @@ def _may_overwrite(path: str) -> bool:
 def _is_hdf5(path: str) -> bool:
     if not os.path.isfile(path):
         if path.endswith(_HDF5) and not os.path.exists(path + ".index"):
-            raise OSError(f"Unable to open file: no such file: '{path}'")
+            raise FileNotFoundError(f"Unable to open file: no such file: '{path}'")
         return False
     with open(path, "rb") as f:
         return f.read(8) == b"\x89HDF\r\n\x1a\n"
