@@ -21,6 +21,7 @@ _attach(__name__, "v2", "keras.", {
     "dtype_policies",
     "estimator",
     "experimental",
+    "export",
     "initializers",
     "layers",
     "losses",

@@ -5,12 +5,12 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "keras.saving.", {
     "CustomObjectScope": "models.keras.utils.generic_utils",
     "custom_object_scope": "models.keras.utils.generic_utils",
-    "deserialize_keras_object": "models.keras.utils.generic_utils",
+    "deserialize_keras_object": "models.keras.saving.objects",
     "get_custom_objects": "models.keras.utils.generic_utils",
     "get_registered_name": "models.keras.utils.generic_utils",
     "get_registered_object": "models.keras.utils.generic_utils",
     "load_model": "models.keras.saving.model_files",
     "register_keras_serializable": "models.keras.utils.generic_utils",
     "save_model": "models.keras.saving.model_files",
-    "serialize_keras_object": "models.keras.utils.generic_utils",
+    "serialize_keras_object": "models.keras.saving.objects",
 })

@@ -4,6 +4,7 @@ from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "keras.utils.", {
     "CustomObjectScope": "models.keras.utils.generic_utils",
+    "FeatureSpace": "models.keras.layers.preprocessing.feature_space",
     "GeneratorEnqueuer": "models.keras.utils.data_utils",
     "HDF5Matrix": "models.keras.utils.hdf5_matrix",
     "OrderedEnqueuer": "models.keras.utils.data_utils",
@@ -14,7 +15,7 @@ _attach(__name__, "v2", "keras.utils.", {
     "array_to_img": "models.keras.preprocessing.image",
     "convert_all_kernels_in_model": "models.keras.utils.layer_utils",
     "custom_object_scope": "models.keras.utils.generic_utils",
-    "deserialize_keras_object": "models.keras.utils.generic_utils",
+    "deserialize_keras_object": "models.keras.saving.objects",
     "get_custom_objects": "models.keras.utils.generic_utils",
     "get_file": "models.keras.utils.file_cache",
     "get_registered_name": "models.keras.utils.generic_utils",
@@ -30,7 +31,7 @@ _attach(__name__, "v2", "keras.utils.", {
     "plot_model": "models.keras.utils.vis_utils",
     "register_keras_serializable": "models.keras.utils.generic_utils",
     "save_img": "models.keras.preprocessing.image",
-    "serialize_keras_object": "models.keras.utils.generic_utils",
+    "serialize_keras_object": "models.keras.saving.objects",
     "set_random_seed": "models.keras.utils.seeds",
     "split_dataset": "models.keras.utils.splitting",
     "text_dataset_from_directory": "models.keras.preprocessing.from_directory",

@@ -27,7 +27,7 @@ def test_a_layer_is_built_by_its_first_input():
 def test_inputs_that_do_not_fit_name_the_layer_and_both_shapes():
     layer = K.layers.Dense(2, name="mine")
     layer(tf.ones([1, 3]))
-    with pytest.raises(ValueError, match=r"mine.*axis -1.*value 3.*\[1, 4\]"):
+    with pytest.raises(ValueError, match=r"mine.*axis -1.*value 3.*\(1, 4\)"):
         layer(tf.ones([1, 4]))
     with pytest.raises(ValueError, match="mine.*min_ndim=2, found ndim=1"):
         layer(tf.ones([3]))

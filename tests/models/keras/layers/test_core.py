@@ -105,8 +105,8 @@ def test_merge(name, want):
 
 
 def test_merge_errors():
-    with pytest.raises(ValueError, match="at least 2 inputs"):
-        L.Add()([np.ones((2, 2), "f")])
+    with pytest.raises(ValueError, match="exactly 2 inputs"):
+        L.Subtract()([np.ones((2, 2), "f")])
     with pytest.raises(ValueError, match="matching shapes except for the concat axis"):
         L.Concatenate()([np.ones((2, 2, 1), "f"), np.ones((2, 3, 1), "f")])
     with pytest.raises(ValueError, match="Dimension incompatibility"):

@@ -8,8 +8,8 @@ import importlib as _importlib
 
 # The parts that export public names, in an order in which they can be loaded.
 _PARTS = ("backend", "activations", "initializers", "regularizers", "constraints", "utils", "mixed_precision", "engine",
-          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "premade", "saving",
-          "applications", "wrappers")
+          "layers", "losses", "metrics", "optimizers", "callbacks", "preprocessing", "datasets", "models", "premade",
+          "saving.objects", "saving.export", "applications", "wrappers")
 
 for _part in _PARTS:
     _importlib.import_module(f"{__name__}.{_part}")

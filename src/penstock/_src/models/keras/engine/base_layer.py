@@ -372,7 +372,7 @@ class Layer(Connected, Losing, Weighted):
 
     def _remember_call(self, inputs: Any, outputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Makes the call a Node. Outputs that are inputs are passed through an op, so that they are new tensors."""
-        given = {id(x) for x in nest.flatten(inputs)}
+        given = {id(x) for x in nest.flatten((inputs, args, kwargs))}
 
         def fresh(x: Any) -> Any:
             if id(x) not in given or not isinstance(x, Tensor):

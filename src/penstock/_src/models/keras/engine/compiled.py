@@ -184,6 +184,7 @@ class Compiled:
         self.tracker: Any = None
         self.output_trackers: list = []
         self._results: dict[int, Any] = {}
+        self.loss_used = False
 
     built = property(lambda self: self.names is not None)
 
@@ -240,6 +241,7 @@ class Compiled:
 
     def loss(self, y: list, y_pred: list, sample_weights: list, extra: Any = (), follow: bool = True) -> Any:
         """The sum of the losses of all outputs and of those that layers added."""
+        self.loss_used = True
         total = shown = None                                 # what is minimized, and what is reported
         size = None
         replica = current_replica()
@@ -289,6 +291,9 @@ class Compiled:
         """Adds the loss of a batch to a running mean, each example once."""
         value = tf.stop_gradient(tf.cast(value, tracker.dtype))
         weight = tf.cast(1 if size is None else size, tracker.dtype)
+        if value.shape.rank not in (0, None):                # of a layer that adds a loss per example
+            weight = weight * tf.cast(tf.size(value), tracker.dtype)
+            value = tf.reduce_mean(value)
         if context.executing_eagerly() or context.current_graph().building_function:
             tracker.total.assign_add(value * weight)
             tracker.count.assign_add(weight)

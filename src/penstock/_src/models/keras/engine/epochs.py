@@ -113,9 +113,10 @@ def _finished(step: Any, out: Any) -> Any:
 
 
 def listed(model: Any, logs: dict[str, Any]) -> Any:
-    """Results as a list in the order of `metrics_names`, or the loss alone."""
-    names = model.metrics_names
-    found = [logs[n] for n in names if n in logs] or list(logs.values())
+    """Results as a list in the order of `metrics_names`, then those that only the model's own step names; or the loss alone."""
+    names = [n for n in model.metrics_names if n in logs]
+    names += sorted(n for n in logs if n not in names) if context.eager_outside_functions() else ()
+    found = [logs[n] for n in names] or list(logs.values())
     return found[0] if len(found) == 1 else found
 
 

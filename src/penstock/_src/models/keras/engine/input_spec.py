@@ -7,6 +7,7 @@ from penstock._src.base import nest
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.dtypes import as_dtype
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
 from penstock._src.graph.type_spec import TensorSpec
 
 backend = LazyModule("penstock._src.models.keras.backend")
@@ -79,8 +80,14 @@ def assert_input_compatibility(input_spec: Any, inputs: Any, layer_name: str) ->
             _check(i, x, spec, layer_name)
 
 
+def _quoted(name: str) -> str:
+    """A layer's name as messages have it: in quotes, in 2.x."""
+    return f'"{name}"' if context.eager_outside_functions() else name
+
+
 def _check(i: int, x: Any, spec: InputSpec, layer_name: str) -> None:
-    what = f"Input {i} of layer {layer_name} is incompatible with the layer: "
+    newer = context.eager_outside_functions()
+    what = f"Input {i} of layer {_quoted(layer_name)} is incompatible with the layer: "
     shape = x.shape if isinstance(x.shape, TensorShape) else TensorShape(x.shape)
     rank = shape.rank
     if rank is None:
@@ -88,24 +95,26 @@ def _check(i: int, x: Any, spec: InputSpec, layer_name: str) -> None:
             raise ValueError(what + "its rank is undefined, but the layer requires a defined rank.")
         return
     dims = shape.as_list()
+    full = f"Full shape received: {tuple(dims) if newer else dims}"
     if spec.ndim is not None and rank != spec.ndim and not _squeezable(spec, dims):
-        raise ValueError(what + f"expected ndim={spec.ndim}, found ndim={rank}. Full shape received: {dims}")
+        raise ValueError(what + f"expected ndim={spec.ndim}, found ndim={rank}. {full}")
     if spec.max_ndim is not None and rank > spec.max_ndim:
         raise ValueError(what + f"expected max_ndim={spec.max_ndim}, found ndim={rank}")
     if spec.min_ndim is not None and rank < spec.min_ndim:
-        raise ValueError(what + f": expected min_ndim={spec.min_ndim}, found ndim={rank}. Full shape received: {dims}")
+        raise ValueError(what + f"{'' if newer else ': '}expected min_ndim={spec.min_ndim}, found ndim={rank}. {full}")
     if spec.dtype is not None and x.dtype != spec.dtype:
         raise ValueError(what + f"expected dtype={spec.dtype}, found dtype={x.dtype}")
     for axis, value in spec.axes.items():
         value = getattr(value, "value", value)
         if value is not None and dims[axis] not in (value, None):
-            raise ValueError(what + f"expected axis {axis} of input shape to have value {value} but received input with "
-                             f"shape {dims}")
+            raise ValueError(what + f"expected axis {axis} of input shape to have value {value}{',' if newer else ''} but "
+                             f"received input with shape {tuple(dims) if newer else dims}")
     if spec.shape is not None:
         for wanted, found in zip(spec.shape, dims):
             if wanted is not None and found is not None and wanted != found:
-                raise ValueError(f"Input {i} is incompatible with layer {layer_name}: expected shape={spec.shape}, found "
-                                 f"shape={dims}")
+                raise ValueError(f"Input {i}{f' of layer {_quoted(layer_name)}' if newer else ''} is incompatible with "
+                                 f"{'the layer' if newer else f'layer {layer_name}'}: expected shape={spec.shape}, found "
+                                 f"shape={tuple(dims) if newer else dims}")
 
 
 def _squeezable(spec: InputSpec, dims: list) -> bool:

@@ -188,6 +188,8 @@ class Losing:
                              "name='mean_activation', aggregation='mean')`")
         if metric is not None:
             name = metric.name
+        elif aggregation is None and context.eager_outside_functions():
+            aggregation = "mean"
         symbolic = is_symbolic(value)
         if current.in_call:
             if symbolic and not in_function():

@@ -19,6 +19,7 @@ from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.models.keras.engine import network_config
 from penstock._src.models.keras.engine.base_layer import Layer, _as_shapes, default
 from penstock._src.models.keras.engine.call_context import in_eager_or_function
+from penstock._src.models.keras.engine.intermediate import from_inputs
 from penstock._src.models.keras.engine.layer_weights import has_weights, unique
 from penstock._src.models.keras.engine.node import Node
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, create_keras_history
@@ -69,10 +70,12 @@ class Network(Layer):
             inputs = inputs[0]
         if isinstance(outputs, list) and len(nest.flatten(outputs)) == 1:
             outputs = outputs[0]
+        if any(not hasattr(t, "_keras_history") for t in nest.flatten(outputs)):
+            create_keras_history(outputs)
+        if context.eager_outside_functions():
+            inputs, outputs = from_inputs(inputs, outputs)
         own = self.__dict__
         own.update(_nested_inputs=inputs, _nested_outputs=outputs, inputs=nest.flatten(inputs), outputs=nest.flatten(outputs))
-        if any(not hasattr(t, "_keras_history") for t in self.outputs):
-            create_keras_history(outputs)
         if "_is_graph_network" not in own:
             Layer.__init__(self, name=name, trainable=kwargs.get("trainable", True))
         _check_inputs_and_outputs(self.inputs, self.outputs)
@@ -216,7 +219,7 @@ class Network(Layer):
             return
         if in_eager_or_function():
             if "_save_spec" not in self.__dict__ and not self._is_graph_network:
-                self.__dict__["_save_spec"] = save_spec(inputs)
+                self.__dict__["_save_spec"] = save_spec(self._maybe_cast_inputs(inputs))
             if context.executing_eagerly() or self.__dict__.get("_save_spec") is None:
                 return
             inputs, outputs = self._save_spec, save_spec(outputs)       # the tensors of a function stay in it
@@ -263,7 +266,7 @@ class Network(Layer):
                 if not all(id(t) in values for t in nest.flatten(node.input_tensors)):
                     continue
                 given = nest.map_structure(lambda t: values[id(t)], node.input_tensors)
-                if isinstance(given, list) and len(given) == 1:
+                if isinstance(given, list) and len(given) == 1 and not context.eager_outside_functions():
                     given = given[0]
                 arguments = nest.map_structure(lambda t: values.get(id(t), t), node.arguments) if node.arguments else {}
                 if training is not None and "training" in layer._call_fn_args and arguments.get("training") is None:

@@ -224,12 +224,16 @@ class Model(Saved, Network):
     @property
     def metrics(self) -> list:
         """The metrics that compile was given and that layers added; in the v2 API those of the losses, too."""
-        losses = self._compiled.loss_metrics if context.process.eager else []
+        losses = self._loss_metrics() if context.process.eager else []
         return unique([*losses, *self._compiled.metrics, *self._layer_metrics()])
 
     def _all_metrics(self) -> list:
         """All reported metrics, in the order of `metrics_names`."""
-        return unique([*self._compiled.loss_metrics, *self._compiled.metrics, *self._layer_metrics()])
+        return unique([*self._loss_metrics(), *self._compiled.metrics, *self._layer_metrics()])
+
+    def _loss_metrics(self) -> list:
+        """The metrics of the losses; none in a model whose own step computes losses without those of `compile`."""
+        return [] if self._has_own_steps() and not self._compiled.loss_used else self._compiled.loss_metrics
 
     @property
     def metrics_names(self) -> list[str]:
@@ -238,8 +242,8 @@ class Model(Saved, Network):
         return names if names and names[0] == "loss" or context.process.eager else ["loss", *names]
 
     def reset_metrics(self) -> None:
-        """Resets the collected values."""
-        for m in self._all_metrics():
+        """Resets the collected values, also of the metrics that a model's own `metrics` names."""
+        for m in unique([*self._all_metrics(), *(self.metrics if context.process.eager else ())]):
             m.reset_states()
 
     def get_metrics_result(self) -> dict[str, Any]:
@@ -335,8 +339,13 @@ class Model(Saved, Network):
         return flat
 
     # -- what data has to look like ----------------------------------------------------------------------------------
+    def _has_own_steps(self) -> bool:
+        """Whether a step is the user's, who gets the data as they were given."""
+        return context.eager_outside_functions() and any(
+            getattr(type(self), n) is not getattr(Model, n) for n in ("train_step", "test_step", "predict_step"))
+
     def _input_info(self) -> Any:
-        if not self._is_graph_network:
+        if not self._is_graph_network or self._has_own_steps():
             return None
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else None for t in self._fed_inputs()]
         nested = self._nested_inputs
@@ -355,6 +364,8 @@ class Model(Saved, Network):
 
     def _output_info(self, y: Any) -> Any:
         compiled = self._compiled
+        if self._has_own_steps():
+            return None
         if not compiled.built or not self.outputs:
             return (compiled.keys, [None] * len(compiled.losses), compiled.losses) if compiled.built else None
         shapes = [tuple(t.shape.as_list()) if t.shape.rank is not None else None for t in self.outputs]

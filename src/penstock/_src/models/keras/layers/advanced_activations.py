@@ -4,11 +4,17 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers.parts import described, dims_of, read
 from penstock.compat import v1 as tf
+
+
+def _by_api(first: str, second: str) -> str:
+    """A message in the words of 1.x or of 2.x."""
+    return second if context.eager_outside_functions() else first
 
 
 class _Activation(Layer):
@@ -37,7 +43,8 @@ class LeakyReLU(_Activation):
             alpha = kwargs.pop("negative_slope")
         super().__init__(**kwargs)
         if alpha is None:
-            raise ValueError(f"The alpha value of a Leaky ReLU layer cannot be None, needs a float. Got {alpha}")
+            raise ValueError(f"The alpha value of a Leaky ReLU layer cannot be None"
+                             f"{_by_api(', needs a float. Got', '. Expecting a float. Received:')} {alpha}")
         self.alpha = K.cast_to_floatx(alpha)
 
     def call(self, inputs: Any) -> Any:
@@ -106,7 +113,7 @@ class ELU(_Activation):
     def __init__(self, alpha: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
         if alpha is None:
-            raise ValueError(f"The alpha of ELU must be a number, got {alpha}")
+            raise ValueError(f"Alpha of an ELU layer cannot be None, expecting a float. Received: {alpha}")
         self.alpha = K.cast_to_floatx(alpha)
 
     def call(self, inputs: Any) -> Any:
@@ -133,7 +140,10 @@ class ThresholdedReLU(_Activation):
     def __init__(self, theta: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
         if theta is None or theta < 0:
-            raise ValueError(f"Theta of a Thresholded ReLU layer cannot be None or negative, requires a float. Got {theta}")
+            raise ValueError(_by_api(
+                f"Theta of a Thresholded ReLU layer cannot be None or negative, requires a float. Got {theta}",
+                f"Theta of a Thresholded ReLU layer cannot be None, expecting a float. Received: {theta}" if theta is None else
+                f"The theta value of a Thresholded ReLU layer should be >=0. Received: {theta}"))
         self.theta = K.cast_to_floatx(theta)
 
     def call(self, inputs: Any) -> Any:
@@ -153,26 +163,35 @@ class Softmax(_Activation):
 
     Args:
         axis: Axis or axes to normalize over.
+        robust_masking: Whether masked inputs are replaced by a large negative number, instead of being reduced by one.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
     """
 
-    def __init__(self, axis: Any = -1, **kwargs: Any):
+    def __init__(self, axis: Any = -1, robust_masking: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
-        self.axis = axis
+        self.axis, self.robust_masking = axis, robust_masking
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
         """The activation."""
         if mask is not None:
-            if K.ndim(mask) < K.ndim(inputs):
-                mask = tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (K.ndim(inputs) - K.ndim(mask))], 0))
-            inputs = inputs + (1. - tf.cast(mask, inputs.dtype)) * (-65504. if inputs.dtype.base_dtype == tf.float16 else -1e9)
+            inputs = self._masked(inputs, tf.convert_to_tensor(mask))
         if isinstance(self.axis, (tuple, list)) and len(self.axis) > 1:
             return tf.exp(inputs - tf.reduce_logsumexp(inputs, axis=list(self.axis), keepdims=True))
         return tf.nn.softmax(inputs, axis=self.axis[0] if isinstance(self.axis, (tuple, list)) else self.axis)
 
+    def _masked(self, inputs: Any, mask: Any) -> Any:
+        if K.ndim(mask) < K.ndim(inputs):
+            mask = tf.reshape(mask, tf.concat([tf.shape(mask), [1] * (K.ndim(inputs) - K.ndim(mask))], 0))
+        low = tf.float16.min / 2. if inputs.dtype.base_dtype == tf.float16 else -1e9        # with room for a sum
+        if not self.robust_masking:
+            return inputs + (1. - tf.cast(mask, inputs.dtype)) * low
+        kept = mask if mask.dtype == tf.bool else tf.cast(mask, tf.float32) > 0.5
+        return tf.where_v2(kept, inputs, tf.cast(low, inputs.dtype))
+
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return described(self, super().get_config(), ("axis",))
+        config = described(self, super().get_config(), ("axis",))
+        return {**config, "robust_masking": True} if self.robust_masking else config
 
 
 @export("keras.layers.ReLU")
@@ -189,11 +208,14 @@ class ReLU(_Activation):
     def __init__(self, max_value: Any = None, negative_slope: float = 0, threshold: float = 0, **kwargs: Any):
         super().__init__(**kwargs)
         if max_value is not None and max_value < 0.:
-            raise ValueError(f"max_value of Relu layer cannot be negative value: {max_value}")
+            raise ValueError(_by_api(f"max_value of Relu layer cannot be negative value: {max_value}",
+                                     f"max_value of a ReLU layer cannot be a negative value. Received: {max_value}"))
         if negative_slope is None or negative_slope < 0.:
-            raise ValueError(f"negative_slope of Relu layer cannot be negative value: {negative_slope}")
-        if threshold is None:
-            raise ValueError(f"threshold of Relu layer cannot be None. Got: {threshold}")
+            raise ValueError(_by_api(f"negative_slope of Relu layer cannot be negative value: {negative_slope}",
+                                     f"negative_slope of a ReLU layer cannot be a negative value. Received: {negative_slope}"))
+        if threshold is None or threshold < 0. and context.eager_outside_functions():
+            raise ValueError(_by_api(f"threshold of Relu layer cannot be None. Got: {threshold}",
+                                     f"threshold of a ReLU layer cannot be a negative value. Received: {threshold}"))
         self.max_value = None if max_value is None else K.cast_to_floatx(max_value)
         self.negative_slope, self.threshold = K.cast_to_floatx(negative_slope), K.cast_to_floatx(threshold)
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras import regularizers
 from penstock._src.models.keras.engine.base_layer import Layer
@@ -25,7 +26,8 @@ class BaseDenseAttention(Layer):
         raise NotImplementedError
 
     def _apply_scores(self, scores: Any, value: Any, scores_mask: Any = None, training: Any = None) -> Any:
-        return self._weighted(scores, value, scores_mask, training)[0]
+        both = self._weighted(tf.convert_to_tensor(scores), value, scores_mask, training)
+        return both if context.eager_outside_functions() else both[0]
 
     def _weighted(self, scores: Any, value: Any, scores_mask: Any, training: Any) -> tuple:
         if scores_mask is not None:
@@ -68,7 +70,8 @@ class BaseDenseAttention(Layer):
         if not isinstance(inputs, (list, tuple)):
             raise ValueError(f"{name} layer must be called on a list of inputs, namely [query, value] or [query, value, key].")
         if not 2 <= len(inputs) <= 3:
-            raise ValueError(f"{name} takes [query, value] or [query, value, key], got a list of length {len(inputs)}")
+            raise ValueError(f"{name} layer accepts inputs list of length 2 or 3, namely [query, value] or [query, value, key]."
+                             f" Given length: {len(inputs)}")
         if mask:
             if not isinstance(mask, (list, tuple)):
                 raise ValueError(f"{name} layer mask must be a list, namely [query_mask, value_mask].")
@@ -78,8 +81,11 @@ class BaseDenseAttention(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        config = described(self, super().get_config(), ("causal",))
-        return {**config, "dropout": self.dropout} if self.dropout else config
+        if not context.eager_outside_functions():
+            config = described(self, super().get_config(), ("causal",))
+            return {**config, "dropout": self.dropout} if self.dropout else config
+        config = described(self, super().get_config(), ("dropout",))
+        return {**config, "causal": True} if self.causal else config
 
 
 def causal_mask(scores: Any) -> Any:
@@ -130,7 +136,8 @@ class Attention(BaseDenseAttention):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("use_scale",))
-        return {**config, "score_mode": self.score_mode} if self.score_mode != "dot" else config
+        older = self.score_mode == "dot" and not context.eager_outside_functions()
+        return config if older else {**config, "score_mode": self.score_mode}
 
 
 @export("keras.layers.AdditiveAttention")

@@ -30,6 +30,8 @@ class Conv(Layer):
     activation: Any
     use_bias: Any
 
+    _many_batch_axes = True             # whether inputs may have several axes before those of an image, in 2.x
+
     def __init__(self, rank: int, filters: Any, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = 1, activation: Any = None, use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
@@ -52,23 +54,40 @@ class Conv(Layer):
             raise ValueError("Causal padding is only supported for `Conv1D` and `SeparableConv1D`.")
         self.data_format = data_format_of(data_format)
         self.dilation_rate = numbers(dilation_rate, rank, "dilation_rate")
-        if self.filters is not None and not all(self.kernel_size):
-            raise ValueError(f"The sizes in `kernel_size` must be positive; got {kernel_size}")
+        self._check_sizes()
         read(self, activation=activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
              bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer, bias_regularizer=bias_regularizer,
              kernel_constraint=kernel_constraint, bias_constraint=bias_constraint)
-        self.input_spec = InputSpec(ndim=rank + 2)
+        self.input_spec = self._spec()
 
     # -- building -----------------------------------------------------------------------------------------------------
+    def _check_sizes(self) -> None:
+        for name in ("kernel_size", "strides"):
+            if self.filters is not None and not all(getattr(self, name)):
+                raise ValueError(f"The argument `{name}` cannot contain 0(s). Received: {getattr(self, name)}")
+        if context.eager_outside_functions() and max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`. Received: "
+                             f"strides={self.strides} and dilation_rate={self.dilation_rate}")
+
+    def _spec(self, axes: dict[int, int] | None = None) -> InputSpec:
+        """The inputs that the layer takes: in 1.x, and of some layers, with one batch axis."""
+        if self._many_batch_axes and context.eager_outside_functions():
+            return InputSpec(min_ndim=self.rank + 2, axes=axes)
+        return InputSpec(ndim=self.rank + 2, axes=axes)
+
+    def _channels_axis(self) -> int:
+        return -1 - self.rank if self.data_format == "channels_first" else -1
+
     def _channels(self, input_shape: Any) -> int:
         """The number of channels of the inputs, which must be known; from now on the only one accepted."""
-        axis = 1 if self.data_format == "channels_first" else -1
+        axis = self._channels_axis()
         dims = dims_of(input_shape)
-        if len(dims) != self.rank + 2:
+        if len(dims) != self.rank + 2 and self._spec().ndim is not None:
             raise ValueError(f"Inputs should have rank {self.rank + 2}. Received input shape: {input_shape}")
         if dims[axis] is None:
-            raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
-        self.input_spec = InputSpec(ndim=self.rank + 2, axes={axis: dims[axis]})
+            raise ValueError("The channel dimension of the inputs should be defined. Found `None`. The input_shape received is "
+                             f"{input_shape}.")
+        self.input_spec = self._spec({axis: dims[axis]})
         return dims[axis]
 
     def _weight(self, name: str, shape: tuple, kind: str) -> Any:
@@ -86,6 +105,7 @@ class Conv(Layer):
         if channels % self.groups:
             raise ValueError("The number of input channels must be evenly divisible by the number of groups. Received "
                              f"groups={self.groups}, but the input has {channels} channels (its shape is {input_shape}).")
+        self.compute_output_shape(input_shape)
         self.kernel = self._weight("kernel", (*self.kernel_size, channels // self.groups, self.filters), "kernel")
         self.bias = self._bias(self.filters)
         super().build(input_shape)
@@ -94,42 +114,51 @@ class Conv(Layer):
     def call(self, inputs: Any) -> Any:
         """The convolution, the bias, the activation."""
         if self.padding == "causal":
-            inputs = tf.pad(inputs, self._causal_padding())
+            inputs = tf.pad(inputs, self._causal_padding(len(inputs.shape)))
         padding = "VALID" if self.padding == "causal" else self.padding.upper()
         outputs = tf.nn.convolution(inputs, self.kernel, padding, strides=self.strides, dilation_rate=self.dilation_rate,
                                     data_format=layout(self.rank, self.data_format), name=OP_NAMES[self.rank])
         return self._finished(outputs)
 
-    def _causal_padding(self) -> list:
-        before = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
-        return [[0, 0], [0, 0], before] if self.data_format == "channels_first" else [[0, 0], before, [0, 0]]
+    def _causal_padding(self, rank: int = 3) -> list:
+        padding = [[0, 0]] * rank
+        padding[-1 if self.data_format == "channels_first" else -2] = [self.dilation_rate[0] * (self.kernel_size[0] - 1), 0]
+        return padding
 
     def _finished(self, outputs: Any) -> Any:
         """With bias and activation."""
         if self.use_bias:
             if self.data_format == "channels_last":
                 outputs = tf.nn.bias_add(outputs, self.bias)
-            elif self.rank == 2:
+            elif self.rank == 2 and len(outputs.shape) == 4:
                 outputs = tf.nn.bias_add(outputs, self.bias, data_format="NCHW")
             else:
-                outputs = outputs + tf.reshape(self.bias, (1, -1) + (1,) * self.rank)
+                outputs = outputs + tf.reshape(self.bias, (-1,) + (1,) * self.rank)
         return outputs if self.activation is None else self.activation(outputs)
 
     # -- description --------------------------------------------------------------------------------------------------
-    def _around(self, batch: Any, space: list, channels: Any) -> list:
+    def _around(self, batch: list, space: list, channels: Any) -> list:
         """A shape in the layer's layout."""
-        return [batch, channels, *space] if self.data_format == "channels_first" else [batch, *space, channels]
+        return [*batch, channels, *space] if self.data_format == "channels_first" else [*batch, *space, channels]
+
+    def _batch(self, dims: list) -> list:
+        """The sizes of the axes before those of an image."""
+        return dims[:-1 - self.rank]
 
     def _space(self, dims: list) -> list:
         """The sizes of the axes that the kernel moves along."""
-        return dims[2:] if self.data_format == "channels_first" else dims[1:-1]
+        return dims[-self.rank:] if self.data_format == "channels_first" else dims[-1 - self.rank:-1]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shape of the outputs."""
         dims = dims_of(input_shape)
         space = [output_length(d, k, self.padding, s, r) for d, k, s, r in
                  zip(self._space(dims), self.kernel_size, self.strides, self.dilation_rate)]
-        return tf.TensorShape(self._around(dims[0], space, self.filters))
+        if any(d is not None and d <= 0 for d in space) and context.eager_outside_functions():
+            raise ValueError(f"One of the dimensions in the output is <= 0 due to downsampling in {self.name}. Consider "
+                             f"increasing the input size. Received input shape {dims} which would produce output shape with "
+                             "a zero or negative value in a dimension.")
+        return tf.TensorShape(self._around(self._batch(dims), space, self.filters))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
@@ -137,7 +166,7 @@ class Conv(Layer):
             "filters", "kernel_size", "strides", "padding", "data_format", "dilation_rate", "activation", "use_bias",
             "kernel_initializer", "bias_initializer", "kernel_regularizer", "bias_regularizer", "activity_regularizer",
             "kernel_constraint", "bias_constraint"))
-        return {**config, "groups": self.groups} if self.groups != 1 else config
+        return {**config, "groups": self.groups} if self.groups != 1 or context.eager_outside_functions() else config
 
 
 @export("keras.layers.Conv1D", "keras.layers.Convolution1D")
@@ -251,6 +280,8 @@ class Conv3D(Conv):
 class _Transposed(Conv):
     """The base of transposed convolutions: the kernel is [..., filters, channels], and the outputs are larger."""
 
+    _many_batch_axes = False
+
     def _read_output_padding(self, output_padding: Any) -> None:
         self.output_padding = None
         if output_padding is None:
@@ -274,7 +305,7 @@ class _Transposed(Conv):
     def call(self, inputs: Any) -> Any:
         """The transposed convolution, the bias, the activation."""
         sizes = K.mixed_shape(inputs)
-        shape = self._around(sizes[0], self._lengths(self._space(sizes)), self.filters)
+        shape = self._around(self._batch(sizes), self._lengths(self._space(sizes)), self.filters)
         outputs = self._transposed(inputs, tf.stack(shape) if any(not isinstance(d, int) for d in shape) else shape)
         if not context.executing_eagerly():
             outputs.set_shape(self.compute_output_shape(inputs.shape))
@@ -286,7 +317,7 @@ class _Transposed(Conv):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shape of the outputs."""
         dims = dims_of(input_shape)
-        return tf.TensorShape(self._around(dims[0], self._lengths(self._space(dims)), self.filters))
+        return tf.TensorShape(self._around(self._batch(dims), self._lengths(self._space(dims)), self.filters))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""

@@ -17,6 +17,8 @@ class SeparableConv(Conv):
 
     depth_multiplier: Any
 
+    _many_batch_axes = False
+
     def __init__(self, rank: int, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = 1, depth_multiplier: int = 1, activation: Any = None,
                  use_bias: bool = True, depthwise_initializer: Any = "glorot_uniform",
@@ -123,11 +125,14 @@ class _Depthwise(Conv):
 
     depth_multiplier: Any
 
+    _many_batch_axes = False
+
     def _read_depthwise(self, depth_multiplier: int, depthwise_initializer: Any, depthwise_regularizer: Any,
                         depthwise_constraint: Any, dilation_rate: Any) -> None:
         read(self, depth_multiplier=depth_multiplier, depthwise_initializer=depthwise_initializer,
              depthwise_regularizer=depthwise_regularizer, depthwise_constraint=depthwise_constraint)
         self.dilation_rate = numbers(dilation_rate, self.rank, "dilation_rate")
+        self._check_sizes()
 
     def build(self, input_shape: Any) -> None:
         """Creates kernel and bias."""
@@ -146,7 +151,7 @@ class _Depthwise(Conv):
         channels = dims[1 if self.data_format == "channels_first" else -1] * self.depth_multiplier
         space = [output_length(d, k, self.padding, s, r) for d, k, s, r in
                  zip(self._space(dims), self.kernel_size, self.strides, self.dilation_rate)]
-        return tf.TensorShape(self._around(dims[0], space, channels))
+        return tf.TensorShape(self._around(self._batch(dims), space, channels))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""

@@ -24,6 +24,7 @@ class Embedding(Layer):
         embeddings_constraint: Function applied to the table after each update.
         mask_zero: Whether 0 is padding, which later layers skip.
         input_length: Length of the input sequences, where it is constant.
+        sparse: Whether the layer returns a `tf.SparseTensor`.
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> tf.keras.layers.Embedding(1000, 64)(tf.constant([[4, 20]])).shape
@@ -36,13 +37,17 @@ class Embedding(Layer):
 
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform",
                  embeddings_regularizer: Any = None, activity_regularizer: Any = None, embeddings_constraint: Any = None,
-                 mask_zero: bool = False, input_length: Any = None, **kwargs: Any):
+                 mask_zero: bool = False, input_length: Any = None, sparse: bool = False, **kwargs: Any):
         if "input_shape" not in kwargs:
             lengths = input_length if isinstance(input_length, (list, tuple)) else (input_length,)
             kwargs["input_shape"] = tuple(lengths) if input_length else (None,)
         if input_dim <= 0 or output_dim <= 0:
             raise ValueError("Both `input_dim` and `output_dim` should be positive, found "
                              f"input_dim {input_dim} and output_dim {output_dim}")
+        if sparse and mask_zero:
+            raise ValueError("`mask_zero` cannot be enabled when `tf.keras.layers.Embedding` is used with `tf.SparseTensor` "
+                             "input.")
+        self._use_one_hot_matmul = bool(kwargs.pop("use_one_hot_matmul", False))
         kwargs["autocast"] = False                                  # large numbers have no place in small floats
         if mixed_precision.global_policy().compute_dtype is None:   # the type would be that of the integers
             kwargs.setdefault("dtype", K.floatx())
@@ -52,7 +57,7 @@ class Embedding(Layer):
              embeddings_constraint=embeddings_constraint)
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.mask_zero = self.supports_masking = mask_zero
-        self.input_length = input_length
+        self.input_length, self.sparse = input_length, sparse
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the vectors."""
@@ -86,9 +91,26 @@ class Embedding(Layer):
             inputs = tf.cast(inputs, "int32")
         if isinstance(inputs, tf.RaggedTensor):
             return tf.ragged.map_flat_values(lambda x: tf.nn.embedding_lookup(self.embeddings, x), inputs)
-        outputs = tf.nn.embedding_lookup(self.embeddings, inputs)
+        if isinstance(inputs, tf.SparseTensor):
+            outputs = self._of_sparse(inputs)
+        elif self._use_one_hot_matmul:
+            outputs = tf.matmul(tf.one_hot(inputs, self.input_dim, dtype=self.embeddings.dtype), self.embeddings)
+        else:
+            outputs = tf.nn.embedding_lookup(self.embeddings, inputs)
+        if self.sparse and not isinstance(outputs, tf.SparseTensor):
+            outputs = tf.sparse.from_dense(outputs)
         compute = getattr(self, "_compute_dtype", None)
         return outputs if compute in (None, outputs.dtype.name) else tf.cast(outputs, compute)
+
+    def _of_sparse(self, inputs: Any) -> Any:
+        """The vectors of the numbers in a SparseTensor; elsewhere nothing, or the vector of 0 in a dense result."""
+        if not self.sparse:
+            return tf.nn.safe_embedding_lookup_sparse(self.embeddings, tf.sparse.expand_dims(inputs, -1), default_id=0)
+        vectors = tf.nn.embedding_lookup(self.embeddings, inputs.values)
+        columns = tf.tile(tf.range(self.output_dim, dtype=tf.int64), tf.shape(inputs.values))
+        indices = tf.concat([tf.repeat(inputs.indices, self.output_dim, axis=0), columns[:, None]], 1)
+        shape = tf.concat([inputs.dense_shape, [self.output_dim]], 0)
+        return tf.SparseTensor(indices, tf.reshape(vectors, [-1]), shape)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""

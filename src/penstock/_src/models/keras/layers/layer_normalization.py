@@ -83,7 +83,8 @@ class LayerNormalization(_Affine):
                  trainable: bool = True, name: str | None = None, **kwargs: Any):
         super().__init__(name=name, trainable=trainable, **kwargs)
         if not isinstance(axis, (int, list, tuple)):
-            raise ValueError(f"Expected an int or a list/tuple of ints for the argument 'axis', but received instead: {axis}")
+            raise (TypeError if context.eager_outside_functions() else ValueError)(
+                f"Expected an int or a list/tuple of ints for the argument 'axis', but received: {axis}")
         self.axis = axis if isinstance(axis, int) else list(axis)
         read(self, epsilon=epsilon, center=center, scale=scale, beta_initializer=beta_initializer,
              gamma_initializer=gamma_initializer, beta_regularizer=beta_regularizer, gamma_regularizer=gamma_regularizer,
@@ -100,7 +101,11 @@ class LayerNormalization(_Affine):
         super().build(input_shape)
 
     def call(self, inputs: Any) -> Any:
-        """The inputs, normalized."""
+        """The inputs, normalized; of a RaggedTensor, with zeros at the ends of its rows."""
+        if isinstance(inputs, tf.RaggedTensor):
+            return tf.RaggedTensor.from_tensor(self.call(inputs.to_tensor()), inputs.nested_row_lengths())
+        if self._compute_dtype and not inputs.dtype.is_floating:
+            inputs = tf.cast(inputs, self._compute_dtype)
         rank = len(inputs.shape)
         x, mean, variance = _moments(inputs, self.axis)
         dims = dims_of(inputs.shape)
@@ -170,25 +175,28 @@ class GroupNormalization(_Affine):
     def build(self, input_shape: Any) -> None:
         """Creates scale and offset."""
         dims = dims_of(input_shape)
-        size = dims[self.axis]
+        size = dims[checked_axes(self.axis, len(dims))[0]]
         if size is None:
             raise ValueError(f"Axis {self.axis} of input tensor should have a defined dimension but the layer received an "
                              f"input with shape {input_shape}.")
         if self.groups == -1:
             self.groups = size
-        if size < self.groups or size % self.groups:
-            raise ValueError(f"Number of groups ({self.groups}) must be a divisor of the number of channels ({size}).")
+        if size < self.groups:
+            raise ValueError(f"Number of groups ({self.groups}) cannot be more than the number of channels ({size}).")
+        if size % self.groups:                                      # the other way round, in the words of Keras
+            raise ValueError(f"Number of groups ({self.groups}) must be a multiple of the number of channels ({size}).")
         self.input_spec = InputSpec(ndim=len(dims), axes={self.axis: size})
         self._make_affine([size])
         super().build(input_shape)
 
-    def call(self, inputs: Any) -> Any:
-        """The inputs, normalized."""
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """The inputs, normalized; those where `mask` is false do not count in means and variances."""
         rank = len(inputs.shape)
         axis = self.axis % rank
         x = _at_least_float32(inputs)
-        mean = self._mean_of_groups(x, axis)
-        variance = self._mean_of_groups(tf.math.squared_difference(x, tf.stop_gradient(mean)), axis)
+        weights = None if mask is None else tf.broadcast_to(tf.cast(mask, x.dtype), tf.shape(x))
+        mean = self._mean_of_groups(x, axis, weights)
+        variance = self._mean_of_groups(tf.math.squared_difference(x, tf.stop_gradient(mean)), axis, weights)
         target = [1] * rank
         target[axis] = -1
         gamma = tf.cast(tf.reshape(self.gamma, target), x.dtype) if self.scale else None
@@ -196,15 +204,22 @@ class GroupNormalization(_Affine):
         x = tf.nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
         return tf.cast(x, inputs.dtype)
 
-    def _mean_of_groups(self, x: Any, axis: int) -> Any:
-        """For each example and channel the mean of the channel's group. The means of channels come first: the large array is
-        read along whole channels, and the arrays with an axis of groups are small."""
+    def _mean_of_groups(self, x: Any, axis: int, weights: Any) -> Any:
+        """For each example and channel the mean of the channel's group."""
+        if weights is None:
+            return self._of_groups(tf.reduce_mean, x, axis)
+        return tf.math.divide_no_nan(self._of_groups(tf.reduce_sum, x * weights, axis),
+                                     self._of_groups(tf.reduce_sum, weights, axis))
+
+    def _of_groups(self, reduce: Any, x: Any, axis: int) -> Any:
+        """For each example and channel the mean or sum of the channel's group. Channels come first: the large array is read
+        along whole channels, and the arrays with an axis of groups are small."""
         rank = len(x.shape)
-        channels = tf.reduce_mean(x, [i for i in range(1, rank) if i != axis], keepdims=True)
+        channels = reduce(x, [i for i in range(1, rank) if i != axis], keepdims=True)
         sizes = K.mixed_shape(x)
         small = tf.reshape(channels, [sizes[0], self.groups, sizes[axis] // self.groups])
-        means = tf.broadcast_to(tf.reduce_mean(small, -1, keepdims=True), tf.shape(small))
-        return tf.reshape(means, tf.shape(channels))
+        wide = tf.broadcast_to(reduce(small, -1, keepdims=True), tf.shape(small))
+        return tf.reshape(wide, tf.shape(channels))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
@@ -225,8 +240,16 @@ class UnitNormalization(Layer):
 
     def __init__(self, axis: Any = -1, **kwargs: Any):
         super().__init__(**kwargs)
+        if not isinstance(axis, (int, list, tuple)):
+            raise TypeError("Invalid value for `axis` argument: expected an int or a list/tuple of ints. Received: "
+                            f"axis={axis}")
         self.axis = list(axis) if isinstance(axis, (list, tuple)) else axis
         self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        """Checks the axes."""
+        checked_axes(self.axis, len(tf.TensorShape(input_shape)))
+        super().build(input_shape)
 
     def call(self, inputs: Any) -> Any:
         """The inputs, divided."""

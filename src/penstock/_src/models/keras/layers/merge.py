@@ -5,6 +5,7 @@ import functools
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described
@@ -49,6 +50,11 @@ def _check_masks(inputs: Any, mask: Any) -> None:
         raise ValueError("The lists `inputs` and `mask` should have the same length.")
 
 
+def _least() -> int:
+    """The fewest inputs of a layer: 1.x refuses a list of one."""
+    return 1 if context.eager_outside_functions() else 2
+
+
 class _Merge(Layer):
     """An elementwise function of several tensors, which may have fewer axes than others."""
 
@@ -63,8 +69,9 @@ class _Merge(Layer):
         """Checks the shapes of the inputs."""
         if not isinstance(input_shape, (list, tuple)):
             raise ValueError(f"A merge layer should be called on a list of inputs. Received one of shape {input_shape}.")
-        if len(input_shape) < 2:
-            raise ValueError(f"A merge layer should be called on a list of at least 2 inputs. Got {len(input_shape)} inputs.")
+        if len(input_shape) < _least():
+            raise ValueError(f"A merge layer should be called on a list of at least {_least()} inputs. Got {len(input_shape)} "
+                             "inputs.")
         shapes = _all_dims(input_shape)
         batches = {s[0] for s in shapes if s} - {None}
         if len(batches) > 1:
@@ -247,8 +254,9 @@ class Concatenate(_Merge):
 
     def build(self, input_shape: Any) -> None:
         """Checks the shapes of the inputs."""
-        if not isinstance(input_shape, (list, tuple)) or len(input_shape) < 2:
-            raise ValueError("A `Concatenate` layer should be called on a list of at least 2 inputs")
+        if not isinstance(input_shape, (list, tuple)) or len(input_shape) < _least():
+            raise ValueError(f"A `Concatenate` layer should be called on a list of at least {_least()} inputs. Received: "
+                             f"input_shape={input_shape}")
         shapes = _all_dims(input_shape)
         if any(s is None for s in shapes):
             return Layer.build(self, input_shape)

@@ -159,15 +159,16 @@ class BatchNormalizationBase(Layer):
             return tf.cast(training, tf.bool) if known is None else bool(known)
         return training if K.is_variable(training) else bool(training)
 
-    def call(self, inputs: Any, training: Any = None) -> Any:
-        """The inputs, normalized."""
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """The inputs, normalized; in 2.x, masked ones do not count in the statistics, except of images."""
         training = self._training(training)
         if self.virtual_batch_size is None:
             fused = self.fused and inputs.dtype.base_dtype != tf.float64                # for which there is no kernel
-            return self._fused(inputs, training) if fused else self._plain(inputs, training)
-        dims = dims_of(inputs.shape)[1:]
-        split = tf.reshape(inputs, [self.virtual_batch_size, -1, *dims])
-        return tf.reshape(self._plain(split, training), [-1, *dims])
+            return self._fused(inputs, training) if fused else self._plain(inputs, training, mask if self._v2 else None)
+        sizes = K.mixed_shape(inputs)[1:]
+        groups = [-1, 1] if self._v2 and training is False else [self.virtual_batch_size, -1]
+        split = tf.reshape(inputs, [*groups, *sizes])
+        return tf.reshape(self._plain(split, training), [-1, *sizes])
 
     def _move(self, variable: Any, value: Any, momentum: Any, rows: Any = None) -> Any:
         """Moves an average; not where there are no rows, whose mean is no number."""
@@ -205,7 +206,7 @@ class BatchNormalizationBase(Layer):
         self._update(lambda: self._move(self.moving_variance, variance, self.momentum, rows), self.moving_variance, training)
         return outputs if shape is None else tf.reshape(outputs, shape)
 
-    def _plain(self, inputs: Any, training: Any) -> Any:
+    def _plain(self, inputs: Any, training: Any, mask: Any = None) -> Any:
         rank = len(inputs.shape)
         over = [i for i in range(rank) if i not in self.axis]
         if self.virtual_batch_size is not None:
@@ -227,7 +228,7 @@ class BatchNormalizationBase(Layer):
                     when(training, lambda: adjust_scale, lambda: tf.ones_like(adjust_scale)),
                     when(training, lambda: adjust_offset, lambda: tf.zeros_like(adjust_offset)), scale, offset)
             batch_mean, batch_variance = self._moments(tf.cast(inputs, self._param_dtype), over,
-                                                       self.virtual_batch_size is not None or len(self.axis) > 1)
+                                                       self.virtual_batch_size is not None or len(self.axis) > 1, mask)
             mean = when(training, lambda: batch_mean, lambda: tf.convert_to_tensor(self.moving_mean))
             variance = when(training, lambda: batch_variance, lambda: tf.convert_to_tensor(self.moving_variance))
             new_mean, new_variance = mean, variance
@@ -247,17 +248,22 @@ class BatchNormalizationBase(Layer):
             outputs.set_shape(inputs.shape)
         return outputs
 
-    def _moments(self, x: Any, over: list, keep_dims: bool) -> tuple:
+    def _moments(self, x: Any, over: list, keep_dims: bool, mask: Any = None) -> tuple:
         """Mean and variance of a batch; of a synchronized layer, over the batches of all replicas."""
         replica = current_replica() if self._synchronized else None
+        weights = None if mask is None else tf.expand_dims(tf.cast(mask, x.dtype), -1)
         if replica is None:
-            moments, rows = tf.nn.moments(x, over, keep_dims=keep_dims), _rows(x)
+            moments = tf.nn.moments(x, over, keep_dims=keep_dims) if weights is None else \
+                tf.nn.weighted_moments(x, over, weights, keep_dims=keep_dims)
+            rows = _rows(x)
             return moments if rows is None else tuple(_where(rows > 0, m, tf.zeros_like(m)) for m in moments)
-        count = tf.cast(tf.reduce_prod(tf.gather(tf.shape(x), over)), x.dtype)
-        total, count = replica.all_reduce("sum", [tf.reduce_sum(x, over, keepdims=True), count])
-        mean = total / count
-        squares = tf.reduce_sum(tf.math.squared_difference(x, mean), over, keepdims=keep_dims)
-        return mean if keep_dims else tf.squeeze(mean, over), replica.all_reduce("sum", squares) / count
+        weights = tf.ones_like(x) if weights is None else tf.broadcast_to(weights, tf.shape(x))
+        total, count = replica.all_reduce("sum", [tf.reduce_sum(x * weights, over, keepdims=True),
+                                                  tf.reduce_sum(weights, over, keepdims=True)])
+        mean = tf.math.divide_no_nan(total, count)
+        squares = tf.reduce_sum(tf.math.squared_difference(x, mean) * weights, over, keepdims=True)
+        variance = tf.math.divide_no_nan(replica.all_reduce("sum", squares), count)
+        return (mean, variance) if keep_dims else (tf.squeeze(mean, over), tf.squeeze(variance, over))
 
     def _move_variance(self, value: Any, rows: Any) -> Any:
         if not self.renorm:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.models.keras import activations, constraints, initializers, regularizers
 from penstock._src.models.keras import backend as K
@@ -131,6 +132,9 @@ def checked_axes(axis: Any, rank: int) -> list[int]:
     """One axis or several of a tensor, counted from the first; ValueError for one that is out of range or repeated."""
     axes = [a + rank if a < 0 else a for a in ([axis] if isinstance(axis, int) else axis)]
     for a in axes:
+        if not 0 <= a < rank and context.eager_outside_functions():
+            raise ValueError("Invalid value for `axis` argument. Expected 0 <= axis < inputs.rank (with inputs.rank="
+                             f"{rank}). Received: axis={tuple(axes)}")
         if not 0 <= a < rank:
             raise ValueError(f"Invalid axis: {a}")
     if len(axes) != len(set(axes)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
@@ -188,6 +189,14 @@ class GlobalPooling(Layer):
         self.keepdims = keepdims
         self.input_spec = InputSpec(ndim=self.rank + 2)
 
+    def build(self, input_shape: Any) -> None:
+        """Checks that there is something to reduce."""
+        dims = dims_of(input_shape)
+        for axis in self._axes() if context.eager_outside_functions() else ():
+            if dims[axis] == 0:
+                raise ValueError(f"Incorrect input shape {dims} with dimension 0 at reduction axis {axis}.")
+        super().build(input_shape)
+
     def _axes(self) -> list:
         first = 2 if self.data_format == "channels_first" else 1
         return list(range(first, first + self.rank))
@@ -202,7 +211,7 @@ class GlobalPooling(Layer):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
         config = described(self, super().get_config(), ("data_format",))
-        return {**config, "keepdims": True} if self.keepdims else config
+        return {**config, "keepdims": self.keepdims} if self.keepdims or context.eager_outside_functions() else config
 
 
 class _GlobalAverage(GlobalPooling):

@@ -5,7 +5,8 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.models.keras import initializers
-from penstock._src.models.keras.layers.parts import when
+from penstock._src.models.keras.engine.input_spec import InputSpec
+from penstock._src.models.keras.layers.parts import dims_of, when
 from penstock._src.models.keras.layers.wrappers import Wrapper
 from penstock.compat import v1 as tf
 
@@ -26,6 +27,7 @@ class SpectralNormalization(Wrapper):
     def build(self, input_shape: Any = None) -> None:
         """Builds the wrapped layer, and the vector that power iteration continues from."""
         super().build(input_shape)
+        self.input_spec = InputSpec(shape=[None, *dims_of(input_shape)[1:]])
         kernel = getattr(self.layer, "kernel", None)
         self.kernel: Any = getattr(self.layer, "embeddings", None) if kernel is None else kernel
         if self.kernel is None:

@@ -203,11 +203,17 @@ def save_model(model: Any, path: str, include_optimizer: bool = True) -> None:
     """Writes `.keras`."""
     if not model.built and not model._is_graph_network:
         logging.warning("You are saving a model that has not yet been built. It might not contain any weights yet.")
+    with paths.atomic_name(path) as temporary:
+        write(model, temporary, include_optimizer)
+
+
+def write(model: Any, file: Any, include_optimizer: bool = True) -> None:
+    """Writes the contents of `.keras` to a path or a binary file."""
     weights = io.BytesIO()
     _write_weights(model, weights, include_optimizer)
     described = keras3.describe(model, include_optimizer)
     now = datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
-    with paths.atomic_name(path) as temporary, zipfile.ZipFile(temporary, "w") as z:
+    with zipfile.ZipFile(file, "w") as z:
         z.writestr(_META, json.dumps({"keras_version": keras3.VERSION, "date_saved": now}))
         z.writestr(_CONFIG, json.dumps(described, default=plain_json))
         z.writestr(_WEIGHTS, weights.getvalue())
@@ -215,6 +221,11 @@ def save_model(model: Any, path: str, include_optimizer: bool = True) -> None:
 
 def load_model(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
     """Reads `.keras`."""
+    return load(path, custom_objects, compile)
+
+
+def load(path: Any, custom_objects: Any = None, compile: bool = True) -> Any:
+    """The model in a path or a binary file."""
     with archives.opened(path) as z:
         try:
             config = parsed_json(archives.read(z, _CONFIG))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import json
 import os
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from typing import Any
 
 import penstock as tf
 from penstock._src.base import errors
+from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
 from penstock._src.graph.node import PACKAGE
+from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
 from penstock._src.models.keras.utils import function_code
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
@@ -22,6 +25,8 @@ backend = LazyModule("penstock._src.models.keras.backend")
 hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
 archive = LazyModule("penstock._src.models.keras.saving.archive")
 saved_model = LazyModule("penstock._src.models.keras.saving.saved_model")
+copies = LazyModule("penstock._src.models.keras.saving.copies")
+exports = LazyModule("penstock._src.models.keras.saving.export")
 
 _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
@@ -76,6 +81,52 @@ class Saved:
     """Saving and loading of a model."""
 
     name: str
+
+    # -- copies and exports --------------------------------------------------------------------------------------------
+    def __reduce__(self) -> Any:
+        """A model that is built, or a stack of layers, is pickled as a `.keras` file and its classes; another as any object."""
+        described = self.built or hasattr(self, "add")                                    # type: ignore[attr-defined]
+        if not described or not context.eager_outside_functions():
+            return copyreg.__newobj__, (type(self),), self.__getstate__()          # type: ignore[attr-defined]
+        return copies.restored, copies.packed(self)
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        """A copy with variables of its own, compiled as this one."""
+        make, held = self.__reduce__()[:2]
+        if make is copies.restored:
+            made = make(*held)
+            memo[id(self)] = made
+            return made
+        return copies.of_attributes(self, memo)
+
+    def export(self, filepath: Any) -> None:
+        """Writes a SavedModel for inference: one function `serve`, and the variables.
+
+        Args:
+            filepath: The folder.
+
+        >>> model.export("/models/classifier/1")
+        >>> tf.saved_model.load("/models/classifier/1").serve(images)
+        """
+        exports.export_model(self, str(filepath))
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """The arguments of `compile` as plain data; empty for a model that is not compiled."""
+        found = training_config(self) if self._is_compiled and self.optimizer is not None else None
+        if found is None:
+            return {}
+        optimizer = found.pop("optimizer_config")
+        return {"optimizer": optimizer, **{k: v for k, v in found.items() if k != "sample_weight_mode"}}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles the model with the result of `get_compile_config`; a model with its own `compile` has to override this."""
+        if config and not type(self).compile.__module__.startswith("penstock."):
+            logging.warning("`compile()` was not called as part of model loading because the model's `compile()` method is "
+                            "custom. All subclassed Models that have `compile()` overridden should also override "
+                            "`get_compile_config()` and `compile_from_config(config)`.")
+            return
+        if config:
+            compile_from_config(self, config)
 
     # -- weights -----------------------------------------------------------------------------------------------------
     def save_weights(self, filepath: Any, overwrite: bool = True, save_format: str | None = None) -> None:

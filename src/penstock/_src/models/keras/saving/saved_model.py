@@ -21,6 +21,7 @@ from penstock._src.graph import context, messages
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
+from penstock._src.models.keras.utils.generic_utils import UnknownObject
 from penstock._src.state.containers import wrap
 from penstock._src.state.saved_model.model_loader import parse_saved_model
 from penstock._src.state.saved_model.object_loading import load as load_objects
@@ -30,6 +31,7 @@ from penstock.compat import v1 as tf
 backend = LazyModule("penstock._src.models.keras.backend")
 model_files = LazyModule("penstock._src.models.keras.saving.model_files")
 hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
+revived = LazyModule("penstock._src.models.keras.saving.revived")
 _BESIDE = os.path.join("assets.extra", "keras")
 
 
@@ -45,7 +47,7 @@ def user_functions(obj: Any) -> dict[str, Any]:
     return found
 
 
-def _specs(model: Any) -> Any:
+def input_specs(model: Any) -> Any:
     """The specs of a model's inputs, in their structure; None if still unknown."""
     if model._is_graph_network:
         def spec(t: Any) -> Any:
@@ -57,7 +59,7 @@ def _specs(model: Any) -> Any:
 def functions(model: Any, cache: Any) -> dict[str, Any]:
     """The user's functions, the call of the model, and the function to serve."""
     found = user_functions(model)
-    specs = _specs(model)
+    specs = input_specs(model)
     if specs is None or not context.executing_eagerly():
         return found
     call = Function(lambda inputs, training=False: model(inputs, training=training), "call")
@@ -76,7 +78,7 @@ def trace_model_call(model: Any, input_signature: Any = None) -> Function:
     if input_signature is None:
         input_signature = getattr(model.call, "input_signature", None)
     if input_signature is None:
-        specs = _specs(model)
+        specs = input_specs(model)
         if specs is None:
             raise ValueError(f"The shapes of the inputs of model {model.name} are not known. Call it, or its build(), first.")
         specs = _named(specs)
@@ -165,7 +167,7 @@ def save(model: Any, path: str, include_optimizer: bool, signatures: Any = None)
     if not context.executing_eagerly():
         _save_graph(model, path)
         return
-    if _specs(model) is None:
+    if input_specs(model) is None:
         raise ValueError(f"Model {model} cannot be saved because the input shapes have not been set. Usually, input shapes are "
                          "automatically determined from calling `.fit()` or `.predict()`. To manually set the shapes, call "
                          "`model.build(input_shape)`.")
@@ -195,18 +197,43 @@ def load(path: str, custom_objects: Any = None, compile: bool = True) -> Any:
         model.load_weights(os.path.join(beside, "weights.h5"))
     else:
         found = _stored_metadata(path)
-        if "model_config" not in found:
-            return load_objects(path)
-        model = model_files.model_from_config(found["model_config"], custom_objects)
-        by_columns = bool(model.layers) and getattr(model.layers[0], "_is_feature_layer", False)
-        if not model.built and not model._is_graph_network and not by_columns:
-            raise ValueError(f"The model in {path} was saved before it was built: it cannot be created from the file.")
+        model = _of_config(found, custom_objects)
+        by_columns = bool(model and model.layers) and getattr(model.layers[0], "_is_feature_layer", False)
+        if model is None or not model.built and not model._is_graph_network and not by_columns:
+            model = _of_functions(path, found)
+            return _compiled(model, found, custom_objects) if compile else model
         status = _restore(model, path)                          # columns make their variables when they are first called
         (status if by_columns else status.assert_existing_objects_matched()).expect_partial()
     if compile and found.get("training_config"):
-        compile_from_config(model, found["training_config"], custom_objects)
+        _compiled(model, found, custom_objects)
         if context.executing_eagerly() and not os.path.exists(beside):
             _restore(model, path).expect_partial()              # what the optimizer makes is restored when it is made
+    return model
+
+
+def _of_config(found: dict[str, Any], custom_objects: Any) -> Any:
+    """The model of stored metadata, built if they say how; None where they have no config, or a class is not known."""
+    if "model_config" not in found:
+        return None
+    try:
+        model = model_files.model_from_config(found["model_config"], custom_objects)
+    except UnknownObject:
+        return None
+    shape = found.get("build_input_shape")
+    if not model.built and not model._is_graph_network and shape is not None:
+        model.build(shape)
+    return model
+
+
+def _of_functions(path: str, found: dict[str, Any]) -> Any:
+    """A model that calls the functions of a SavedModel; the loaded object itself, if it is no model."""
+    loaded = load_objects(path)
+    return revived.Revived(loaded, found.get("name")) if found.get("class_name") and callable(loaded) else loaded
+
+
+def _compiled(model: Any, found: dict[str, Any], custom_objects: Any) -> Any:
+    if found.get("training_config") and hasattr(model, "compile"):
+        compile_from_config(model, found["training_config"], custom_objects)
     return model
 
 

@@ -18,6 +18,10 @@ from penstock._src.graph import context
 _CUSTOM: dict[str, Any] = {}
 
 
+class UnknownObject(ValueError):
+    """A configuration has a name that is neither Keras's nor that of a custom object."""
+
+
 @export("keras.utils.CustomObjectScope", v2=["keras.saving.CustomObjectScope"])
 class CustomObjectScope:
     """Names of custom objects for a block.
@@ -92,8 +96,7 @@ def serialize_keras_class_and_config(cls_name: str, cls_config: Any) -> dict[str
     return {"class_name": cls_name, "config": cls_config}
 
 
-@export("keras.utils.serialize_keras_object", "keras.utils.legacy.serialize_keras_object",
-        v2=["keras.saving.serialize_keras_object"])
+@export("keras.utils.legacy.serialize_keras_object", v1=["keras.utils.serialize_keras_object"])
 def serialize_keras_object(instance: Any) -> Any:
     """The configuration of an object: a dictionary, or a name for a function."""
     if instance is None:
@@ -115,8 +118,8 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     if found is None and config.get("registered_name"):         # as Keras 3 writes it
         found = get_registered_object(config["registered_name"], custom_objects)
     if found is None:
-        raise ValueError(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is one "
-                         "of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
+        raise UnknownObject(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is "
+                            "one of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
     return found, config["config"]
 
 
@@ -128,8 +131,7 @@ def _near(name: Any, *tables: dict[str, Any] | None) -> str:
     return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""
 
 
-@export("keras.utils.deserialize_keras_object", "keras.utils.legacy.deserialize_keras_object",
-        v2=["keras.saving.deserialize_keras_object"])
+@export("keras.utils.legacy.deserialize_keras_object", v1=["keras.utils.deserialize_keras_object"])
 def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
                              printable_module_name: str = "object") -> Any:
     """The object of a configuration, or of a name: classes are called without arguments, functions are returned."""
@@ -150,7 +152,8 @@ def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom
     if isinstance(identifier, str):
         found = get_registered_object(identifier, custom_objects, module_objects)
         if found is None:
-            raise ValueError(f"Unknown {printable_module_name}:{identifier}{_near(identifier, module_objects, custom_objects)}")
+            raise UnknownObject(f"Unknown {printable_module_name}:{identifier}"
+                                f"{_near(identifier, module_objects, custom_objects)}")
         return found() if inspect.isclass(found) else found
     if callable(identifier):
         return identifier

@@ -12,7 +12,7 @@ Sequence = _Sequence
 from penstock.keras.utils import SequenceEnqueuer as SequenceEnqueuer
 from penstock.keras.utils import convert_all_kernels_in_model as convert_all_kernels_in_model
 from penstock.keras.saving import custom_object_scope as custom_object_scope
-from penstock.keras.saving import deserialize_keras_object as deserialize_keras_object
+from penstock.keras.utils.legacy import deserialize_keras_object as deserialize_keras_object
 from penstock.keras.saving import get_custom_objects as get_custom_objects
 from penstock.keras.utils import get_file as get_file
 from penstock.keras.utils import get_source_inputs as get_source_inputs
@@ -20,7 +20,7 @@ from penstock.keras.utils import model_to_dot as model_to_dot
 from penstock.keras.utils import normalize as normalize
 from penstock.keras.utils import pack_x_y_sample_weight as pack_x_y_sample_weight
 from penstock.keras.utils import plot_model as plot_model
-from penstock.keras.saving import serialize_keras_object as serialize_keras_object
+from penstock.keras.utils.legacy import serialize_keras_object as serialize_keras_object
 from penstock.keras.utils import set_random_seed as set_random_seed
 from penstock.keras.utils import split_dataset as split_dataset
 from penstock.keras.utils import to_categorical as to_categorical

@@ -1,0 +1,249 @@
+"""Any object as plain data, and back: layers and losses, and also arrays, functions, bytes, and lists and dictionaries of them.
+
+The data of an object name its public module, its class and, for a class of the user, the name that it is registered under:
+`{"module": "keras.layers", "class_name": "Dense", "config": {…}, "registered_name": None}`.
+"""
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+
+from penstock._src.base.api import TABLES, Later, export, resolve
+from penstock._src.base.dtypes import DType
+from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.convert import is_tensor
+from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.models.keras.layers.serialization import layer_classes
+from penstock._src.models.keras.utils import generic_utils
+from penstock._src.models.keras.utils.function_code import func_dump, func_load, loading
+from penstock.compat import v1 as tf
+
+_PLAIN = (str, int, float, bool)
+
+
+# -- to data -----------------------------------------------------------------------------------------------------------
+@export(v2=["keras.saving.serialize_keras_object", "keras.utils.serialize_keras_object"])
+def serialize_keras_object(obj: Any) -> Any:
+    """An object as data that JSON can hold.
+
+    Args:
+        obj: A layer, model, loss, metric, optimizer, function, array, tensor, or a list or dictionary of them.
+
+    Returns:
+        A dictionary for `deserialize_keras_object`; numbers and texts are returned unchanged.
+
+    Raises:
+        TypeError: if the class of the object has no `get_config`.
+
+    >>> tf.keras.saving.serialize_keras_object({"a": tf.keras.layers.Dense(3), "b": (1, 2)})
+    """
+    if not context.eager_outside_functions():
+        return generic_utils.serialize_keras_object(obj)
+    if obj is None or isinstance(obj, _PLAIN):
+        return obj
+    if isinstance(obj, (list, tuple)):
+        return type(obj)(map(serialize_keras_object, obj)) if type(obj) in (list, tuple) else \
+            [serialize_keras_object(v) for v in obj]
+    if isinstance(obj, dict):
+        return {k: serialize_keras_object(v) for k, v in obj.items()}
+    special = _special(obj)
+    return _described(obj) if special is None else special
+
+
+def _special(obj: Any) -> Any:
+    """The data of values that are neither plain nor objects with a config; None for others."""
+    if isinstance(obj, bytes):
+        return _tagged("__bytes__", {"value": obj.decode("utf-8")})
+    if isinstance(obj, TensorShape):
+        return obj.as_list() if obj.rank is not None else _tagged("__tensor_shape__", {})
+    if isinstance(obj, np.ndarray) and obj.ndim:
+        return _tagged("__numpy__", {"value": obj.tolist(), "dtype": obj.dtype.name})
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return obj.item()
+    if isinstance(obj, DType):
+        return obj.name
+    if isinstance(obj, TensorSpec):
+        return {**_tagged("__typespec__", [None if obj.shape.rank is None else obj.shape.as_list(), obj.dtype.name, obj.name]),
+                "spec_name": "TensorSpec"}
+    if is_tensor(obj) and hasattr(obj, "numpy") and not hasattr(obj, "get_config"):
+        value = np.asarray(obj.numpy())
+        return _tagged("__tensor__", {"value": value.tolist(), "dtype": value.dtype.name})
+    if isinstance(obj, types.FunctionType) and obj.__name__ == "<lambda>":
+        warnings.warn("A `lambda` is written as code. To load it, `safe_mode=False` must be passed, which allows arbitrary "
+                      "code execution; a named function that is registered needs no code.", stacklevel=3)
+        return _tagged("__lambda__", {"value": func_dump(obj)})
+    return None
+
+
+def _tagged(tag: str, config: Any) -> dict[str, Any]:
+    return {"class_name": tag, "config": config}
+
+
+def _described(obj: Any) -> dict[str, Any]:
+    """The data of an object with a config, or of a function."""
+    function = hasattr(obj, "__name__") and not hasattr(obj, "get_config")
+    if not function and not hasattr(obj, "get_config"):
+        raise TypeError(f"Cannot serialize object {obj} of type {type(obj)}. To be serializable, a class must implement the "
+                        "`get_config()` method.")
+    named = obj if function or inspect.isclass(obj) else type(obj)
+    registered = generic_utils.get_registered_name(named)
+    module, name = _public_name(named) or (named.__module__, named.__name__)
+    if function or inspect.isclass(obj):
+        return {"module": "builtins", "class_name": "function", "config": registered, "registered_name": "function"} \
+            if module.startswith("keras") else \
+            {"module": None if module == "__main__" else module, "class_name": "function", "config": registered,
+             "registered_name": registered}
+    config = obj.get_config()
+    if not isinstance(config, dict):
+        raise TypeError(f"The `get_config()` method of {obj} should return a dict. It returned: {config}")
+    found = {"module": None if module == "__main__" else module, "class_name": name, "config": serialize_keras_object(config),
+             "registered_name": None if module.startswith("keras") else registered}
+    if getattr(obj, "built", False) and hasattr(obj, "get_build_config"):
+        found["build_config"] = serialize_keras_object(obj.get_build_config())
+    if getattr(obj, "optimizer", None) is not None and hasattr(obj, "get_compile_config"):
+        found["compile_config"] = obj.get_compile_config()
+    return found
+
+
+_names: dict[int, tuple[str, str]] = {}
+
+
+def _public_name(cls: Any) -> tuple[str, str] | None:
+    """The public module and name of a class or function of Keras."""
+    if not cls.__module__.startswith("penstock."):
+        return None
+    if id(cls) not in _names:
+        for full, value in TABLES["v2"].items():
+            if full.startswith("keras.") and not isinstance(value, Later) and id(value) not in _names:
+                module, _, name = full.rpartition(".")
+                _names[id(value)] = (module, name)
+    found = _names.get(id(cls))
+    return ("keras.src.engine.functional", "Functional") if found is None and cls.__name__ == "Functional" else found
+
+
+# -- from data ---------------------------------------------------------------------------------------------------------
+@export(v2=["keras.saving.deserialize_keras_object", "keras.utils.deserialize_keras_object"])
+def deserialize_keras_object(config: Any, custom_objects: Any = None, safe_mode: bool = True, **kwargs: Any) -> Any:
+    """The object of data that `serialize_keras_object` made.
+
+    Args:
+        config: The data.
+        custom_objects: Dictionary from names to classes and functions that are not Keras's.
+        safe_mode: Whether to refuse code, such as that of a `lambda`.
+        **kwargs: `module_objects` and `printable_module_name`, of the older function with this name.
+
+    Returns:
+        The object.
+
+    Raises:
+        ValueError: if a class or function is not known, or there is code while `safe_mode` is True.
+
+    >>> tf.keras.saving.deserialize_keras_object(tf.keras.saving.serialize_keras_object(tf.keras.layers.Dense(3)))
+    """
+    if not context.eager_outside_functions() or "module_objects" in kwargs or _is_table(custom_objects, safe_mode):
+        return _older(config, custom_objects, safe_mode, kwargs)
+    with loading(safe_mode), generic_utils.custom_object_scope(custom_objects or {}):
+        return _object(config)
+
+
+def _is_table(second: Any, third: Any) -> bool:
+    """Whether positional arguments are those of the older function: names of a module, then custom objects."""
+    return isinstance(third, dict) or third is None and second is not None
+
+
+def _older(config: Any, second: Any, third: Any, kwargs: dict[str, Any]) -> Any:
+    if "module_objects" in kwargs:
+        return generic_utils.deserialize_keras_object(config, custom_objects=second, **kwargs)
+    return generic_utils.deserialize_keras_object(config, second, third if isinstance(third, dict) else None, **kwargs)
+
+
+def _object(data: Any) -> Any:
+    if data is None or isinstance(data, (int, float, bool)):
+        return data
+    if isinstance(data, str):
+        return generic_utils.get_custom_objects().get(data, data)
+    if isinstance(data, (list, tuple)):
+        return type(data)(map(_object, data))
+    if not isinstance(data, dict):
+        raise TypeError(f"Could not parse config: {data}")
+    if "class_name" not in data or "config" not in data:
+        return {k: _object(v) for k, v in data.items()}
+    kind, config = data["class_name"], data["config"]
+    if isinstance(kind, str) and kind.startswith("__"):
+        return _of_tag(kind, config)
+    if kind == "function":
+        return _function(data)
+    return _instance(data, kind, config)
+
+
+def _of_tag(tag: str, config: Any) -> Any:
+    if tag == "__bytes__":
+        return config["value"].encode("utf-8")
+    if tag == "__tensor_shape__":
+        return TensorShape(None)
+    if tag == "__numpy__":
+        return np.array(config["value"], dtype=config["dtype"])
+    if tag == "__tensor__":
+        return tf.constant(np.array(config["value"], dtype=config["dtype"]))
+    if tag == "__typespec__":
+        return TensorSpec(*config)
+    if tag == "__tuple__":
+        return tuple(map(_object, config))
+    if tag == "__lambda__":
+        return func_load(config["value"])
+    raise ValueError(f"Unknown kind of data: {tag}")
+
+
+def _function(data: dict[str, Any]) -> Any:
+    """A function: registered, of a Keras module, or of a module that is loaded."""
+    name, module = str(data["config"]), str(data.get("module") or "__main__")
+    found = generic_utils.get_custom_objects().get(name)
+    if found is None and module.startswith("keras."):
+        found = resolve("v2", f"{module}.{name}")
+    for kind in ("activations", "losses", "metrics") if found is None and module == "builtins" else ():
+        found = found or TABLES["v2"].get(f"keras.{kind}.{name}")
+    if found is None:
+        found = vars(sys.modules.get(module, types)).get(name) if module != "builtins" else None
+        found = found if isinstance(found, types.FunctionType) else None
+    if found is None:
+        raise ValueError(f"Could not locate function '{name}'. Make sure custom functions are decorated with "
+                         "`@keras.saving.register_keras_serializable()`, or pass them in `custom_objects`.")
+    return found
+
+
+def _instance(data: dict[str, Any], name: str, config: Any) -> Any:
+    cls = _class(data, name)
+    if cls is None:
+        raise TypeError(f"Could not locate class '{name}'. Make sure custom classes are decorated with "
+                        f"`@keras.saving.register_keras_serializable()`, or pass them in `custom_objects`. Full config: {data}")
+    if not isinstance(config, dict) or not hasattr(cls, "from_config"):
+        raise ValueError(f"Class '{name}' cannot be made of the config {config}.")
+    made = cls.from_config(dict(config))
+    shape = data.get("build_config")
+    if shape and hasattr(made, "build_from_config"):
+        made.build_from_config(_object(shape))
+    if data.get("compile_config") and hasattr(made, "compile_from_config"):
+        made.compile_from_config(data["compile_config"])
+    return made
+
+
+def _class(data: dict[str, Any], name: str) -> Any:
+    """The class of the data: registered, of a Keras module, or a class with a config in a module that is loaded."""
+    for known in (data.get("registered_name"), name):
+        found = generic_utils.get_custom_objects().get(known)
+        if found is not None:
+            return found
+    module = str(data.get("module") or "__main__")
+    if module.startswith("keras"):
+        found = TABLES["v2"].get(f"{module}.{name}")
+        return found if isinstance(found, type) else layer_classes().get(name)
+    found = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    if inspect.isclass(found) and hasattr(found, "get_config") and hasattr(found, "from_config"):
+        return found
+    return layer_classes().get(name) if "module" not in data else None
