@@ -116,7 +116,7 @@ LATE = {
 
 # Modules that are loaded on first use (`LazyModule`), by the part that uses them.
 LAZY = {
-    "io": 2, "library.vectorized": 1, "models.keras": 36, "models.layers": 1, "models.rnn": 2, "ops": 6, "startup": 1,
+    "io": 2, "library.vectorized": 1, "models.keras": 37, "models.layers": 1, "models.rnn": 2, "ops": 6, "startup": 1,
     "state.embeddings": 1,
 }
 

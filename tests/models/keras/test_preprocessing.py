@@ -1,4 +1,5 @@
 """Sequences, text, images and datasets of tf.keras."""
+import io
 import json
 import pickle
 import shutil
@@ -115,6 +116,15 @@ def test_image_data_generator(tmp_path):
     np.testing.assert_allclose(images.numpy()[0], x[0].astype("uint8"), atol=1e-3)
     np.testing.assert_array_equal(labels.numpy(), [0, 0, 0, 1, 1, 1])
     assert ds.class_names == ["cat", "dog"]
+    both = K.utils.image_dataset_from_directory(str(tmp_path), image_size=(8, 8), validation_split=0.34, subset="both", seed=1)
+    assert [sum(len(labels) for _, labels in part) for part in both] == [4, 2]
+    assert not set(both[0].file_paths) & set(both[1].file_paths)
+    with pytest.raises(ValueError, match="`labels` argument should be"):
+        K.utils.image_dataset_from_directory(str(tmp_path), labels="other")
+    with pytest.raises(ValueError, match="No text files found"):
+        K.utils.text_dataset_from_directory(str(tmp_path))
+    with open(tmp_path / "cat" / "0.png", "rb") as f:
+        assert K.utils.load_img(io.BytesIO(f.read())).size == (8, 8)
     cropped = K.utils.image_dataset_from_directory(str(tmp_path), image_size=(4, 8), shuffle=False, crop_to_aspect_ratio=True,
                                                    interpolation="nearest")
     np.testing.assert_array_equal(next(iter(cropped))[0].numpy()[0], x[0].astype("uint8")[2:6])

@@ -38,7 +38,7 @@ def test_columns_are_encoded_and_concatenated():
 def test_columns_by_name():
     space = Space({"age": Space.float_discretized(3, bin_boundaries=[25., 45.]), "city": Space.string_hashed(7, "int"),
                    "kind": "integer_hashed", "size": "float"}, output_mode="dict", hashing_dim=6)
-    found = ROWS.map(space).batch(4).get_single_element()
+    found = next(iter(ROWS.map(space).batch(4)))
     assert {k: tuple(v.shape) for k, v in found.items()} == {"age": (4, 3), "city": (4, 1), "kind": (4, 6), "size": (4, 1)}
     np.testing.assert_array_equal(found["age"], np.eye(3)[[0, 1, 1, 2]])
 

@@ -50,7 +50,7 @@ class BatchNormalization(keras.BatchNormalizationV1, Layer):
                  virtual_batch_size: int | None = None, adjustment: Any = None, name: str | None = None, **kwargs: Any):
         super().__init__(**arguments(locals()))
 
-    def call(self, inputs: Any, training: Any = False) -> Any:
+    def call(self, inputs: Any, training: Any = False, mask: Any = None) -> Any:
         """The normalized inputs; by the averages unless `training`."""
         return super().call(inputs, training=training)
 

@@ -44,8 +44,8 @@ def _check_split(validation_split: Any, subset: Any, shuffle: bool, seed: Any) -
         raise ValueError(f"`validation_split` must be between 0 and 1, received: {validation_split}")
     if bool(validation_split) != bool(subset):
         raise ValueError("If `subset` is set, `validation_split` must be set, and inversely.")
-    if subset not in ("training", "validation", None):
-        raise ValueError(f"`subset` must be either \"training\" or \"validation\", received: {subset}")
+    if subset not in ("training", "validation", "both", None):
+        raise ValueError(f"`subset` must be either \"training\", \"validation\" or \"both\", received: {subset}")
     if validation_split and shuffle and seed is None:
         raise ValueError("If using `validation_split` and shuffling the data, you must provide a `seed` argument, to make sure "
                          "that there is no overlap between the training and validation subset.")
@@ -53,6 +53,12 @@ def _check_split(validation_split: Any, subset: Any, shuffle: bool, seed: Any) -
 
 def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load: Any, class_names: Any, batch_size: Any,
              shuffle: bool, seed: Any, validation_split: Any, subset: Any) -> Any:
+    if isinstance(labels, str) and labels != "inferred":
+        raise ValueError("`labels` argument should be a list/tuple of integer labels, one for each file, or \"inferred\" for "
+                         f"the names of the folders. Received: labels={labels}")
+    if class_names and not isinstance(labels, str):
+        raise ValueError(f"You can only pass `class_names` if `labels=\"inferred\"`. Received: labels={labels}, and "
+                         f"class_names={class_names}")
     if label_mode not in ("int", "categorical", "binary", None):
         raise ValueError("`label_mode` argument must be one of \"int\", \"categorical\", \"binary\", or None. Received: "
                          f"{label_mode}")
@@ -62,13 +68,23 @@ def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load:
     if label_mode == "binary" and names and len(names) != 2:
         raise ValueError(f"When passing `label_mode=\"binary\"`, there must be exactly 2 class_names. Received: {names}")
     if not files:
-        raise ValueError(f"No files found in directory {directory}. Allowed formats: {formats}")
+        what = "images" if formats is IMAGES else "text files"
+        raise ValueError(f"No {what} found in directory {directory}. Allowed formats: {formats}")
     print(f"Found {len(files)} files belonging to {len(names) or 1} classes.")
-    if subset:
-        number = int(validation_split * len(files))
-        part = slice(-number, None) if subset == "validation" else slice(None, -number)
-        files, classes = files[part], None if classes is None else classes[part]
-        print(f"Using {len(files)} files for {subset}.")
+    number = int((validation_split or 0) * len(files))
+    parts = {"training": slice(None, len(files) - number), "validation": slice(len(files) - number, None), None: slice(None)}
+    made = []
+    for kind in ("training", "validation") if subset == "both" else (subset,):
+        chosen, wanted = files[parts[kind]], None if classes is None else classes[parts[kind]]
+        if kind:
+            print(f"Using {len(chosen)} files for {kind}.")
+        made.append(_of_files(chosen, wanted, label_mode, names, load, batch_size, shuffle and kind != "validation"
+                              if subset == "both" else shuffle, seed))
+    return made if subset == "both" else made[0]
+
+
+def _of_files(files: list, classes: Any, label_mode: Any, names: list, load: Any, batch_size: Any, shuffle: bool,
+              seed: Any) -> Any:
     made = tf.data.Dataset.from_tensor_slices(np.array(files, dtype=object).astype("S")).map(load)
     if label_mode is not None:
         count = len(names)

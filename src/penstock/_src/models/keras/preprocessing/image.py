@@ -91,8 +91,11 @@ def load_img(path: Any, grayscale: bool = False, color_mode: str = "rgb", target
              interpolation: str = "nearest") -> Any:
     """An image file as a PIL image, in `grayscale`, `rgb` or `rgba`, resized if requested."""
     image = _pil()
-    with open(path, "rb") as f:
-        img = image.open(io.BytesIO(f.read()))
+    if isinstance(path, io.BytesIO):
+        img = image.open(path)
+    else:
+        with open(path, "rb") as f:
+            img = image.open(io.BytesIO(f.read()))
     mode = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}.get("grayscale" if grayscale else color_mode)
     if mode is None:
         raise ValueError(f"Unknown color_mode {color_mode!r}: it is 'grayscale', 'rgb' or 'rgba'")

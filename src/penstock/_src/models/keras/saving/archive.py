@@ -5,6 +5,7 @@ named after their class, numbered where there are several. The description is tr
 """
 from __future__ import annotations
 
+import copy
 import datetime
 import io
 import json
@@ -241,3 +242,26 @@ def load(path: Any, custom_objects: Any = None, compile: bool = True) -> Any:
     if model.built or model._is_graph_network:
         _read_weights(model, weights, False)
     return model
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+def packed(model: Any) -> tuple[bytes, dict[str, type]]:
+    """The `.keras` file of a model, and the classes of the user in it, which `pickle` stores by their modules."""
+    file = io.BytesIO()
+    write(model, file)
+    own = {type(layer).__name__: type(layer) for layer in model._flatten_layers()
+           if not type(layer).__module__.startswith("penstock.")}
+    return file.getvalue(), own
+
+
+def unpacked(data: bytes, classes: dict[str, type]) -> Any:
+    """The model of `packed`."""
+    return load(io.BytesIO(data), classes)
+
+
+def copied(model: Any, memo: dict) -> Any:
+    """A copy of a model that is not built: of its attributes."""
+    cls: Any = type(model)
+    made = memo[id(model)] = cls.__new__(cls)
+    made.__setstate__({k: copy.deepcopy(v, memo) for k, v in model.__getstate__().items()})
+    return made

@@ -6,8 +6,6 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph import context
-from penstock._src.models.keras.backend.variables import is_variable
-from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.saving.saved_model import input_specs
 from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.saved_model.object_saving import save
@@ -34,7 +32,7 @@ class ExportArchive(AutoTrackable):
         Args:
             resource: A layer or model, or any trackable object.
         """
-        if isinstance(resource, Layer) and not resource.built:
+        if not getattr(resource, "built", True):
             raise ValueError(f"The layer provided has not yet been built. It must be built before export: {resource}")
         if not hasattr(resource, "_trackable_children"):
             raise ValueError("Invalid resource type. Expected an instance of a TensorFlow object that can be tracked. "
@@ -75,7 +73,7 @@ class ExportArchive(AutoTrackable):
         if not isinstance(variables, (list, tuple, set)):
             raise ValueError("Expected `variables` to be a list/tuple/set. Received instead object of type "
                              f"'{type(variables)}'.")
-        if not all(is_variable(v) for v in variables):
+        if not all(hasattr(v, "assign") for v in variables):
             raise ValueError("Expected all elements in `variables` to be `tf.Variable` instances. Found instead the following "
                              f"types: {list({type(v) for v in variables})}")
         setattr(self, name, list(variables))

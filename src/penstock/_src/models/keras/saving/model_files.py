@@ -15,6 +15,7 @@ from penstock._src.base.api import LazyModule, export
 from penstock._src.graph import context
 from penstock._src.graph.node import PACKAGE
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
+from penstock._src.models.keras.saving.export import export_model
 from penstock._src.models.keras.utils import function_code
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
@@ -25,8 +26,6 @@ backend = LazyModule("penstock._src.models.keras.backend")
 hdf5 = LazyModule("penstock._src.models.keras.saving.hdf5")
 archive = LazyModule("penstock._src.models.keras.saving.archive")
 saved_model = LazyModule("penstock._src.models.keras.saving.saved_model")
-copies = LazyModule("penstock._src.models.keras.saving.copies")
-exports = LazyModule("penstock._src.models.keras.saving.export")
 
 _HDF5 = (".h5", ".hdf5", ".keras_h5")
 
@@ -81,6 +80,9 @@ class Saved:
     """Saving and loading of a model."""
 
     name: str
+    optimizer: Any
+    compile: Any
+    _is_compiled: bool
 
     # -- copies and exports --------------------------------------------------------------------------------------------
     def __reduce__(self) -> Any:
@@ -88,16 +90,16 @@ class Saved:
         described = self.built or hasattr(self, "add")                                    # type: ignore[attr-defined]
         if not described or not context.eager_outside_functions():
             return copyreg.__newobj__, (type(self),), self.__getstate__()          # type: ignore[attr-defined]
-        return copies.restored, copies.packed(self)
+        return archive.unpacked, archive.packed(self)
 
     def __deepcopy__(self, memo: dict) -> Any:
         """A copy with variables of its own, compiled as this one."""
         make, held = self.__reduce__()[:2]
-        if make is copies.restored:
+        if make is archive.unpacked:
             made = make(*held)
             memo[id(self)] = made
             return made
-        return copies.of_attributes(self, memo)
+        return archive.copied(self, memo)
 
     def export(self, filepath: Any) -> None:
         """Writes a SavedModel for inference: one function `serve`, and the variables.
@@ -108,7 +110,7 @@ class Saved:
         >>> model.export("/models/classifier/1")
         >>> tf.saved_model.load("/models/classifier/1").serve(images)
         """
-        exports.export_model(self, str(filepath))
+        export_model(self, str(filepath))
 
     def get_compile_config(self) -> dict[str, Any]:
         """The arguments of `compile` as plain data; empty for a model that is not compiled."""

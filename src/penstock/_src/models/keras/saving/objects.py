@@ -235,7 +235,7 @@ def _instance(data: dict[str, Any], name: str, config: Any) -> Any:
 
 def _class(data: dict[str, Any], name: str) -> Any:
     """The class of the data: registered, of a Keras module, or a class with a config in a module that is loaded."""
-    for known in (data.get("registered_name"), name):
+    for known in (str(data.get("registered_name")), name):
         found = generic_utils.get_custom_objects().get(known)
         if found is not None:
             return found

@@ -18,7 +18,7 @@ class Revived(Model):
                 own.append(variable)
         self.built = True
 
-    def call(self, inputs: Any, training: Any = False) -> Any:
+    def call(self, inputs: Any, training: Any = False, mask: Any = None) -> Any:
         """What the saved function returns; models without an argument `training` are called without."""
         try:
             return self._loaded(inputs, training=bool(training))

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 from penstock._src.base.api import export
 from penstock._src.data.datasets.dataset import DatasetV2
+from penstock._src.graph.scopes import init_scope
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_layer import Input
 from penstock._src.models.keras.layers.core import Identity
 from penstock._src.models.keras.layers.merge import Concatenate
+from penstock._src.models.keras.layers.preprocessing.base import PreprocessingLayer
 from penstock._src.models.keras.layers.preprocessing.lookup import IntegerLookup, StringLookup
 from penstock._src.models.keras.layers.preprocessing.numeric import (
     CategoryEncoding,
@@ -67,6 +69,11 @@ class FeatureSpace(Layer):
     >>> space.adapt(dataset)
     >>> vectors = space({"age": [31., 45.], "city": ["Bern", "Rome"]})
     """
+
+    features: dict[str, Feature]
+    crosses: list[Cross]
+    inputs: dict[str, Any]
+    encoded_features: Any
 
     def __init__(self, features: dict[str, Any], output_mode: str = "concat", crosses: Any = None, crossing_dim: int = 32,
                  hashing_dim: int = 32, num_discretization_bins: int = 32):
@@ -162,9 +169,10 @@ class FeatureSpace(Layer):
 
     # -- learning -----------------------------------------------------------------------------------------------------
     def _adaptable(self) -> list[str]:
+        """The columns whose layers learn from data and were not given what they would learn."""
         return [n for n, layer in self.preprocessors.items()
-                if hasattr(layer, "adapt") and getattr(layer, "input_mean", None) is None
-                and not (isinstance(layer, Discretization) and layer.input_bin_boundaries is not None)]
+                if isinstance(layer, PreprocessingLayer) and type(layer).update_state is not PreprocessingLayer.update_state
+                and getattr(layer, "input_mean", None) is None and getattr(layer, "input_bin_boundaries", None) is None]
 
     def adapt(self, dataset: Any) -> None:
         """Learns vocabularies, means and intervals.
@@ -182,30 +190,31 @@ class FeatureSpace(Layer):
             column = column.map(lambda x: tf.expand_dims(x, -1)) if rank in (0, 1) else column
             self.preprocessors[name].adapt(column)
         self._is_adapted = True
-        self._finish()
+        self._encode_inputs()
 
-    def _finish(self) -> None:
+    def _encode_inputs(self) -> None:
         """Encodes the inputs, which makes the layers that depend on what was learned."""
         if self.encoded_features is None:
             if not self._is_adapted and self._adaptable():
                 raise ValueError("You need to call `.adapt(dataset)` on the FeatureSpace before you can start using it.")
-            self.__dict__["encoded_features"] = self._encoded(self.inputs)
+            with init_scope():                          # also where a function is traced, such as that of `Dataset.map`
+                self.__dict__["encoded_features"] = self._encoded(self.inputs)
         self.built = True
 
     def get_inputs(self) -> dict[str, Any]:
         """The symbolic inputs, for a model that takes raw data."""
-        self._finish()
+        self._encode_inputs()
         return self.inputs
 
     def get_encoded_features(self) -> Any:
         """The encoded symbolic inputs."""
-        self._finish()
+        self._encode_inputs()
         return self.encoded_features
 
     # -- encoding -----------------------------------------------------------------------------------------------------
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: Any, *args: Any, **kwargs: Any) -> Any:      # type: ignore[override]
         """The encoded features of a dictionary of columns; of a single example, without a batch axis."""
-        self._finish()
+        self._encode_inputs()
         if not isinstance(data, dict):
             raise ValueError(f"A FeatureSpace can only be called with a dict. Received: data={data} (of type {type(data)}")
         tensors = {n: tf.convert_to_tensor(v) for n, v in data.items() if n in self.features}
