@@ -138,3 +138,27 @@ def test_outputs_of_an_activation_are_not_taken_for_logits(activation, loss, lab
     with pytest.warns(UserWarning, match="from_logits=True"):
         found = loss_of(activation)
     np.testing.assert_allclose(found, loss_of(None), rtol=1e-6)
+
+
+def test_masked_elements_do_not_count_in_means():
+    """Values recorded from tf_keras 2.21."""
+    keras = tf.keras
+    x = np.ones((2, 4, 1), "float32")
+    x[0, 2:] = 0
+    y = np.zeros((2, 4, 1), "float32")
+    model = keras.Sequential([keras.Input((4, 1)), keras.layers.Masking(),
+                              keras.layers.TimeDistributed(keras.layers.Dense(1, kernel_initializer="ones"))])
+    weights = np.array([1., 2.])
+    for reduction, wanted in (("auto", [1, 5 / 3]), ("sum_over_batch_size", [1, 5 / 3]), ("sum", [6, 10])):
+        model.compile("sgd", keras.losses.MeanSquaredError(reduction=reduction))
+        found = [model.evaluate(x, y, verbose=0), model.evaluate(x, y, sample_weight=weights, verbose=0)]
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    model.compile(keras.optimizers.SGD(0.01), "mse", metrics=["mse"], weighted_metrics=["mae"])
+    assert model.evaluate(x, y, verbose=0) == [1., 1., 1.]
+    model.fit(x, y, verbose=0)
+    np.testing.assert_allclose(model.layers[-1].weights[0], [[0.98]], rtol=1e-6)
+    model.compile("sgd", lambda a, b: tf.reduce_mean(tf.square(a - b), -1))
+    np.testing.assert_allclose(model.evaluate(x, y, verbose=0), 0.9216, rtol=1e-5)
+    predicted = tf.constant(x)
+    predicted._keras_mask = tf.constant([[True, True, False, False]] * 2)
+    np.testing.assert_allclose(keras.losses.MeanSquaredError()(y, predicted), 1., rtol=1e-6)

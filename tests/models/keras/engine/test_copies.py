@@ -78,7 +78,14 @@ def test_archives_have_the_functions_that_were_added(tmp_path):
     model, archive = compiled(), keras.export.ExportArchive()
     with pytest.raises(ValueError, match="No endpoints have been set yet"):
         archive.write_out(str(tmp_path / "a"))
+    other = keras.layers.Dense(2)
+    with pytest.raises(ValueError, match="must be built before export"):
+        archive.track(other)
+    other.build((None, 3))
     archive.track(model)
+    archive.track(other)
+    assert len(archive.variables) == 6
+    archive.add_endpoint("other", other.call, [tf.TensorSpec([None, 3], tf.float32)])
     archive.add_endpoint("double", lambda x: 2. * model(x), [tf.TensorSpec([None, 3], tf.float32)])
     call = tf.function(model)
     with pytest.raises(ValueError, match="has never been called"):
@@ -96,7 +103,8 @@ def test_archives_have_the_functions_that_were_added(tmp_path):
     found = tf.saved_model.load(str(tmp_path / "a"))
     np.testing.assert_allclose(found.double(X), 2 * model(X), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.call(X), model(X), rtol=1e-6, atol=1e-6)
-    assert len(found.some) == 1
+    np.testing.assert_allclose(found.other(X), other(X), rtol=1e-6, atol=1e-6)
+    assert len(found.some) == 1 and len(found.trainable_variables) == 6
 
 
 def test_the_arguments_of_compile_are_data():

@@ -57,15 +57,13 @@ class L1L2(Regularizer):
         return {"l1": float(self.l1), "l2": float(self.l2)}
 
 
-@export(v2=["keras.regularizers.L1", "keras.regularizers.l1"])
+@export(v2=["keras.regularizers.L1"])
 class L1(Regularizer):
     """l1 * sum(|x|).
 
     Args:
         l1: Factor of the sum.
         **kwargs: `l`, the older name of the factor.
-
-    >>> tf.keras.regularizers.l1(0.5)(tf.constant([1.0, -2.0]))      # 1.5
     """
 
     def __init__(self, l1: float = 0.01, **kwargs: Any):
@@ -79,15 +77,13 @@ class L1(Regularizer):
         return {"l1": float(self.l1)}
 
 
-@export(v2=["keras.regularizers.L2", "keras.regularizers.l2"])
+@export(v2=["keras.regularizers.L2"])
 class L2(Regularizer):
     """l2 * sum(x * x).
 
     Args:
         l2: Factor of the sum.
         **kwargs: `l`, the older name of the factor.
-
-    >>> tf.keras.regularizers.l2(0.5)(tf.constant([1.0, -2.0]))      # 2.5
     """
 
     def __init__(self, l2: float = 0.01, **kwargs: Any):
@@ -160,6 +156,38 @@ def l2(l: float = 0.01) -> L1L2:
         A regularizer.
     """
     return L1L2(l2=l)
+
+
+@export(v2=["keras.regularizers.l1"])
+def l1_v2(l: float = 0.01, **kwargs: Any) -> L1:
+    """An `L1` of a factor.
+
+    Args:
+        l: Factor of the sum.
+        **kwargs: `l1`, the newer name of the factor.
+
+    Returns:
+        A regularizer, as `tf.keras.regularizers.L1` makes it.
+
+    >>> tf.keras.regularizers.l1(0.5)(tf.constant([1.0, -2.0]))      # 1.5
+    """
+    return L1(kwargs.pop("l1", l), **kwargs)
+
+
+@export(v2=["keras.regularizers.l2"])
+def l2_v2(l: float = 0.01, **kwargs: Any) -> L2:
+    """An `L2` of a factor.
+
+    Args:
+        l: Factor of the sum.
+        **kwargs: `l2`, the newer name of the factor.
+
+    Returns:
+        A regularizer, as `tf.keras.regularizers.L2` makes it.
+
+    >>> tf.keras.regularizers.l2(0.5)(tf.constant([1.0, -2.0]))      # 2.5
+    """
+    return L2(kwargs.pop("l2", l), **kwargs)
 
 
 @export("keras.regularizers.l1_l2")

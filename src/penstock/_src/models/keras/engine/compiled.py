@@ -156,14 +156,7 @@ def _of_one_type(target: Any, y_pred: Any) -> Any:
 
 def _combined(weights: Any, mask: Any, like: Any) -> Any:
     """Sample weights times the mask of an output."""
-    if mask is None:
-        return weights
-    mask = tf.cast(mask, like.dtype)
-    if weights is None:
-        return mask
-    while weights.shape.rank is not None and mask.shape.rank is not None and weights.shape.rank < mask.shape.rank:
-        weights = tf.expand_dims(weights, -1)
-    return tf.cast(weights, like.dtype) * mask
+    return weights if mask is None else losses.reduction.masked_weights(weights, mask, like.dtype)
 
 
 class Compiled:
@@ -252,7 +245,9 @@ class Compiled:
                     self.output_losses.append(None)
                     continue
                 with name_scope(f"{self.names[i]}_loss" if self.names else "loss"):
-                    weights = _combined(sample_weights[i], getattr(y_pred[i], "_keras_mask", None), y_pred[i])
+                    weights = sample_weights[i]
+                    if not (context.eager_outside_functions() and isinstance(f, losses.Loss)):   # which applies masks itself
+                        weights = _combined(weights, getattr(y_pred[i], "_keras_mask", None), y_pred[i])
                     target = _of_one_type(y[i], y_pred[i])
                     value = f(target, y_pred[i], sample_weight=weights) if weights is not None or isinstance(f, losses.Loss) \
                         else f(target, y_pred[i])

@@ -6,10 +6,11 @@ from typing import Any
 
 import penstock as tf
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.losses import functions
-from penstock._src.models.keras.losses.reduction import Reduction, compute_weighted_loss, same_rank
+from penstock._src.models.keras.losses.reduction import Reduction, compute_weighted_loss, masked_weights, same_rank
 from penstock._src.state.variables.variable import Variable
 
 AUTO = Reduction.AUTO
@@ -48,6 +49,9 @@ class Loss:
         scope = "lambda" if self.name == "<lambda>" else self.name or type(self).__name__
         with tf.name_scope(scope):
             losses = self.call(y_true, y_pred)
+            mask = getattr(y_pred, "_keras_mask", None) if context.eager_outside_functions() else None
+            if mask is not None:
+                sample_weight = masked_weights(sample_weight, mask, losses.dtype, self._get_reduction())
             return compute_weighted_loss(losses, sample_weight, reduction=self._get_reduction())
 
     @classmethod

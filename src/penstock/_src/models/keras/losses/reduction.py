@@ -61,6 +61,19 @@ def fitting_weights(values: Any, weights: Any) -> Any:
                                    lambda: tf.expand_dims(weights, -1), lambda: weights))
 
 
+def masked_weights(weights: Any, mask: Any, dtype: Any, reduction: str = Reduction.NONE) -> Any:
+    """Weights that are zero where a mask is; for a mean, scaled so that masked elements do not count in it."""
+    mask = tf.cast(mask, dtype)
+    if reduction in (Reduction.AUTO, Reduction.SUM_OVER_BATCH_SIZE):
+        mask = mask * get("DivNoNan")(tf.cast(tf.size(mask), dtype), tf.reduce_sum(mask))
+    if weights is None:
+        return mask
+    weights = tf.cast(weights, dtype)
+    while weights.shape.rank is not None and mask.shape.rank is not None and weights.shape.rank < mask.shape.rank:
+        weights = tf.expand_dims(weights, -1)
+    return weights * mask
+
+
 def compute_weighted_loss(losses: Any, sample_weight: Any = None, reduction: str = Reduction.SUM_OVER_BATCH_SIZE,
                           name: str | None = None) -> Any:
     """Losses times weights, reduced; in the type of the losses."""

@@ -21,10 +21,12 @@ class ExportArchive(AutoTrackable):
     >>> archive.write_out("/models/1")
     """
 
+    _tracked: list
+
     def __init__(self) -> None:
         super().__init__()
         self._endpoint_names: list[str] = []
-        self._tracked: list = []
+        self.__dict__["_tracked"] = []
 
     def track(self, resource: Any) -> None:
         """Adds the variables and tables of a layer or another trackable object.
@@ -37,7 +39,11 @@ class ExportArchive(AutoTrackable):
         if not hasattr(resource, "_trackable_children"):
             raise ValueError("Invalid resource type. Expected an instance of a TensorFlow object that can be tracked. "
                              f"Received: {resource} of type {type(resource)}")
-        self._tracked = [*self._tracked, resource]
+        self._tracked.append(resource)
+        setattr(self, f"_resource_{len(self._tracked)}", resource)
+        for name in ("variables", "trainable_variables", "non_trainable_variables"):
+            found = {id(v): v for r in self._tracked for v in getattr(r, name, ())}
+            setattr(self, name, list(found.values()))
 
     def add_endpoint(self, name: str, fn: Any, input_signature: Any = None) -> None:
         """Adds a function.
@@ -111,6 +117,4 @@ def export_model(model: Any, filepath: str) -> None:
     def serve(*args: Any) -> Any:
         return model(list(args) if many else args[0], training=False)
     archive.add_endpoint("serve", serve, list(specs) if many else [specs])
-    for name in ("variables", "trainable_variables", "non_trainable_variables"):
-        archive.add_variable_collection(name, getattr(model, name))
     archive.write_out(filepath)

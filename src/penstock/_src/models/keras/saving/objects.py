@@ -29,11 +29,11 @@ _PLAIN = (str, int, float, bool)
 
 # -- to data -----------------------------------------------------------------------------------------------------------
 @export(v2=["keras.saving.serialize_keras_object", "keras.utils.serialize_keras_object"])
-def serialize_keras_object(obj: Any) -> Any:
+def serialize_keras_object(instance: Any) -> Any:
     """An object as data that JSON can hold.
 
     Args:
-        obj: A layer, model, loss, metric, optimizer, function, array, tensor, or a list or dictionary of them.
+        instance: A layer, model, loss, metric, optimizer, function, array, tensor, or a list or dictionary of them.
 
     Returns:
         A dictionary for `deserialize_keras_object`; numbers and texts are returned unchanged.
@@ -44,16 +44,16 @@ def serialize_keras_object(obj: Any) -> Any:
     >>> tf.keras.saving.serialize_keras_object({"a": tf.keras.layers.Dense(3), "b": (1, 2)})
     """
     if not context.eager_outside_functions():
-        return generic_utils.serialize_keras_object(obj)
-    if obj is None or isinstance(obj, _PLAIN):
-        return obj
-    if isinstance(obj, (list, tuple)):
-        return type(obj)(map(serialize_keras_object, obj)) if type(obj) in (list, tuple) else \
-            [serialize_keras_object(v) for v in obj]
-    if isinstance(obj, dict):
-        return {k: serialize_keras_object(v) for k, v in obj.items()}
-    special = _special(obj)
-    return _described(obj) if special is None else special
+        return generic_utils.serialize_keras_object(instance)
+    if instance is None or isinstance(instance, _PLAIN):
+        return instance
+    if isinstance(instance, (list, tuple)):
+        return type(instance)(map(serialize_keras_object, instance)) if type(instance) in (list, tuple) else \
+            [serialize_keras_object(v) for v in instance]
+    if isinstance(instance, dict):
+        return {k: serialize_keras_object(v) for k, v in instance.items()}
+    special = _special(instance)
+    return _described(instance) if special is None else special
 
 
 def _special(obj: Any) -> Any:
@@ -129,14 +129,16 @@ def _public_name(cls: Any) -> tuple[str, str] | None:
 
 # -- from data ---------------------------------------------------------------------------------------------------------
 @export(v2=["keras.saving.deserialize_keras_object", "keras.utils.deserialize_keras_object"])
-def deserialize_keras_object(config: Any, custom_objects: Any = None, safe_mode: bool = True, **kwargs: Any) -> Any:
+def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom_objects: Any = None,
+                             printable_module_name: str = "object", safe_mode: bool = True) -> Any:
     """The object of data that `serialize_keras_object` made.
 
     Args:
-        config: The data.
+        identifier: The data.
+        module_objects: Dictionary of names to search first; a string is then the name of a class or function there.
         custom_objects: Dictionary from names to classes and functions that are not Keras's.
+        printable_module_name: What messages call an object that is not known.
         safe_mode: Whether to refuse code, such as that of a `lambda`.
-        **kwargs: `module_objects` and `printable_module_name`, of the older function with this name.
 
     Returns:
         The object.
@@ -146,21 +148,16 @@ def deserialize_keras_object(config: Any, custom_objects: Any = None, safe_mode:
 
     >>> tf.keras.saving.deserialize_keras_object(tf.keras.saving.serialize_keras_object(tf.keras.layers.Dense(3)))
     """
-    if not context.eager_outside_functions() or "module_objects" in kwargs or _is_table(custom_objects, safe_mode):
-        return _older(config, custom_objects, safe_mode, kwargs)
-    with loading(safe_mode), generic_utils.custom_object_scope(custom_objects or {}):
-        return _object(config)
-
-
-def _is_table(second: Any, third: Any) -> bool:
-    """Whether positional arguments are those of the older function: names of a module, then custom objects."""
-    return isinstance(third, dict) or third is None and second is not None
-
-
-def _older(config: Any, second: Any, third: Any, kwargs: dict[str, Any]) -> Any:
-    if "module_objects" in kwargs:
-        return generic_utils.deserialize_keras_object(config, custom_objects=second, **kwargs)
-    return generic_utils.deserialize_keras_object(config, second, third if isinstance(third, dict) else None, **kwargs)
+    if isinstance(custom_objects, bool):                    # Keras 2.13 and later: (config, custom_objects, safe_mode)
+        module_objects, custom_objects, safe_mode = None, module_objects, custom_objects
+    if not context.eager_outside_functions() or module_objects is not None:
+        try:
+            return generic_utils.deserialize_keras_object(identifier, module_objects, custom_objects, printable_module_name)
+        except ValueError as e:
+            if not generic_utils.is_unknown(e) or not isinstance(identifier, dict) or not context.eager_outside_functions():
+                raise
+    with loading(safe_mode), generic_utils.custom_object_scope(module_objects or {}, custom_objects or {}):
+        return _object(identifier)
 
 
 def _object(data: Any) -> Any:

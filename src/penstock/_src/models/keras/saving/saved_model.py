@@ -21,7 +21,7 @@ from penstock._src.graph import context, messages
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
-from penstock._src.models.keras.utils.generic_utils import UnknownObject
+from penstock._src.models.keras.utils.generic_utils import is_unknown
 from penstock._src.state.containers import wrap
 from penstock._src.state.saved_model.model_loader import parse_saved_model
 from penstock._src.state.saved_model.object_loading import load as load_objects
@@ -217,7 +217,9 @@ def _of_config(found: dict[str, Any], custom_objects: Any) -> Any:
         return None
     try:
         model = model_files.model_from_config(found["model_config"], custom_objects)
-    except UnknownObject:
+    except ValueError as e:
+        if not is_unknown(e):
+            raise
         return None
     shape = found.get("build_input_shape")
     if not model.built and not model._is_graph_network and shape is not None:

@@ -18,10 +18,6 @@ from penstock._src.graph import context
 _CUSTOM: dict[str, Any] = {}
 
 
-class UnknownObject(ValueError):
-    """A configuration has a name that is neither Keras's nor that of a custom object."""
-
-
 @export("keras.utils.CustomObjectScope", v2=["keras.saving.CustomObjectScope"])
 class CustomObjectScope:
     """Names of custom objects for a block.
@@ -118,9 +114,21 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     if found is None and config.get("registered_name"):         # as Keras 3 writes it
         found = get_registered_object(config["registered_name"], custom_objects)
     if found is None:
-        raise UnknownObject(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is "
-                            "one of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
+        raise _unknown(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is "
+                       "one of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
     return found, config["config"]
+
+
+def _unknown(text: str) -> ValueError:
+    """The error for a name that is neither Keras's nor that of a custom object."""
+    error = ValueError(text)
+    error.__dict__["unknown_object"] = True
+    return error
+
+
+def is_unknown(error: ValueError) -> bool:
+    """Whether an error says that the name of a class or function is not known."""
+    return "unknown_object" in error.__dict__
 
 
 def _near(name: Any, *tables: dict[str, Any] | None) -> str:
@@ -152,8 +160,8 @@ def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom
     if isinstance(identifier, str):
         found = get_registered_object(identifier, custom_objects, module_objects)
         if found is None:
-            raise UnknownObject(f"Unknown {printable_module_name}:{identifier}"
-                                f"{_near(identifier, module_objects, custom_objects)}")
+            raise _unknown(f"Unknown {printable_module_name}:{identifier}"
+                           f"{_near(identifier, module_objects, custom_objects)}")
         return found() if inspect.isclass(found) else found
     if callable(identifier):
         return identifier
