@@ -181,3 +181,23 @@ def test_counting_and_comparing_stay_on_the_host():
     assert kinds == [False, True, True]
     assert values[0] and values[2].tolist() == [False, True]
     np.testing.assert_allclose(values[1], np.exp([1.0, -1.0]), rtol=1e-5)
+
+
+def test_the_length_of_a_loop_is_read_once(monkeypatch):
+    """A condition that is computed on the device in each iteration would stop the host each time."""
+    reads = []
+    usual = torch.Tensor.item
+    monkeypatch.setattr(OnGpu, "item", lambda self: reads.append(self.dtype) or usual(self), raising=False)
+    with tf.device("/gpu:0"):
+        x = tf.placeholder(tf.float32, [3])
+        n = tf.cast(tf.reduce_sum(x), tf.int64)
+        last = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, tf.sin(y) + tf.cast(i, tf.float32)),
+                             [tf.constant(0, tf.int64), x])
+    with tf.Session() as sess:
+        i, y = sess.run(last, {x: [1.0, 2.0, 3.0]})
+    expected = np.float32([1, 2, 3])
+    for k in range(6):
+        expected = np.sin(expected) + np.float32(k)
+    assert i == 6
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    assert reads.count(torch.int64) == 1 and torch.bool not in reads

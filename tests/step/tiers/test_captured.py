@@ -159,7 +159,7 @@ def test_a_capture_that_fails_leaves_the_stream_as_it_was():
 
 
 def recurrent(device, lengths):
-    """Training of a GRU over sequences, one vector of lengths per step: losses and variables."""
+    """Training of a GRU over sequences, one vector of lengths per step: losses, variables, and the programs of the session."""
     with tf.Graph().as_default(), tf.device(device):
         draw = np.random.RandomState(0)
         x, n = tf.constant(draw.randn(3, 5, 4).astype(np.float32)), tf.placeholder(tf.int32, [3])
@@ -172,7 +172,13 @@ def recurrent(device, lengths):
             for v in tf.trainable_variables():
                 v.load(draw.randn(*v.shape.as_list()) * 0.3, sess)
             losses = [sess.run([loss, train], {n: v})[0] for v in lengths]
-            return losses, sess.run(tf.trainable_variables())
+            programs = [s.runnable for s in sess._engine._programs.values()]
+            return losses, sess.run(tf.trainable_variables()), programs
+
+
+def only_slot(programs):
+    """The versions of the step that ran most often."""
+    return max((s for p in programs if isinstance(p, Tiered) for s in p._slots.values()), key=lambda s: s._uses)
 
 
 @pytest.mark.gpu
@@ -185,6 +191,49 @@ def test_a_loop_over_changing_lengths_agrees_with_the_cpu(functional, full_preci
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
     for a, b in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    slot = only_slot(found[2])
+    assert slot.tier == 2 and not slot.reasons and set(slot._paths) >= {(4,), (5,)}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_shapes_that_are_fed_are_numbers_that_the_host_reads(full_precision):
+    def run(device):
+        with tf.Graph().as_default(), tf.device(device):
+            n, x = tf.placeholder(tf.int32, []), tf.placeholder(tf.float32, [12])
+            y = tf.reshape(tf.sin(x), [n, -1]) * 2.0 + tf.fill([n, 1], 0.5)
+            total = tf.reduce_sum(tf.exp(y), 1)
+            with tf.Session() as sess:
+                out = [sess.run(total, {n: k, x: np.arange(12.0) + i}) for i, k in enumerate((3, 3, 3, 3, 4, 4, 3, 4, 6, 4))]
+                return out, [s.runnable for s in sess._engine._programs.values()]
+    found, expected = run("/gpu:0"), run("/cpu:0")
+    for a, b in zip(found[0], expected[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    slot = only_slot(found[1])
+    assert slot.tier == 2 and not slot.reasons
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_integers_of_variables_move_to_the_device(full_precision):
+    def run(device):
+        with tf2.device(device):
+            count, ids = tf2.Variable(0), tf2.Variable([[2, 0], [1, 1]])
+            table = tf2.Variable(np.arange(6.0).reshape(3, 2), dtype=tf2.float32)
+
+            @tf2.function
+            def step(x):
+                count.assign_add(1)
+                rows = tf2.gather(table, ids) * tf2.cast(count, tf2.float32) + x
+                table.assign_add(0.1 * tf2.reduce_sum(tf2.sin(rows)) * tf2.ones_like(table))
+                return tf2.reduce_sum(rows)
+            found = [step(tf2.constant([1.0, 1.5])).numpy() for _ in range(6)]
+            ids.assign([[0, 0], [2, 2]])
+            return [*found, *[step(tf2.constant([1.0, 1.5])).numpy() for _ in range(4)], count.numpy(), *table.numpy().ravel()]
+    before = len(tiers.every)
+    found = run("/gpu:0")
+    assert len(tiers.every) > before or any(s.tier == 2 for t in tiers.every for s in t._slots.values())
+    np.testing.assert_allclose(found, run("/cpu:0"), rtol=1e-4)
 
 
 @pytest.mark.gpu

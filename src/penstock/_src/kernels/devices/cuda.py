@@ -6,6 +6,9 @@ memory, to the host into pinned memory with an event that the receiver waits for
 """
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,7 +18,27 @@ from penstock._src.base.modes import process
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.streams import Parcel, Streams
 
+_LARGEST = 1 << 20                  # bytes of a host value that a CUDA graph may hold
 _PIN_FROM = 1 << 16                 # smaller copies are staged by the driver at once: pinning would cost more
+
+
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def keeping(copies: dict) -> Iterator[None]:
+    """In this block, `copies` gets what this thread copies from the host, by content. A capture, which cannot copy from the
+    host, finds the same values there: they were computed from constants, shapes and numbers that it holds for."""
+    before = getattr(_local, "copies", None)
+    _local.copies = copies
+    try:
+        yield
+    finally:
+        _local.copies = before
+
+
+def _content(value: torch.Tensor) -> tuple:
+    return value.dtype, value.shape, value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def allow_tf32(enabled: bool) -> None:
@@ -104,6 +127,14 @@ class Cuda(Device):
         """A value on this GPU; a copy from the host is asynchronous."""
         if not isinstance(value, torch.Tensor) or value.device == self.torch:
             return value
+        if value.is_cpu and (copies := getattr(_local, "copies", None)) is not None and value.nbytes <= _LARGEST:
+            key = (self.torch, *_content(value))
+            if key not in copies:
+                copies[key] = self._copied(value)
+            return copies[key]
+        return self._copied(value)
+
+    def _copied(self, value: torch.Tensor) -> torch.Tensor:
         if value.is_cpu and torch.cuda.is_current_stream_capturing():
             raise errors.FailedPreconditionError(None, None, "A value of the host cannot become part of a CUDA graph.")
         pinned = value.is_cpu and value.is_pinned()

@@ -128,7 +128,8 @@ def _making(bound: Callable, device: Device) -> Callable:
 def _where_inputs_are(bound: Callable, host: frozenset, device: Device) -> Callable:
     """For kernels over int32 and booleans: on the device if an input is there, else on the host."""
     def there(value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and not value.is_cpu
+        held = value if isinstance(value, torch.Tensor) else getattr(value, "value", None)           # of a variable
+        return isinstance(held, torch.Tensor) and not held.is_cpu
 
     def call(*args: Any, **kw: Any) -> Any:
         data = [a for i, a in enumerate(args) if i not in host]

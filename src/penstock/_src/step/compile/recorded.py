@@ -65,13 +65,14 @@ def _computes(op: Node) -> bool:
         t.dtype.base_dtype.name == "resource" and t.op.opdef.per_session for t in handles)
 
 
-def read_on_host(ops: list[Node], feeds: list[Value]) -> bool:
-    """Whether a feed is a shape, an axis or text: it may change without changing its own shape."""
+def read_on_host(ops: list[Node], feeds: list[Value], noted: bool = False) -> bool:
+    """Whether a feed is a shape, an axis or text: it may change without changing its own shape. With `noted`, numbers that the
+    host reads are compared in every run (step/tiers/captured.py), and only text counts."""
     fed = {id(t) for t in feeds if t.dtype.base_dtype.name != "resource"}
     for op in ops:
         arguments = [arg for arg, n in zip(op.opdef.inputs, op.counts or (None,) * len(op.opdef.inputs), strict=True)
                      for _ in range(1 if n is None else n)]
-        if any(id(t) in fed and (arg.name in op.opdef.host_inputs and t.dtype.is_integer or t.dtype.torch is None)
+        if any(id(t) in fed and (arg.name in op.opdef.host_inputs and t.dtype.is_integer and not noted or t.dtype.torch is None)
                for arg, t in zip(arguments, op.inputs, strict=True)):
             return True
     return False

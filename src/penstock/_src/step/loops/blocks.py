@@ -50,6 +50,8 @@ class BlockWriter(Writer):
         """Converts a value that enters a loop to a Python number."""
         if id(t) in self.numbers:
             return self.numbers[id(t)]
+        if t.op.opdef.constant and not t.op.inputs and id(t) not in self.fed:
+            return literal(t.op)                   # its tensor may be on a device
         return f"number({self._value(t)})"
 
     def _taken(self, name: str, t: Value, index: int) -> str:

@@ -28,7 +28,7 @@ from penstock._src.step.compile.program import Program, given_away
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
-from penstock._src.step.loops.counted import numbers_of_body
+from penstock._src.step.loops.counted import made_of, numbers_of_body
 
 _LARGE = 400                 # the most ops of an inlined function
 _DEEP = 12                   # nesting of blocks; Python allows twenty
@@ -263,15 +263,23 @@ class _Loop(BlockWriter):
         if pairs:
             self._text(f"{', '.join(a for a, _ in pairs)} = {', '.join(b for _, b in pairs)}")
 
+    def _controlling(self) -> set[int]:
+        """The ids of the tensors that the condition is computed from."""
+        inside = set(self.ops)
+        following = {id(t): (self.step.feeds[i], new) for part in (self.test, self.step)
+                     for i, (t, new) in enumerate(zip(part.feeds, self.step.fetches, strict=True))}
+        return made_of(self.test.fetches,
+                       lambda t: following.get(id(t)) or (t.op.inputs if t.op in inside else ()))
+
     def _find_numbers(self) -> set[int]:
         """Finds the tensors that are Python numbers; returns the positions of such variables."""
-        if self.placed is not None:
-            return set()
         parts = (self.test, self.step)
         changing = {i for i, t in enumerate(self.step.feeds) if t is not self.step.fetches[i]}
         staying = {id(t) for part in parts for i, t in enumerate(part.feeds) if i not in changing}
         following = [t if i in changing else part.feeds[i] for part in parts for i, t in enumerate(self.step.fetches)]
         self.in_numbers = numbers_of_body(self.ops, [*self.test.feeds, *self.step.feeds], following)
+        if self.placed is not None:
+            self.in_numbers &= self._controlling()
         for part in parts:                               # an invariant is a number if numbers are computed from it
             used = {id(t) for op in part.ops if op.outputs and id(op.outputs[0]) in self.in_numbers for t in op.inputs}
             for i, t in enumerate(part.feeds):

@@ -24,7 +24,7 @@ from penstock._src.step.compile.program import Program
 from penstock._src.step.ir import Node, Value
 from penstock._src.step.loops import outer_sum
 from penstock._src.step.loops.blocks import BlockWriter
-from penstock._src.step.loops.counted import numbers_of_frame
+from penstock._src.step.loops.counted import controlling, numbers_of_frame
 
 Guard = frozenset            # of (tensor id of a predicate, outcome)
 ALWAYS: Guard = frozenset()
@@ -410,9 +410,8 @@ class _Structured(BlockWriter):
 
     def _find_numbers(self, loop: _Loop) -> None:
         """Finds the tensors of a loop that are Python numbers."""
-        if self.placed is not None:
-            return                                                  # they may be on another device
-        self.in_numbers |= numbers_of_frame(self.frames, loop.frame, self.last_use, self.fed)
+        found = numbers_of_frame(self.frames, loop.frame, self.last_use, self.fed)
+        self.in_numbers |= found if self.placed is None else found & controlling(self.frames, loop.frame, self.fed)
 
     def _find_sums(self, loop: _Loop) -> dict[Node, tuple[str, str]]:
         """Loop variables that are sums of products or rows (step/loops/outer_sum.py), with names of the sums and what

@@ -8,9 +8,10 @@ A capture is valid while the variables keep their addresses. If one has moved (i
 which must not change), the step is captured again. Random ops read their positions in the random streams from a tensor
 (`draws.py`), which each run fills.
 
-CUDA cannot capture a step that waits for the device. Where the host reads a number (the length of a loop), one graph ends and
-the next one begins, with the number that an earlier run has read. A replay reads it between the two; if it differs, variables
-that were changed before get their values back, and another capture or the program runs the step.
+CUDA cannot capture a step that waits for the device. Where the host reads a number (the length of a loop) or a few of them (a
+shape), one graph ends and the next one begins, with the numbers that an earlier run has read. A replay reads them between the
+two; if they differ, variables that were changed before get their values back, and another capture or the program runs the step.
+Values that the host computes from such numbers are the same in every replay: the run before the capture has copied them.
 """
 from __future__ import annotations
 
@@ -22,9 +23,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from penstock._src.base.modes import paused_collector
 from penstock._src.kernels import bridge, draws
+from penstock._src.kernels.devices import cuda
 
 _MOST_READS = 64                     # numbers that the host reads in a captured step
+_MOST_AT_ONCE = 64                   # of them that the host reads as one tensor
 _MOST_KEPT = 1 << 28                 # bytes of variables that change before the last of them
+aten = torch.ops.aten
 alone = threading.RLock()            # captures share a stream, and PyTorch's generator serves nothing else during one
 
 
@@ -55,18 +59,44 @@ class Reads(TorchDispatchMode):
         self.numbers: list = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not torch.ops.aten._local_scalar_dense.default or not args[0].is_cuda:
-            return func(*args, **(kwargs or {}))
-        self.numbers.append(self.number(args[0]))
-        return self.numbers[-1]
+        if func is aten._local_scalar_dense.default and args[0].is_cuda:
+            self.numbers.append(self.number(args[0]))
+            return self.numbers[-1]
+        if func is aten._to_copy.default and _comes_to_the_host(args[0], kwargs or {}):
+            self.numbers.append(self.number(args[0]))
+            return torch.tensor(self.numbers[-1], dtype=(kwargs or {}).get("dtype") or args[0].dtype).reshape(args[0].shape)
+        return func(*args, **(kwargs or {}))
 
     def number(self, value: torch.Tensor) -> Any:
         """What is read."""
-        return value.item()
+        return read(value)
+
+
+def read(value: torch.Tensor) -> Any:
+    """The number in a tensor; a tuple if it is no scalar."""
+    return tuple(value.flatten().tolist()) if value.ndim else value.item()
+
+
+def _comes_to_the_host(value: torch.Tensor, options: dict) -> bool:
+    """Whether a copy with these options is how the host reads a shape or an axis."""
+    to = options.get("device")
+    return value.is_cuda and to is not None and torch.device(to).type == "cpu" and value.numel() <= _MOST_AT_ONCE and \
+        not value.is_floating_point() and not value.is_complex()
+
+
+def on_device(feeds: tuple, device: torch.device) -> tuple:
+    """Feeds as a captured step gets them."""
+    return tuple([_on_device(f, device) if isinstance(f, torch.Tensor) and f.device != device else f for f in feeds])
 
 
 class _Cuts(Reads):
     """Ends a graph and begins the next one where the host reads a number, which is one that is known."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags and isinstance(result, torch.Tensor) and result.is_cpu:
+            raise RuntimeError("the host draws random numbers")          # each replay would have the same
+        return result
 
     def __init__(self, capture: Any, variables: list[Any], known: tuple):
         super().__init__()
@@ -102,12 +132,13 @@ def _versions(variables: list[Any]) -> list:
 class Captured:
     """The kernels of one step, with the memory that they read and write.
 
-    `numbers` are what the host will read. Captures of one step that have a `pool` in common share their memory.
+    `numbers` are what the host will read, and `copies` what was copied from the host (`cuda.keeping`). Captures of one step
+    that have a `pool` in common share their memory.
     """
 
     def __init__(self, version: Any, ctx: Any, feeds: tuple, variables: list[Any], device: torch.device, numbers: tuple = (),
-                 pool: Any = None):
-        self.version, self.variables, self.numbers = version, variables, numbers
+                 pool: Any = None, copies: dict | None = None):
+        self.version, self.variables, self.numbers, self._copies = version, variables, numbers, dict(copies or {})
         self._tensors = [i for i, f in enumerate(feeds) if isinstance(f, torch.Tensor)]
         buffers = {i: _on_device(feeds[i], device) for i in self._tensors}
         self._buffers = list(buffers.values())
@@ -126,7 +157,7 @@ class Captured:
                 self._results, self._holds = version.launch(ctx, *given)
                 self._graphs, self._read, early = [first], [], []
             else:
-                with _Cuts(capture, variables, numbers) as cuts:
+                with _Cuts(capture, variables, numbers) as cuts, cuda.keeping(self._copies):
                     self._results, self._holds = version.run(ctx, *given), None
                 self._graphs, self._read, early = cuts.graphs, cuts.values, cuts.early
         if len(self._read) != len(numbers):
@@ -163,7 +194,7 @@ class Captured:
             kept.copy_(v.value)
         for i, value in enumerate(self._read):
             self._graphs[i].replay()
-            found = value.item()
+            found = read(value)
             if found != self.numbers[i]:
                 for v, kept in self._early:
                     v.value.copy_(kept)

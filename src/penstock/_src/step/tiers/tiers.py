@@ -27,12 +27,13 @@ from penstock._src.base import switches, tracing
 from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import AnyOp, Tensor
 from penstock._src.kernels import exiting
+from penstock._src.kernels.devices import cuda
 from penstock._src.ops import rules
 from penstock._src.step.compile.program import CHECK_NUMERICS, Program
 from penstock._src.step.compile.recorded import read_on_host
 from penstock._src.step.ir import Node
 from penstock._src.step.tiers import attention, convolutions, generated, inductor, lower, products, stored
-from penstock._src.step.tiers.captured import Captured, Moves, Reads, Stale, alone, is_variable, places
+from penstock._src.step.tiers.captured import Captured, Moves, Reads, Stale, alone, is_variable, on_device, places
 
 _FEWEST = 4                         # the fewest statements of a program
 _SETTLING = 2                       # runs before a capture: allocators and cuDNN's search for algorithms settle in these
@@ -79,15 +80,16 @@ def tiered(program: Any, step: Any, placed: dict | None, origin: Origin, wait: b
     asked = switches.TIER.value()
     highest = asked or "3"
     device = _device(placed)
+    apart = any(d.host and op.inputs for op, d in (placed or {}).items())
     worth_it = len(program.lines) >= _FEWEST or any(op.opdef.calls for op in step.ops)
     if highest == "1" or device is None or CHECK_NUMERICS or not isinstance(program, Program) or not worth_it or \
-            read_on_host(step.ops, step.feeds) or not _only_variables(step.ops):
+            read_on_host(step.ops, step.feeds, device.type == "cuda" and not apart) or not _only_variables(step.ops):
         return program
     compiles = highest in ("3", "wait") and inductor.available(device.type)
     if device.type != "cuda" and not (compiles and (wait or asked)):
         return program
     random = any(op.opdef.random or op.opdef.calls for op in step.ops)
-    return Tiered(program, origin, device, compiles, wait or highest == "wait", asked == "3", random)
+    return Tiered(program, origin, device, compiles, wait or highest == "wait", asked == "3", random, apart)
 
 
 def _device(placed: dict | None) -> torch.device | None:
@@ -120,10 +122,11 @@ class Tiered(Program):
     """A step that runs in the best available version for its feeds."""
 
     def __init__(self, program: Any, origin: Origin, device: torch.device, compiles: bool, wait: bool, eager: bool,
-                 random: bool):
+                 random: bool, apart: bool = True):
         # steps that may draw from PyTorch's generator do not run while another one is captured
         self.drawing = alone if random and device.type == "cuda" else contextlib.nullcontext()
         self.program, self.device, self.compiles, self.wait = program, device, compiles, wait
+        self.apart = apart                     # some of its ops are on the host
         self.eager = eager                     # compile as soon as it has run often
         self.origin = origin
         self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
@@ -209,6 +212,7 @@ class Slot:
         self._captured: Captured | None = None
         self._paths: dict[tuple, Captured] = {}      # captures of the program, by the numbers that the host reads
         self._numbers: tuple = ()             # those of the last run of the program
+        self._copies: dict = {}               # what it copied from the host
         self._uses = self._misses = 0         # runs of a compiled version that may not hold, and those for which it did not
         self._captures = step.device.type == "cuda" and all(isinstance(f, torch.Tensor) or is_variable(f) for f in feeds)
         self._compiles = step.compiles
@@ -252,10 +256,22 @@ class Slot:
         """Runs the program, and notes what the host reads if the step is to be captured."""
         if not self._captures or self.tier == 3:
             return self.step.program.run(ctx, *feeds)
-        with Reads() as reads:
-            results = self.step.program.run(ctx, *feeds)
-        self._numbers = tuple(reads.numbers)
+        copies: dict = {}
+        with Reads() as reads, cuda.keeping(copies):
+            results = self.step.program.run(ctx, *self._moved(feeds))
+        self._numbers, self._copies = tuple(reads.numbers), copies
         return results
+
+    def _moved(self, feeds: tuple) -> tuple:
+        """Feeds as a capture gets them, so that the host reads the same numbers. Integers of variables, which are on the host
+        until a step needs them elsewhere, move to the device."""
+        if not self.step.apart:
+            for v in self.variables:
+                with v.lock:
+                    if isinstance(v.value, torch.Tensor) and v.value.is_cpu and not v.value.is_floating_point():
+                        v.value = v.value.to(self.step.device)
+            feeds = on_device(feeds, self.step.device)
+        return feeds
 
     def _missed(self, ctx: Any, feeds: tuple) -> tuple:
         """Runs the program where the compiled version does not hold. Where that is often so, it is given up."""
@@ -284,7 +300,7 @@ class Slot:
             if any(not isinstance(v.value, torch.Tensor) or v.value.device != self.step.device for v in self.variables):
                 raise RuntimeError("some of its variables are on other devices")
             made = Captured(self.version, ctx, feeds, self.variables, self.step.device, self._numbers if self.tier < 3 else (),
-                            next((p.pool for p in self._paths.values()), None))
+                            next((p.pool for p in self._paths.values()), None), self._copies)
         except Exception as e:
             self._moves += 1
             if self._moves <= _MOST_MOVES and (isinstance(e, Moves) or _in_background.busy):
