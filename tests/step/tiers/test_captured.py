@@ -215,6 +215,22 @@ def test_shapes_that_are_fed_are_numbers_that_the_host_reads(full_precision):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("seed", [None, 5])
+def test_random_integers_differ_from_step_to_step(seed):
+    with tf.Graph().as_default(), tf.device("/gpu:0"):
+        x = tf.placeholder(tf.float32, [50])
+        drawn = tf.random_uniform([200], 0, 50, tf.int64, seed=seed)
+        rows = tf.sin(tf.gather(x, drawn) * 2.0) + 1.0
+        with tf.Session() as sess:
+            found = [sess.run([drawn, rows], {x: np.arange(50.0)}) for _ in range(6)]
+    assert len({tuple(d) for d, _ in found}) == 6
+    for d, r in found:
+        assert d.min() >= 0 and d.max() < 50
+        np.testing.assert_allclose(r, np.sin(d * 2.0) + 1.0, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_integers_of_variables_move_to_the_device(full_precision):
     def run(device):
         with tf2.device(device):

@@ -86,6 +86,12 @@ class tiers:
     on_host: set[OpDef] = set()           # changes what its handle refers to on the host: not part of a captured step
 
 
+class memory:
+    """step/optimize/memory.py: elementwise ops need no entry."""
+
+    cheap: set[OpDef] = set()             # takes no longer than it takes to read its inputs and to write its result
+
+
 class shapes:
     """step/optimize/shapes.py and step/loops/holders.py: arrays and stacks, whose handle is the first input of an op."""
 

@@ -26,9 +26,10 @@ _local = threading.local()
 
 
 @contextlib.contextmanager
-def keeping(copies: dict) -> Iterator[None]:
-    """In this block, `copies` gets what this thread copies from the host, by content. A capture, which cannot copy from the
-    host, finds the same values there: they were computed from constants, shapes and numbers that it holds for."""
+def keeping(copies: dict | None) -> Iterator[None]:
+    """In this block, `copies`, unless it is None, gets what this thread copies from the host, by content. A capture, which
+    cannot copy from the host, finds the same values there: they were computed from constants, shapes and numbers that it
+    holds for."""
     before = getattr(_local, "copies", None)
     _local.copies = copies
     try:

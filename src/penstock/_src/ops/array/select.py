@@ -25,6 +25,7 @@ rules.raw_ops.arguments[select_op] = {"t": "x", "e": "y"}
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
 rules.pointwise.instruction[select_op] = rules.pointwise.instruction[select_v2] = rules.regions.each[select_v2] = "SELECT"
 rules.pointwise.by_rows.add(select_op)
+rules.memory.cheap.update([select_op, select_v2])
 
 
 @select_op.shape

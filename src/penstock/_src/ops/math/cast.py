@@ -22,6 +22,7 @@ rules.pointwise.instruction[cast_op] = "COPY"              # of a boolean: there
 rules.regions.each[cast_op] = "CONVERT"
 rules.numbers.inputs[cast_op] = frozenset(["x"])
 cast_op.shape(lambda x: x)
+rules.memory.cheap.add(cast_op)
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

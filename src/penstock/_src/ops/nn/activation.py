@@ -43,6 +43,7 @@ Returns:
 def _activation(name: str, attrs: str, doc: str = "", **flags: Any) -> OpDef:
     made = op(name, "features: T -> activations: T", attrs, doc=f"{doc}\n\n{_ARGUMENTS}", **flags)
     made.shape(lambda features: features)
+    rules.memory.cheap.add(made)
     return made
 
 

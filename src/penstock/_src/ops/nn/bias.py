@@ -27,6 +27,7 @@ bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
 bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
 bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
 rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].static_dims or ()) == 2
+rules.memory.cheap.add(bias_add_op)
 
 
 def _channel_axis(rank: int, data_format: str) -> int:

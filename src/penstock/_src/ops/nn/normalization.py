@@ -112,7 +112,7 @@ def _batch_norm(x, scale, offset, mean, variance, *, epsilon, data_format, is_tr
         mean, unbiased = scale.new_zeros((2, channels)).unbind()
         y = aten.native_batch_norm(planes, scale, offset, mean, unbiased, True, 1.0, epsilon)[0]
         return from_channels_first(y, data_format), mean, unbiased, mean, unbiased * ((count - 1) / count)
-    mean, variance = aten.batch_norm_update_stats(planes.float(), None, None, 0.0)
+    mean, variance = aten.batch_norm_update_stats(planes if x.is_cuda else planes.float(), None, None, 0.0)   # sums are wide
     y = _normalized(planes, scale, offset, mean, variance, epsilon)
     return from_channels_first(y, data_format), mean, variance * (count / max(1, count - 1)), mean, variance
 

@@ -230,7 +230,7 @@ truncated_normal_op = _filler("TruncatedNormal", philox.truncated_normal, _quick
 
 random_uniform_int = op("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout",
                         "seed: int = 0, seed2: int = 0, Tout: type in {index}, T: type in {index}",
-                        stateful=True).no_gradient()
+                        stateful=True, host="minval maxval").no_gradient()
 
 
 random_uniform_int.random = True

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, tracing
 from penstock._src.kernels import draws
 from penstock._src.kernels.devices.cpu import to_host
 from penstock._src.kernels.devices.device import Device
@@ -38,6 +38,11 @@ def adapted(bound: Callable, op: Node, placed: dict[Node, Device], fed: set[int]
     if op.inputs and not host and all(_on_device(t, placed, device) for t in op.inputs):
         return bound
     constants = frozenset(i for i, (_, ts) in enumerate(arguments) if all(_is_constant(t, fed) for t in ts))
+    if not device.host and opdef in rules.algebra.elementwise and len(op.inputs) == 2 and len(constants) == 1:
+        at = min(constants)
+        t, other = op.inputs[at], op.inputs[1 - at]
+        if t.op.opdef.constant and t.static_dims == () and other.dtype.is_floating and _on_device(other, placed, device):
+            return _with_number(bound, at, torch.tensor(float(t.op.attrs["value"]), dtype=t.dtype.torch), device)
     return loosely(bound, opdef, device, [t.dtype for t in op.inputs], op.counts, [t.dtype for t in op.outputs], constants)
 
 
@@ -51,6 +56,8 @@ def loosely(bound: Callable, opdef: OpDef, device: Device, inputs: list, counts:
     arguments = _arguments(opdef, counts, inputs)
     host = _host_positions(opdef, arguments)
     data = [t.base_dtype for i, (_, ts) in enumerate(arguments) if i not in host for t in ts]
+    if not data and all(t.base_dtype == dtypes.int32 for t in outputs):
+        return lambda *args, **kw: bound(*[_each(to_host, a) for a in args], **kw)
     if not data:
         return _making(bound, device)
     if all(t.base_dtype in _HOST_KINDS for t in (*data, *outputs)) or all(t in _COUNTS for t in (*data, *outputs)):
@@ -91,6 +98,12 @@ def _on_device(t: Value, placed: dict[Node, Device], device: Device) -> bool:
     return placed.get(t.op) is device and (kind.is_floating or kind.is_complex) and bool(t.op.inputs) \
         and not t.op.opdef.control_flow and not t.op.opdef.calls and not t.dtype._is_ref_dtype \
         and not _of_argument(t.op, placed)
+
+
+def stays_on_device(t: Value, op: Node, placed: dict[Node, Device]) -> bool:
+    """Whether an op may overwrite a value on its device: no stream of another device may still be reading it."""
+    device = placed[op]
+    return not device.host and _on_device(t, placed, device) and all(d is device or d.host for d in placed.values())
 
 
 def _of_argument(op: Node, placed: dict[Node, Device]) -> bool:
@@ -145,6 +158,15 @@ def _where_it_fits(near: Callable, there: Callable, repeated: int) -> Callable:
         value, dims = args[repeated], args[1 - repeated]
         large = isinstance(value, torch.Tensor) and value.dtype is torch.bool and int(to_host(dims).prod()) > _MANY
         return (there if large else near)(*args, **kw)
+    return call
+
+
+def _with_number(bound: Callable, at: int, number: torch.Tensor, device: Device) -> Callable:
+    """For elementwise kernels of a tensor and a constant number, which stays on the host: they take it as an argument, where
+    one on the device would be read for every element. Compilers get it on the device."""
+    def call(*args: Any, **kw: Any) -> Any:
+        given = device.put(args[at]) if tracing.lowering() else number
+        return bound(given, args[1], **kw) if at == 0 else bound(args[0], given, **kw)
     return call
 
 

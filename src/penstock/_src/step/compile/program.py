@@ -26,7 +26,7 @@ from penstock._src.graph.node import AnyOp, Tensor
 from penstock._src.kernels import reuse, updates
 from penstock._src.ops import rules
 from penstock._src.ops.registry import Kernel, Known, keyword_names
-from penstock._src.step.compile.adapt import adapted
+from penstock._src.step.compile.adapt import adapted, stays_on_device
 from penstock._src.step.compile.explain import explained
 from penstock._src.step.compile.filters import arrange_filters
 from penstock._src.step.compile.numbers import tensor_maker
@@ -200,7 +200,7 @@ class Writer:
             return
         if opdef.inert:
             return
-        if opdef in rules.program.overwriting and self.placed is None and self.reuse:
+        if opdef in rules.program.overwriting and self.reuse:
             bound = self._reusing(index, op, bound)
         args = self._args(op, index, known.used if prepared is not None and self.placed is None else ())
         if opdef.plain and bound is plain and rules.forwards(op):
@@ -223,15 +223,15 @@ class Writer:
 
     def _reusing(self, index: int, op: Node, bound: Callable) -> Callable:
         """The kernel that overwrites an input which is large, dead after this op, and made by a kernel of this program."""
-        out = op.outputs[0]
-        if out.static_dims is None or None in out.static_dims or not out.dtype.is_floating \
-                or math.prod(out.static_dims) * out.dtype.size < reuse.LEAST:
-            return bound
         for at, over in rules.program.overwriting[op.opdef].items():
             t = op.inputs[at]
-            if t.static_dims == out.static_dims and t.dtype == out.dtype and self.last_use.get(id(t)) == index and \
+            if any(t.static_dims == out.static_dims and t.dtype == out.dtype for out in op.outputs) and \
+                    _is_large(t) and self.last_use.get(id(t)) == index and \
                     t.op.opdef.foldable and t.op.inputs and id(t) not in self.fed and sum(x is t for x in op.inputs) == 1:
-                return reuse.reusing(bound, over, at)
+                if self.placed is None:
+                    return reuse.reusing(bound, over, at)
+                if stays_on_device(t, op, self.placed):
+                    return reuse.reusing(bound, adapted(over, op, self.placed, self.fed), at)
         return bound
 
     def _check_numbers(self, op: Node) -> None:
@@ -323,6 +323,12 @@ class Writer:
 def bound_once(op: Node) -> bool:
     """Whether the value of an op is part of the program: a constant, or the handle of a resource."""
     return not op.inputs and (op.opdef.foldable or op.opdef.per_session) and len(op.outputs) == 1
+
+
+def _is_large(t: Value) -> bool:
+    """Whether a value is worth the search for other references to it."""
+    return t.static_dims is not None and None not in t.static_dims and t.dtype.is_floating and \
+        math.prod(t.static_dims) * t.dtype.size >= reuse.LEAST
 
 
 def given_away(name: str) -> str:

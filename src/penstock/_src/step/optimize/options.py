@@ -22,6 +22,7 @@ class Options:
     loop_optimization: bool = True
     function_optimization: bool = True             # functions that are called are inlined
     joined_updates: bool = True                    # optimizers update variables together (updates.py)
+    memory: bool = True                            # on GPUs values are freed early, or computed again (memory.py)
     recording: bool = True                         # short steps run without the interpreter (step/compile/recorded.py)
     jit: bool = False                              # the step waits for its best version (step/tiers)
 
@@ -33,7 +34,7 @@ class Options:
 
 jit_everywhere = [False]                           # tf.config.optimizer.set_jit
 ALL, NONE = Options(), Options(*[False] * len(dataclasses.fields(Options)))
-UNFUSED = Options(remapping=False, recording=False)    # every op is its own call: for a compiler that fuses by itself
+UNFUSED = Options(remapping=False, memory=False, recording=False)    # each op is its own call: for a compiler that fuses itself
 
 
 def options_of(config: Any) -> Options:
@@ -44,6 +45,7 @@ def options_of(config: Any) -> Options:
     if rewrite.disable_meta_optimizer:
         return NONE
     chosen = {f.name: getattr(rewrite, f.name, rewrite.DEFAULT) != rewrite.OFF for f in dataclasses.fields(Options)}
+    chosen["memory"] = rewrite.memory_optimization != rewrite.NO_MEM_OPT
     chosen["jit"] = old.global_jit_level > 0 or old.global_jit_level == 0 and jit_everywhere[0]
     if old.opt_level == old.L0:                    # only the passes requested by name
         chosen["constant_folding"] &= old.do_constant_folding

@@ -46,6 +46,7 @@ _SELDOM = 0.2                       # more than this part of all
 _OFTEN = 20                         # runs of a step before it is compiled
 _LONG = 2.0                         # seconds since the first of them ended: compiling occupies a core
 _CLOSE = {"cpu": 0.02, "cuda": 0.1}  # of what a variable changes by: two versions agree if they differ by less
+_MUCH = 1 << 28                     # bytes of variables that a trial copies to the host
 _ROUNDED = 0.3                      # the same for steps in half precision, in which sums of many numbers may nearly vanish
 
 _TIERS = {1: "a program", 2: "a program", 3: "compiled"}
@@ -80,7 +81,8 @@ def tiered(program: Any, step: Any, placed: dict | None, origin: Origin, wait: b
     asked = switches.TIER.value()
     highest = asked or "3"
     device = _device(placed)
-    apart = any(d.host and op.inputs for op, d in (placed or {}).items())
+    where = (placed or {}).items()
+    apart = any(d.host and op.inputs for op, d in where) or len({d for _, d in where if not d.host}) > 1
     worth_it = len(program.lines) >= _FEWEST or any(op.opdef.calls for op in step.ops)
     if highest == "1" or device is None or CHECK_NUMERICS or not isinstance(program, Program) or not worth_it or \
             read_on_host(step.ops, step.feeds, device.type == "cuda" and not apart) or not _only_variables(step.ops):
@@ -126,7 +128,7 @@ class Tiered(Program):
         # steps that may draw from PyTorch's generator do not run while another one is captured
         self.drawing = alone if random and device.type == "cuda" else contextlib.nullcontext()
         self.program, self.device, self.compiles, self.wait = program, device, compiles, wait
-        self.apart = apart                     # some of its ops are on the host
+        self.apart = apart                     # some of its ops are on the host, or on another stream
         self.eager = eager                     # compile as soon as it has run often
         self.origin = origin
         self.source, self.lines, self.filename, self.scope = program.source, program.lines, program.filename, program.scope
@@ -257,7 +259,7 @@ class Slot:
         if not self._captures or self.tier == 3:
             return self.step.program.run(ctx, *feeds)
         copies: dict = {}
-        with Reads() as reads, cuda.keeping(copies):
+        with Reads() as reads, cuda.keeping(None if self.step.apart else copies):
             results = self.step.program.run(ctx, *self._moved(feeds))
         self._numbers, self._copies = tuple(reads.numbers), copies
         return results
@@ -437,7 +439,7 @@ class Slot:
         assert made is not None
         try:
             places = made.places(False)
-            before = {id(v): v.value.clone() for v in made.changes()}
+            before = _aside(made.changes())
         except Exception as e:
             self._reject(made, e)
             return self._plain(ctx, feeds)
@@ -455,7 +457,7 @@ class Slot:
         except Exception as e:
             self._reject(made, e)
             return results
-        changed = [Change(v.name, new, v.value, before[id(v)]) for v, new in state]
+        changed = [Change(v.name, new, v.value, before[id(v)].to(new.device)) for v, new in state]
         near = _ROUNDED if made.rounds else _CLOSE[self.step.device.type]
         differs = _difference(trial, results, changed, made.lowered.draws.unseeded, near,
                               lambda: made.noise(feeds, places, before))
@@ -536,7 +538,7 @@ class Compiled:
         """
         low = self.lowered
         start = [given.get(id(v), v.value) for v in low.variables]
-        values_now = [x.clone() if i in low.changed else x for i, x in enumerate(start)]
+        values_now = [_copy(x, self.device) if i in low.changed else x.to(self.device) for i, x in enumerate(start)]
         out = self.call(values_now + self._rest(feeds, places))
         if low.checked and not bool(out[-1]):
             raise Stale
@@ -552,28 +554,31 @@ class Compiled:
         draw.manual_seed(0)
         size = 2.0 ** (-8 if self.rounds else -11 if self.device.type == "cuda" else -22)
         first = {id(v): before.get(id(v), v.value) for v in self.lowered.variables}
-        moved = {i: x * (1 + size * torch.randn(x.shape, generator=draw, device=x.device).to(x.dtype))
+        moved = {i: x * (1 + size * torch.randn(x.shape, generator=draw, device=self.device).to(x.device, x.dtype))
                  if x.is_floating_point() else x for i, x in first.items()}
         exact = self.trial(feeds, places, first)[1]
         other = self.trial(feeds, places, moved)[1]
-        return [_size((_wide(new) - _wide(moved[id(v)])) - (_wide(old) - _wide(first[id(v)])))
+        return [_size((_wide(new) - _wide(moved[id(v)].to(new.device))) - (_wide(old) - _wide(first[id(v)].to(old.device))))
                 for (v, new), (_, old) in zip(other, exact, strict=True)]
 
     def _run_later(self, out: Any, copies: dict[int, Any], beside: dict[int, torch.Tensor] | None = None) -> None:
         """The calls behind the graph; with `beside`, on copies of the variables, or of what it has for them, which are added
         to `copies`."""
-        def real(value: Any) -> Any:
-            if isinstance(value, list):
-                return [real(v) for v in value]
-            if isinstance(value, lower.Output):
-                return out[value.at]
-            if beside is None or not is_variable(value):
-                return value
-            if id(value) not in copies:
-                copies[id(value)] = value.beside(beside.get(id(value), value.value))
-            return copies[id(value)]
         for function, arguments, keywords in self.lowered.later:
-            function(*[real(a) for a in arguments], **keywords)
+            function(*[self._real(a, out, copies, beside) for a in arguments], **keywords)
+
+    def _real(self, value: Any, out: Any, copies: dict[int, Any], beside: dict[int, torch.Tensor] | None) -> Any:
+        """An argument of such a call."""
+        if isinstance(value, list):
+            return [self._real(v, out, copies, beside) for v in value]
+        if isinstance(value, lower.Output):
+            return out[value.at]
+        if beside is None or not is_variable(value):
+            return value
+        if id(value) not in copies:
+            first = beside.get(id(value))
+            copies[id(value)] = value.beside(value.value if first is None else first.to(self.device))
+        return copies[id(value)]
 
     def _rest(self, feeds: tuple, stretch: torch.Tensor) -> list:
         return [feeds[i].to(self.device) for i in self.lowered.feeds] + [stretch]
@@ -587,6 +592,17 @@ class Compiled:
 
     def _results(self, out: Any) -> tuple:
         return tuple([out[r.at] if isinstance(r, lower.Output) else r for r in self.lowered.results])
+
+
+def _aside(variables: list[Any]) -> dict[int, torch.Tensor]:
+    """Copies of the values of variables: of many bytes on the host, so that a trial takes less memory than training does."""
+    many = sum(v.value.nbytes for v in variables) > _MUCH
+    return {id(v): v.value.cpu() if many and v.value.is_cuda else v.value.clone() for v in variables}
+
+
+def _copy(value: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A copy on a device."""
+    return value.clone() if value.device == device else value.to(device)
 
 
 class Change(NamedTuple):
