@@ -75,6 +75,13 @@ def test_examples_of_devices(capsys):
     assert len(scope["metadata"].partition_graphs) == 2
 
 
+def test_the_example_of_onnx(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (line, _, code), = blocks("docs/onnx.md")
+    run(code, "", "docs/onnx.md", line)
+    assert (tmp_path / "model.onnx").stat().st_size > 0
+
+
 # -- tutorials --------------------------------------------------------------------------------------------------------
 PAGES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "migration.md"]
 
