@@ -1,4 +1,5 @@
 """Private modules of TensorFlow that libraries reach into: registries, tapes, the folders of Keras."""
+import functools
 import importlib
 
 import numpy as np
@@ -153,10 +154,17 @@ def test_fans_of_a_kernel():
     assert _module("ops.init_ops_v2")._compute_fans([3, 3, 2, 5]) == (18, 45)
 
 
-def test_export_decorator_that_is_bound_first():
-    import functools
-    export = functools.partial(_module("util.tf_export").api_export, api_name="estimator")
-    assert export("estimator.f")(len) is len
+def test_export_decorators():
+    exports = _module("util.tf_export")
+
+    class named(exports.api_export):  # noqa: N801
+        """As tensorflow_estimator extends it."""
+
+    def f():
+        pass
+    assert named("estimator.f", api_name="estimator")(f) is f is exports.tf_export("g", v1=["h"])(f)
+    assert f._estimator_api_names == ("estimator.f",) and (f._tf_api_names, f._tf_api_names_v1) == (("g",), ("h",))
+    assert functools.partial(exports.api_export, api_name="keras")("keras.f")(len) is len
 
 
 def test_classes_of_distributed_variables():

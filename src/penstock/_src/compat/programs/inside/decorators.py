@@ -119,28 +119,28 @@ def get_symbol_from_name(name: str) -> Any:
         return None
 
 
-def tf_export(*names: str, **kwargs: Any) -> Callable:
-    """Public names of TensorFlow's own functions: a program's functions have none."""
-    return lambda function: function
+TENSORFLOW_API_NAME, KERAS_API_NAME, ESTIMATOR_API_NAME = "tensorflow", "keras", "estimator"
 
 
-class keras_export:  # noqa: N801
-    """A decorator that records the names under which a separately installed Keras exports an object."""
+class api_export:  # noqa: N801
+    """A decorator that records the names under which a library exports an object."""
 
-    def __init__(self, *names: str, v1: Any = None, **kwargs: Any):
+    def __init__(self, *names: str, v1: Any = None, api_name: str = TENSORFLOW_API_NAME, **kwargs: Any):
         self._names, self._v1 = names, names if v1 is None else tuple(v1)
+        self._attribute = f"_{'tf' if api_name == TENSORFLOW_API_NAME else api_name}_api_names"
 
     def __call__(self, obj: Any) -> Any:
         with contextlib.suppress(AttributeError, TypeError):        # objects that take no attributes
-            obj._keras_api_names, obj._keras_api_names_v1 = self._names, self._v1
+            setattr(obj, self._attribute, self._names)
+            setattr(obj, f"{self._attribute}_v1", self._v1)
         return obj
 
     def export_constant(self, module_name: str, name: str) -> None:
         """Does nothing: constants have no names."""
 
 
-estimator_export = api_export = tf_export
-TENSORFLOW_API_NAME, KERAS_API_NAME, ESTIMATOR_API_NAME = "tensorflow", "keras", "estimator"
+tf_export, keras_export, estimator_export = (functools.partial(api_export, api_name=name) for name in (
+    TENSORFLOW_API_NAME, KERAS_API_NAME, ESTIMATOR_API_NAME))
 contextmanager = contextlib.contextmanager
 
 
