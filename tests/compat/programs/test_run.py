@@ -290,6 +290,17 @@ def test_exit_status(tmp_path, code, status):
                                                  f'  File "{tmp_path / "program.py"}", line 2, in <module>']
 
 
+def test_errors_of_ops_show_only_lines_of_the_program(tmp_path):
+    done = penstock("run", program(tmp_path, """
+        import tensorflow as tf
+        x = tf.placeholder(tf.float32, name="x")
+        tf.Session().run(x + 1)
+        """))
+    trace = done.stderr.split("Original stack trace for 'x':")[1]
+    files = [line for line in trace.splitlines() if line.startswith("  File ")]
+    assert files == [f'  File "{tmp_path / "program.py"}", line 3, in <module>']
+
+
 def test_no_such_file(tmp_path):
     done = penstock("run", tmp_path / "none.py")
     assert done.returncode == 2 and "there is no file" in done.stderr

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock._src.ops.registry import OpDef
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep          # where this package is
+_NOT_THE_USERS = (PACKAGE, PACKAGE.removesuffix(os.sep) + "_cli.py", "<frozen ")                # and what runs modules
 _FRAMES = 12
 
 
@@ -37,7 +38,7 @@ def user_frames() -> tuple:
     f: FrameType | None = sys._getframe(2)
     while f is not None and len(frames) < _FRAMES:
         code = f.f_code
-        if not code.co_filename.startswith(PACKAGE):
+        if not code.co_filename.startswith(_NOT_THE_USERS):
             frames.append((code, f.f_lasti))
         f = f.f_back
     return tuple(frames)
