@@ -477,3 +477,14 @@ def test_constants_are_made_for_updates_and_matrices_inverted(graphs):
     for _ in range(4):
         found = float(step(tf2.constant(x), tf2.constant([0, 1, 1, 2])))
     np.testing.assert_allclose(found, (np.linalg.inv(x) * [1, 2, 1]).sum() + 4., rtol=1e-5)
+
+
+def test_unseeded_integers_are_drawn_in_the_graph(graphs):
+    """Each call draws again, within the limits."""
+    @tf2.function(jit_compile=True)
+    def draw(x):
+        return tf2.cast(tf2.random.uniform([40], 3, 1000, tf2.int64), tf2.float32) * x + x * 0. - 1.
+    x = tf2.ones([40])
+    found = np.stack([draw(x).numpy() for _ in range(4)]) + 1.
+    assert len(graphs) == 1 and found.min() >= 3 and found.max() < 1000
+    assert len({tuple(row) for row in found}) == 4

@@ -271,12 +271,11 @@ def _prepare_uniform_int(known: Any) -> Any:
 
 
 def _quick_integers(dims: list[int], low: int, high: int, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
-    out = torch.empty(dims, dtype=dtype, device=device)
-    if not out.numel():
-        return out
+    if 0 in dims:
+        return torch.empty(dims, dtype=dtype, device=device)
     if high - low < 1 << 63:
-        return out.random_(low, high, generator=generator(device))
-    bits = out.random_(-1 << 63, None, generator=generator(device))
+        return torch.randint(low, high, dims, dtype=dtype, device=device, generator=generator(device))
+    bits = torch.empty(dims, dtype=dtype, device=device).random_(-1 << 63, None, generator=generator(device))
     return philox.unsigned_remainder(bits, high - low) + low
 
 
