@@ -4,8 +4,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -14,15 +15,27 @@ from penstock._src.base import tracing
 _LAYOUTS = {"_fused": 2}         # of the code that modules of kernels read
 
 
+class _Place(ctypes.Structure):
+    """Where a symbol lies, as `dladdr` reports it."""
+
+    _fields_: ClassVar = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p),
+                          ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
 @functools.cache
 def libgomp() -> ctypes.CDLL | None:
-    """GNU's OpenMP library, where torch uses that one."""
+    """GNU's OpenMP library, where torch uses that one.
+
+    Other packages bring copies of their own, with other threads. Torch's symbols are found as the linker has found them: among
+    the global ones, where torch loads its dependencies.
+    """
     try:
-        with open("/proc/self/maps") as f:
-            paths = {line.split(None, 5)[5].strip() for line in f if "libgomp" in line}
-    except OSError:
+        symbols, place = ctypes.CDLL(None), _Place()
+        found = symbols.dladdr(ctypes.cast(symbols.GOMP_parallel, ctypes.c_void_p), ctypes.byref(place))
+    except (AttributeError, OSError, TypeError):             # no such symbol; no such system
         return None
-    return ctypes.CDLL(paths.pop()) if len(paths) == 1 else None
+    path = os.fsdecode(place.file) if found and place.file else ""
+    return ctypes.CDLL(path) if "libgomp" in os.path.basename(os.path.realpath(path)) else None
 
 
 def use_one_core() -> None:
