@@ -488,3 +488,28 @@ def test_unseeded_integers_are_drawn_in_the_graph(graphs):
     found = np.stack([draw(x).numpy() for _ in range(4)]) + 1.
     assert len(graphs) == 1 and found.min() >= 3 and found.max() < 1000
     assert len({tuple(row) for row in found}) == 4
+
+
+@pytest.mark.parametrize("order", ["before", "after", "both"])
+def test_assignments_around_an_update(graphs, order, caplog):
+    """Small variables are updated behind the graph; not those that the graph also assigns."""
+    def trained(jit):
+        v, w, optimizer = tf2.Variable([3.0, -4.0]), tf2.Variable(0.5), tf2.keras.optimizers.SGD(0.1, momentum=0.9)
+
+        @tf2.function(jit_compile=jit)
+        def step(x):
+            if order in ("before", "both"):
+                v.assign(v / tf2.norm(v))
+            with tf2.GradientTape() as tape:
+                loss = tf2.reduce_sum(tf2.square(tf2.sin(v * x) * w - 1.0))
+            optimizer.apply_gradients(zip(tape.gradient(loss, [v, w]), [v, w], strict=True))
+            if order in ("after", "both"):
+                v.assign(tf2.tanh(x) * 2.0)
+            return loss
+        return [float(step(tf2.constant([i + 1.0, 0.5]))) for i in range(5)], [*v.numpy(), w.numpy()]
+    with caplog.at_level(logging.INFO, "penstock"):
+        losses, last = trained(True)
+    assert graphs and "not compiled" not in caplog.text
+    wanted, wanted_last = trained(False)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(last, wanted_last, rtol=1e-5, atol=1e-6)

@@ -139,10 +139,12 @@ def _updated_at_once(fast: updates.Chosen, held: tuple, grads: list) -> bool:
 
 def _lower_updates(several: Callable, single: Callable, held: tuple, given: list, grad_at: int, chosen: dict) -> None:
     """Updates in a step that becomes a graph. Tiny ones run behind it, all together: compiling each takes longer than it saves.
+
+    A variable that the graph has changed before is updated in the graph: behind it, the update would find the first value.
     """
     later, tiny = tracing.later(), []
     if later is not None and len({id(v) for v in held[0]}) == len(held[0]):
-        tiny = [i for i, v in enumerate(held[0]) if v.value.numel() <= _TINY]
+        tiny = [i for i, v in enumerate(held[0]) if v.value.numel() <= _TINY and all(s[i].value is s[i].first for s in held)]
     for i, variables in enumerate(zip(*held, strict=True)):
         if i not in tiny:
             single(*variables, *given[:grad_at], given[grad_at][i], *given[grad_at + 1:], **chosen)

@@ -256,8 +256,12 @@ def _behind(call: tuple, out: list, shadows: dict[int, Any], variables: list[Any
     def real(value: Any) -> Any:
         if isinstance(value, list):
             return [real(v) for v in value]
+        if id(value) in back:
+            if value.value is not None:
+                raise Unsupported(f"it changes the variable {value.name} after an update that runs behind the graph")
+            return back[id(value)]
         if not isinstance(value, torch._subclasses.FakeTensor):
-            return back.get(id(value), value)
+            return value
         out.append(value.clone() if value._is_view() or any(value is s.first for s in shadows.values()) else value)
         return Output(len(out) - 1)
     return function, [real(a) for a in arguments], keywords
