@@ -16,6 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 LINKS = "elements => elements.map(e => e.href)"
+SHOWS_MARKS = "() => document.querySelector('article')?.textContent.includes('```')"
 IDS = "elements => elements.map(e => e.id)"
 NO_ENTRIES = {"config": {"lang": ["en"], "separator": " ", "pipeline": [], "fields": {}}, "docs": []}
 
@@ -59,7 +60,7 @@ def browser_page() -> Iterator[Page]:
 
 
 def open_pages(folder: pathlib.Path) -> list[str]:
-    """Opens every HTML file; one line for each script error, failed request, and link to a page or anchor that is absent."""
+    """Opens every HTML file; one line for each script error, failed request, mark of a code block, and dead link."""
     problems: list[str] = []
     anchors: dict[str, set[str]] = {}
     links: dict[str, list[str]] = {}
@@ -71,6 +72,8 @@ def open_pages(folder: pathlib.Path) -> list[str]:
                 page.route("**/search_index.json", lambda route: route.fulfill(json=NO_ENTRIES))
             url = address + file.relative_to(folder).as_posix().removesuffix("index.html")
             page.goto(url, timeout=120_000)
+            if page.evaluate(SHOWS_MARKS):
+                problems.append(f"{url}: the marks of a block of code are shown as text")
             anchors[url] = set(page.eval_on_selector_all("[id]", IDS))
             links[url] = [urljoin(url, link) for link in page.eval_on_selector_all("a[href]", LINKS)]
         for url, targets in links.items():

@@ -59,7 +59,7 @@ def main() -> None:
     for mistake in ALL:
         name = mistake.__name__
         title = name.replace("_", " ").capitalize()
-        parts.append(f"## {title}\n\n```python no-run\n{source(mistake)}\n```\n\npenstock:\n\n{shown(ours[name])}\n\n"
+        parts.append(f"## {title}\n\n```python mistake\n{source(mistake)}\n```\n\npenstock:\n\n{shown(ours[name])}\n\n"
                      f"TensorFlow:\n\n{shown(theirs[name])}\n")
     (ROOT / "docs" / "mistakes.md").write_text("\n".join(parts))
 

@@ -26,6 +26,7 @@ TOP_PAGES = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "CON
              "CHANGELOG.md": "changelog.md", "SECURITY.md": "reporting.md", "benchmarks/README.md": "benchmarks.md"}
 NOT_DOCUMENTED = ("compat.v2", "compat.v1.compat", "__internal__", "__operators__", "_src")
 SECTIONS = "Args|Arguments|Returns|Raises|Yields|Attributes|References|Example|Examples"
+LARGE = 500         # names of a module, above which its page is divided: a browser lays out a page of 1,400 entries in minutes
 REPOSITORY_FILE = "https://github.com/penstock/penstock/blob/main/"
 
 
@@ -35,9 +36,14 @@ def copy_pages() -> None:
     shutil.copytree(ROOT / "docs", PAGES, ignore=shutil.ignore_patterns("__pycache__"))
     for source in PAGES.rglob("*.md"):
         text = source.read_text()
-        source.write_text(relink(text, ROOT / "docs" / source.relative_to(PAGES), source))
+        source.write_text(plain_fences(relink(text, ROOT / "docs" / source.relative_to(PAGES), source)))
     for name, target in TOP_PAGES.items():
-        (PAGES / target).write_text(relink((ROOT / name).read_text(), ROOT / name, PAGES / target))
+        (PAGES / target).write_text(plain_fences(relink((ROOT / name).read_text(), ROOT / name, PAGES / target)))
+
+
+def plain_fences(text: str) -> str:
+    """Removes what follows the language of a block of code: it is for the tests, and mkdocs would not see a block."""
+    return re.sub(r"^(```\w+) .*$", r"\1", text, flags=re.M)
 
 
 def relink(text: str, source: pathlib.Path, target: pathlib.Path) -> str:
@@ -139,7 +145,7 @@ def entry(prefix: str, name: str, value: object) -> str:
 
 
 def write_api_page(module: str) -> tuple[str, int]:
-    """Writes the page of one module; its path and how many names it has."""
+    """Writes the page of one module, or one page per letter if it is large; its path and how many names it has."""
     loaded = importlib.import_module(f"penstock.{module}" if module else "penstock")
     api = "v1" if module.startswith("compat.v1") else "v2"
     inner = module.removeprefix("compat.v1").lstrip(".") if api == "v1" else module
@@ -147,9 +153,28 @@ def write_api_page(module: str) -> tuple[str, int]:
     names = [n for n in dir(loaded) if not n.startswith("_") and not isinstance(getattr(loaded, n, None), types.ModuleType)]
     page = PAGES / "api" / api / f"{inner or 'tf'}.md"
     page.parent.mkdir(parents=True, exist_ok=True)
-    blocks = [entry(prefix, n, getattr(loaded, n)) for n in names]
-    page.write_text("\n\n".join([f"# {prefix} ({api[1]}.x)", f"`import {loaded.__name__}`", *blocks]) + "\n")
+    head = [f"# {prefix} ({api[1]}.x)", f"`import {loaded.__name__}`"]
+    parts = split(names) if len(names) > LARGE else {"": names}
+    for letter, some in parts.items():
+        blocks = [entry(prefix, n, getattr(loaded, n)) for n in some]
+        place = page.with_name(f"{page.stem}-{letter}.md") if letter else page
+        place.write_text("\n\n".join([head[0] + (f": {letter.upper()}" if letter else ""), *head[1:], *blocks]) + "\n")
+    if len(parts) > 1:
+        page.write_text("\n\n".join([*head, *(index_of(page.stem, letter, some) for letter, some in parts.items())]) + "\n")
     return page.relative_to(PAGES / "api").as_posix(), len(names)
+
+
+def split(names: list[str]) -> dict[str, list[str]]:
+    """Names by their first letter, in lower case."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        parts.setdefault(name[0].lower(), []).append(name)
+    return dict(sorted(parts.items()))
+
+
+def index_of(stem: str, letter: str, names: list[str]) -> str:
+    """The links from the page of a large module to one of its parts."""
+    return f"## {letter.upper()}\n\n" + ", ".join(f"[`{n}`]({stem}-{letter}.md#{n})" for n in names)
 
 
 def write_api() -> None:

@@ -1,10 +1,12 @@
 """The examples in docs/ and README.md do what the text around them says."""
+import ast
 import contextlib
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -83,18 +85,23 @@ def test_the_example_of_onnx(tmp_path, monkeypatch):
 
 
 # -- tutorials --------------------------------------------------------------------------------------------------------
-PAGES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "migration.md"]
+PAGES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+         *(ROOT / "docs" / f"{n}.md" for n in ("collectives", "compression", "embeddings", "migration", "pipelining"))]
+PROGRAM_BLOCK = r"(?:<!-- set-up\n((?:(?!-->).)*?)-->\n)?^```python( fresh)?\n(.*?)^```(?:\n```\n(.*?)^```)?"
 
 
 def programs(page):
-    """(code, what it prints) of a page: its blocks in order, as one program up to a block that is marked `fresh`."""
+    """(code, what it prints) of a page: its blocks in order, as one program up to a block that is marked `fresh`.
+
+    A comment that begins with `set-up` is code, too: what a block needs and a reader need not see.
+    """
     found = [["", ""]]
-    for fresh, code, printed in re.findall(r"```python( fresh)?\n(.*?)```(?:\n```\n(.*?)```)?", page.read_text(), re.S):
+    for set_up, fresh, code, printed in re.findall(PROGRAM_BLOCK, page.read_text(), re.S | re.M):
         if fresh:
             found.append(["", ""])
-        found[-1][0] += code
+        found[-1][0] += set_up + code
         found[-1][1] += printed
-    return found
+    return [program for program in found if program[0]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
@@ -103,8 +110,51 @@ def test_tutorials_print_what_they_show(page, tmp_path):
     for code, printed in programs(page):
         (tmp_path / "program.py").write_text(code)
         done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=250,
-                              env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"})
-        assert done.stdout == printed, done.stderr
+                              cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"})
+        assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
+# -- no block without a test ------------------------------------------------------------------------------------------
+# The tests that run blocks of other pages, and how many; None for all of them.
+OTHER_TESTS = {"README.md": ("tests/test_docs.py", None), "docs/errors.md": ("tests/test_docs.py", None),
+               "docs/devices.md": ("tests/test_docs.py", 3), "docs/onnx.md": ("tests/test_docs.py", 1),
+               "docs/mistakes.md": ("tests/mistakes/test_mistakes.py", None),
+               "docs/distribute.md": ("tests/models/distribute/test_docs.py", 3),
+               "docs/coordinator.md": ("tests/models/distribute/test_coordinator_keras.py", 1),
+               "docs/programs.md": ("tests/compat/programs/test_page.py", 1)}
+SITE_PAGES = [p.relative_to(ROOT).as_posix() for p in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")),
+                                                       ROOT / "benchmarks" / "README.md"]]
+
+
+@pytest.mark.parametrize("page", SITE_PAGES)
+def test_every_block_of_python_runs(page):
+    """A block has a test that runs it, or is marked `no-run:` with the reason; an indented block is no Python."""
+    marks = [mark for _, mark, _ in blocks(page)]
+    assert len(marks) == (ROOT / page).read_text().count("```python")
+    need = [mark for mark in marks if not re.fullmatch(r"no-run: .+", mark)]
+    if ROOT / page in PAGES:
+        assert set(need) <= {"", "fresh"}
+        assert len(need) == len(re.findall(PROGRAM_BLOCK, (ROOT / page).read_text(), re.S | re.M))
+    elif need:
+        file, count = OTHER_TESTS[page]
+        assert pathlib.Path(page).name in (ROOT / file).read_text() and count in (None, len(need))
+    assert [code for code in indented_blocks(page) if is_program(code)] == []
+
+
+def indented_blocks(page):
+    """The blocks of a page that are indented instead of fenced."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.S | re.M)
+    return [textwrap.dedent(block) for block in re.findall(r"(?<=\n\n)((?:    .*\n|\n(?=    ))+)", text)]
+
+
+def is_program(code):
+    """Whether a text is Python that uses the library, not a command or an output."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return False
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return bool(names & {"tf", "penstock"}) or any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
 
 
 def test_every_page_is_on_the_site():

@@ -1,6 +1,8 @@
 """Mistakes raise exceptions of TensorFlow's types, with a message that names the cause."""
+import importlib.util
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -8,6 +10,7 @@ import penstock
 import penstock.compat.v1
 from tests.mistakes.run import ALL, outcome
 
+ROOT = pathlib.Path(__file__).parents[2]
 TYPES = json.loads((pathlib.Path(__file__).parent / "types.json").read_text())
 # Subclasses of what TensorFlow raises.
 BASES = {"MissingName": "AttributeError", "IncompatibleInputs": "TypeError", "InputTypeError": "TypeError"}
@@ -53,6 +56,15 @@ WORDS = {
 
 def test_the_types_of_all_are_recorded():
     assert len(ALL) >= 160 and list(TYPES) == [m.__name__ for m in ALL]
+
+
+def test_the_page_shows_what_these_tests_run():
+    """Every block of docs/mistakes.md is the body of a mistake."""
+    spec = importlib.util.spec_from_file_location("make_mistakes_page", ROOT / "scripts" / "make_mistakes_page.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    shown = re.findall(r"^```python mistake\n(.*?)\n```$", (ROOT / "docs" / "mistakes.md").read_text(), re.S | re.M)
+    assert shown == [maker.source(m) for m in ALL]
 
 
 @pytest.mark.parametrize("mistake", ALL, ids=lambda m: m.__name__)
