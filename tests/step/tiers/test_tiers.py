@@ -513,3 +513,50 @@ def test_assignments_around_an_update(graphs, order, caplog):
     wanted, wanted_last = trained(False)
     np.testing.assert_allclose(losses, wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(last, wanted_last, rtol=1e-5, atol=1e-6)
+
+
+def test_products_of_sparse_matrices_are_compiled(graphs):
+    edges = tf2.SparseTensor([[0, 1], [1, 0], [1, 2]], [1.0, 2.0, 3.0], [2, 3])
+
+    def trained(jit):
+        w = tf2.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+        @tf2.function(jit_compile=jit)
+        def step(x):
+            with tf2.GradientTape() as tape:
+                loss = tf2.reduce_sum(tf2.tanh(tf2.sparse.sparse_dense_matmul(edges, w * x)))
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return loss
+        return [float(step(tf2.constant(0.1))) for _ in range(4)], w.numpy()
+    found = trained(True)
+    assert graphs
+    for a, b in zip(found, trained(False), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_choices_and_permutations_are_compiled(graphs):
+    @tf2.function(jit_compile=True)
+    def draw(logits, rows):
+        return tf2.random.categorical(logits, 5), tf2.random.shuffle(rows * 2.0) / 2.0 + 0.0
+    orders = set()
+    for i in range(6):
+        logits = np.full([2, 4], -np.inf, "f")
+        logits[:, i % 4] = 0.0
+        classes, rows = draw(tf2.constant(logits), tf2.range(8.0))
+        assert np.all(classes.numpy() == i % 4) and sorted(rows.numpy()) == list(range(8))
+        orders.add(tuple(rows.numpy()))
+    assert graphs and len(orders) > 1
+
+
+def test_gradients_of_transforms_are_compiled(graphs):
+    @tf2.function(jit_compile=True)
+    def of(x):
+        with tf2.GradientTape() as tape:
+            tape.watch(x)
+            y = tf2.reduce_sum(tf2.signal.dct(tf2.tanh(x), norm="ortho") ** 2)
+        return tape.gradient(y, x)
+    x = np.random.RandomState(0).randn(3, 6).astype("f")
+    for _ in range(4):
+        found = of(tf2.constant(x)).numpy()
+    assert graphs                                         # the transform is orthogonal
+    np.testing.assert_allclose(found, 2 * np.tanh(x) * (1 - np.tanh(x) ** 2), rtol=1e-4, atol=1e-5)

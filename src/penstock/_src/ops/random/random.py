@@ -495,6 +495,7 @@ def parameterized_truncated_normal(shape: Any, means: Any = 0.0, stddevs: Any = 
 random_shuffle_op = op("RandomShuffle", "value: T -> output: T", "seed: int = 0, seed2: int = 0, T: type",
                        stateful=True).no_gradient()
 random_shuffle_op.shape(lambda value: value)
+random_shuffle_op.random = True
 
 
 @random_shuffle_op.kernel
@@ -561,7 +562,8 @@ def _random_crop_kernel(image, size, *, seed, seed2, T, node, ctx):
 _LOGITS = "T: type in {real}"
 multinomial_op = op("Multinomial", "logits: T, num_samples: int32 -> output: output_dtype",
                     f"seed: int = 0, seed2: int = 0, {_LOGITS}, output_dtype: type in {{index}} = int64",
-                    stateful=True).no_gradient()
+                    stateful=True, host="num_samples").no_gradient()
+multinomial_op.random = True
 
 
 def multinomial_shape(logits: Any, num_samples: Any, c: Any) -> tuple:

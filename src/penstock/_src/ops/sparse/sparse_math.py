@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import merge, rank_is
 from penstock._src.graph.convert import convert
@@ -318,7 +318,7 @@ def product(rows: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, hei
         return product(rows, columns, values.to(wide), height, b.to(wide)).to(b.dtype)
     if not rows.numel() or not b.numel() or not height:
         return torch.zeros((height, b.shape[1]), dtype=b.dtype, device=b.device)
-    if b.dtype.is_floating_point or b.dtype.is_complex:
+    if (b.dtype.is_floating_point or b.dtype.is_complex) and not tracing.lowering():
         _keep_checks_off()
         a = torch.sparse_coo_tensor(torch.stack([rows, columns]), values.resolve_conj(), (height, b.shape[0]),
                                     check_invariants=False)

@@ -108,7 +108,7 @@ class _HostStaysReal(TorchDispatchMode):
             return False
         with _disable_current_modes():
             made = func(*args, **{**kwargs, "device": torch.device("meta")})
-        return not made.dtype.is_floating_point and made.numel() <= _SMALL
+        return not (made.dtype.is_floating_point or made.dtype.is_complex) and made.numel() <= _SMALL
 
 
 def _check_writes(func: Any, args: tuple, kwargs: dict) -> None:
