@@ -43,7 +43,7 @@ class Session:
                 table = tf.get_variable("table", [rows, dim], initializer=tf.random_normal_initializer(0.0, 0.1),
                                         use_resource=True)
             keys = tf.placeholder(tf.int64, [None])
-            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, keys))
+            loss = tf.nn.l2_loss(tf.nn.embedding_lookup(table, keys))      # its gradient needs the rows
             made = tf.train.GradientDescentOptimizer(0.1) if optimizer == "sgd" else tf.train.AdagradOptimizer(0.1)
             train = made.minimize(loss)
             self._session = tf.Session(graph=graph)
@@ -75,7 +75,7 @@ class Dictionary:
                 self._rows[key], self._sums[key] = torch.randn(self._dim) * 0.1, torch.full((self._dim,), 0.1)
         rows = torch.stack([self._rows[k] for k in listed])
         grads: dict[int, torch.Tensor] = {}
-        for key, grad in zip(listed, torch.ones_like(rows), strict=True):
+        for key, grad in zip(listed, rows, strict=True):
             grads[key] = grads[key] + grad if key in grads else grad
         for key, grad in grads.items():
             if self._optimizer == "sgd":

@@ -102,6 +102,35 @@ NUMBERS = {"alpha": 0.1, "lr": 0.1, "l1": 0.01, "l2": 0.02, "momentum": 0.9, "be
            "product": 0.7, "next_product": 0.6, "periods": 2.0, "decay_rate": 0.5, "baseline": 0.08}
 
 
+KEYS = st.lists(st.integers(0, 40), max_size=30)
+
+
+@NEEDED
+@settings(max_examples=80, deadline=None)
+@given(steps=st.lists(st.tuples(KEYS, KEYS, KEYS, st.sampled_from(["", "", "slot", "clear", "other keys"])), max_size=8),
+       disk=st.booleans())
+def test_updates_find_rows_that_moved_since_the_lookup_of_their_keys(steps, disk, tmp_path_factory):
+    storage = {"capacity": 20, "storage": str(tmp_path_factory.mktemp("rows"))} if disk else {}
+    table, expected = _table(KeyedConfig(dim=2, **storage)), {}
+    for number, (looked_up, removed, written, between) in enumerate(steps):
+        table.lookup(torch.tensor(looked_up, dtype=torch.int64))
+        table.remove(torch.tensor(removed, dtype=torch.int64))
+        if between == "slot":
+            table.add_slot(f"s{number}", 0.5)
+        if between == "clear":
+            table.clear()
+        table.write(torch.tensor(written, dtype=torch.int64), torch.full((len(written), 2), float(number)))
+        updated = looked_up[::-1] if between == "other keys" else looked_up
+        table.apply(("DESCEND", (1.0,)), torch.tensor(updated, dtype=torch.int64), -torch.ones(len(updated), 2), [])
+        expected = {k: v for k, v in expected.items() if k not in removed and between != "clear"}
+        expected.update(dict.fromkeys(written, float(number)))
+        for key in updated:
+            expected[key] = expected.get(key, 0.0) + 1.0
+    values, found = table.read(torch.arange(41))
+    assert values[:, 0].tolist() == values[:, 1].tolist() == [expected.get(k, 0.0) for k in range(41)]
+    assert all(found[k] for k in expected)
+
+
 @NEEDED
 def test_threads_update_disjoint_and_shared_keys_without_losing_any():
     table = _table(KeyedConfig(dim=4))

@@ -21,7 +21,7 @@
 
 #include "_rules.h"
 
-enum { CHUNK = 256, AHEAD = 64, AT_ONCE = 16, MOST_HASHES = 8 };
+enum { CHUNK = 256, AHEAD = 12, AT_ONCE = 16, MOST_HASHES = 8, MOST_KEPT = 1 << 16 };
 enum { EMPTY = -1, WAITING = -2, ON_DISK = -3 };           /* what an index entry has in place of a row */
 enum { CONSTANT, UNIFORM, NORMAL, TRUNCATED, POOL };       /* how rows begin */
 enum { ADMIT_ALL, ADMIT_COUNTED, ADMIT_BLOOM, ADMIT_PROBABLY };
@@ -61,9 +61,14 @@ typedef struct {
     int file, outside;                                     /* outside: the caller keeps the rows that leave */
     uint32_t file_places;
     Shard *shards;
+    struct Plan *recent;                                   /* of the last lookup, or NULL */
 } Table;
 
 typedef struct { int64_t key; const char *text; uint32_t length; uint64_t hash; } Key;
+
+/* The keys of a batch by shard, their positions in the batch, and where the keys of each shard begin. An update mostly follows a
+   lookup of the same keys: it takes over the plan of the lookup, with the numbers of the rows that were found. */
+typedef struct Plan { int64_t count, *order, *first; Key *keys; int32_t *rows; } Plan;
 enum { FREE = -1, HEAD = sizeof(Row) / sizeof(float), HUGE_PAGE = 1 << 21 };
 
 static Processor here;
@@ -523,32 +528,15 @@ static Row *fetch_row(Table *t, Shard *s, const Key *k, int may_evict)
     return put_back(t, s, k, e, at, s->room);
 }
 
-/* Starts loading what the next keys of a batch need: first all their entries, then the rows of those, `columns` of each. Their
-   waits for memory overlap. */
-static void load_ahead(const Table *t, const Shard *s, const Key *keys, const int64_t *order, int64_t from, int64_t to,
-                       int64_t columns)
-{
-    const int64_t end = to - from < AHEAD ? to : from + AHEAD, bytes = (HEAD + columns) * (int64_t)sizeof(float);
-    for (int64_t i = from; i < end; i++)
-        __builtin_prefetch(&s->entries[keys[order[i]].hash & (uint64_t)s->mask]);
-    for (int64_t i = from; i < end; i++) {
-        const Entry *e = &s->entries[keys[order[i]].hash & (uint64_t)s->mask];
-        if (e->row < 0)
-            continue;
-        const char *row = (const char *)row_of(t, s, e->row);
-        for (int64_t at = 0; at < bytes && at < 512; at += 64)
-            __builtin_prefetch(row + at, 1);
-    }
-}
-
 /* -- batches --------------------------------------------------------------------------------------------------------------- */
 enum { LOOKUP, PEEK, APPLY, READ, WRITE, REMOVE, PREFETCH, PLACES, GIVE };
 
 typedef struct {
     Table *table;
     int work;
-    const Key *keys;
-    const int64_t *order, *first;         /* positions of keys by shard, and where each shard's begin */
+    const Key *keys;                      /* these four are those of the plan */
+    const int64_t *order, *first;
+    int32_t *rows;                        /* found by LOOKUP, FREE if none; given to APPLY, or NULL */
     float *out;
     const float *in;
     int64_t step, offset, width, from;    /* from: the shard that the first item takes */
@@ -569,6 +557,52 @@ static inline const Row *touch(Shard *s, Row *row, int64_t step, int counts)
     if (step >= 0)
         row->version = step;
     return row;
+}
+
+static inline void load_entry(const Shard *s, const Key *k) { __builtin_prefetch(&s->entries[k->hash & (uint64_t)s->mask]); }
+
+/* Starts loading the row of the i-th key, `bytes` of it. The row that a plan has may be that of another key now. */
+static inline void load_row(const Batch *b, const Shard *s, int64_t i, int64_t bytes)
+{
+    int64_t number;
+    if (b->work == APPLY && b->rows != NULL)
+        number = b->rows[i];
+    else {
+        int64_t at = (int64_t)(b->keys[i].hash & (uint64_t)s->mask);
+        while (s->entries[at].row != EMPTY && s->entries[at].key != b->keys[i].key)
+            at = (at + 1) & s->mask;
+        number = s->entries[at].row;
+    }
+    if (number < 0 || number >= s->row_count)
+        return;
+    const char *row = (const char *)row_of(b->table, s, number);
+    for (int64_t at = 0; at < bytes && at < 512; at += 64)
+        __builtin_prefetch(row + at, 1);
+}
+
+/* Called for each key of a shard: starts loading the entry of a key that is due later, and the row of one that is due sooner.
+   Their waits for memory overlap with each other and with the work on the keys before them. */
+static inline void load_ahead(const Batch *b, const Shard *s, int64_t i, int64_t from, int64_t to, int64_t columns)
+{
+    const int64_t bytes = (HEAD + columns) * (int64_t)sizeof(float);
+    const int known = b->work == APPLY && b->rows != NULL;
+    for (int64_t j = from; i == from && !known && j < to && j < from + 2 * AHEAD; j++)
+        load_entry(s, &b->keys[j]);
+    for (int64_t j = from; i == from && j < to && j < from + AHEAD; j++)
+        load_row(b, s, j, bytes);
+    if (!known && i + 2 * AHEAD < to)
+        load_entry(s, &b->keys[i + 2 * AHEAD]);
+    if (i + AHEAD < to)
+        load_row(b, s, i + AHEAD, bytes);
+}
+
+/* The row that the plan has for the i-th key, if it is still the row of that key; NULL otherwise. */
+static inline Row *planned(const Batch *b, const Shard *s, int64_t i)
+{
+    if (b->rows == NULL || b->rows[i] < 0 || b->rows[i] >= s->row_count)
+        return NULL;
+    Row *row = row_of(b->table, s, b->rows[i]);
+    return row->number != FREE && row->key == b->keys[i].key ? row : NULL;
 }
 
 /* The row of a key, if it has one or gets one; *refused if it is not admitted; NULL otherwise. */
@@ -605,10 +639,9 @@ static void lookup_in(Batch *b, Shard *s, int64_t from, int64_t to)
 {
     Table *t = b->table;
     for (int64_t i = from; i < to; i++) {
-        if ((i - from) % AHEAD == 0)
-            load_ahead(t, s, b->keys, b->order, i, to, b->out == NULL ? 0 : t->dim);
+        load_ahead(b, s, i, from, to, b->out == NULL ? 0 : t->dim);
         const int64_t at = b->order[i];
-        const Key *k = &b->keys[at];
+        const Key *k = &b->keys[i];
         float *out = b->out == NULL ? NULL : b->out + at * t->dim;
         int refused;
         Row *row = resolve(b, s, k, b->work == LOOKUP, &refused);
@@ -624,6 +657,7 @@ static void lookup_in(Batch *b, Shard *s, int64_t from, int64_t to)
             begin(t, k->key, out);
         if (b->found != NULL)
             b->found[at] = row != NULL;
+        b->rows[i] = row != NULL ? row->number : FREE;
         if (row == NULL && !refused)
             return;
     }
@@ -639,11 +673,10 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
     float *sums = NULL;
     s->batch++;
     for (int64_t i = from; rows != NULL && grads != NULL && i < to; i++) {
-        if ((i - from) % AHEAD == 0)
-            load_ahead(t, s, b->keys, b->order, i, to, t->stride);
+        load_ahead(b, s, i, from, to, t->stride);
         int refused;
-        Row *row = resolve(b, s, &b->keys[b->order[i]], 1, &refused);
-        if (row == NULL)
+        Row *row = planned(b, s, i);
+        if (row == NULL && (row = resolve(b, s, &b->keys[i], 1, &refused)) == NULL)
             continue;
         const float *grad = b->in + b->order[i] * n;
         if (row->batch != s->batch) {
@@ -664,8 +697,7 @@ static void apply_in(Batch *b, Shard *s, int64_t from, int64_t to)
             memcpy(sum, grads[row->place], (size_t)n * sizeof *sum);
             grads[row->place] = sum;
         }
-        for (int64_t j = 0; j < n; j++)
-            sum[j] += grad[j];
+        here.add_row(n, sum, grad);
     }
     if (rows == NULL || grads == NULL)
         __atomic_store_n(&b->failed, ENOMEM, __ATOMIC_RELAXED);
@@ -687,14 +719,14 @@ static void move_in(Batch *b, Shard *s, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i++) {
         const int64_t at = b->order[i];
         int refused;
-        Row *row = resolve(b, s, &b->keys[at], b->work == WRITE && b->counts, &refused);
+        Row *row = resolve(b, s, &b->keys[i], b->work == WRITE && b->counts, &refused);
         if (b->found != NULL)
             b->found[at] = row != NULL;
         if (row == NULL) {
             if (b->work == READ)
                 memcpy(b->out + at * b->width, t->row_start + b->offset, (size_t)b->width * sizeof *b->out);
             if (b->work == READ && b->offset == 0 && b->width >= t->dim)
-                begin(t, b->keys[at].key, b->out + at * b->width);
+                begin(t, b->keys[i].key, b->out + at * b->width);
             continue;
         }
         float *here = numbers_of(row) + b->offset;
@@ -716,7 +748,7 @@ static void remove_in(Batch *b, Shard *s, int64_t from, int64_t to)
 {
     Table *t = b->table;
     for (int64_t i = from; i < to; i++) {
-        Entry *e = find(t, s, &b->keys[b->order[i]]);
+        Entry *e = find(t, s, &b->keys[i]);
         if (e->row == EMPTY)
             continue;
         if (e->row >= 0) {
@@ -736,7 +768,7 @@ static void remove_in(Batch *b, Shard *s, int64_t from, int64_t to)
 static void places_in(Batch *b, Shard *s, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
-        const Entry *e = find(b->table, s, &b->keys[b->order[i]]);
+        const Entry *e = find(b->table, s, &b->keys[i]);
         b->places[b->order[i]] = e->row == ON_DISK ? (int64_t)e->count : -1;
     }
 }
@@ -747,7 +779,7 @@ static void give_in(Batch *b, Shard *s, int64_t from, int64_t to)
     Table *t = b->table;
     for (int64_t i = from; i < to; i++) {
         const int64_t at = b->order[i];
-        Entry *e = find(t, s, &b->keys[at]);
+        Entry *e = find(t, s, &b->keys[i]);
         if (e->row != ON_DISK || b->places[at] != (int64_t)e->count) {
             b->places[at] = -1;
             continue;
@@ -757,7 +789,7 @@ static void give_in(Batch *b, Shard *s, int64_t from, int64_t to)
             continue;
         }
         const int32_t row = take_row(t, s);
-        if (row < 0 || put_back(t, s, &b->keys[at], e, row, (const char *)b->in + (size_t)at * record_size(t)) == NULL) {
+        if (row < 0 || put_back(t, s, &b->keys[i], e, row, (const char *)b->in + (size_t)at * record_size(t)) == NULL) {
             __atomic_store_n(&b->failed, ENOMEM, __ATOMIC_RELAXED);
             return;
         }
@@ -793,30 +825,62 @@ static void run_shard(const void *given, int64_t number)
 
 static inline int64_t shard_of(const Table *t, uint64_t hash) { return (int64_t)(hash >> 40) & (t->shard_count - 1); }
 
-/* Sorts the keys by shard, and runs the batch; an errno, or 0. Called without Python's lock. */
-static int64_t run_batch(Batch *b, const Key *keys, int64_t count)
+/* Sorts keys by shard; NULL without memory. */
+static Plan *make_plan(const Table *t, const Key *keys, int64_t count)
+{
+    const int64_t shards = t->shard_count;
+    Plan *p = malloc(sizeof *p + (size_t)(count + 2 * shards + 1) * sizeof *p->order +
+                     (size_t)count * (sizeof *p->keys + sizeof *p->rows));
+    if (p == NULL)
+        return NULL;
+    p->count = count;
+    p->keys = (Key *)(p + 1);
+    p->order = (int64_t *)(p->keys + count);
+    p->first = p->order + count;
+    p->rows = (int32_t *)(p->first + 2 * shards + 1);
+    int64_t *next = p->first + shards + 1;
+    memset(p->first, 0, (size_t)(shards + 1) * sizeof *p->first);
+    for (int64_t i = 0; i < count; i++)
+        p->first[shard_of(t, keys[i].hash) + 1]++;
+    for (int64_t i = 0; i < shards; i++) {
+        p->first[i + 1] += p->first[i];
+        next[i] = p->first[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t to = next[shard_of(t, keys[i].hash)]++;
+        p->order[to] = i;
+        p->keys[to] = keys[i];
+    }
+    return p;
+}
+
+/* Makes `p` (NULL: none) the plan of the last lookup, and returns the one before. */
+static Plan *exchange_recent(Table *t, Plan *p) { return __atomic_exchange_n(&t->recent, p, __ATOMIC_ACQ_REL); }
+
+/* Takes the plan of the last lookup, if it was one of these keys; NULL otherwise. */
+static Plan *take_recent(Table *t, const int64_t *keys, int64_t count)
+{
+    Plan *p = exchange_recent(t, NULL);
+    int64_t same_keys = 0;
+    if (p != NULL && p->count == count)
+        while (same_keys < count && p->keys[same_keys].key == keys[p->order[same_keys]])
+            same_keys++;
+    if (p == NULL || (p->count == count && same_keys == count))
+        return p;
+    free(p);
+    return NULL;
+}
+
+/* Runs the batch; an errno, or 0. Called without Python's lock. */
+static int64_t run_batch(Batch *b, const Plan *p)
 {
     static int64_t turn;
     Table *t = b->table;
-    int64_t *order = malloc((size_t)(count + 2 * t->shard_count + 1) * sizeof *order);
-    if (order == NULL)
-        return ENOMEM;
-    int64_t *first = order + count, *next = first + t->shard_count + 1;
-    memset(first, 0, (size_t)(t->shard_count + 1) * sizeof *first);
-    for (int64_t i = 0; i < count; i++)
-        first[shard_of(t, keys[i].hash) + 1]++;
-    for (int64_t i = 0; i < t->shard_count; i++) {
-        first[i + 1] += first[i];
-        next[i] = first[i];
-    }
-    for (int64_t i = 0; i < count; i++)
-        order[next[shard_of(t, keys[i].hash)]++] = i;
-    b->keys = keys;
-    b->order = order;
-    b->first = first;
+    b->keys = p->keys;
+    b->order = p->order;
+    b->first = p->first;
     b->from = __atomic_fetch_add(&turn, 7, __ATOMIC_RELAXED) & (t->shard_count - 1);
-    share(run_shard, b, t->shard_count, count * t->dim);
-    free(order);
+    share(run_shard, b, t->shard_count, p->count * t->dim);
     return b->failed;
 }
 
@@ -859,7 +923,7 @@ static void free_table(PyObject *capsule)
     }
     if (t->file >= 0)
         close(t->file);
-    free(t->shards); free(t->pool); free(t->row_start); free(t);
+    free(t->recent); free(t->shards); free(t->pool); free(t->row_start); free(t);
 }
 
 static int64_t rounded(int64_t width) { return width <= 8 ? (width + 3) / 4 * 4 : (width + 7) / 8 * 8; }
@@ -948,15 +1012,37 @@ static Key *read_keys(const Table *t, PyObject *keys, int64_t count)
     return made;
 }
 
+/* The plan of a batch, with an exception if it is NULL. */
+static Plan *plan_of(Batch *b, PyObject *keys, int64_t count)
+{
+    Table *t = b->table;
+    Plan *made = b->work == APPLY && !t->is_text ? take_recent(t, address(keys), count) : NULL;
+    if (made != NULL) {
+        b->rows = made->rows;
+        return made;
+    }
+    Key *read = read_keys(t, keys, count);
+    if (read == NULL)
+        return NULL;
+    made = make_plan(t, read, count);
+    free(read);
+    if (made == NULL)
+        PyErr_NoMemory();
+    else if (b->work != APPLY)
+        b->rows = made->rows;
+    return made;
+}
+
 static PyObject *finish(Batch *b, PyObject *keys, int64_t count, PyObject *result)
 {
-    Key *read = PyErr_Occurred() ? NULL : read_keys(b->table, keys, count);
-    if (read == NULL)
+    Plan *plan = PyErr_Occurred() ? NULL : plan_of(b, keys, count);
+    if (plan == NULL)
         return NULL;
     int64_t failed;
     Py_BEGIN_ALLOW_THREADS
-    failed = run_batch(b, read, count);
-    free(read);
+    failed = run_batch(b, plan);
+    const int keeps = b->work == LOOKUP && !b->table->is_text && count <= MOST_KEPT && !failed;
+    free(keeps ? exchange_recent(b->table, plan) : plan);
     Py_END_ALLOW_THREADS
     if (failed == ENOMEM)
         return PyErr_NoMemory();
