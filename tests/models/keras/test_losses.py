@@ -162,3 +162,36 @@ def test_masked_elements_do_not_count_in_means():
     predicted = tf.constant(x)
     predicted._keras_mask = tf.constant([[True, True, False, False]] * 2)
     np.testing.assert_allclose(keras.losses.MeanSquaredError()(y, predicted), 1., rtol=1e-6)
+
+
+RAGGED = tf.ragged.constant([[1., 2.], [3.]]), tf.ragged.constant([[1.5, 2.], [2.]])
+
+
+@pytest.mark.parametrize("name, rows", [
+    ("MeanSquaredError", [0.125, 1.0]), ("MeanAbsoluteError", [0.25, 1.0]), ("Huber", [0.0625, 0.5]),
+    ("BinaryCrossentropy", [-7.66662, -30.66648])])
+def test_losses_of_ragged_rows(name, rows):
+    """The mean of the elements that a row has. Values recorded from tf_keras."""
+    cls = getattr(tf.keras.losses, name)
+    np.testing.assert_allclose(cls(reduction="none")(*RAGGED), rows, rtol=1e-5)
+    np.testing.assert_allclose(cls()(*RAGGED), np.mean(rows), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name, labels", [
+    ("SparseCategoricalCrossentropy", np.array([0, 1, 1])),
+    ("CategoricalCrossentropy", np.array([[1., 0.], [0., 1.], [0., 1.]], "f"))])
+def test_crossentropy_of_ragged_sequences(name, labels):
+    predicted = tf.RaggedTensor.from_row_splits(np.array([[.9, .1], [.2, .8], [.4, .6]], "f"), [0, 2, 3])
+    labels = tf.RaggedTensor.from_row_splits(labels, [0, 2, 3])
+    losses = getattr(tf.keras.losses, name)(reduction="none")(labels, predicted)
+    np.testing.assert_allclose(losses.flat_values, -np.log([.9, .8, .6]), rtol=1e-5)
+    assert losses.row_splits.numpy().tolist() == [0, 2, 3]
+    np.testing.assert_allclose(getattr(tf.keras.losses, name)()(labels, predicted), 0.27978, rtol=1e-4)
+
+
+def test_training_on_ragged_labels():
+    x = tf.keras.Input((None, 1), ragged=True)
+    model = tf.keras.Model(x, tf.keras.layers.TimeDistributed(tf.keras.layers.Dense(1, kernel_initializer="ones"))(x))
+    model.compile("sgd", "mse")
+    data = tf.RaggedTensor.from_row_splits(np.array([[1.], [2.], [3.]], "f"), [0, 2, 3])
+    np.testing.assert_allclose(model.fit(data, data * 2, epochs=2, verbose=0).history["loss"], [4.66667, 3.69274], rtol=1e-5)

@@ -43,12 +43,32 @@ def apply(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) ->
             if isinstance(a, (list, tuple)) or type(a) is Tensor and a.op.graph is not graph:
                 graph = graph_from(args)
                 break
+    elif (other := _symbolic_graph(graph, args)) is not None:
+        graph, name = other, name[:-1] if name and name[-1] == "/" else name
     if graph is not context.current_graph():
         with graph.as_default():
             op = build(graph, opdef, args, attrs, name)
     else:
         op = build(graph, opdef, args, attrs, name)
     return results(op)
+
+
+def _symbolic_graph(graph: Any, args: Any) -> Any:
+    """The graph of a symbolic tensor among the arguments (see Graph.symbolic), unless it is around the function `graph`."""
+    for a in args:
+        if type(a) is Tensor:
+            other = a.op.graph
+            if other is not graph and other.symbolic and not _is_around(other, graph):
+                return other
+        elif type(a) in (list, tuple) and (found := _symbolic_graph(graph, a)) is not None:
+            return found
+    return None
+
+
+def _is_around(outer: Any, graph: Any) -> bool:
+    while graph is not None and graph is not outer:
+        graph = getattr(graph, "around", None)
+    return graph is outer
 
 
 def _watched(opdef: OpDef, args: tuple, attrs: dict[str, Any], name: str | None) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock._src.base import dtypes
 from penstock._src.base.api import TABLES
+from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.library.ragged import (
     array,
@@ -170,11 +171,29 @@ def _as_tensor(argument: Any) -> Any:
     return convert_to_tensor_or_ragged_tensor(argument) if isinstance(argument, RaggedTensorValue) else argument
 
 
+def _symbolic_graph(values: Any) -> Any:
+    """The graph of a symbolic ragged tensor among eager arguments (see Graph.symbolic), where its ops belong; or None."""
+    if not context.executing_eagerly():
+        return None
+    for v in values:
+        if type(v) in (list, tuple):
+            found = _symbolic_graph(v)
+        else:
+            found = v.flat_values.graph if isinstance(v, RaggedTensor) and not hasattr(v.flat_values, "_value") else None
+        if found is not None:
+            return found
+    return None
+
+
 def dispatch(fn: Callable, args: tuple, kwargs: dict) -> Any:
     """The ragged version of `fn` for these arguments, or NotImplemented."""
     handler = _handler(fn)
     if handler is None:
         return NotImplemented
+    symbolic = _symbolic_graph((*args, *kwargs.values()))
+    if symbolic is not None:
+        with symbolic.as_default():
+            return dispatch(fn, args, kwargs)
     args, kwargs = tuple(map(_as_tensor, args)), {k: _as_tensor(v) for k, v in kwargs.items()}
     if handler in OWN.values():                  # by name: v1 and v2 functions order their arguments differently
         given = inspect.signature(fn).bind(*args, **kwargs).arguments

@@ -40,10 +40,14 @@ _flags = {"manual_init": False}
 @export("keras.backend.get_graph")
 def get_graph() -> Any:
     """The graph of symbolic tensors: the default one, or Keras' own when ops execute eagerly."""
-    if not context.executing_eagerly():
-        return context.current_graph()
+    return symbolic_graph() if context.executing_eagerly() else context.current_graph()
+
+
+def symbolic_graph() -> Any:
+    """Keras' own graph. No function is around it, also if the first symbolic tensor is made while one is traced."""
     if _state.graph is None:
-        _state.graph = FuncGraph("keras_graph")
+        with init_scope():
+            _state.graph = FuncGraph("keras_graph")
         _state.graph.symbolic = True
     return _state.graph
 

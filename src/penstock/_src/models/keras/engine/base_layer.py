@@ -31,6 +31,7 @@ from penstock._src.models.keras import mixed_precision, regularizers
 from penstock._src.models.keras.autocast import autocast
 from penstock._src.models.keras.engine.call_context import (
     current,
+    graph_of,
     in_eager_or_function,
     in_keras_graph,
     is_registered,
@@ -40,6 +41,7 @@ from penstock._src.models.keras.engine.connectivity import Connected
 from penstock._src.models.keras.engine.input_spec import InputSpec, assert_input_compatibility
 from penstock._src.models.keras.engine.layer_losses import Losing, PerThread
 from penstock._src.models.keras.engine.layer_weights import Weighted
+from penstock._src.models.keras.engine.node import parts_of
 from penstock._src.models.keras.saving.saved_model import layer_metadata, user_functions
 from penstock._src.models.keras.utils.generic_utils import to_snake_case
 
@@ -252,7 +254,7 @@ class Layer(Connected, Losing, Weighted):
             flat = nest.flatten(inputs)
         build_graph = all(map(is_symbolic, flat))
         masks, framework_mask = self._mask_argument(inputs, args, kwargs)
-        training, framework_training = self._training_argument(build_graph, args, kwargs)
+        training, framework_training = self._training_argument(inputs, build_graph, args, kwargs)
         if build_graph and not current.in_call:
             self._remember_ops(inputs)
         if not current.in_call and in_eager_or_function():
@@ -270,7 +272,7 @@ class Layer(Connected, Losing, Weighted):
                     self._set_inputs(inputs, outputs)
                 return outputs
             assert_input_compatibility(self.input_spec, inputs, self.name)
-            with backend.get_graph().as_default(), name_scope(self._scope_of_call()):
+            with graph_of(flat).as_default(), name_scope(self._scope_of_call()):
                 self._maybe_build(inputs)
                 outputs = self._symbolic(inputs, args, kwargs)
                 if all(hasattr(x, "_keras_history") for x in flat):
@@ -300,7 +302,7 @@ class Layer(Connected, Losing, Weighted):
             kwargs["mask"] = masks
         return masks, self._expects_mask_arg
 
-    def _training_argument(self, build_graph: bool, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, bool]:
+    def _training_argument(self, inputs: Any, build_graph: bool, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """Whether this is training, and whether that was added to the arguments here."""
         value = None
         if self._was_passed("training", args, kwargs):
@@ -314,7 +316,7 @@ class Layer(Connected, Losing, Weighted):
         elif backend.global_learning_phase_is_set():
             value = backend.learning_phase()
         elif build_graph:
-            with backend.get_graph().as_default():
+            with graph_of(nest.flatten(inputs)).as_default():
                 if in_keras_graph():
                     value = backend.learning_phase()
         if value is None or not self._expects_training_arg:
@@ -372,7 +374,7 @@ class Layer(Connected, Losing, Weighted):
 
     def _remember_call(self, inputs: Any, outputs: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Makes the call a Node. Outputs that are inputs are passed through an op, so that they are new tensors."""
-        given = {id(x) for x in nest.flatten((inputs, args, kwargs))}
+        given = {id(p) for x in nest.flatten((inputs, args, kwargs)) for p in (x, *parts_of(x))}
 
         def fresh(x: Any) -> Any:
             if id(x) not in given or not isinstance(x, Tensor):

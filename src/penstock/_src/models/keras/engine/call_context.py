@@ -14,6 +14,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor
+from penstock._src.models.keras.engine.node import parts_of
 from penstock._src.state.variables.variable import Variable
 
 backend = LazyModule("penstock._src.models.keras.backend")
@@ -109,6 +110,15 @@ def is_symbolic(x: Any) -> bool:
         parts = nest.flatten(x, expand_composites=True)
         return any(p is not x and is_symbolic(p) for p in parts)
     return False
+
+
+def graph_of(flat: list) -> Any:
+    """The graph for a call on symbolic tensors: Keras' own for those of a model that is being built, also in a function."""
+    for x in flat:
+        first = next(iter(parts_of(x)), x)
+        if isinstance(first, Tensor) and first.graph.symbolic:
+            return context.current_graph() if in_keras_graph() else first.graph
+    return backend.get_graph()
 
 
 def in_branch(tensor: Any) -> bool:

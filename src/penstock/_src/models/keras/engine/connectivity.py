@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import nest
-from penstock._src.models.keras.engine.node import KerasHistory, Node
+from penstock._src.models.keras.engine.node import KerasHistory, Node, remember
 
 
 def _mask_of(x: Any) -> Any:
@@ -28,7 +28,7 @@ class Connected:
              tensor_indices=nest.map_structure(lambda t: t._keras_history.tensor_index, input_tensors),
              input_tensors=input_tensors, output_tensors=output_tensors, arguments=arguments)
         for i, tensor in enumerate(nest.flatten(output_tensors)):
-            tensor._keras_history = KerasHistory(self, len(self._inbound_nodes) - 1, i)
+            remember(tensor, KerasHistory(self, len(self._inbound_nodes) - 1, i))
 
     def _at(self, node_index: int, attribute: str, what: str) -> Any:
         if not self._inbound_nodes:

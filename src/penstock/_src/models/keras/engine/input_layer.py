@@ -3,12 +3,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock._src.base import nest
 from penstock._src.base.api import LazyModule, export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
+from penstock._src.graph.sparse_tensor import SparseTensorSpec
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
+from penstock._src.library.ragged.spec import RaggedTensorSpec
+from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.engine.base_layer import Layer
-from penstock._src.models.keras.engine.call_context import is_symbolic
-from penstock._src.models.keras.engine.node import KerasHistory, Node
+from penstock._src.models.keras.engine.call_context import in_function, is_symbolic
+from penstock._src.models.keras.engine.node import KerasHistory, Node, int_shape, remember
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -22,20 +27,26 @@ class InputLayer(Layer):
 
     @no_automatic_dependency_tracking
     def __init__(self, input_shape: Any = None, batch_size: int | None = None, dtype: Any = None, input_tensor: Any = None,
-                 sparse: bool = False, name: str | None = None, ragged: bool = False, **kwargs: Any):
+                 sparse: bool = False, name: str | None = None, ragged: bool = False, type_spec: Any = None, **kwargs: Any):
         if "batch_input_shape" in kwargs or "batch_shape" in kwargs:
             whole = kwargs.pop("batch_input_shape", None) or kwargs.pop("batch_shape", None)
             if input_shape and whole:
                 raise ValueError("Only provide the input_shape OR batch_input_shape argument to InputLayer, not both at the "
                                  "same time.")
             batch_size, input_shape = (whole[0], whole[1:]) if whole else (batch_size, input_shape)
-        for later in ("optional", "type_spec"):                 # of later versions: nothing here depends on them
-            kwargs.pop(later, None)
+        kwargs.pop("optional", None)                            # of later versions: nothing here depends on it
         if kwargs:
             raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
         if sparse and ragged:
             raise ValueError("An Input cannot be both sparse and ragged.")
         name = name or f"input_{backend.get_uid('input')}"
+        self.__dict__["_given_type"] = type_spec
+        if type_spec is not None:
+            _only_type(shape=input_shape, batch_size=batch_size, dtype=dtype, tensor=input_tensor, sparse=sparse or None,
+                       ragged=ragged or None)
+            type_spec = type_config.type_of(type_spec) if isinstance(type_spec, dict) else type_spec
+            dtype = getattr(type_spec, "dtype", None) and type_spec.dtype.name
+            sparse, ragged = isinstance(type_spec, SparseTensorSpec), isinstance(type_spec, RaggedTensorSpec)
         if not dtype:
             dtype = backend.floatx() if input_tensor is None else input_tensor.dtype.base_dtype.name
         elif input_tensor is not None and input_tensor.dtype != dtype:
@@ -48,9 +59,14 @@ class InputLayer(Layer):
         elif isinstance(input_shape, int):
             input_shape = (input_shape,)
         self.is_placeholder = input_tensor is None
-        if input_tensor is None:
+        graph = backend.state.symbolic_graph() if in_function() else backend.get_graph()
+        if type_spec is not None:
+            with graph.as_default():
+                input_tensor = _placeholder_of(type_spec, self.name)
+            self._batch_input_shape = int_shape(input_tensor)
+        elif input_tensor is None:
             self._batch_input_shape = None if input_shape is None else (batch_size, *input_shape)
-            with backend.get_graph().as_default():
+            with graph.as_default():
                 input_tensor = backend.placeholder(shape=self._batch_input_shape, dtype=dtype, name=self.name, sparse=sparse,
                                                    ragged=ragged)
         else:
@@ -58,20 +74,40 @@ class InputLayer(Layer):
                 raise ValueError("You should not pass an EagerTensor to `Input`. For example, instead of creating an "
                                  "InputLayer, you should instantiate your model and directly call it on your input.")
             self._batch_input_shape = tuple(input_tensor.shape.as_list())
-        input_tensor._keras_history = KerasHistory(self, 0, 0)
+        remember(input_tensor, KerasHistory(self, 0, 0))
         input_tensor._keras_mask = None
         Node(self, inbound_layers=[], node_indices=[], tensor_indices=[], input_tensors=[input_tensor],
              output_tensors=[input_tensor])
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
+        if self._given_type is not None:
+            return {"name": self.name, "type_spec": type_config.describe(self._given_type)}
         return {"batch_input_shape": self._batch_input_shape, "dtype": self.dtype, "sparse": self.sparse,
                 "ragged": self.ragged, "name": self.name}
 
 
+def _only_type(**others: Any) -> None:
+    """ValueError if there are arguments that `type_spec` contains."""
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError("When `type_spec` is not None, all other args except `name` must be None, "
+                             f"but {name} is not None.")
+    if not context.eager_outside_functions():
+        raise ValueError("Creating Keras inputs from a type_spec is only supported when eager execution is enabled.")
+
+
+def _placeholder_of(spec: Any, name: str) -> Any:
+    """A symbolic tensor of a type, made of placeholders for its components."""
+    flat = nest.flatten(spec, expand_composites=True)
+    names = [name] if len(flat) == 1 else [f"{name}/{i}" for i in range(len(flat))]
+    made = [backend.placeholder(shape=s.shape, dtype=s.dtype, name=n) for s, n in zip(flat, names)]
+    return nest.pack_sequence_as(spec, made, expand_composites=True)
+
+
 @export("keras.layers.Input", "keras.Input")
 def Input(shape: Any = None, batch_size: int | None = None, name: str | None = None, dtype: Any = None, sparse: bool = False,
-          tensor: Any = None, ragged: bool = False, **kwargs: Any) -> Any:
+          tensor: Any = None, ragged: bool = False, type_spec: Any = None, **kwargs: Any) -> Any:
     """A symbolic tensor to build a functional model from. `shape` is that of one example.
 
     Args:
@@ -82,6 +118,7 @@ def Input(shape: Any = None, batch_size: int | None = None, name: str | None = N
         sparse: Whether inputs are SparseTensors.
         tensor: Existing tensor to use as the input.
         ragged: Whether inputs are RaggedTensors.
+        type_spec: The type of the inputs (`tf.RaggedTensorSpec` …), in place of all arguments but `name`.
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     Returns:
@@ -96,10 +133,13 @@ def Input(shape: Any = None, batch_size: int | None = None, name: str | None = N
         raise ValueError("Unrecognized keyword arguments:", kwargs.keys())
     if shape and whole:
         raise ValueError("Only provide the `shape` OR `batch_input_shape` argument to Input, not both at the same time.")
-    if shape is None and tensor is None and whole is None:
-        raise ValueError("Please provide to Input either a `shape` or a `tensor` argument. Note that `shape` does not include "
-                         "the batch dimension.")
+    if shape is None and tensor is None and whole is None and type_spec is None:
+        raise ValueError("Please provide to Input either a `shape` or a `tensor` or a `type_spec` argument. Note that `shape` "
+                         "does not include the batch dimension.")
     sizes = {"batch_input_shape": whole} if whole else {"batch_size": batch_size, "input_shape": shape}
+    if type_spec is not None:
+        sizes["type_spec"] = type_spec
+        name = name or getattr(type_spec, "name", None)
     layer = InputLayer(name=name, dtype=dtype, sparse=sparse, ragged=ragged, input_tensor=tensor, **sizes)
     outputs = layer._inbound_nodes[0].output_tensors
     return outputs[0] if len(outputs) == 1 else outputs

@@ -56,6 +56,22 @@ class RaggedKerasTensor(KerasTensor):
         return hasattr(x, "row_splits")
 
 
+def parts_of(x: Any) -> list:
+    """The components of a ragged, sparse or other composite tensor; none of anything else."""
+    if isinstance(x, Tensor) or not hasattr(x, "_type_spec"):
+        return []
+    return [p for p in nest.flatten(x, expand_composites=True) if p is not x]
+
+
+def remember(tensor: Any, history: KerasHistory) -> None:
+    """Notes the call that a tensor came out of. Components of a composite tensor belong to the first one that has them."""
+    tensor._keras_history = history
+    for part in parts_of(tensor):
+        if isinstance(part, Tensor) and not hasattr(part, "_value") and \
+                getattr(part, "_keras_history", getattr(part, "_keras_whole", None)) is None:
+            part._keras_whole = tensor           # type: ignore[attr-defined]
+
+
 def int_shape(x: Any) -> tuple | None:
     """The static shape as a tuple; None where the rank is not known or there is no shape."""
     shape = getattr(x, "shape", None)
@@ -91,7 +107,7 @@ class Node:
         """Ops between layers that lead to other arguments become layers, too."""
         from penstock._src.models.keras.engine import op_layer
         for t in nest.flatten(self.arguments):
-            if isinstance(t, Tensor) and op_layer.needs_keras_history(t, ignore_call_context=True):
+            if (isinstance(t, Tensor) or parts_of(t)) and op_layer.needs_keras_history(t, ignore_call_context=True):
                 op_layer.create_keras_history(t)
 
     def iterate_inbound(self, include_arguments: bool = False) -> list[tuple]:

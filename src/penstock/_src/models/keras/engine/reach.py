@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import nest
 from penstock._src.graph.node import Operation, Tensor
+from penstock._src.models.keras.engine.node import parts_of
 from penstock._src.state.variables.variable import Variable
 
 
@@ -14,7 +14,7 @@ def _parents(item: Any) -> Any:
     if isinstance(item, Tensor) and not hasattr(item, "_value"):
         return [item.op]
     if hasattr(item, "_type_spec"):
-        return [p for p in nest.flatten(item, expand_composites=True) if p is not item]
+        return parts_of(item)
     return []
 
 
@@ -31,7 +31,7 @@ def _composite_parts(x: Any) -> list:
     """The components of a composite tensor or a variable."""
     if isinstance(x, Variable):
         return [] if hasattr(getattr(x, "handle", None), "_value") else [x.op]
-    return nest.flatten(x, expand_composites=True) if hasattr(x, "_type_spec") and not isinstance(x, Tensor) else []
+    return parts_of(x)
 
 
 def _visit(target: Any, sources: set[int], known: dict[int, bool]) -> None:

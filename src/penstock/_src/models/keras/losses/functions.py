@@ -1,12 +1,15 @@
 """Losses as functions: one number per sample, from labels and predictions."""
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import penstock as tf
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.models.keras import backend as K
 
 
@@ -20,6 +23,34 @@ def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Predictions as a tensor, and labels in their type."""
     y_pred = y_pred if isinstance(y_pred, Tensor) or hasattr(y_pred, "row_splits") else convert(y_pred)
     return tf.cast(y_true, y_pred.dtype), y_pred
+
+
+def _by_element(fn: Callable) -> Callable:
+    """Lets a function that is a mean along the last axis take ragged tensors: the mean of the elements that a row has."""
+    @functools.wraps(fn)
+    def call(y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(y_pred, RaggedTensor):
+            return fn(y_true, y_pred, *args, **kwargs)
+        losses = tf.ragged.map_flat_values(lambda t, p: fn(t[..., None], p[..., None], *args, **kwargs),
+                                           _rows_like(y_true, y_pred), y_pred)
+        return tf.reduce_mean(losses, axis=-1)
+    return call
+
+
+def _by_row(fn: Callable) -> Callable:
+    """Lets a function of the classes along the last axis take ragged tensors in whose innermost rows all classes are."""
+    @functools.wraps(fn)
+    def call(y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(y_pred, RaggedTensor):
+            return fn(y_true, y_pred, *args, **kwargs)
+        return tf.ragged.map_flat_values(lambda t, p: fn(t, p, *args, **kwargs), _rows_like(y_true, y_pred), y_pred)
+    return call
+
+
+def _rows_like(y_true: Any, y_pred: Any) -> Any:
+    """Labels as a ragged tensor with the rows of the predictions."""
+    return y_true if isinstance(y_true, RaggedTensor) else \
+        tf.RaggedTensor.from_tensor(y_true, y_pred.nested_row_lengths(), y_pred.ragged_rank)
 
 
 @_both("mean_squared_error", "mse", "MSE")
@@ -159,6 +190,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
 
 
 @export(v2=["keras.losses.huber", "keras.metrics.huber", "losses.huber", "metrics.huber", "keras.losses.huber_loss"])
+@_by_element
 def huber(y_true: Any, y_pred: Any, delta: Any = 1.0) -> Any:
     """Half the squared error up to `delta`, linear beyond.
 
@@ -211,6 +243,7 @@ def _smoothed(y_true: Any, smoothing: Any, towards: Any) -> Any:
 
 
 @_both("categorical_crossentropy")
+@_by_row
 def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: Any = 0,
                              axis: int = -1) -> Any:
     """-sum(y_true * log(y_pred)), for labels that are distributions over classes.
@@ -231,6 +264,7 @@ def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False
 
 
 @_both("sparse_categorical_crossentropy")
+@_by_row
 def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1,
                                     ignore_class: int | None = None) -> Any:
     """-log(y_pred[y_true]), for labels that are numbers of classes. Positions of class `ignore_class` count as zero.
@@ -254,6 +288,7 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
 
 
 @_both("binary_crossentropy")
+@_by_element
 def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: Any = 0, axis: int = -1) -> Any:
     """The mean of -(y_true * log(y_pred) + (1 - y_true) * log(1 - y_pred)).
 
@@ -276,6 +311,7 @@ def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, lab
 
 
 @export(v2=["keras.losses.binary_focal_crossentropy", "keras.metrics.binary_focal_crossentropy"])
+@_by_element
 def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: bool = False, alpha: float = 0.25,
                               gamma: float = 2.0, from_logits: bool = False, label_smoothing: Any = 0.0, axis: int = -1) -> Any:
     """Focal binary cross-entropy: well-classified examples are weighted less.

@@ -8,6 +8,7 @@ from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.library.ragged.tensor import RaggedTensor
 from penstock._src.ops.registry import get
 
 
@@ -81,7 +82,7 @@ def compute_weighted_loss(losses: Any, sample_weight: Any = None, reduction: str
     with tf.name_scope(name or "weighted_loss"):
         if not context.executing_eagerly():
             context.current_graph()._last_loss_reduction = reduction
-        losses = losses if isinstance(losses, Tensor) else convert(losses)
+        losses = losses if isinstance(losses, (Tensor, RaggedTensor)) else convert(losses)
         dtype = losses.dtype
         if sample_weight is None:
             weighted, weights = losses, None

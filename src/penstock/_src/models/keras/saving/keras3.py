@@ -8,6 +8,7 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import TABLES, LazyModule
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
+from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_layer import InputLayer
 from penstock._src.models.keras.engine.network_config import class_name as registered
@@ -49,7 +50,7 @@ def _layer(layer: Any) -> dict[str, Any]:
             config["build_input_shape"] = list(shape)
         return {"module": "keras", "class_name": "Sequential", "config": config, "registered_name": None}
     config = _config(_own_config(layer))
-    if isinstance(layer, InputLayer):
+    if isinstance(layer, InputLayer) and "type_spec" not in config:
         config["batch_input_shape"] = layer._batch_input_shape
     name = cls.__name__.removesuffix("V1")
     found = {"module": "keras.layers" if _is_ours(cls) else cls.__module__, "class_name": name, "config": config,
@@ -73,6 +74,8 @@ def _config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(value: Any, kind: str | None) -> Any:
+    if isinstance(value, dict) and value.get("class_name") == type_config.TAG:
+        return value
     if isinstance(value, dict) and "class_name" in value and "config" in value:
         module = kind or ("keras.mixed_precision" if value["class_name"] == "Policy" else "keras.layers")
         name = value["class_name"].removesuffix("V1").removesuffix("V2")
@@ -98,7 +101,7 @@ def classic(model: Any) -> dict[str, Any]:
     """The description in HDF5 files, which Keras 2 and Keras 3 can read: calls as lists, nested objects with their modules."""
     def layer(data: dict[str, Any], one: Any) -> dict[str, Any]:
         inner = classic(one)["config"] if hasattr(one, "_is_graph_network") else _config(data["config"])
-        if isinstance(one, InputLayer):
+        if isinstance(one, InputLayer) and "type_spec" not in inner:
             inner["batch_input_shape"] = one._batch_input_shape
         return {**data, "class_name": data["class_name"].removesuffix("V1"), "config": inner}
 
@@ -163,7 +166,7 @@ def translated(x: Any, custom_objects: Any = None) -> Any:
         return {k: translated(v, custom_objects) for k, v in x.items()}
     if x["class_name"] == "function":
         return x["config"]
-    if x["class_name"] == "__lambda__":
+    if x["class_name"] in ("__lambda__", type_config.TAG):
         return x
     config = translated(x["config"], custom_objects)
     name = x.get("registered_name") or x["class_name"]

@@ -18,7 +18,8 @@ from penstock._src.base.dtypes import DType
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.convert import is_tensor
-from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.graph.type_spec import TypeSpec
+from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.layers.serialization import layer_classes
 from penstock._src.models.keras.utils import generic_utils
 from penstock._src.models.keras.utils.function_code import func_dump, func_load, loading
@@ -68,9 +69,8 @@ def _special(obj: Any) -> Any:
         return obj.item()
     if isinstance(obj, DType):
         return obj.name
-    if isinstance(obj, TensorSpec):
-        return {**_tagged("__typespec__", [None if obj.shape.rank is None else obj.shape.as_list(), obj.dtype.name, obj.name]),
-                "spec_name": "TensorSpec"}
+    if isinstance(obj, TypeSpec):
+        return type_config.describe(obj)
     if is_tensor(obj) and hasattr(obj, "numpy") and not hasattr(obj, "get_config"):
         value = np.asarray(obj.numpy())
         return _tagged("__tensor__", {"value": value.tolist(), "dtype": value.dtype.name})
@@ -172,6 +172,8 @@ def _object(data: Any) -> Any:
     if "class_name" not in data or "config" not in data:
         return {k: _object(v) for k, v in data.items()}
     kind, config = data["class_name"], data["config"]
+    if kind == type_config.TAG:
+        return type_config.type_of(data)
     if isinstance(kind, str) and kind.startswith("__"):
         return _of_tag(kind, config)
     if kind == "function":
@@ -188,8 +190,6 @@ def _of_tag(tag: str, config: Any) -> Any:
         return np.array(config["value"], dtype=config["dtype"])
     if tag == "__tensor__":
         return tf.constant(np.array(config["value"], dtype=config["dtype"]))
-    if tag == "__typespec__":
-        return TensorSpec(*config)
     if tag == "__tuple__":
         return tuple(map(_object, config))
     if tag == "__lambda__":
