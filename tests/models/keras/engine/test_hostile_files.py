@@ -208,7 +208,8 @@ def test_the_time_for_a_small_file_is_short(tmp_path, monkeypatch):
     monkeypatch.setattr(hdf5_guard.subprocess, "run", run)
     with pytest.raises(Started):
         load(path)
-    assert asked[0][0] <= 15 and asked[0][1] == 10 * asked[0][0]
+    computing, waiting = asked[0]
+    assert computing <= 15 and 10 * computing <= waiting <= 60 * computing
 
 
 def test_the_check_leaves_good_files_alone(tmp_path):

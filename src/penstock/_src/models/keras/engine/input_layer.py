@@ -25,6 +25,8 @@ class InputLayer(Layer):
     >>> model = tf.keras.Sequential([tf.keras.layers.InputLayer(input_shape=(4,)), tf.keras.layers.Dense(2)])
     """
 
+    _given_type: Any = None              # the argument `type_spec`
+
     @no_automatic_dependency_tracking
     def __init__(self, input_shape: Any = None, batch_size: int | None = None, dtype: Any = None, input_tensor: Any = None,
                  sparse: bool = False, name: str | None = None, ragged: bool = False, type_spec: Any = None, **kwargs: Any):
@@ -40,7 +42,6 @@ class InputLayer(Layer):
         if sparse and ragged:
             raise ValueError("An Input cannot be both sparse and ragged.")
         name = name or f"input_{backend.get_uid('input')}"
-        self.__dict__["_given_type"] = type_spec
         if type_spec is not None:
             _only_type(shape=input_shape, batch_size=batch_size, dtype=dtype, tensor=input_tensor, sparse=sparse or None,
                        ragged=ragged or None)
@@ -52,6 +53,7 @@ class InputLayer(Layer):
         elif input_tensor is not None and input_tensor.dtype != dtype:
             raise ValueError(f"`input_tensor.dtype` differs from `dtype`: {input_tensor.dtype} vs. {dtype}")
         super().__init__(dtype=dtype, name=name)
+        self.__dict__["_given_type"] = type_spec
         self.built, self.supports_masking = True, True
         self.sparse, self.ragged, self.batch_size = sparse, ragged, batch_size
         if isinstance(input_shape, TensorShape):

@@ -134,6 +134,7 @@ class Components(Layer):
 class Composed(Layer):
     """A ragged or sparse tensor of its components. `constants` are those, by position, that are not inputs of the layer."""
 
+    spec: Any
     constants: Any
 
     def __init__(self, spec: Any, constants: dict | None = None, **kwargs: Any):
