@@ -240,7 +240,12 @@ def test_function_definitions_become_graphs_again():
         kept = {name: function.definition for name, function in graph._functions.items()}
         to_graph = _module("framework.function_def_to_graph").function_def_to_graph
         outer = next(d for d in kept.values() if any("If" in n.op for n in d.node_def))
-        body = to_graph(outer, input_shapes=[tf.TensorShape([5, 3]), None])
+        kept_shapes = to_graph(outer, input_shapes=[tf.TensorShape([5, 3]), None])
+        assert [t.shape.as_list() for t in kept_shapes.inputs] == [[None, 3], []]
+        open_shapes = type(outer)()
+        open_shapes.CopyFrom(outer)
+        open_shapes.ClearField("arg_attr")
+        body = to_graph(open_shapes, input_shapes=[tf.TensorShape([5, 3]), None])
         assert [t.shape.as_list() for t in body.inputs[:1]] == [[5, 3]] and body.inputs[1].shape.rank is None
         with pytest.raises(ValueError, match="takes 2 arguments, got 1"):
             to_graph(outer, input_shapes=[None])

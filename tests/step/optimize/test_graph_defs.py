@@ -93,3 +93,35 @@ def test_functions_that_nothing_calls_any_more_are_left_out():
     kept = {f.signature.name for f in made.library.function}
     assert kept == {loop.attr["cond"].func.name, loop.attr["body"].func.name} < called
     assert _run(made, "y:0", {"x:0": 1.5}) == 12.0
+
+
+def test_functions_of_loops_share_no_names_with_each_other_and_the_graph():
+    @tf.function(input_signature=[tf.TensorSpec([15], tf.int32, name="x")])
+    def first(x):
+        size, total = tf.shape(x)[0], tf.zeros([], tf.int32)
+        for i in tf.range(10):
+            if i == size - 12:
+                break
+            total += x[i]
+        return total
+    graph_def = first.get_concrete_function().graph.as_graph_def()
+    library = {f.signature.name: f for f in graph_def.library.function}
+    loop, = [n for n in graph_def.node if "While" in n.op]
+    functions = [library[loop.attr[a].func.name] for a in ("cond", "body")]
+    arguments = [{a.name for a in f.signature.input_arg} for f in functions]
+    assert not arguments[0] & arguments[1] and not (arguments[0] | arguments[1]) & {n.name for n in graph_def.node}
+    for f in functions:
+        assert all(n.name.startswith(f"{loop.name}/") for n in f.node_def)
+    branch = library[next(n for n in functions[1].node_def if "If" in n.op).attr["then_branch"].func.name]
+    assert all(n.name.startswith(f"{loop.name}/if/") for n in branch.node_def)
+    assert first(tf.range(15)) == 3
+
+
+def test_arguments_of_functions_keep_their_shapes():
+    @tf.function(input_signature=[tf.TensorSpec([1], tf.int32)])
+    def grown(x):
+        return tf.while_loop(lambda v: tf.size(v) < 4, lambda v: [tf.concat([v, [2]], 0)], [x], [tf.TensorShape([None])])
+    message = grown.get_concrete_function().graph.as_graph_def()
+    body = next(f for f in message.library.function if "body" in f.signature.name)
+    shapes = [tf.TensorShape(body.arg_attr[i].attr["_output_shapes"].list.shape[0]) for i in range(3)]
+    assert [s.as_list() for s in shapes] == [[], [], [None]]

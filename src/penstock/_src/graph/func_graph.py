@@ -41,9 +41,15 @@ class FuncGraph(Graph):
 
     building_function = True
 
-    def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None):
+    def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None, scope: str = ""):
+        """`scope` precedes the names of all nodes: converters put the nodes of loops and branches into the graph around.
+
+        Names of arguments begin with the graph's name: converters also put a loop's condition into its body.
+        """
         super().__init__()
         self.name = name
+        self._stacks.name = scope = scope.rstrip("/")
+        self._arguments_scope = f"{scope[:scope.rfind('/') + 1]}{name}/" if scope else ""
         self.around: Any = None if context.executing_eagerly() else context.current_graph()    # None: eager execution
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
@@ -156,7 +162,7 @@ class FuncGraph(Graph):
     def placeholder(self, dtype: Any, dims: tuple | None, name: str) -> Tensor:
         """An input of the function, outside of every open scope. The caller adds it to `inputs`."""
         with self._root_scope():
-            final = self.unique_name(_clean(name))
+            final = self.unique_name(_clean(self._arguments_scope + name))
         op = self.add(get("Placeholder"), final, [], {"dtype": dtype, "shape": TensorShape.of(dims)}, [dtype],
                       device_and_scopes=False)
         op.outputs[0].static_dims = dims

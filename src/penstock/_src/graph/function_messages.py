@@ -38,9 +38,11 @@ def definition(function: GraphFunction) -> FunctionDef:
     out.signature.name, out.signature.is_stateful = function.name, function.stateful
     taken: set[str] = set()
     arguments: dict[int, str] = {}
-    for t in function.inputs:
+    for i, t in enumerate(function.inputs):
         arguments[id(t)] = name = _argument_name(t.op.name, taken)
         out.signature.input_arg.add(name=name, type=t.dtype.base_dtype.enum)
+        if t.static_dims is not None:
+            out.arg_attr[i].attr["_output_shapes"].list.shape.append(t.shape.as_proto())
     control = [op for op in function.graph.control_outputs if op not in {t.op for t in function.inputs}]
     for op in needed(function.outputs, control, set(arguments)):
         if all(id(t) in arguments for t in op.outputs) and op.outputs:
@@ -103,7 +105,7 @@ def function_def_to_graph(fdef: FunctionDef, structured_input_signature: Any = N
     """The FuncGraph of a FunctionDef, for user code that reads graphs node by node.
 
     The functions that it calls are found in the current graph. `input_shapes` has a shape (or its message, or None) for each
-    argument, in place of those that the message has.
+    argument, for those whose shape the message does not have. A loop's function has other shapes than the values at its start.
     """
     if input_shapes is not None and len(input_shapes) != len(fdef.signature.input_arg):
         raise ValueError(f"function {fdef.signature.name} takes {len(fdef.signature.input_arg)} arguments, got "
@@ -150,12 +152,10 @@ class _Body:
         return self.graph
 
     def _argument(self, i: int, a: Any) -> None:
-        dims: list = []
-        if self.shapes is not None:
-            dims = [self.shapes[i]]
-        elif i in self.message.arg_attr:
+        dims: list = [] if self.shapes is None else [self.shapes[i]]
+        if i in self.message.arg_attr:
             listed = self.message.arg_attr[i].attr.get("_output_shapes")
-            dims = [s.static_dims for s in attr_from_message(listed, "list(shape)")] if listed is not None else []
+            dims = [s.static_dims for s in attr_from_message(listed, "list(shape)")] if listed is not None else dims
         tensors = [self.graph.placeholder(t, dims[k] if k < len(dims) else None, a.name)
                    for k, t in enumerate(self._types(a))]
         self.arguments[a.name] = tensors

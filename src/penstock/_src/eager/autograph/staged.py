@@ -68,8 +68,8 @@ def first_test(test: Callable[[], Any]) -> Any:
         return test()
 
 
-def _graph(name: str) -> FuncGraph:
-    graph = FuncGraph(name)
+def _graph(name: str, scope: str = "") -> FuncGraph:
+    graph = FuncGraph(name, scope=scope)
     graph.ordered = getattr(graph.around, "ordered", False)
     return graph
 
@@ -82,7 +82,7 @@ def if_stmt(test: Any, then: Callable[[], None], orelse: Callable[[], None], sta
         graphs, results, joined = [], [], len(state.names)
         for label, block in (("true", then), ("false", orelse)):
             state.write(start)
-            graphs.append(_graph(f"{scope.rstrip('/').rsplit('/', 1)[-1]}_{label}"))
+            graphs.append(_graph(f"{scope.rstrip('/').rsplit('/', 1)[-1]}_{label}", scope))
             with building(graphs[-1]):
                 block()
                 results.append(state.read()[:joined])

@@ -60,7 +60,7 @@ def cond_v2(pred: Any, true_fn: Callable, false_fn: Callable, name: str | None =
     with name_scope(name, "cond", None) as scope:
         pred = convert(pred)
         label = scope.rstrip("/").rsplit("/", 1)[-1]
-        graphs = [_branch(f"{label}_{kind}", fn, pred) for kind, fn in (("true", true_fn), ("false", false_fn))]
+        graphs = [_branch(f"{label}_{kind}", fn, pred, scope) for kind, fn in (("true", true_fn), ("false", false_fn))]
         _check_branches(graphs, ["true_fn", "false_fn"])
         return _choose(pred, graphs, False, scope)
 
@@ -69,13 +69,14 @@ def switch_case_v2(index: Any, branches: list[Callable], name: str | None = None
     """tf.switch_case as a Case op."""
     with name_scope(name, "switch_case", None) as scope:
         index = convert(index, dtypes.int32)
-        graphs = [_branch(f"{scope.rstrip('/').rsplit('/', 1)[-1]}_branch{i}", fn, index) for i, fn in enumerate(branches)]
+        label = scope.rstrip("/").rsplit("/", 1)[-1]
+        graphs = [_branch(f"{label}_branch{i}", fn, index, scope) for i, fn in enumerate(branches)]
         _check_branches(graphs, [f"branch {i}" for i in range(len(graphs))])
         return _choose(index, graphs, True, scope)
 
 
-def _branch(name: str, fn: Callable, op_value: Tensor) -> FuncGraph:
-    return trace(FuncGraph(name), fn, ordered=_ordered(), op_return_value=op_value)
+def _branch(name: str, fn: Callable, op_value: Tensor, scope: str) -> FuncGraph:
+    return trace(FuncGraph(name, scope=scope), fn, ordered=_ordered(), op_return_value=op_value)
 
 
 def _ordered() -> bool:
@@ -143,7 +144,7 @@ def while_v2(cond: Callable | None, body: Callable, loop_vars: Any, shape_invari
         limited = maximum_iterations is not None
         start = [counter, _limit(maximum_iterations if limited else -1), *flat]
         dims = [(), (), *shapes]
-        cond_graph, body_graph = FuncGraph(f"{label}_cond"), FuncGraph(f"{label}_body")
+        cond_graph, body_graph = (FuncGraph(f"{label}_{kind}", scope=scope) for kind in ("cond", "body"))
         for g in (cond_graph, body_graph):
             g.inputs = [_state_placeholder(g, t, d) for t, d in zip(start, dims, strict=True)]
         like = loop_vars if like is None else like

@@ -262,7 +262,7 @@ def _split_in_loop(op, loop):
         return
     width = value.static_dims[1]
     at = next((i for i, t in enumerate(add.inputs) if loop.stays(t) and t.static_dims == (width,)), None)
-    if at is None or len(add.inputs) != 2:
+    if at is None or width is None or len(add.inputs) != 2:
         return
     shift = np.zeros(width, value.dtype.as_numpy_dtype)
     for part, room in zip(op.outputs, np.split(shift, len(op.outputs)), strict=True):
