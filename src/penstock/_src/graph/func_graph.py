@@ -41,7 +41,7 @@ class FuncGraph(Graph):
 
     building_function = True
 
-    def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None, scope: str = ""):
+    def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None, *, scope: str = ""):
         """`scope` precedes the names of all nodes: converters put the nodes of loops and branches into the graph around.
 
         Names of arguments begin with the graph's name: converters also put a loop's condition into its body.
