@@ -236,3 +236,24 @@ def test_recursion_without_end_is_a_recursion_error():
         return again(n - 1)
     with pytest.raises(RecursionError, match="again"):
         again(tf.constant(5))
+
+
+def test_the_compiled_program_as_text():
+    f = tf.function(lambda x: 2.0 * x, jit_compile=True)
+    get = f.experimental_get_compiler_ir(tf.constant([1.0, 2.0]))
+    assert "Mul" in get(stage="hlo") and get(stage="optimized_hlo") == f.explain(tf.constant([1.0, 2.0]))
+    for stage in ("optimized_hlo_dot", "hlo_serialized"):
+        with pytest.raises(ValueError, match="requested stage is not supported"):
+            get(stage=stage)
+    with pytest.raises(ValueError, match="requested stage is not supported"):
+        get(stage="optimized_hlo", platform_name="GPU")
+    with pytest.raises(ValueError, match="jit_compile=True"):
+        tf.function(lambda x: x).experimental_get_compiler_ir(1.0)
+
+
+@pytest.mark.parametrize("given", [(["a"],), (tf.constant(1),), (), (1.0, 2.0)])
+def test_arguments_that_do_not_fit_a_signature(given):
+    f = tf.function(lambda x: x, input_signature=[tf.TensorSpec(None)])
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match="Binding inputs to tf.function failed due to"):
+            f(*given)

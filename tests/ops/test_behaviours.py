@@ -25,6 +25,23 @@ def test_gather_nd_may_ignore_what_is_beyond():
     assert tf.gather_nd(params, at, bad_indices_policy="IGNORE").numpy().tolist() == [2, 0, 0]
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.gather_nd(params, at, bad_indices_policy="ERROR")
+    rows = tf.constant([[[1], [5]], [[0], [1]]])
+    assert tf.gather_nd(params, rows, batch_dims=1, bad_indices_policy="IGNORE").numpy().tolist() == [[2, 0], [3, 4]]
+
+
+def test_gather_nd_of_a_variable_may_ignore_what_is_beyond():
+    v = tf.Variable([1., 2.])
+    with tf.GradientTape() as tape:
+        out = tf.gather_nd(v, [[1], [-1], [0]], bad_indices_policy="IGNORE")
+    assert out.numpy().tolist() == [2, 0, 1]
+    assert tape.gradient(out, v).numpy().tolist() == [1, 1]
+
+
+def test_a_scalar_is_split_into_one_row_in_v1():
+    split = tf.compat.v1.strings.split
+    assert split("1 2 3", result_type="RaggedTensor").to_list() == [[b"1", b"2", b"3"]]
+    assert split("1 2 3").dense_shape.numpy().tolist() == [1, 3]
+    assert tf.strings.split("1 2 3").numpy().tolist() == [b"1", b"2", b"3"]
 
 
 def test_types_of_numbers():

@@ -106,3 +106,12 @@ def test_an_axis_that_is_none(axis, given):
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
         tf2.raw_ops.QuantizeAndDequantizeV2(input=np.ones((2, 2), np.float32), input_min=[0.0, 0.0], input_max=[1.0, 1.0],
                                             range_given=given, axis=axis)
+
+
+def test_ranges_are_scalars():
+    with tf.Graph().as_default():
+        image = tf.cast(tf.ones([1, 2, 3, 3]), tf.quint8)
+        with pytest.raises(ValueError, match="must be rank 0"):
+            tf.nn.quantized_conv2d(image, image, [0.], 1., 0., 1., strides=[1, 1, 1, 1], padding="SAME")
+        with pytest.raises(ValueError, match="must be rank 0"):
+            tf.nn.quantized_max_pool(image, 0., [1.], ksize=[1, 1, 1, 1], strides=[1, 1, 1, 1], padding="SAME")

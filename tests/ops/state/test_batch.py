@@ -51,7 +51,7 @@ def test_the_number_of_rows_is_not_that_of_one_call(graph):
     out = layer(x)
     with tf.Session() as sess:
         found = in_threads(2, lambda i: sess.run(out, {x: [[i]]}))
-    assert [f[0].tolist() for f in found] == [[1], [2]]
+    assert [f.tolist() for f in found] == [[1], [2]]
 
 
 def test_batches_are_filled_up_and_time_out(graph):
@@ -63,7 +63,7 @@ def test_batches_are_filled_up_and_time_out(graph):
     x = tf.placeholder(tf.int32, [None])
     out = layer(x)
     with tf.Session() as sess:
-        assert sess.run(out, {x: [5, 6]})[0].tolist() == [5, 6]
+        assert sess.run(out, {x: [5, 6]}).tolist() == [5, 6]
         with pytest.raises(tf.errors.InvalidArgumentError, match="larger than maximum batch size 8"):
             sess.run(out, {x: range(9)})
     assert seen == [[5, 6, 5, 5]]
@@ -90,7 +90,7 @@ def test_a_call_that_gives_up_leaves_its_batch(graph):
         with pytest.raises(tf.errors.DeadlineExceededError):
             sess.run(out, {x: [7]}, options=tf.RunOptions(timeout_in_ms=50))
         found = in_threads(2, lambda i: sess.run(out, {x: [i]}))
-    assert sorted(int(v[0][0]) for v in found) == [1, 2]
+    assert sorted(int(v[0]) for v in found) == [1, 2]
 
 
 def test_unbatch_gives_each_call_its_rows_and_collects_gradients(graph):

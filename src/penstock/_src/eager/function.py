@@ -416,6 +416,26 @@ class Function:
         """
         return self.get_concrete_function(*args, **kwargs).explain()
 
+    def experimental_get_compiler_ir(self, *args: Any, **kwargs: Any) -> Callable:
+        """A function of `stage` that returns the compiled program for some arguments as text, as `explain` does.
+
+        There is no HLO: stages that ask for it in a binary form, and those of other platforms, raise ValueError.
+
+        >>> f = tf.function(lambda x: 2.0 * x, jit_compile=True)
+        >>> print(f.experimental_get_compiler_ir(tf.constant(1.0))(stage="optimized_hlo"))
+        """
+        if not self._jit_compile:
+            raise ValueError("Compiler IR can only be returned for functions marked with 'jit_compile=True'.")
+
+        def text(stage: str = "hlo", device_name: str | None = None, platform_name: str | None = None) -> str:
+            if stage not in ("hlo", "hlo_no_metadata", "optimized_hlo") or \
+                    stage == "optimized_hlo" and platform_name not in (None, "CPU"):
+                raise ValueError("GetCompilerIr with requested stage is not supported on this device: "
+                                 f"{stage!r} for {platform_name or device_name or 'CPU'}. Programs are not compiled to HLO; "
+                                 "their text is returned for the stages 'hlo', 'hlo_no_metadata' and 'optimized_hlo'.")
+            return self.explain(*args, **kwargs)
+        return text
+
     def _choose(self, args: tuple, kwargs: dict[str, Any], named: bool = False) -> tuple[ConcreteFunction, list]:
         args, kwargs = self._spec.canonicalize(args, kwargs)
         args, kwargs = with_tensors(args), with_tensors(kwargs)

@@ -64,14 +64,18 @@ class FunctionSpec:
     def canonicalize(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Positional arguments in order, defaults filled in, and keyword-only ones."""
         if self.input_signature is not None:
-            return self._by_signature(args, kwargs)
+            try:
+                return self._by_signature(args, kwargs)
+            except (TypeError, ValueError) as e:
+                raise IncompatibleInputs(f"Binding inputs to tf.function failed due to `{e}`. Received args: {args} and kwargs: "
+                                         f"{dict(kwargs)} for input_signature {self.input_signature}.") from None
         if not kwargs and len(args) == len(self.positional) and len(self.signature.parameters) == len(args):
             return args, {}
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as e:
             names = f" and {', '.join(kwargs)} by name" if kwargs else ""
-            raise TypeError(f"{self.name}() {e}: it takes {self.signature}, and was called with {len(args)} positional "
+            raise TypeError(f"Binding inputs to tf.function failed due to `{e}`: {self.name}() takes {self.signature}, and was called with {len(args)} positional "
                             f"arguments{names}.") from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
@@ -119,7 +123,7 @@ class FunctionSpec:
             fits = spec.is_compatible_with(value)
         if not fits:
             given = TensorSpec(value.shape, value.dtype.base_dtype) if isinstance(value, Tensor) else value
-            raise IncompatibleInputs(f"Python inputs incompatible with input_signature: Can not cast {given!r} to {spec!r}")
+            raise TypeError(f"Python inputs incompatible with input_signature: Can not cast {given!r} to {spec!r}")
         return value
 
 

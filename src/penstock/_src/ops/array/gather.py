@@ -335,13 +335,14 @@ def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | Non
     [2, 3]
     """
     if constant_value(batch_dims) != 0:
-        return batch_gather_nd(params, indices, batch_dims, name)
-    if hasattr(params, "gather_nd") and not isinstance(params, Tensor):
+        return batch_gather_nd(params, indices, batch_dims, name, bad_indices_policy)
+    if hasattr(params, "gather_nd") and not isinstance(params, Tensor) and not _ignores(bad_indices_policy):
         return params.gather_nd(indices, name=name)
     return gather_nd_op(params, indices, bad_indices_policy=bad_indices_policy, name=name)
 
 
-def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None = None) -> Tensor:
+def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None = None,
+                    bad_indices_policy: str = "") -> Tensor:
     """gather_nd within each batch: the batch coordinates are prepended to the given ones."""
     with name_scope(name, "BatchGatherND", [params, indices]):
         indices, params = convert(indices, name="indices"), convert(params, name="params")
@@ -359,7 +360,8 @@ def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None
             line = get("Range")(0, shape[i], 1)
             line = line if indices.dtype == dtypes.int32 else get("Cast")(line, DstT=indices.dtype)
             grids.append(get("BroadcastTo")(reshape_op(line, _line_shape(indices, i)), grid_shape))
-        return gather_nd_op(params, get("ConcatV2")([*grids, indices], -1) if grids else indices)
+        return gather_nd_op(params, get("ConcatV2")([*grids, indices], -1) if grids else indices,
+                            bad_indices_policy=bad_indices_policy)
 
 
 def _line_shape(indices: Tensor, axis: int) -> Any:

@@ -200,7 +200,8 @@ def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
             raise ValueError("sorting along another axis than the last needs a known rank")
         return top_k_op(values, get("Shape")(values)[-1])
     if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} is out of range for a tensor of rank {rank}")
+        raise ValueError(f"axis {axis} is out of range for a tensor of rank {rank}: slice index {axis} of its shape is "
+                         "out of bounds")
     axis %= rank
     if axis == rank - 1:
         return top_k_op(values, _size(values, axis))

@@ -61,7 +61,9 @@ class _Function:
         return out
 
 
-def _lookup(token: str) -> _Function:
+def _lookup(token: str | bytes) -> _Function:
+    if isinstance(token, bytes):                    # text that is UTF-8 comes as str
+        raise errors.InternalError(None, None, f"the token of a Python function must be UTF-8: {token!r}")
     found = _registered.get(token)
     if found is None:
         raise errors.InvalidArgumentError(None, None, f"ValueError: callback {token} is not found")

@@ -27,6 +27,12 @@ def _ranges(*values: torch.Tensor) -> list[np.float32]:
     return [scalar(v, "a range") for v in values]
 
 
+def _scalars(*dims: Dims) -> None:
+    """The shape rule of ranges."""
+    for d in dims:
+        rank_is(d, 0)
+
+
 def _filled_ranges(**ranges: np.float32) -> None:
     """InvalidArgumentError for a range that is empty: `min_x` and `max_x`, `min_y` and `max_y`."""
     for name in ("x", "y"):
@@ -269,6 +275,7 @@ def _rule_of(name: str, *shapes: Dims, **attrs: Any) -> Dims:
 
 @quantized_conv2d.shape
 def _quantized_conv2d_shape(input, filter, min_input, max_input, min_filter, max_filter, *, strides, padding, dilations):
+    _scalars(min_input, max_input, min_filter, max_filter)
     return [_rule_of("Conv2D", input, filter, **_conv_attrs(strides, padding, dilations)), (), ()]
 
 
@@ -291,6 +298,7 @@ def _pool(name: str, plain: str, public: str) -> None:
 
     @made.shape
     def _made_shape(input, min_input, max_input, *, ksize, strides, padding):
+        _scalars(min_input, max_input)
         return [_rule_of(plain, input, ksize=ksize, strides=strides, padding=padding, data_format="NHWC"), (), ()]
 
     @made.kernel

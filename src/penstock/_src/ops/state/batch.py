@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import errors, nest
 from penstock._src.base.api import export
 from penstock._src.data.queues.batching import Batcher, Call, GradientUnbatcher, Unbatcher
 from penstock._src.graph.functions import as_function
@@ -149,11 +149,12 @@ def batch_function(num_batch_threads: int, max_batch_size: int, batch_timeout_mi
             specs = [tf.TensorSpec(_any_rows(a.shape), a.dtype, name=str(i)) for i, a in enumerate(args)]
             concrete = tf.function(lambda *inner: function(*inner), autograph=autograph).get_concrete_function(*specs)
             with tf.name_scope("batch") as name:
-                return batch_function_op(list(args), list(concrete.captured_inputs), f=concrete,
-                                         num_batch_threads=num_batch_threads, max_batch_size=max_batch_size,
-                                         batch_timeout_micros=batch_timeout_micros,
-                                         allowed_batch_sizes=list(allowed_batch_sizes or []),
-                                         max_enqueued_batches=max_enqueued_batches, shared_name=name,
-                                         Tout=[o.dtype for o in concrete.outputs])
+                found = batch_function_op(list(args), list(concrete.captured_inputs), f=concrete,
+                                          num_batch_threads=num_batch_threads, max_batch_size=max_batch_size,
+                                          batch_timeout_micros=batch_timeout_micros,
+                                          allowed_batch_sizes=list(allowed_batch_sizes or []),
+                                          max_enqueued_batches=max_enqueued_batches, shared_name=name,
+                                          Tout=[o.dtype for o in concrete.outputs])
+            return nest.pack_sequence_as(concrete.structured_outputs, found, expand_composites=True)
         return decorated
     return decorator

@@ -38,7 +38,7 @@ def _dense_or_ragged(value: Any, dtype: Any = None, name: str | None = None) -> 
 def _rank(value: Any, what: str) -> int:
     rank = value.shape.rank
     if rank is None:
-        raise ValueError(f"Rank of {what} must be statically known.")
+        raise ValueError(f"Rank of {what} must be known. It is not known statically.")
     return rank
 
 
@@ -81,6 +81,8 @@ def split(input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: s
         input = _dense_or_ragged(input, dtypes.string, "input")
         if result_type not in ("SparseTensor", "RaggedTensor"):
             raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
+        if input.shape.rank == 0:
+            input = get("Reshape")(input, [1])                 # one row, unlike in strings.split of TensorFlow 2
         if result_type == "SparseTensor" and input.shape.rank == 1:
             return split_to_sparse(input, sep, maxsplit)
         parts = _split(input, sep, maxsplit)

@@ -359,7 +359,8 @@ class _Saving:
                                "Assign what owns it to an attribute of a tracked object.")
             raise AssertionError(f"Tried to export a function which references untracked object {what}. TensorFlow objects "
                                  "(e.g. tf.Variable) captured by functions must be tracked by assigning them to an attribute "
-                                 f"of a tracked object. ({function.graph_function.name})")
+                                 f"of a tracked object. Function: {function.graph_function.name}. Trackable referencing this "
+                                 f"tensor: {what}.")
 
     # -- the graph for servers ---------------------------------------------------------------------------------------
     def _build_graph(self, concrete: list[ConcreteFunction]) -> dict[int, Any]:
