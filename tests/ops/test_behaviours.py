@@ -156,3 +156,13 @@ def test_an_operator_keeps_its_parameters():
     matrix = tf.eye(2) * 3
     assert Own(matrix).parameters["matrix"] is matrix
     assert Own(matrix).matvec([1., 2.]).numpy().tolist() == [3, 6]
+
+
+def test_gather_by_small_integers():
+    params = tf.constant([[1., 2.], [3., 4.], [5., 6.]])
+    for at in (tf.constant([2, 0, 2], tf.int16), np.array([2, 0, 2], np.int16)):
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            out = tf.gather(params, at)
+        assert out.numpy().tolist() == [[5, 6], [1, 2], [5, 6]]
+        assert tf.convert_to_tensor(tape.gradient(out, params)).numpy().tolist() == [[1, 1], [0, 0], [2, 2]]

@@ -81,6 +81,41 @@ def test_map_fn_over_ragged_rows_with_a_signature():
     assert tf.map_fn(tf.reduce_sum, rt).numpy().tolist() == [6, 0, 9]
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+def test_map_fn_over_ragged_rows_without_a_signature(wrap):
+    rt = tf.ragged.constant([[1, 2, 3], [], [4, 5]])
+    assert wrap(lambda x: tf.map_fn(lambda row: row + 1, x))(rt).to_list() == [[2, 3, 4], [], [5, 6]]
+    sums = wrap(lambda x: tf.map_fn(tf.reduce_sum, x))(rt)
+    assert sums.numpy().tolist() == [6, 0, 9] and sums.shape == [3]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="All flat_values must have compatible shapes"):
+        wrap(lambda x: tf.map_fn(lambda r: tf.map_fn(lambda y: r, r), x))(tf.ragged.constant([[1, 2], [1]]))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+def test_indices_into_rows_of_one_length(wrap):
+    rows = [[[1, 2], [3], []], [[4, 5], [6], [7, 8]]]
+    rt = tf.RaggedTensor.from_uniform_row_length(tf.ragged.constant(rows[0] + rows[1]), 3)
+    one = tf.constant(1)
+    for key, expected, shape in (((slice(None), 1), [r[1] for r in rows], [2, None]),
+                                 ((slice(None), -1), [r[-1] for r in rows], [2, None]),
+                                 ((slice(1, None), one), [rows[1][1]], [1, None]),
+                                 ((slice(None), 1, slice(1, None)), [r[1][1:] for r in rows], [2, None]),
+                                 ((slice(None), slice(1, None)), [r[1:] for r in rows], [2, 2, None]),
+                                 ((slice(None), slice(5, None)), [[], []], [2, 0, None]),
+                                 ((slice(None), slice(None, None, -1)), [r[::-1] for r in rows], [2, 3, None]),
+                                 (slice(1, None), rows[1:], [1, 3, None]),
+                                 (slice(None, None, 2), rows[::2], [1, 3, None]),
+                                 ((slice(None), None), [[r] for r in rows], [2, 1, 3, None])):
+        found = wrap((lambda k: lambda x: x[k])(key))(rt)
+        assert found.to_list() == expected and found.shape.as_list() == shape, key
+    assert wrap(lambda x: x[:, one:])(rt).to_list() == [r[1:] for r in rows]
+    dense = tf.RaggedTensor.from_uniform_row_length(tf.range(6), 3)
+    assert wrap(lambda x: x[:, 2])(dense).numpy().tolist() == [2, 5]
+    for at in (3, -4):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
+            wrap(lambda x, at=at: x[:, at])(rt)
+
+
 def test_print_shows_rows(capfd):
     import sys
     tf.print(tf.ragged.constant([[1, 2, 3, 4, 5, 6, 7, 8, 9], [10]]), "and", tf.ragged.constant([["a'b"]]),

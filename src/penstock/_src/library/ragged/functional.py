@@ -98,6 +98,7 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: A
     results = nest.map_structure(_result_spec, dtype) if dtype is not None else \
         nest.map_structure(lambda e: _row_spec(type_spec_from_value(e)), elems)
     out_specs = nest.flatten(results)
+    scalars = _Scalars(dtype is None)
     with tf.name_scope(name, "map", flat):
         rows = [t for s, e in zip(specs, flat, strict=True) for t in s._to_batched_tensor_list(e)]
         row_specs = [s._unbatch() for s in specs]
@@ -111,10 +112,37 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: A
                 at += count
             value = fn(nest.pack_sequence_as(elems, given))
             nest.assert_same_structure(value, results)
-            return [t for s, v in zip(out_specs, nest.flatten(value), strict=True) for t in _encoded(s, v)]
+            return [t for i, (s, v) in enumerate(zip(out_specs, nest.flatten(value), strict=True))
+                    for t in _encoded(s, scalars.as_row(i, s, v))]
         mapped = tf.map_fn(one, rows, dtype=kinds, parallel_iterations=parallel_iterations or 10, back_prop=back_prop,
                            swap_memory=swap_memory, infer_shape=infer_shape)
-        return nest.pack_sequence_as(results, _decoded(out_specs, mapped, specs[0]))
+        return nest.pack_sequence_as(results, scalars.from_rows(_decoded(out_specs, mapped, specs[0])))
+
+
+class _Scalars:
+    """Which results of rows are scalars, where nobody has said what results are. They become a dense tensor; TensorFlow,
+    which takes them for rows, raises an error."""
+
+    def __init__(self, inferred: bool):
+        self._inferred = inferred
+        self._found: dict[int, bool] = {}                # by the position among the results: whether all of them are scalars
+
+    def as_row(self, i: int, spec: Any, value: Any) -> Any:
+        """A result as a row of a ragged tensor."""
+        if not self._inferred or getattr(spec, "ragged_rank", 1) != 0 or isinstance(value, CompositeTensor):
+            return value
+        value = tf.convert_to_tensor(value, dtype=spec.dtype)
+        scalar = value.shape.rank == 0
+        self._found[i] = scalar and self._found.get(i, True)
+        return tf.reshape(value, [1]) if scalar else value
+
+    def from_rows(self, batches: list) -> list:
+        """The batches of results, dense where all rows are scalars."""
+        for i, batch in enumerate(batches):
+            if self._found.get(i):
+                batches[i] = batch.flat_values
+                batches[i].set_shape(batch.shape[:1])
+        return batches
 
 
 def convert_to_tensor_or_composite(value: Any) -> Any:
@@ -136,7 +164,9 @@ def _check_same_rows(flat: list) -> None:
 def _row_spec(spec: Any) -> Any:
     """The type of a result that is like a row of the elems."""
     row = spec._unbatch()
-    return TensorSpec(None, row.dtype) if isinstance(row, TensorSpec) or getattr(row, "ragged_rank", 1) == 0 else row
+    if isinstance(row, TensorSpec):
+        return TensorSpec(None, row.dtype)
+    return RaggedTensorSpec(None, row.dtype, 0, row.row_splits_dtype) if getattr(row, "ragged_rank", 1) == 0 else row
 
 
 def _result_spec(t: Any) -> Any:

@@ -98,10 +98,19 @@ def _sliced(rt: RaggedTensor, key: slice) -> Any:
         zero = tf.zeros([1], starts.dtype)
         first, last = tf.concat([starts[:1], zero], 0)[0], tf.concat([zero, limits[-1:]], 0)[-1]
         values = _get(rt.values, [slice(first, last)]) if isinstance(rt.values, RaggedTensor) else rt.values[first:last]
+        if rt.uniform_row_length is not None:
+            return _uniform(values, rt.uniform_row_length, tf.size(starts, out_type=starts.dtype))
         splits = tf.concat([tf.zeros([1], starts.dtype), limits - first], 0)
         return RaggedTensor.from_row_splits(values, splits, validate=False)
     values = gather(rt.values, ragged_range(starts, limits).values)
+    if rt.uniform_row_length is not None:
+        return _uniform(values, rt.uniform_row_length, tf.size(starts, out_type=starts.dtype))
     return RaggedTensor.from_row_splits(values, lengths_to_splits(limits - starts), validate=False)
+
+
+def _uniform(values: Any, length: Any, nrows: Any) -> RaggedTensor:
+    """Rows of one length."""
+    return RaggedTensor.from_uniform_row_length(values, length, nrows=nrows, validate=False)
 
 
 def _columns(rt: RaggedTensor, keys: list) -> Any:
@@ -110,44 +119,67 @@ def _columns(rt: RaggedTensor, keys: list) -> Any:
         return rt
     first, rest = keys[0], keys[1:]
     if first is tf.newaxis:
-        n = rt.nrows()
-        out = RaggedTensor.from_row_splits(rt, tf.range(n + 1), validate=False)
+        out = _uniform(rt, tf.ones([], rt.row_splits.dtype), rt.nrows())
         return out.with_values(_columns(out.values, rest)) if rest else out
     if not isinstance(first, slice):
-        _index(first, rt.row_splits.dtype)
-        raise ValueError("Cannot index into an inner ragged dimension.")
+        at = _index(first, rt.row_splits.dtype)
+        if rt.uniform_row_length is None:
+            raise ValueError("Cannot index into an inner ragged dimension.")
+        return _within(_column(rt, at), rest)
     if first.start is None and first.stop is None and first.step is None:
-        inner = _columns(rt.values, rest) if isinstance(rt.values, RaggedTensor) else \
-            rt.values[(slice(None), *rest)] if rest else rt.values
-        return rt.with_values(inner)
+        return rt.with_values(_within(rt.values, rest))
     sliced = _slice_rows(rt, first)
-    inner = _columns(sliced.values, rest) if isinstance(sliced.values, RaggedTensor) else \
-        sliced.values[(slice(None), *rest)] if rest else sliced.values
-    return sliced.with_values(inner)
+    return sliced.with_values(_within(sliced.values, rest))
+
+
+def _within(values: Any, keys: list) -> Any:
+    """Keys that act within each of the values."""
+    if isinstance(values, RaggedTensor):
+        return _columns(values, keys)
+    return values[(slice(None), *keys)] if keys else values
+
+
+def _column(rt: RaggedTensor, at: Any) -> Any:
+    """One value of each row, of rows of one length; InvalidArgumentError out of bounds."""
+    length, message = rt.uniform_row_length, "Index out of bounds when indexing into a ragged tensor"
+    checks = [tf.debugging.assert_less(at, length, message=message),
+              tf.debugging.assert_greater_equal(at, -length, message=message)]
+    with tf.control_dependencies([c for c in checks if c is not None]):
+        return gather(rt.values, rt.row_starts() + tf.where(at < 0, at + length, at))
 
 
 def _slice_rows(rt: RaggedTensor, key: slice) -> RaggedTensor:
     """The same slice of every row."""
     _check_slice(key, rt.row_splits.dtype)
-    lengths = rt.row_lengths()
-    step = 1 if key.step is None else key.step
-    dtype = rt.row_splits.dtype
-    starts = rt.row_starts()
-    step_t = _index(step, dtype)
-    backwards = isinstance(step, int) and step < 0
+    lengths, starts, dtype = rt.row_lengths(), rt.row_starts(), rt.row_splits.dtype
+    step = _index(1 if key.step is None else key.step, dtype)
+    first, last = _bounds(key, lengths)
+    where = ragged_range(starts + first, starts + last, tf.fill(tf.shape(lengths), step), row_splits_dtype=dtype)
+    values = gather(rt.values, where.values)
+    if rt.uniform_row_length is None:
+        return where.with_values(values)
+    return _uniform(values, _uniform_size(rt, key, step), rt.nrows())
+
+
+def _uniform_size(rt: RaggedTensor, key: slice, step: Any) -> Any:
+    """The length of a slice of each row, of rows of one length."""
+    length = tf.get_static_value(rt.uniform_row_length)
+    if length is not None and not any(isinstance(k, Tensor) for k in (key.start, key.stop, key.step)):
+        return tf.constant(len(range(int(length))[key]), step.dtype)
+    first, last = _bounds(key, rt.uniform_row_length)
+    return tf.maximum((last - first + step - tf.sign(step)) // step, 0)
+
+
+def _bounds(key: slice, lengths: Any) -> tuple:
+    """Where a slice of rows of some lengths begins and ends."""
     zero = tf.zeros_like(lengths)
 
     def bound(value: Any, default: Any, lowest: Any, highest: Any) -> Any:
         if value is None:
             return default
-        value = _index(value, dtype)
+        value = _index(value, lengths.dtype)
         value = value + tf.where(tf.fill(tf.shape(lengths), value < 0), lengths, zero)
         return tf.minimum(tf.maximum(value, lowest), highest)
-    if backwards:
-        first = bound(key.start, lengths - 1, zero - 1, lengths - 1)
-        last = bound(key.stop, zero - 1, zero - 1, lengths - 1)
-    else:
-        first = bound(key.start, zero, zero, lengths)
-        last = bound(key.stop, lengths, zero, lengths)
-    where = ragged_range(starts + first, starts + last, tf.fill(tf.shape(lengths), step_t), row_splits_dtype=dtype)
-    return where.with_values(gather(rt.values, where.values))
+    if isinstance(key.step, int) and key.step < 0:
+        return (bound(key.start, lengths - 1, zero - 1, lengths - 1), bound(key.stop, zero - 1, zero - 1, lengths - 1))
+    return bound(key.start, zero, zero, lengths), bound(key.stop, lengths, zero, lengths)

@@ -219,7 +219,7 @@ def _parallel_concat_shape(values, *, shape):
         raise ValueError(f"shape attr must be fully defined: {show(dims)}")
     for v in values:
         if v is not None and not len(v):
-            raise ValueError("The rank of the values must be greater than 0.")
+            raise ValueError("The rank of the values must be greater than that of a scalar, 0.")
         if v is not None and v != (1, *dims[1:]):
             raise ValueError(f"All input shapes must be (1, {show(dims[1:])[1:]} but one is {show(v)}")
     return dims

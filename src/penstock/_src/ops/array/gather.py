@@ -232,6 +232,8 @@ def gather_v2(params: Any, indices: Any, validate_indices: Any = None, axis: Any
     axis = batch_dims if axis is None else axis
     if batch_dims == 0 and hasattr(params, "sparse_read") and isinstance(axis, (int, np.integer)) and axis == 0:
         return params.sparse_read(indices, name=name)
+    if getattr(indices, "dtype", None) == dtypes.int16:            # small tables: the kernels index by 32 or 64 bits
+        indices = get("Cast")(indices, DstT=dtypes.int32)
     return gather_v2_op(params, indices, axis, batch_dims=batch_dims, name=name)
 
 

@@ -267,6 +267,10 @@ def _from_variant_kernel(encoded_ragged, *, input_ragged_rank, output_ragged_ran
     levels = [_joined(sizes, Tsplits)]
     for i in range(inner):
         levels.append(_chained([e.splits[i] for e in items], Tsplits))
+    for i, e in enumerate(items):
+        if tuple(e.values.shape[1:]) != tuple(items[0].values.shape[1:]):
+            raise errors.invalid("All flat_values must have compatible shapes. Shape at index 0: "
+                                 f"{list(items[0].values.shape)}, at index {i}: {list(e.values.shape)}")
     return outer + levels, _concatenated([e.values for e in items], Tvalues)
 
 

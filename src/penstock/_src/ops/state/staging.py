@@ -42,10 +42,9 @@ def _stage(ctx: Any, node: Any, capacity: int, memory_limit: int, container: str
     return ctx.resources.get_or_create(container, name, Stage, lambda: Stage(name, capacity, memory_limit, container))
 
 
-def _scalar(value: torch.Tensor, what: str) -> int:
+def _scalar(value: torch.Tensor, rule: str) -> int:
     if value.dim():
-        kind = str(value.dtype).removeprefix("torch.")
-        raise errors.invalid(f"{what} must be scalar, one {kind} number; got shape {list(value.shape)}")
+        raise errors.invalid(f"{rule}; got shape {list(value.shape)}")
     return int(value)
 
 
@@ -72,7 +71,7 @@ def _unstage_kernel(*, capacity, memory_limit, dtypes, container, shared_name, c
 @stage_peek.kernel
 def _stage_peek_kernel(index, *, capacity, memory_limit, dtypes, container, shared_name, ctx, node):
     area = _stage(ctx, node, capacity, memory_limit, container, shared_name)
-    return _checked(area.peek(_scalar(index, "index"), ctx), dtypes)
+    return _checked(area.peek(_scalar(index, "index must be scalar, one int32 number"), ctx), dtypes)
 
 
 @stage_size.kernel
@@ -108,11 +107,11 @@ def _map_ops(prefix: str, ordered: bool) -> dict[str, OpDef]:
 
     # An op identifies its area by its attributes.
     made["put"].kernel(lambda key, indices, values, *, ctx, node: area(ctx, node, node.attrs).put(
-        _scalar(key, "key"), arrays.ints(indices), values, ctx))
+        _scalar(key, "key must be an int64 scalar"), arrays.ints(indices), values, ctx))
     made["peek"].kernel(lambda key, indices, *, ctx, node: _checked(area(ctx, node, node.attrs).peek(
-        _scalar(key, "key"), arrays.ints(indices), ctx), node.attrs["dtypes"]))
+        _scalar(key, "key must be an int64 scalar"), arrays.ints(indices), ctx), node.attrs["dtypes"]))
     made["pop"].kernel(lambda key, indices, *, ctx, node: _checked(area(ctx, node, node.attrs).pop(
-        _scalar(key, "key"), arrays.ints(indices), ctx), node.attrs["dtypes"]))
+        _scalar(key, "key must be an int64 scalar"), arrays.ints(indices), ctx), node.attrs["dtypes"]))
 
     @made["pop_any"].kernel
     def _made_pop_any_kernel(indices, *, ctx, node):
