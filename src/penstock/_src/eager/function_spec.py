@@ -67,16 +67,16 @@ class FunctionSpec:
             try:
                 return self._by_signature(args, kwargs)
             except (TypeError, ValueError) as e:
-                raise IncompatibleInputs(f"Binding inputs to tf.function failed due to `{e}`. Received args: {args} and kwargs: "
-                                         f"{dict(kwargs)} for input_signature {self.input_signature}.") from None
+                raise IncompatibleInputs(f"Binding inputs to tf.function failed due to `{e}`. Received args: {args} and "
+                                         f"kwargs: {dict(kwargs)} for input_signature {self.input_signature}.") from None
         if not kwargs and len(args) == len(self.positional) and len(self.signature.parameters) == len(args):
             return args, {}
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as e:
             names = f" and {', '.join(kwargs)} by name" if kwargs else ""
-            raise TypeError(f"Binding inputs to tf.function failed due to `{e}`: {self.name}() takes {self.signature}, and was called with {len(args)} positional "
-                            f"arguments{names}.") from None
+            raise TypeError(f"Binding inputs to tf.function failed due to `{e}`: {self.name}() takes {self.signature}, and was "
+                            f"called with {len(args)} positional arguments{names}.") from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
