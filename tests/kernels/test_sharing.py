@@ -6,6 +6,7 @@ import torch
 
 import penstock.compat.v1 as tf
 from penstock._src.kernels import sharing
+from penstock._src.kernels.host_threads import libgomp
 from tests.checks import eventually
 
 
@@ -65,6 +66,45 @@ def test_long_steps_get_all_threads_back_after_some_time(four_threads, monkeypat
 def test_a_new_thread_is_not_limited_by_another_one(four_threads):
     assert on_a_thread(lambda: used(1, 3)) == 1
     assert on_a_thread(lambda: used(2)) == 4
+
+
+def inside(token, call=torch.get_num_threads):
+    """What a call returns in a step."""
+    sharing.begin(token)
+    try:
+        return call()
+    finally:
+        sharing.end(token)
+
+
+@pytest.fixture
+def short_kernels(monkeypatch):
+    if libgomp() is None:
+        pytest.skip("torch does not use GNU's OpenMP here")
+    monkeypatch.setattr(sharing.waiting, "look", lambda: None)
+    monkeypatch.setattr(sharing.waiting, "_one_thread", True)
+    yield
+    assert not sharing._limited
+
+
+def test_a_step_of_short_kernels_beside_other_processes_has_one_thread_and_its_caller_keeps_all(four_threads, short_kernels):
+    def run():
+        sharing.use_threads(4)
+        seen = [inside(1), torch.get_num_threads(), *inside(2, lambda: (inside(3), torch.get_num_threads()))]
+        return [*seen, torch.get_num_threads()]
+    assert on_a_thread(run) == [1, 4, 1, 1, 4]
+
+
+def test_steps_at_once_of_short_kernels_know_the_number_of_all_threads(four_threads, short_kernels, monkeypatch):
+    monkeypatch.setattr(sharing, "_total", 0)
+    monkeypatch.setattr(sharing, "_ALONE", -1.0)
+
+    def run():
+        torch.set_num_threads(4)
+        inside(1, lambda: inside(2))                             # two steps are counted for the first time
+        monkeypatch.setattr(sharing.waiting, "_one_thread", False)
+        return inside(3)
+    assert on_a_thread(run) == 4
 
 
 @pytest.fixture

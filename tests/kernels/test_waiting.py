@@ -17,13 +17,17 @@ SECOND = 1_000_000_000
 def looks(monkeypatch):
     """Inspects times that the test returns: nanoseconds that a thread has run and waited for a core since the last one."""
     waiting._spin()
-    for name, value in {"_before": {"1": (SECOND, 0)}, "_pause": waiting._SHORTEST, "_next_look": 0.0}.items():
+    for name, value in {"_before": {"1": (SECOND, 0)}, "_pause": waiting._SHORTEST, "_next_look": 0.0, "_until": 0.0,
+                        "_slept": 0}.items():
         monkeypatch.setattr(waiting, name, value)
-    clock, total = [1000.0], [SECOND, 0]
+    clock, total, slept = [1000.0], [SECOND, 0], [0]
     monkeypatch.setattr(waiting, "monotonic", lambda: clock[0])
 
-    def look(ran, waited, later=1.0, thread="1"):
+    monkeypatch.setattr(waiting, "_sleeps", lambda: slept[0])
+
+    def look(ran, waited, later=1.0, thread="1", sleeps=0):
         clock[0] += later
+        slept[0] += sleeps
         total[0] += ran
         total[1] += waited
         monkeypatch.setattr(waiting, "_times", lambda: {thread: tuple(total)})
@@ -60,6 +64,29 @@ def test_threads_that_end_or_begin_say_nothing(looks):
 def test_looks_are_seldom(looks):
     looks(SECOND, 0)
     assert not looks(SECOND, 9 * SECOND, later=0.1)
+
+
+def test_short_kernels_run_on_one_thread_while_cores_are_shared(looks):
+    looks(SECOND, 0, sleeps=100_000)
+    assert not waiting.one_thread()                              # the cores are free
+    assert looks(SECOND, SECOND, sleeps=100_000)
+    assert not waiting.one_thread()                              # those were sleeps of threads that should have spun
+    assert looks(SECOND // 10, SECOND // 10, 0.3, sleeps=waiting._SLEEPS)
+    assert not waiting.one_thread()                              # there is a core for the second thread half of the time
+    assert looks(SECOND // 2, SECOND, 0.3, sleeps=waiting._SLEEPS)
+    assert waiting.one_thread()
+    assert looks(SECOND // 2, 0, 0.3)                            # one thread does not sleep: no reason to return to more
+    assert waiting.one_thread()
+    assert not looks(SECOND, SECOND, 0.5)                        # spinning is tried again
+    assert not waiting.one_thread()
+
+
+def test_long_kernels_keep_their_threads_while_cores_are_shared(looks):
+    assert looks(SECOND, SECOND)
+    assert looks(SECOND // 2, SECOND, 0.5, sleeps=waiting._SLEEPS // 4)
+    assert not waiting.one_thread()
+    assert looks(1000, 0, 0.4, sleeps=1000)                      # too little work says nothing
+    assert not waiting.one_thread()
 
 
 TEAM = """
@@ -108,7 +135,8 @@ def test_steps_look(monkeypatch):
 
 def test_a_child_begins_anew(looks):
     assert looks(SECOND, SECOND)
+    assert looks(SECOND, 3 * SECOND, 0.5, sleeps=10 * waiting._SLEEPS) and waiting.one_thread()
     kept = waiting._asleep
     waiting._after_fork()
-    assert waiting._asleep is None and waiting._before == {}
+    assert waiting._asleep is None and waiting._before == {} and not waiting.one_thread()
     kept.release()

@@ -38,27 +38,32 @@ def libgomp() -> ctypes.CDLL | None:
     return ctypes.CDLL(path) if "libgomp" in os.path.basename(os.path.realpath(path)) else None
 
 
-def use_one_core() -> None:
-    """Makes kernels that are called from this thread use no other thread.
+def use_one_core() -> int:
+    """Makes kernels that are called from this thread use no other thread; returns how many they used before.
 
     OpenMP is told directly: `torch.set_num_threads` would set the number for threads that begin later, too.
     """
     gomp = libgomp()
-    if gomp is not None and torch.get_num_threads() > 1:         # the query makes torch set its number first
-        gomp.omp_set_num_threads(1)
+    before = 1 if gomp is None else torch.get_num_threads()      # the query makes torch set its number first
+    if before > 1:
+        gomp.omp_set_num_threads(1)                              # type: ignore[union-attr]
+    return before
+
+
+def use_cores(count: int) -> None:
+    """Undoes `use_one_core`, which has returned the count."""
+    gomp = libgomp()
+    if gomp is not None and count > 1:
+        gomp.omp_set_num_threads(count)
 
 
 def on_one_core(run: Callable, *args: Any) -> Any:
     """Calls a function on this thread only, because its kernels are too short for several threads."""
-    gomp = libgomp()
-    before = 1 if gomp is None else torch.get_num_threads()      # the query makes torch set its number first
-    if before == 1:
-        return run(*args)
-    gomp.omp_set_num_threads(1)                                  # type: ignore[union-attr]
+    before = use_one_core()
     try:
         return run(*args)
     finally:
-        gomp.omp_set_num_threads(before)                         # type: ignore[union-attr]
+        use_cores(before)
 
 
 def compiled(name: str) -> Any:

@@ -11,6 +11,9 @@ long, or may itself wait for another one.
 
 Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not queue.
 
+Beside other processes, a step of short kernels uses one core (kernels/waiting.py). Only the step is limited, and only OpenMP is
+told, which discards nothing.
+
 Steps that may wait for others (for elements of a queue, for example) are not counted, because they mostly wait.
 """
 from __future__ import annotations
@@ -24,7 +27,7 @@ import time
 
 import torch
 
-from penstock._src.kernels import waiting
+from penstock._src.kernels import host_threads, waiting
 
 _A_WHILE = 64                # steps, or
 _ALONE = 0.1                 # seconds without other steps
@@ -42,6 +45,7 @@ class _Mine(threading.local):
 _mine = _Mine()
 _computing: dict[int, int] = {}          # the steps of all sessions that compute now, with their threads
 _line: collections.deque[_thread.LockType] = collections.deque()         # the queue of waiting steps, first in first out
+_limited: dict[int, int] = {}            # the steps that use one core because of other processes, with the number of before
 _total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
 
 
@@ -51,13 +55,20 @@ def begin(token: int, in_line: bool = True) -> None:
         _stand_in_line()
     _computing[token] = _thread.get_ident()
     waiting.look()
-    if _total or len(_computing) > 1:
+    if waiting.one_thread():
+        before = host_threads.use_one_core()
+        if before > 1:
+            _limited[token] = before
+    elif _total or len(_computing) > 1:
         _limit(len(_computing))
 
 
 def end(token: int) -> None:
     """The step is done."""
     del _computing[token]
+    if _limited and token in _limited:
+        before = _limited.pop(token)
+        host_threads.use_cores(_mine.using or before)
     if _line:
         _call_next()
 
@@ -96,7 +107,7 @@ def use_threads(count: int) -> None:
 
 def _limit(running: int) -> None:
     global _total
-    _total = _total or torch.get_num_threads()
+    _total = _total or max(torch.get_num_threads(), *_limited.values(), 1)
     mine, now = _mine, time.monotonic()
     mine.seen += 1
     if running >= mine.most or mine.seen > _A_WHILE or now - mine.last > _ALONE:

@@ -5,6 +5,10 @@ spins for one without a core wastes time until that one is scheduled: steps get 
 cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but only a hundred times while it manages more threads
 than there are cores. So the time that this process's threads have waited for a core is measured a few times a second; if it is
 too long, an idle team of threads is kept for some seconds, only to be counted.
+
+Threads that sleep are woken for every kernel, and each waits for a core again. If several others wait for each core, short
+kernels lose more by that than they gain from a second thread, so they run on one. The number of times that threads have slept
+tells how short they are.
 """
 from __future__ import annotations
 
@@ -16,9 +20,16 @@ from time import monotonic
 
 from penstock._src.kernels.host_threads import libgomp
 
+try:
+    import resource
+except ImportError:          # not on this system
+    resource = None          # type: ignore[assignment]
+
 _BETWEEN_LOOKS = 0.2         # seconds
 _ENOUGH = 100_000_000        # nanoseconds of work, to judge by
 _SHARED = 0.25               # the part of their time that threads wait for a core, when others use them as much
+_CROWDED = 0.6               # the same part, when there are more others than cores
+_SLEEPS = 1000               # per second of work, when kernels are short: a thread may keep its core for some milliseconds
 _SHORTEST, _LONGEST = 1.0, 16.0              # seconds to sleep soon, before spinning is tried again: twice as long each time
 
 _looking = _thread.allocate_lock()
@@ -26,6 +37,9 @@ _next_look = 0.0
 _before: dict[str, tuple[int, int]] = {}     # the times of threads at the last measurement
 _pause = _SHORTEST           # the next period without spinning
 _asleep: _thread.LockType | None = None      # held as long as the team is to be kept
+_until = 0.0                 # when spinning is tried again
+_slept = 0                   # how often threads had slept at the last measurement
+_one_thread = False          # whether cores are shared and kernels are short
 
 
 def look() -> None:
@@ -37,25 +51,38 @@ def look() -> None:
             _looking.release()
 
 
+def one_thread() -> bool:
+    """Whether a step's kernels should run on its own thread only."""
+    return _one_thread
+
+
 def _look() -> None:
-    """A woken thread also waits briefly for its core, so only times of spinning threads are used."""
-    global _next_look, _before, _pause
-    times, _next_look = _times(), monotonic() + _BETWEEN_LOOKS
+    """A woken thread also waits briefly for its core, so only times of spinning threads tell whether cores are shared."""
+    global _next_look, _before, _pause, _until, _slept, _one_thread
+    times, now = _times(), monotonic()
+    _next_look = now + _BETWEEN_LOOKS
     both = [(*_before[thread], *times[thread]) for thread in _before if thread in times]
     waited = sum(off - off_before for _, off_before, _, off in both)
-    work = sum(on - on_before for on_before, _, on, _ in both) + waited
-    if both and work < _ENOUGH and _asleep is None:
-        return
-    part = waited / work if _asleep is None and work else 0.0
-    _before = times
-    if part > _SHARED:
-        _sleep_soon()
-        _next_look += _pause
-        _pause = min(2 * _pause, _LONGEST)
-    elif _asleep is None:
-        _pause = _SHORTEST
-    else:
+    ran = sum(on - on_before for on_before, _, on, _ in both)
+    if _asleep is not None and now > _until:
         _spin()
+    elif both and ran + waited < _ENOUGH:
+        return
+    elif _asleep is not None:
+        if not _one_thread and waited > _CROWDED * (ran + waited):
+            _one_thread = (_sleeps() - _slept) * 1_000_000_000 > _SLEEPS * ran
+    elif ran and waited > _SHARED * (ran + waited):
+        _sleep_soon()
+        _until = now + _pause
+        _pause = min(2 * _pause, _LONGEST)
+    else:
+        _pause = _SHORTEST
+    _before, _slept = times, _sleeps()
+
+
+def _sleeps() -> int:
+    """How often threads of this process have slept."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw if resource is not None else 0
 
 
 def _times() -> dict[str, tuple[int, int]]:
@@ -88,7 +115,8 @@ def _keep_team(gomp: ctypes.CDLL, until: _thread.LockType) -> None:
 
 
 def _spin() -> None:
-    global _asleep
+    global _asleep, _one_thread
+    _one_thread = False
     if _asleep is not None:
         _asleep.release()
         _asleep = None
@@ -96,8 +124,8 @@ def _spin() -> None:
 
 def _after_fork() -> None:
     """Resets the state in a forked child, which has none of the threads."""
-    global _asleep, _looking, _before
-    _asleep, _looking, _before = None, _thread.allocate_lock(), {}
+    global _asleep, _looking, _before, _one_thread
+    _asleep, _looking, _before, _one_thread = None, _thread.allocate_lock(), {}, False
 
 
 if hasattr(os, "register_at_fork"):
