@@ -115,3 +115,12 @@ def test_ranges_are_scalars():
             tf.nn.quantized_conv2d(image, image, [0.], 1., 0., 1., strides=[1, 1, 1, 1], padding="SAME")
         with pytest.raises(ValueError, match="must be rank 0"):
             tf.nn.quantized_max_pool(image, 0., [1.], ksize=[1, 1, 1, 1], strides=[1, 1, 1, 1], padding="SAME")
+
+
+def test_numbers_of_bits_are_scalars():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`num_bits` tensor should be a scalar"):
+        tf2.raw_ops.QuantizeAndDequantizeV3(input=[1.], input_min=-1., input_max=1., num_bits=np.zeros(0, np.int32))
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="must be rank 0"):
+        tf.raw_ops.QuantizeAndDequantizeV3(input=[1.], input_min=-1., input_max=1., num_bits=[8])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be rank 0"):
+        tf2.raw_ops.QuantizedRelu(features=tf2.cast([1.], tf.quint8), min_features=[1., 2.], max_features=3.)

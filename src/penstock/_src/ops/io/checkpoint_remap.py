@@ -45,7 +45,9 @@ load_and_remap_matrix.shape(lambda ckpt_path, old_tensor_name, row_remapping, co
 @load_and_remap_matrix.kernel(device="cpu")
 def _load_and_remap_matrix_kernel(ckpt_path, old_tensor_name, row_remapping, col_remapping, initializing_values, *, num_rows,
                                   num_cols):
-    if row_remapping.ndim != 1 or len(row_remapping) != num_rows:
+    if row_remapping.ndim != 1:
+        raise errors.invalid(f"The row_remapping tensor must be 1-D, got shape {list(row_remapping.shape)}")
+    if len(row_remapping) != num_rows:
         raise errors.invalid(f"Size of row_remapping is {row_remapping.numel()} instead of being equal to num_rows={num_rows}")
     if col_remapping.numel() not in (0, num_cols):
         raise errors.invalid(f"Provided col_remapping, but its size is {col_remapping.numel()} instead of being equal to "

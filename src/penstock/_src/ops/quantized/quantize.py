@@ -23,7 +23,7 @@ _float = np.float32
 def scalar(x: torch.Tensor, name: str) -> np.float32:
     """The value of an input that must have one element."""
     if x.numel() != 1:
-        raise errors.invalid(f"{name} must contain a single float element, but it contains {x.numel()} elements")
+        raise errors.invalid(f"{name} must be rank 0, a single float element, but it contains {x.numel()} elements")
     return _float(x.item())
 
 
@@ -234,8 +234,14 @@ quantize_and_dequantize_v3 = op(
 
 quantize_and_dequantize_op.shape(lambda input: input)
 quantize_and_dequantize_v2.shape(lambda input, input_min, input_max, *, axis: _ranged(input, input_min, input_max, axis))
-quantize_and_dequantize_v3.shape(lambda input, input_min, input_max, num_bits, *, axis:
-                                 _ranged(input, input_min, input_max, axis))
+
+
+@quantize_and_dequantize_v3.shape
+def _quantize_and_dequantize_v3_shape(input, input_min, input_max, num_bits, *, axis):
+    rank_is(num_bits, 0)
+    return _ranged(input, input_min, input_max, axis)
+
+
 quantize_and_dequantize_op.gradient(lambda op, grad: grad)
 quantize_and_dequantize_v2.gradient(lambda op, grad: (grad, None, None))
 quantize_and_dequantize_v3.gradient(lambda op, grad: (grad, None, None, None))
@@ -305,6 +311,8 @@ def _quantize_and_dequantize_v2_kernel(input, input_min, input_max, *, signed_in
 @quantize_and_dequantize_v3.kernel
 def _quantize_and_dequantize_v3_kernel(input, input_min, input_max, num_bits, *, signed_input, range_given, narrow_range,
                                        axis):
+    if num_bits.numel() != 1:
+        raise errors.invalid(f"The `num_bits` tensor should be a scalar. It has the shape {list(num_bits.shape)}")
     return rounded(input, input_min, input_max, signed=signed_input, bits=int(num_bits), given=range_given,
                    narrow=narrow_range, axis=axis)
 
