@@ -68,6 +68,8 @@ def test_tensordot(axes, unknown):
         want = np.tensordot(a, b, axes)
         assert out.shape.is_compatible_with(want.shape)
         np.testing.assert_allclose(sess.run(out, {x: a, y: b}), want, rtol=1e-6)
+        computed = {op.type for op in out.graph.get_operations()} & {"Rank", "ListDiff"}
+        assert bool(computed) == (unknown == "rank")         # converters to other formats know neither
 
 
 def test_tensordot_errors():

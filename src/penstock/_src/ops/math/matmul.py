@@ -511,6 +511,12 @@ def _size(sizes: list) -> int | None:
 
 
 def _free_axes(t: Tensor, axes: Any) -> tuple[Tensor, Tensor]:
+    """The axes that are summed over, from 0, and the others: constants if they are known."""
+    if isinstance(axes, list) and t.static_dims is not None:
+        n = len(t.static_dims)
+        summed = [i % n for i in axes]
+        free = [i for i in range(n) if i not in summed]
+        return convert(np.array(summed, np.int32)), convert(np.array(free, np.int32))
     rank = get("Rank")(t)
     axes = convert(np.array(axes, np.int32)) if isinstance(axes, list) else axes
     axes = (axes + rank) % rank
