@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+from penstock._src.cluster import status
 from penstock._src.cluster.peers import Peers
 from penstock._src.models.distribute import connect
 from penstock._src.models.distribute.coordinator import workers
@@ -407,3 +408,16 @@ def test_what_fails_late_is_not_raised():
         second.result.get(0)
     queue.fail(second, ValueError("late"))
     assert queue.done()
+
+
+def test_the_status_of_tasks_counts_the_steps_of_coordinators(made):  # noqa: F811
+    c = made(ps=1)
+    step, counts = counting(c)
+    for _ in range(6):
+        c.coordinator.schedule(step)
+    c.coordinator.join()
+    assert counts.numpy().sum() == 6
+
+    def steps(job):
+        return sum(t["steps"] for t in status.ask(c.servers["ps", 0].target)["tasks"] if t["task"].startswith(f"/job:{job}/"))
+    assert eventually(lambda: steps("worker") >= 6 and steps("ps") >= 6)

@@ -35,9 +35,9 @@ class StatusBoard:
         self._samples.append(self._sample())
 
     def _sample(self) -> tuple[float, int, int, int]:
-        links = self._server._peers.links()
-        return (time.monotonic(), self._server._worker.steps_run, sum(lk.sent for lk in links),
-                sum(lk.received for lk in links))
+        views = self._server._views                  # a coordinator brings its own cluster
+        links = [link for view in views.all() for link in view.peers.links()]
+        return time.monotonic(), views.steps_run, sum(lk.sent for lk in links), sum(lk.received for lk in links)
 
     def own(self) -> dict[str, Any]:
         """This task, as plain data."""

@@ -54,12 +54,19 @@ class Views:
         self._make = lambda *args: View(args[0], incarnation, args[1], resources, defaults, *args[2:])
         self.own = self._make(task, cluster, _spoken(cluster.as_cluster_def()) if switches.JOINS.value() else None)
         self._others: dict[tuple[str, str], View] = {}
+        self._steps_before = 0                       # of views that were dropped
         self._lock = threading.Lock()
 
     def all(self) -> list[View]:
         """All views; the server's own cluster first."""
         with self._lock:
             return [self.own, *self._others.values()]
+
+    @property
+    def steps_run(self) -> int:
+        """The parts of steps that this task has run, in all its clusters."""
+        with self._lock:
+            return self._steps_before + sum(view.worker.steps_run for view in (self.own, *self._others.values()))
 
     def of_session(self, cluster_def: Any, host: str, port: int) -> View:
         """The view for a session of this server; its task is the one that has the server's address."""
@@ -94,6 +101,7 @@ class Views:
         """Drops unused views; called periodically."""
         with self._lock:
             gone = [self._others.pop(key) for key, view in list(self._others.items()) if view.idle]
+            self._steps_before += sum(view.worker.steps_run for view in gone)
         for view in gone:
             view.close()
         for view in self.all():
