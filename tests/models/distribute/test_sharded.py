@@ -81,6 +81,14 @@ def test_lookups_and_their_gradients():
         cut(1, 6).sparse_read([0])
 
 
+def test_the_whole_has_no_gradient():
+    v = cut(3, 4)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.convert_to_tensor(v))
+    with pytest.raises(AttributeError, match=r"no attribute 'handle'.*variable\.variables"):
+        tape.gradient(loss, [v])
+
+
 def test_mistakes():
     with pytest.raises(TypeError, match="non-empty list"):
         ShardedVariable([])

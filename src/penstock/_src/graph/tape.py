@@ -197,6 +197,9 @@ def _target(t: Any) -> Any:
 def _source(s: Any) -> Any:
     if isinstance(s, Tensor):
         return s
+    if hasattr(s, "is_sharded_variable"):              # a gradient of None would leave it untrained
+        raise AttributeError(f"'ShardedVariable' object has no attribute 'handle': {s.name} has no gradient as a whole. Pass "
+                             "its shards to the tape and to the optimizer: *variable.variables")
     return s.handle if hasattr(s, "handle") else s._ref() if hasattr(s, "_ref") else s.values \
         if isinstance(s, IndexedSlices) else convert(s)
 
