@@ -161,3 +161,15 @@ def test_global_step():
             tf.train.get_global_step()
     with tf.Graph().as_default(), pytest.raises(TypeError, match="not scalar"):
         tf.train.assert_global_step(tf.constant([1, 2]))
+
+
+def test_averages_of_eager_variables_have_names():
+    v = penstock.Variable(4.0, name="averaged")
+    averages = penstock.train.ExponentialMovingAverage(0.5)
+    assert averages.average_name(v) == "averaged/ExponentialMovingAverage"
+    averages.apply([v])
+    v.assign(0.0)
+    averages.apply([v])
+    assert averages.average_name(v) == "averaged/ExponentialMovingAverage"
+    assert averages.variables_to_restore([v])["averaged/ExponentialMovingAverage"] is v
+    np.testing.assert_allclose(averages.average(v).numpy(), 2.0, rtol=1e-6, atol=1e-6)

@@ -87,6 +87,11 @@ def weighted_moving_average(value: Any, decay: Any, weight: Any, truediv: bool =
         return get(kind)(*sums, name=scope.name)
 
 
+def _plain_name(v: Any) -> str:
+    """The name of a variable without the number of the output. Variables of eager execution have no op."""
+    return v.name.rsplit(":", 1)[0]
+
+
 @export("train.ExponentialMovingAverage")
 class ExponentialMovingAverage:
     """Keeps shadow variables that follow variables (or tensors) with an exponential decay.
@@ -151,8 +156,8 @@ class ExponentialMovingAverage:
     def average_name(self, var: Any) -> str:
         """The name that the shadow variable of `var` has, or would have."""
         if var.ref() in self._averages:
-            return self._averages[var.ref()].op.name
-        return context.current_graph().unique_name(f"{var.op.name}/{self.name}", mark_as_used=False)
+            return _plain_name(self._averages[var.ref()])
+        return context.current_graph().unique_name(f"{_plain_name(var)}/{self.name}", mark_as_used=False)
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
         """Variables by the names to restore them from: averages where there are any."""
@@ -162,5 +167,5 @@ class ExponentialMovingAverage:
         names = {self.average_name(v): v for v in averaged.values()}
         for v in variable_lists.global_variables():
             if v.ref() not in averaged:
-                names.setdefault(v.op.name, v)
+                names.setdefault(_plain_name(v), v)
         return names
