@@ -178,3 +178,13 @@ def test_activity_regularizers_may_return_numbers():
     layer = tf.keras.layers.Dense(1, activity_regularizer=lambda x: 4.0)
     layer(np.ones((2, 3), "f"))
     assert float(layer.losses[0]) == 2.0
+
+
+def test_a_dataset_of_batches_is_split_by_samples():
+    """Values recorded from tf_keras, which takes tuples only."""
+    data = tf.data.Dataset.from_tensor_slices((np.arange(10), np.arange(10.) * 2)).batch(2)
+    left, right = ([x.tolist() for x, _ in part.as_numpy_iterator()] for part in K.utils.split_dataset(data, left_size=3))
+    assert (left, right) == ([[0, 1], [2]], [[3, 4], [5, 6], [7, 8], [9]])
+    left, right = K.utils.split_dataset(tf.data.Dataset.range(10).batch(3), left_size=0.5)
+    assert [x.tolist() for x in left.as_numpy_iterator()] == [[0, 1, 2], [3, 4]]
+    assert [x.tolist() for x in right.as_numpy_iterator()] == [[5, 6, 7], [8, 9]]

@@ -386,7 +386,9 @@ class DatasetV2(Trackable):
         [array([0, 1]), array([2, 3]), array([4])]
         """
         size, drop = int64(batch_size, "batch_size"), convert(drop_remainder, dtypes.bool, "drop_remainder")
-        return self._then("BatchDatasetV2", size, drop, spec=structure.batched(self.element_spec, static_size(size, drop)))
+        made: Any = self._then("BatchDatasetV2", size, drop, spec=structure.batched(self.element_spec, static_size(size, drop)))
+        made._batch_size = size                  # by which Keras sees that elements are batches
+        return made
 
     def padded_batch(self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Any = False, name: str | None = None) -> Any:

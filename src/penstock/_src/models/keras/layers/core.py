@@ -13,6 +13,7 @@ from penstock._src.models.keras import regularizers
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers.parts import data_format_of, described, dims_of, read, when
+from penstock._src.models.keras.layers.random_layer import RandomLayer
 from penstock.compat import v1 as tf
 
 
@@ -214,23 +215,24 @@ class ActivityRegularization(Layer):
 
 # -- dropout ------------------------------------------------------------------------------------------------------------
 @export("keras.layers.Dropout")
-class Dropout(Layer):
+class Dropout(RandomLayer):
     """While training, sets elements to zero with probability `rate` and scales the others by 1 / (1 - rate).
 
     Args:
         rate: Fraction of elements that become 0 in training.
         noise_shape: Shape of the mask, which broadcasts to the inputs.
         seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
-        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
+        **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`; `rng_type` (`"stateless"`: the same
+            mask in every call, `"stateful"`: from a generator of the layer), and `force_generator=True` for the latter.
 
     >>> tf.keras.layers.Dropout(0.5)(x, training=True)
     """
 
     def __init__(self, rate: Any, noise_shape: Any = None, seed: int | None = None, **kwargs: Any):
-        super().__init__(**kwargs)
+        super().__init__(seed, **kwargs)
         if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
             raise ValueError(f"Invalid value {rate} received for `rate`, expected a value between 0 and 1.")
-        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
+        self.rate, self.noise_shape = rate, noise_shape
         self.supports_masking = True
 
     def _get_noise_shape(self, inputs: Any) -> Any:
@@ -246,7 +248,7 @@ class Dropout(Layer):
     def _dropped(self, inputs: Any) -> Any:
         if isinstance(self.rate, (int, float)) and self.rate == 1:
             return tf.zeros_like(inputs)
-        return tf.nn.dropout(inputs, rate=self.rate, noise_shape=self._get_noise_shape(inputs), seed=self.seed)
+        return self._with_dropout(inputs, self.rate, self._get_noise_shape(inputs))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape."""

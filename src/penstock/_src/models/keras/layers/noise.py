@@ -5,24 +5,21 @@ import math
 from typing import Any
 
 from penstock._src.base.api import export
-from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described, when
+from penstock._src.models.keras.layers.random_layer import RandomLayer
 from penstock.compat import v1 as tf
 
 _ALPHA_PRIME = -1.6732632423543772 * 1.0507009873554805      # the limit of SELU at minus infinity
 
 
-class _Noise(Layer):
+class _Noise(RandomLayer):
     """A layer that changes its inputs at random while training, and not otherwise."""
 
     _words: tuple = ()
 
     def __init__(self, seed: int | None = None, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.supports_masking, self.seed = True, seed
-
-    def _normal(self, inputs: Any, mean: float, stddev: float) -> Any:
-        return tf.random_normal(tf.shape(inputs), mean, stddev, inputs.dtype, seed=self.seed)
+        super().__init__(seed, **kwargs)
+        self.supports_masking = True
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The inputs' shape."""
@@ -111,7 +108,7 @@ class AlphaDropout(_Noise):
         return when(training, lambda: self._dropped(inputs), lambda: tf.identity(inputs))
 
     def _dropped(self, inputs: Any) -> Any:
-        draw = tf.random_uniform(self.noise_shape or tf.shape(inputs), seed=self.seed, dtype=inputs.dtype)
+        draw = self._uniform(self.noise_shape or tf.shape(inputs), inputs.dtype)
         kept = tf.cast(tf.greater_equal(draw, self.rate), inputs.dtype)
         a = ((1 - self.rate) * (1 + self.rate * _ALPHA_PRIME ** 2)) ** -0.5
         return a * (inputs * kept + _ALPHA_PRIME * (1 - kept)) - a * _ALPHA_PRIME * self.rate

@@ -15,8 +15,13 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
                   seed: int | None = None) -> tuple:
     """A dataset, array, or structure of arrays as two datasets; sizes are numbers of elements or fractions.
 
+    A dataset of batches is split by samples, and its parts have batches of the same size.
+
     >>> train, test = tf.keras.utils.split_dataset(np.arange(10), left_size=0.8)
     """
+    size = _batch_size(dataset)
+    if size is not None:
+        return tuple(part.batch(size) for part in split_dataset(dataset.unbatch(), left_size, right_size, shuffle, seed))
     if isinstance(dataset, tf.data.Dataset):
         elements = list(dataset)
         if shuffle:
@@ -40,6 +45,12 @@ def split_dataset(dataset: Any, left_size: Any = None, right_size: Any = None, s
     if shuffle:
         np.random.RandomState(seed).shuffle(order)
     return part(0, left), part(total - right, right)
+
+
+def _batch_size(dataset: Any) -> int | None:
+    """How many samples the elements of a dataset that `batch` returned have; None for any other."""
+    size = getattr(dataset, "_batch_size", None) if isinstance(dataset, tf.data.Dataset) else None
+    return None if size is None else int(size)
 
 
 def _sizes(left: Any, right: Any, total: int) -> tuple[int, int]:

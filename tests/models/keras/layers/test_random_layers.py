@@ -1,0 +1,46 @@
+"""Where dropout and noise draw their numbers from: `rng_type` and `force_generator`. Values recorded from tf_keras."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+layers = tf.keras.layers
+FIRST = [0, 2, 2, 2, 0, 0, 0, 0, 2, 0, 0, 2]
+SECOND = [2, 2, 0, 0, 0, 0, 2, 2, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("options", [{"rng_type": "stateful"}, {"force_generator": True},
+                                     {"force_generator": True, "rng_type": "stateless"}])
+def test_dropout_from_a_generator_of_the_layer(options):
+    layer = layers.Dropout(0.5, seed=3, **options)
+    assert layer.get_config()["rng_type"] == "stateful"
+    for one in (layer, layers.Dropout.from_config(layer.get_config())):
+        assert [one(tf.ones(12), training=True).numpy().tolist() for _ in range(2)] == [FIRST, SECOND]
+    assert not layer.weights
+
+
+def test_dropout_without_state_drops_the_same_in_every_call():
+    layer = layers.Dropout(0.5, seed=3, rng_type="stateless")
+    draw = tf.function(lambda x: layer(x, training=True))
+    assert [f(tf.ones(4)).numpy().tolist() for f in (draw, draw, lambda x: layer(x, training=True))] == [[0, 2, 2, 2]] * 3
+    unseeded = layers.Dropout(0.5, rng_type="stateless")
+    a, b = (unseeded(tf.ones(100), training=True).numpy() for _ in range(2))
+    assert (a == b).all() and set(a.tolist()) == {0., 2.}
+
+
+def test_noise_from_a_generator_or_without_state():
+    values = {t: layers.GaussianNoise(0.5, seed=3, rng_type=t) for t in ("stateful", "stateless")}
+    for kind, calls in (("stateful", [[-0.2182, -0.9817, -0.0323], [-0.0457, -0.3899, -1.2723]]),
+                        ("stateless", [[-0.3358, 0.838, -0.4721]] * 2)):
+        for expected in calls:
+            np.testing.assert_allclose(values[kind](tf.zeros(3), training=True), expected, atol=1e-4)
+    assert layers.AlphaDropout(0.5, seed=3, rng_type="stateless")(tf.ones(3), training=True).shape == [3]
+    layer = layers.SpatialDropout1D(0.5, seed=1, rng_type="stateful")
+    dropped = layer(tf.ones((2, 5, 8)), training=True).numpy()
+    assert (dropped == dropped[:, :1]).all()
+
+
+def test_an_unknown_source_is_refused_and_the_default_is_not_in_configs():
+    with pytest.raises(ValueError, match="Invalid `rng_type` received"):
+        layers.Dropout(0.5, rng_type="other")
+    assert "rng_type" not in layers.Dropout(0.5, rng_type="legacy_stateful").get_config()
