@@ -10,7 +10,7 @@ from penstock._src.simulate.job import Job
 from penstock._src.simulate.machines import Machine, Machines, Network
 from penstock._src.simulate.plan import Run
 from penstock._src.simulate.trace import Trace
-from penstock._src.tools import main
+from penstock_cli import main
 
 MODEL = """
 import penstock.compat.v1 as tf
@@ -96,27 +96,27 @@ def test_the_command_runs_and_sweeps_programs(tmp_path, capsys):
     file = tmp_path / "program.py"
     file.write_text(MODEL)
     trace, chart = tmp_path / "trace.json", tmp_path / "chart.svg"
-    assert main.main(["simulate", "run", str(file), "--workers", "3", "--servers", "2", "--trace", str(trace)]) == 0
+    assert main(["simulate", "run", str(file), "--workers", "3", "--servers", "2", "--trace", str(trace)]) == 0
     said = capsys.readouterr().out
     assert "steps/s" in said and "critical path" in said and json.loads(trace.read_text())["traceEvents"]
     over = ["--over", "workers=1,2", "--over", "batch=8,16"]
-    assert main.main(["simulate", "sweep", str(file), *over, "--plot", str(chart)]) == 0
+    assert main(["simulate", "sweep", str(file), *over, "--plot", str(chart)]) == 0
     assert chart.read_text().count("<polyline") == 2
-    assert main.main(["simulate", "servers", str(file), "--workers", "2"]) == 0
+    assert main(["simulate", "servers", str(file), "--workers", "2"]) == 0
     assert "servers are enough" in capsys.readouterr().out
-    assert main.main(["simulate", "chaos", "--schedules", "5", "--world", "membership"]) == 0
-    assert main.main(["simulate", "run", str(tmp_path / "none.py")]) == 1
+    assert main(["simulate", "chaos", "--schedules", "5", "--world", "membership"]) == 0
+    assert main(["simulate", "run", str(tmp_path / "none.py")]) == 1
 
 
 def test_a_campaign_goes_on_where_it_stopped(tmp_path, capsys):
     record = str(tmp_path / "campaign.json")
     chaos = ["simulate", "chaos", "--world", "membership", "--record", record]
-    assert main.main([*chaos, "--schedules", "5"]) == 0
-    assert main.main([*chaos, "--schedules", "12"]) == 0
+    assert main([*chaos, "--schedules", "5"]) == 0
+    assert main([*chaos, "--schedules", "12"]) == 0
     assert "| membership | 12 | 0 |" in capsys.readouterr().out
-    assert main.main([*chaos, "--schedules", "20", "--minutes", "0"]) == 0
+    assert main([*chaos, "--schedules", "20", "--minutes", "0"]) == 0
     assert json.loads((tmp_path / "campaign.json").read_text())["worlds"]["membership"]["schedules"] == 12
-    assert main.main([*chaos, "--seed", "3"]) == 1
+    assert main([*chaos, "--seed", "3"]) == 1
 
 
 def test_one_op_more_costs_more(tmp_path):
