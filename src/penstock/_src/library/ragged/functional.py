@@ -120,7 +120,7 @@ def map_rows(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: A
 
 
 class _Scalars:
-    """Which results of rows are scalars, where nobody has said what results are. They become a dense tensor; TensorFlow,
+    """Which results of rows are scalars, where no signature describes the results. They become a dense tensor; TensorFlow,
     which takes them for rows, raises an error."""
 
     def __init__(self, inferred: bool):

@@ -29,7 +29,7 @@ def _mask(num_blocks: int, n_in: int, n_out: int, exclusive: bool) -> np.ndarray
 def masked_dense(inputs: Any, units: int, num_blocks: int | None = None, exclusive: bool = False,
                  kernel_initializer: Any = None, reuse: Any = None, name: str | None = None, *args: Any, **kwargs: Any
                  ) -> Tensor:
-    """A dense layer whose outputs of a block depend on inputs of the blocks before it (and of its own) alone."""
+    """A dense layer whose outputs of a block depend only on inputs of earlier blocks (and, unless `exclusive`, of this one)."""
     depth = inputs.shape.with_rank_at_least(1).as_list()[-1]
     if depth is None:
         raise NotImplementedError("Rightmost dimension must be known prior to graph execution.")

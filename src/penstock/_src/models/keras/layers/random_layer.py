@@ -12,7 +12,7 @@ STATELESS, STATEFUL, LEGACY = "stateless", "stateful", "legacy_stateful"
 
 
 class RandomLayer(Layer):
-    """A layer that draws numbers by ops with a seed, from a generator of its own, or the same ones in every call.
+    """A layer that draws numbers by ops with a seed, from its own generator, or the same ones in every call.
 
     `rng_type` says which: `"legacy_stateful"` (the default), `"stateful"` or `"stateless"`.
     """

@@ -93,7 +93,7 @@ class Saved:
         return archive.unpacked, archive.packed(self)
 
     def __deepcopy__(self, memo: dict) -> Any:
-        """A copy with variables of its own, compiled as this one."""
+        """A copy with separate variables, compiled as this one."""
         make, held = self.__reduce__()[:2]
         if make is archive.unpacked:
             made = make(*held)
