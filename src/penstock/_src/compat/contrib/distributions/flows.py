@@ -32,7 +32,7 @@ def masked_dense(inputs: Any, units: int, num_blocks: int | None = None, exclusi
     """A dense layer whose outputs of a block depend only on inputs of earlier blocks (and, unless `exclusive`, of this one)."""
     depth = inputs.shape.with_rank_at_least(1).as_list()[-1]
     if depth is None:
-        raise NotImplementedError("Rightmost dimension must be known prior to graph execution.")
+        raise NotImplementedError("The size of the last dimension must be known when the graph is built.")
     mask = _mask(num_blocks or depth, depth, units, exclusive)
     start = kernel_initializer or tf.glorot_normal_initializer()
 
@@ -76,7 +76,7 @@ def masked_autoregressive_default_template(hidden_layers: Any, shift_only: bool 
         def network(x: Any) -> tuple[Tensor, Tensor | None]:
             depth = x.shape.with_rank_at_least(1).as_list()[-1]
             if depth is None:
-                raise NotImplementedError("Rightmost dimension must be known prior to graph execution.")
+                raise NotImplementedError("The size of the last dimension must be known when the graph is built.")
             shape = tf.shape(x)
             out = x[tf.newaxis] if x.shape.ndims == 1 else x
             for i, units in enumerate(hidden_layers):
@@ -174,7 +174,7 @@ class RealNVP(Bijector):
         """The numbers that stay, the others, and the shift and the logarithm of the scale of these."""
         depth = x.shape.with_rank_at_least(1).as_list()[-1]
         if depth is None:
-            raise NotImplementedError("Rightmost dimension must be known prior to graph execution.")
+            raise NotImplementedError("The size of the last dimension must be known when the graph is built.")
         if self._num_masked >= depth:
             raise ValueError("Number of masked units must be smaller than the event size.")
         kept, rest = x[..., :self._num_masked], x[..., self._num_masked:]

@@ -39,7 +39,7 @@ def tpu_shard_context(number_of_shards: int) -> Iterator[None]:
         NotImplementedError: in such a context already.
     """
     if _context.number_of_shards is not None:
-        raise NotImplementedError("tpu_shard_context cannot be nested")
+        raise NotImplementedError("Contexts of TPU shards cannot be nested.")
     _context.set_number_of_shards(number_of_shards)
     try:
         yield
