@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import penstock as tf
-from penstock._src.step.tiers import inductor, tiers
+from penstock._src.step.tiers import inductor, lower, tiers
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning"),
               pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")]
@@ -87,3 +87,22 @@ def test_inputs_are_updated_in_place():
     expected = step(w, x)
     for a, b in zip([*got, mine], [*expected, w], strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_graphs_of_more_than_aten_are_compiled_elsewhere():
+    """Casts become ops of `prims`, which PyTorch does not send to other processes unless it is told to."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def step(w, x):
+        return [torch.softmax((x.bfloat16() @ w.bfloat16()).float(), 1)]
+    mode = lower._fake_mode()
+    w, x = torch.randn(5, 3), torch.randn(4, 5)
+    example = [mode.from_tensor(w), mode.from_tensor(x)]
+    graph = inductor.functional(make_fx(step)(*example), example)
+    decomposed = inductor._decomposed(graph, example)
+    assert any(getattr(n.target, "namespace", "") == "prims" for n in decomposed.graph.nodes)
+    from torch.fx._graph_pickler import GraphPickler
+    with pytest.raises(Exception, match="non-standard op"):
+        GraphPickler.dumps(decomposed)
+    with inductor._any_op():
+        assert GraphPickler.loads(GraphPickler.dumps(decomposed), mode).code == decomposed.code

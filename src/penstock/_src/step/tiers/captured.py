@@ -16,6 +16,7 @@ Values that the host computes from such numbers are the same in every replay: th
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import torch
@@ -206,6 +207,15 @@ class Captured:
         self._graphs[-1].replay()
         if self._holds is not None and not bool(self._holds):
             raise Stale(())
+
+
+def after_failure(device: torch.device) -> None:
+    """Ends what a failed capture leaves behind: PyTorch's generator believes that it is still captured, and would raise at its
+    next draw, until a capture succeeds."""
+    with alone, warnings.catch_warnings(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.current_stream(device)):
+        warnings.simplefilter("ignore")                                  # the graph is empty
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
+            pass
 
 
 def _on_device(value: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -128,9 +128,23 @@ def _elsewhere() -> Iterator[None]:
     before = compile_fx.fx_compile_mode
     compile_fx.fx_compile_mode = compile_fx.FxCompileMode.SUBPROCESS
     try:
-        yield
+        with _any_op():
+            yield
     finally:
         compile_fx.fx_compile_mode = before
+
+
+@contextlib.contextmanager
+def _any_op() -> Iterator[None]:
+    """In this block PyTorch writes graphs of any ops for other processes, by default those of ATen alone. The process beside
+    this one has the same version of PyTorch, and knows all ops that decompositions use."""
+    from torch.fx import _graph_pickler
+    usual = _graph_pickler.Options
+    _graph_pickler.Options = functools.partial(usual, ops_filter=None)                         # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        _graph_pickler.Options = usual                                                          # type: ignore[misc]
 
 
 @functools.cache

@@ -58,7 +58,7 @@ class Lowered:
 class _HostStaysReal(TorchDispatchMode):
     """Computes ops on constants, so that Python can read their values; everything else is traced."""
 
-    def __init__(self, device: torch.device, drawn: draws.Draws, inputs: list[torch.Tensor]):
+    def __init__(self, device: torch.device, drawn: draws.Draws, inputs: Callable[[], list[torch.Tensor]]):
         super().__init__()
         self.device, self.draws, self.calls, self.inputs = device, drawn, 0, inputs
         self._read: dict[int, tuple] = {}            # what the host has read: tensors by their ids, and numbers
@@ -93,7 +93,7 @@ class _HostStaysReal(TorchDispatchMode):
         if value.is_floating_point() or value.is_complex():
             raise Unsupported("the host reads a number that depends on the inputs")
         if id(value) not in self._read:
-            found = _Slice(value).run(self.inputs).item()
+            found = _Slice(value).run(self.inputs()).item()
             self._read[id(value)] = value, found
             self.draws.require(value.reshape(()) == found)
         return self._read[id(value)][1]
@@ -201,7 +201,10 @@ def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: li
     example = _like(mode, [v.value for v in variables] + [feeds[i] for i in tensors], device)
     found = Lowered(None, variables, fixed, tensors, [], [], draws.Draws(lowering=True), [], example)     # type: ignore[arg-type]
     found.draws.later = later
-    now = [*(v.value for v in variables), *(feeds[i].to(device) for i in tensors)]
+
+    def now() -> list[torch.Tensor]:
+        """The inputs of the graph. They are not held during the trace: steps that run meanwhile write variables in place."""
+        return [*(v.value for v in variables), *(feeds[i].to(device) for i in tensors)]
     with draws.traced(found.draws) as drawn, torch.no_grad():
         places = drawn.places(mode, device)
         graph = make_fx(lambda *values: _run(found, step, ctx, feeds, values, _HostStaysReal(device, drawn, now)),

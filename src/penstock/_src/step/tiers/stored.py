@@ -251,9 +251,8 @@ def load(name: str, variables: Sequence[Any], feeds: Sequence[Any],
     drawn.unseeded = found.unseeded
     used = _read(found.variables, variables)
     later = [(tracing.behind[f], _read(arguments, variables), keywords) for f, arguments, keywords in found.later]
-    values = [v.value for v in used] + [feeds[i] for i in found.feeds]
+    example = lower.stand_ins([v.value for v in used] + [feeds[i] for i in found.feeds], device)
     lowered = lower.Lowered(None, used, [], found.feeds, found.changed,                # type: ignore[arg-type]
-                            _read(found.results, variables), drawn, later, lower.stand_ins(values, device),
-                            found.checked)
+                            _read(found.results, variables), drawn, later, example, found.checked)
     run = inductor.loaded(found.entry, lowered.example)
     return None if run is None else (lowered, run, found.rounds)
