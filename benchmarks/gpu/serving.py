@@ -1,11 +1,13 @@
 """Throughput of `penstock serve` with batching at a limit of the latency: one image or text per request, more and more clients.
 
-    PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 4] [--most 256]
+    PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 2.5] [--prepare 25]
 
-penstock writes the models itself (random weights). The server is a process of its own, with buckets of powers of two; clients
-are coroutines of other processes, each with one request at a time. Where grpc is not installed, the same requests are parsed,
+penstock writes the models itself (random weights). The server is a separate process, with buckets of powers of two; clients
+are coroutines of four other processes, each with one request at a time. Every bucket is requested for `--prepare` seconds
+first, so that its CUDA graph exists before the measurement. Where grpc is not installed, the same requests are parsed,
 batched and answered in this process, without a socket; the first line says which. For each number of clients: requests per
-second, p50 and p99; the last line of a model is the best throughput whose p99 is within the limit.
+second, p50 and p99, and the rows of an average batch; the last line of a model is the best throughput whose p99 is within the
+limit. Both models take about two and a half minutes.
 """
 import argparse
 import asyncio
@@ -17,11 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Awaitable, Callable
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 BUCKETS = {"resnet50": 64, "bert": 32}
+ROWS = "batching_session:processed_batch_size"
 
 
 def make(name: str, folder: str) -> None:
@@ -33,14 +38,18 @@ def make(name: str, folder: str) -> None:
     write(name, folder)
 
 
+def sizes_of(name: str) -> list[int]:
+    """The buckets."""
+    return [2 ** i for i in range(BUCKETS[name].bit_length())]
+
+
 def batching(name: str) -> str:
-    sizes = [2 ** i for i in range(BUCKETS[name].bit_length())]
     return (f"max_batch_size {{ value: {BUCKETS[name]} }} batch_timeout_micros {{ value: 1000 }} "
             "num_batch_threads { value: 2 } max_enqueued_batches { value: 1000 } " +
-            "".join(f"allowed_batch_sizes: {n} " for n in sizes))
+            "".join(f"allowed_batch_sizes: {n} " for n in sizes_of(name)))
 
 
-def message(name: str) -> bytes:
+def message(name: str, rows: int = 1) -> bytes:
     """A request."""
     from serving import shape_of
 
@@ -48,31 +57,49 @@ def message(name: str) -> bytes:
     from penstock._src.serving.messages import pb
     shape, dtype = shape_of(name)
     request = pb.PredictRequest(model_spec=pb.ModelSpec(name=name))
-    request.inputs["x"].CopyFrom(make_tensor_proto((np.random.default_rng(0).random((1, *shape)) * 100).astype(dtype)))
+    request.inputs["x"].CopyFrom(make_tensor_proto((np.random.default_rng(0).random((rows, *shape)) * 100).astype(dtype)))
     return request.SerializeToString()
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------------
-async def load(call, clients: int, seconds: float) -> list[float]:
+Ask = Callable[[bytes], Awaitable]
+
+
+async def load(call: Ask, data: bytes, clients: int, seconds: float) -> list[float]:
     """The latencies of closed loops that ask for a while."""
     times: list[float] = []
     end = time.monotonic() + seconds
 
     async def work() -> None:
         while (begun := time.monotonic()) < end:
-            await call()
+            await call(data)
             times.append(time.monotonic() - begun)
     await asyncio.gather(*(work() for _ in range(clients)))
     return times
 
 
-async def ask(name: str, port: str, clients: int, seconds: float) -> None:
-    """A process of clients: prints its latencies."""
+async def prepare(call: Ask, name: str, seconds: float) -> None:
+    """Asks for full batches of each bucket in turns."""
+    end, requests = time.monotonic() + seconds, [message(name, n) for n in sizes_of(name)]
+    while time.monotonic() < end:
+        for data in requests:
+            await load(call, data, 2, 0.3)
+
+
+async def ask(name: str, port: str) -> None:
+    """A process of clients: reads numbers of clients and seconds, and prints latencies."""
     import grpc
     from serving import LIMIT, METHOD
     async with grpc.aio.insecure_channel(f"localhost:{port}", LIMIT) as channel:
-        call, data = channel.unary_unary(METHOD), message(name)
-        print(json.dumps(await load(lambda: call(data, timeout=120), clients, seconds)))
+        method, data = channel.unary_unary(METHOD), message(name)
+
+        def call(given: bytes) -> Awaitable:
+            return method(given, timeout=120)
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            clients, seconds = int(line.split()[0]), float(line.split()[1])
+            found = await load(call, data, clients, seconds) if clients else await prepare(call, name, seconds)
+            print(json.dumps(found), flush=True)
 
 
 class Remote:
@@ -80,24 +107,47 @@ class Remote:
 
     def __init__(self, name: str, folder: str, config: str):
         from penstock._src.cluster.ports import free_addresses
-        self._name, self._port = name, free_addresses(1)[0].rsplit(":", 1)[1]
+        port, rest = (a.rsplit(":", 1)[1] for a in free_addresses(2))
+        self._metrics = f"http://localhost:{rest}/monitoring/prometheus/metrics"
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "serve", "--model_name", name, "--model_base_path", folder, "--port", self._port,
-             "--enable_serialization_as_tensor_content", "--enable_batching", "--batching_parameters_file", config],
-            stdout=subprocess.PIPE, text=True)
-        if not self._server.stdout.readline():
-            raise SystemExit("the server did not start")
+            [sys.executable, "-m", "penstock", "serve", "--model_name", name, "--model_base_path", folder, "--port", port,
+             "--rest_api_port", rest, "--enable_serialization_as_tensor_content", "--enable_batching",
+             "--batching_parameters_file", config], stdout=subprocess.PIPE, text=True)
+        self._clients = [subprocess.Popen([sys.executable, __file__, "--ask", name, port], stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE, text=True) for _ in range(4)]
+        for process in (self._server, *self._clients):
+            if not process.stdout.readline():
+                self.close()
+                raise SystemExit("the server or its clients did not start")
+
+    def _ask(self, parts: list[int], seconds: float) -> list:
+        asking = [p for p, n in zip(self._clients, parts, strict=False) if n is not None]
+        for process, clients in zip(asking, parts, strict=False):
+            process.stdin.write(f"{clients} {seconds}\n")
+            process.stdin.flush()
+        return [json.loads(p.stdout.readline()) for p in asking]
+
+    def prepare(self, seconds: float) -> None:
+        """Asks for every bucket."""
+        self._ask([0, None, None, None], seconds)
 
     def measure(self, clients: int, seconds: float) -> list[float]:
         """Latencies of so many clients, in up to four processes."""
-        parts = [clients // 4 + (i < clients % 4) for i in range(4)]
-        asking = [subprocess.Popen([sys.executable, __file__, "--ask", self._name, self._port, str(n), str(seconds)],
-                                   stdout=subprocess.PIPE, text=True) for n in parts if n]
-        return [t for p in asking for t in json.loads(p.communicate()[0])]
+        parts = [clients // 4 + (i < clients % 4) or None for i in range(4)]
+        return [t for found in self._ask(parts, seconds) for t in found]
+
+    def rows(self) -> tuple[float, float]:
+        """The rows of all batches so far, and the number of batches."""
+        with urllib.request.urlopen(self._metrics, timeout=10) as answer:
+            text = answer.read().decode()
+        found = {key: float(value) for line in text.splitlines() if ROWS in line and not line.startswith("#")
+                 for key, value in [line.rsplit(" ", 1)]}
+        return tuple(sum(v for k, v in found.items() if f"{ROWS}_{end}" in k) for end in ("sum", "count"))
 
     def close(self) -> None:
-        self._server.kill()
-        self._server.wait()
+        for process in (*self._clients, self._server):
+            process.kill()
+            process.wait()
 
 
 class Local:
@@ -111,60 +161,74 @@ class Local:
         serve.add_arguments(parser)
         options = options_of(parser.parse_args(["--model_name", name, "--model_base_path", folder, "--enable_batching",
                                                 "--batching_parameters_file", config]))
-        self._core, self._data = Core(options), message(name)
+        self._name, self._core, self._data = name, Core(options), message(name)
         self._core.configure(options.models)
 
-    async def _call(self) -> bytes:
+    async def _call(self, data: bytes) -> bytes:
         from penstock._src.serving import inference
         from penstock._src.serving.messages import pb
-        request = pb.PredictRequest.FromString(self._data)
+        request = pb.PredictRequest.FromString(data)
         call = self._core.prepare(request.model_spec, lambda v: inference.predict(v, request, self._core.settings))
         return call.finish(await self._core.run("Predict", call, 120)).SerializeToString()
 
+    def prepare(self, seconds: float) -> None:
+        asyncio.run(prepare(self._call, self._name, seconds))
+
     def measure(self, clients: int, seconds: float) -> list[float]:
-        return asyncio.run(load(self._call, clients, seconds))
+        return asyncio.run(load(self._call, self._data, clients, seconds))
+
+    def rows(self) -> tuple[float, float]:
+        return 0.0, 0.0
 
     def close(self) -> None:
         self._core.close()
 
 
-def compare(name: str, args: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, __file__, "--make", name, os.path.join(folder, name, "1")], check=True)
-        config = os.path.join(folder, "batching.config")
-        pathlib.Path(config).write_text(batching(name))
-        server = (Remote if importlib.util.find_spec("grpc") else Local)(name, os.path.join(folder, name), config)
-        try:
-            best, clients = 0.0, 1
-            while clients <= args.most:
-                server.measure(clients, args.warmup)
-                times = sorted(1000 * t for t in server.measure(clients, args.seconds))
-                p50, p99, rate = times[len(times) // 2], times[int(0.99 * len(times))], len(times) / args.seconds
-                print(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms", flush=True)
-                best = max(best, rate if p99 <= args.limit else 0)
-                clients *= 2
-            print(f"{name}: {best:.1f}/s at p99 <= {args.limit:g} ms", flush=True)
-        finally:
-            server.close()
+def compare(name: str, folder: str, args: argparse.Namespace) -> None:
+    config = os.path.join(folder, f"{name}.config")
+    pathlib.Path(config).write_text(batching(name))
+    begun = time.monotonic()
+    server = (Remote if importlib.util.find_spec("grpc") else Local)(name, os.path.join(folder, name), config)
+    print(f"{name}: loaded in {time.monotonic() - begun:.0f} s", flush=True)
+    try:
+        server.prepare(args.prepare)
+        best = 0.0
+        for clients in args.clients:
+            server.measure(clients, 0.5)
+            before = server.rows()
+            times = sorted(1000 * t for t in server.measure(clients, args.seconds))
+            rows, batches = (b - a for a, b in zip(before, server.rows(), strict=True))
+            p50, p99, rate = times[len(times) // 2], times[int(0.99 * len(times))], len(times) / args.seconds
+            print(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
+                  f"rows per batch {rows / max(batches, 1):5.1f}", flush=True)
+            best = max(best, rate if p99 <= args.limit else 0)
+        print(f"{name}: {best:.1f}/s at p99 <= {args.limit:g} ms", flush=True)
+    finally:
+        server.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", default=["resnet50", "bert"])
     parser.add_argument("--limit", type=float, default=50)
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--warmup", type=float, default=3)
-    parser.add_argument("--most", type=int, default=256)
+    parser.add_argument("--seconds", type=float, default=2.5)
+    parser.add_argument("--prepare", type=float, default=25)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
     args = parser.parse_args()
-    print("over gRPC" if importlib.util.find_spec("grpc") else "without a socket: grpc is not installed")
-    for name in args.models:
-        compare(name, args)
+    print("over gRPC" if importlib.util.find_spec("grpc") else "without a socket: grpc is not installed", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        making = [subprocess.Popen([sys.executable, __file__, "--make", name, os.path.join(folder, name, "1")])
+                  for name in args.models]
+        if any([process.wait() for process in making]):
+            raise SystemExit("the models could not be written")
+        for name in args.models:
+            compare(name, folder, args)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--make"]:
         make(*sys.argv[2:])
     elif sys.argv[1:2] == ["--ask"]:
-        asyncio.run(ask(sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5])))
+        asyncio.run(ask(*sys.argv[2:]))
     else:
         main()
