@@ -1,4 +1,5 @@
 """Links between tasks at the moment when one of them is lost: a closed link is not used again, and nothing waits for it."""
+import ctypes
 import os
 import select
 import socket
@@ -9,7 +10,7 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.link import Link
-from penstock._src.cluster.peers import Peers, task_name
+from penstock._src.cluster.peers import Peers, beat, hear, shut, task_name
 from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.shared import LEAST, Outgoing
 from penstock._src.cluster.worker import Worker
@@ -175,3 +176,49 @@ def test_a_task_that_is_lost_while_parts_are_registered(cluster, monkeypatch):
                 sess.run(y + x)
             assert not opened                          # the parameter server has not answered yet
             gate.set()
+
+
+def _hold_the_lock(seconds):
+    """Keeps all other threads of this process from running, as a long collection or a call of a C library does."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+def test_a_process_that_could_not_run_does_not_take_its_peers_for_lost(monkeypatch):
+    monkeypatch.setattr("penstock._src.cluster.peers.BEAT", 0.05)
+    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.4)
+    ours, theirs = socket.socketpair()
+    over, why = threading.Event(), {}
+    with ours, theirs:
+        both = [threading.Thread(target=lambda: why.setdefault(beat, beat(ours, over))),
+                threading.Thread(target=lambda: why.setdefault(hear, hear(theirs, 0.4)))]
+        for thread in both:
+            thread.start()
+        for _ in range(2):
+            _hold_the_lock(0.8)
+            assert not over.wait(0.1) and not why
+        over.set()
+        shut(ours)
+        for thread in both:
+            thread.join(60)
+    assert not why[beat] and why[hear] == "it has ended the connection"
+
+
+def test_a_peer_that_does_not_answer_is_lost(monkeypatch):
+    monkeypatch.setattr("penstock._src.cluster.peers.BEAT", 0.01)
+    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.1)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert beat(ours, threading.Event()) == "it has been silent for 0.1 seconds"
+        assert hear(theirs, 0.1) == "it has been silent for 0.1 seconds"       # the beats that are there are answered first
+
+
+def test_the_error_of_a_step_says_why_the_connection_was_lost(cluster):
+    servers = cluster(ps=1, worker=1)
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
+        x = tf.constant(1.0) + 1.0
+    with tf.Session(servers["worker", 0].target, graph=x.graph) as sess:
+        assert sess.run(x) == 2.0
+        peers = servers["worker", 0]._peers
+        peers.lose(PS, peers.get(PS).dial, "it has been silent for 4 seconds")
+        with pytest.raises(E.AbortedError, match="it has been silent for 4 seconds. Create a new session"):
+            sess.run(x)

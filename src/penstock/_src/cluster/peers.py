@@ -2,6 +2,8 @@
 
 Beside each link that a task opens there is a second connection, over which both sides send a heartbeat every `BEAT` seconds.
 A peer that has been silent for `LOST` seconds is considered lost: its links are closed, and everything that waits for it fails.
+Only time in which this process could listen counts: while it is suspended, or one of its threads holds the interpreter's lock,
+the answers of its peers wait for it.
 A restarted task has a new incarnation. A task that was only stopped keeps its incarnation and is dialed again: each dial has a
 number, which its link, its heartbeats and the links for steps carry, so that heartbeats that end late do not close the links of
 the next dial.
@@ -26,6 +28,7 @@ from penstock._src.cluster.step_state import restarted
 
 BEAT = switches.HEARTBEAT_SECONDS.value()
 LOST = 4 * BEAT
+_SLICES = 8                         # waits that the silence of a peer is divided into
 
 
 def task_name(job: str, index: int) -> str:
@@ -151,6 +154,8 @@ class Peers:
         try:
             wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
                              "lost": LOST, "host": shared.host(), "cluster": self._spoken})
+            _heard(sock, timeout, reader.begun)
+            sock.settimeout(timeout)
             message = reader.message()
         except OSError as e:
             raise errors.UnavailableError(None, None, str(e)) from None
@@ -251,10 +256,9 @@ class Peers:
 def beat(sock: Any, over: threading.Event) -> str:
     """Sends a heartbeat every BEAT seconds until `over`; returns the reason if those of the peer stop."""
     try:
-        sock.settimeout(LOST)
         while not over.wait(BEAT):
             sock.sendall(b".")
-            if not sock.recv(1):
+            if not _heard(sock, LOST, lambda: sock.recv(1)):
                 return "it has ended the connection"
     except OSError as e:
         return f"it has been silent for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
@@ -264,12 +268,24 @@ def beat(sock: Any, over: threading.Event) -> str:
 def hear(sock: Any, lost: float) -> str:
     """The other end of `beat`: returns the reason when the peer has become silent."""
     try:
-        sock.settimeout(max(0.1, min(lost, 600.0)))
-        while sock.recv(1):
+        while _heard(sock, max(0.1, min(lost, 600.0)), lambda: sock.recv(1)):
             sock.sendall(b".")
     except OSError as e:
         return f"it has been silent for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
     return "it has ended the connection"
+
+
+def _heard(sock: Any, lost: float, read: Callable[[], Any]) -> Any:
+    """What `read` reads from a connection; TimeoutError after `lost` seconds of silence.
+
+    A wait that returns late counts as long as it was meant to be: this process was not running, or the thread could not take
+    the interpreter's lock. If the peer is in this process, neither could the thread that answers.
+    """
+    sock.settimeout(lost / _SLICES)
+    for _ in range(_SLICES - 1):
+        with contextlib.suppress(TimeoutError):
+            return read()
+    return read()
 
 
 def shut(sock: Any) -> None:

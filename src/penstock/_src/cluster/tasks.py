@@ -77,7 +77,8 @@ class Tasks:
         now = self.worker.peers.reach(task, min(1.0, self.timeout))
         if now.incarnation != link.incarnation:
             raise restarted(task)
-        raise errors.AbortedError(None, None, f"The connection to {task} was lost, and its session. Create a new session.")
+        raise errors.AbortedError(None, None, f"The connection to {task} was lost, and its session: "
+                                  f"{link.error.message.rstrip('.')}. Create a new session.")
 
 
 def _passes(task: str, filters: Any) -> bool:

@@ -222,11 +222,15 @@ class Reader:
         """Whether the buffer has unused bytes."""
         return self._at < self._end or getattr(self._sock, "pending", False)
 
+    def begun(self) -> bool:
+        """Waits for the beginning of a message; False if the connection has ended. After a time-out it may be called again."""
+        return self._have(_PREFIX.size, at_start=True)
+
     def message(self) -> tuple[dict[str, Any], list[Any]] | None:
         """The next message; None when the other side has ended the connection between two messages. Its number, if it has one,
         is described by the header."""
         while True:
-            if self._end - self._at < _PREFIX.size and not self._have(_PREFIX.size, at_start=True):
+            if self._end - self._at < _PREFIX.size and not self.begun():
                 return None
             magic, length, size, number = _PREFIX.unpack_from(self._buffer, self._at)
             self._at += _PREFIX.size
