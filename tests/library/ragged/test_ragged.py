@@ -219,3 +219,15 @@ def test_defaults_of_ragged_tensors_fit_their_values():
     message = r"shape=\[2,3,4\] are incompatible: rt_input.rank = 2 but shape.rank = 3"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         rows.to_tensor(shape=[2, 3, 4])
+
+
+@pytest.mark.parametrize("call, arguments", [
+    (tf.math.softsign, {"features": 0}), (tf.math.angle, {"input": 0}), (tf.math.nextafter, {"x1": 0, "x2": 1.}),
+    (tf.cast, {"x": 0, "dtype": tf.float64}), (tf.math.add, {"y": 0, "x": 1.}), (tf.nn.relu, {"features": 0})])
+def test_functions_take_ragged_tensors_by_keyword(call, arguments):
+    ragged = tf.ragged.constant([[1., -2.], [], [3.]])
+    given = {name: value if isinstance(value, (float, tf.DType)) else ragged for name, value in arguments.items()}
+    dense = {name: value.flat_values if value is ragged else value for name, value in given.items()}
+    out = call(**given)
+    assert out.row_splits.numpy().tolist() == ragged.row_splits.numpy().tolist()
+    np.testing.assert_array_equal(out.flat_values, call(**dense))

@@ -98,10 +98,8 @@ def _find(fn: Callable) -> Callable | None:
         if n in OWN or base in OWN:
             return OWN[n if n in OWN else base]
         if base in UNARY or n in UNARY_TOO:
-            return lambda x, *args, **kwargs: functional.map_flat_values(fn, x, *args, **kwargs)
-        if base in BINARY:
-            return lambda x, y, *args, **kwargs: binary(fn, x, y, *args, **kwargs)
-        if base in BINARY_TOO:
+            return functools.partial(functional.map_flat_values, fn)
+        if base in BINARY or base in BINARY_TOO:
             return functools.partial(_by_place, fn)
         if base in ASSERTIONS:
             return lambda x, y, *args, **kwargs: assertion(fn, x, y, *args, **kwargs)
@@ -147,6 +145,8 @@ def _alike(x: RaggedTensor, y: RaggedTensor) -> bool:
 
 def _by_place(fn: Callable, *args: Any, **kwargs: Any) -> Any:
     """A function whose first two parameters are the operands, whatever they are called."""
+    if len(args) > 1 and args[0] is not None:
+        return binary(fn, *args, **kwargs)
     given = inspect.signature(fn).bind(*args, **kwargs).arguments
     first, second = [n for n in inspect.signature(fn).parameters if n != "_sentinel"][:2]
     x, y = given.pop(first), given.pop(second)
