@@ -105,7 +105,7 @@ def test_sums_of_many():
     assert tf2.add_n([x, x, x]).numpy().tolist() == [3, 6]
     assert tf2.add_n([x, rows]).numpy().tolist() == [1, 3]
     assert tf2.math.accumulate_n([x, x]).numpy().tolist() == [2, 4]
-    for wrong in ([], x):
+    for wrong in ([], tf2.constant(1.)):
         with pytest.raises(ValueError):
             tf2.add_n(wrong)
     with pytest.raises(tf.errors.InvalidArgumentError):
@@ -153,3 +153,15 @@ def test_saturated_complex_numbers_have_both_parts_in_range():
     got = tf2.saturate_cast(tf2.constant([1e300 - 1e300j, 2 + 3j], tf.complex128), tf.complex64)
     np.testing.assert_array_equal(got, np.array([most - most * 1j, 2 + 3j], np.complex64))
     np.testing.assert_array_equal(tf2.saturate_cast(tf2.constant([-1e300], tf.float64), tf.complex64), [-most + 0j])
+
+
+def test_divide_no_nan_of_integers():
+    """Integers are divided as floats, like true division."""
+    for dtype, expected in ((tf.int32, tf.float64), (tf.uint8, tf.float32), (tf.int16, tf.float32)):
+        out = tf2.math.divide_no_nan(tf2.constant([3, 4], dtype), tf2.constant([2, 0], dtype))
+        assert out.dtype == expected
+        np.testing.assert_array_equal(out, [1.5, 0])
+
+
+def test_add_n_of_rows():
+    np.testing.assert_array_equal(tf2.add_n(np.arange(6.).reshape(3, 2)), [6, 9])

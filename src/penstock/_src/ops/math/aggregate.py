@@ -157,7 +157,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of tensors (or IndexedSlices) of the same shape.
 
     Args:
-        inputs: List of tensors of one type and shape.
+        inputs: List of tensors of one type and shape; or one tensor, whose rows are added.
         name: Name of the operation.
 
     Returns:
@@ -168,7 +168,9 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
     >>> tf.add_n([a, b, c])
     """
-    if not inputs or not isinstance(inputs, (list, tuple)):
+    if isinstance(inputs, (Tensor, np.ndarray)) and inputs.ndim:
+        inputs = list(inputs)
+    if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError(_ADDENDS)
     inputs = [x if isinstance(x, (Tensor, IndexedSlices)) else _addend(x, inputs) for x in inputs]
     if len(inputs) == 1:

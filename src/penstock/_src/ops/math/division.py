@@ -154,13 +154,16 @@ def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def true_divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as in Python 3: integers produce floats."""
     with name_scope(name, "truediv", [x, y]) as scope:
-        x, y = pair(x, y)
-        if x.dtype.base_dtype not in TRUEDIV:
-            raise TypeError(f"Invalid dtype {x.dtype.base_dtype!r} in __truediv__")
-        wider = TRUEDIV[x.dtype.base_dtype]
-        if wider is not None:
-            x, y = get("Cast")(x, DstT=wider), get("Cast")(y, DstT=wider)
-        return real_div(x, y, name=scope)
+        return real_div(*_fractional(x, y, "__truediv__"), name=scope)
+
+
+def _fractional(x: Any, y: Any, operation: str) -> tuple[Tensor, Tensor]:
+    """Operands of a division whose result has fractions: integers as floats."""
+    x, y = pair(x, y)
+    if x.dtype.base_dtype not in TRUEDIV:
+        raise TypeError(f"Invalid dtype {x.dtype.base_dtype!r} in {operation}")
+    wider = TRUEDIV[x.dtype.base_dtype]
+    return (x, y) if wider is None else (get("Cast")(x, DstT=wider), get("Cast")(y, DstT=wider))
 
 
 @export("math.truediv", "truediv")
@@ -226,19 +229,18 @@ def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y, and 0 where y is 0.
 
     Args:
-        x: Tensor of floating point numbers.
+        x: Tensor of numbers.
         y: Tensor of the same type; shapes broadcast.
         name: Name of the operation.
 
     Returns:
-        x / y, and 0 where `y` is 0.
+        x / y, and 0 where `y` is 0; of floats, if `x` and `y` are integers.
 
     >>> tf.math.divide_no_nan([1., 1.], [2., 0.]).numpy().tolist()
     [0.5, 0.0]
     """
     with name_scope(name, "div_no_nan", [x, y]) as scope:
-        x, y = pair(x, y)
-        return div_no_nan_op(x, y, name=scope)
+        return div_no_nan_op(*_fractional(x, y, "tf.math.divide_no_nan"), name=scope)
 
 
 @export("math.multiply_no_nan", v1=["math.multiply_no_nan"])

@@ -626,16 +626,17 @@ def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, n
 
 
 # -- unit vectors ----------------------------------------------------------------------------------------------------
-@export(v2=["math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize"])
+@export("math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize")
 @dispatched
-def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
     """x / sqrt(max(sum(x ** 2, axis), epsilon)).
 
     Args:
-        x: Tensor of floating point numbers.
-        axis: The axes of the norm.
-        epsilon: The least squared norm to divide by.
+        x: Tensor of floating point or complex numbers.
+        axis: Axis, or axes, of the vectors; all by default.
+        epsilon: Smallest square of a norm that is divided by.
         name: Name of the operation.
+        dim: Old name of `axis`.
 
     Returns:
         `x` divided by its norm.
@@ -643,6 +644,7 @@ def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str 
     >>> round(float(tf.math.l2_normalize([3., 4.])[0]), 3)
     0.6
     """
+    axis = renamed("axis", axis, "dim", dim)
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert(x, name="x")
         if x.dtype.is_complex:
@@ -651,27 +653,6 @@ def l2_normalize_v2(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str 
             return get("Mul")(x, get("Cast")(inverse, DstT=x.dtype.base_dtype), name=scope)
         total = reduce_sum(get("Square")(x), axis, keepdims=True)
         return get("Mul")(x, get("Rsqrt")(get("Maximum")(total, epsilon)), name=scope)
-
-
-@export(v1=["math.l2_normalize", "linalg.l2_normalize", "nn.l2_normalize"])
-@dispatched
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
-    """x / sqrt(max(sum(x ** 2, axis), epsilon)).
-
-    Args:
-        x: Tensor.
-        axis: Axis, or axes, of the vectors; all by default.
-        epsilon: Smallest square of a norm that is divided by.
-        name: Name of the operation.
-        dim: Old name of `axis`.
-
-    Returns:
-        A tensor of the shape of `x`.
-
-    >>> tf.nn.l2_normalize([3., 4.])
-    [0.6, 0.8]
-    """
-    return l2_normalize_v2(x, renamed("axis", axis, "dim", dim), epsilon, name)
 
 
 @export("linalg.normalize")

@@ -60,7 +60,7 @@ from penstock.math import is_inf as is_inf
 from penstock.math import is_nan as is_nan
 from penstock.math import is_non_decreasing as is_non_decreasing
 from penstock.math import is_strictly_increasing as is_strictly_increasing
-from penstock.compat.v1.linalg import l2_normalize as l2_normalize
+from penstock.linalg import l2_normalize as l2_normalize
 from penstock.math import lbeta as lbeta
 from penstock import less as less
 from penstock import less_equal as less_equal

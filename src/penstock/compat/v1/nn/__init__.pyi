@@ -73,7 +73,7 @@ def group_embedding_lookup_sparse(params: Any, sp_ids: Any, combiners: Any, sp_w
 from penstock.compat.v1.math import in_top_k as in_top_k
 from penstock.nn import isotonic_regression as isotonic_regression
 from penstock.nn import l2_loss as l2_loss
-from penstock.compat.v1.linalg import l2_normalize as l2_normalize
+from penstock.linalg import l2_normalize as l2_normalize
 from penstock.nn import leaky_relu as leaky_relu
 from penstock.nn import learned_unigram_candidate_sampler as learned_unigram_candidate_sampler
 from penstock.nn import local_response_normalization as local_response_normalization
