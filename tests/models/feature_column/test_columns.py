@@ -181,3 +181,9 @@ def test_columns_without_variables_need_no_state_manager():
     values = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [0., 1., 10.], [2, 2])
     made = column.get_sequence_dense_tensor(Batch({"a": values}), None)
     np.testing.assert_array_equal(made.dense_tensor, [[[0.], [1.]], [[10.], [0.]]])
+
+
+@pytest.mark.parametrize("config", [{}, {"class_name": "NumericColumn"}, 3])
+def test_an_improper_configuration_of_a_column_is_refused(config):
+    with pytest.raises(ValueError, match="Improper config format"):
+        tf2.__internal__.feature_column.deserialize_feature_column(config)

@@ -140,3 +140,10 @@ def test_initializers_make_parts_of_variables():
         assert make((4, 3), penstock.float32, **part).shape == (2, 3)
     with pytest.raises(TypeError, match="Received: dtpye"):
         penstock.zeros_initializer()((4, 3), dtpye=penstock.float32)
+
+
+def test_a_constant_array_has_no_parts():
+    """Which part of the array is meant is not known; a number is the same in every part."""
+    with pytest.raises(ValueError, match="partition-related arguments"):
+        tf2.constant_initializer([1, 2, 3, 4])((4, 2), tf2.float32, partition_shape=(2, 2))
+    assert tf2.constant_initializer(3)((4, 2), tf2.float32, partition_shape=(2, 2)).shape == (2, 2)

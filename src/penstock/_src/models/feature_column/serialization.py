@@ -42,6 +42,8 @@ def deserialize_feature_column(config: Any, custom_objects: Any = None, known: d
     if isinstance(config, str):
         return config                                       # the key of a raw feature
     known = {} if known is None else known
+    if not isinstance(config, dict) or not {"class_name", "config"} <= set(config):
+        raise ValueError(f"Improper config format: {config}")
     name = config["class_name"]
     kind = {c.__name__: c for c in _kinds(FeatureColumn)}.get(name)
     if kind is None:

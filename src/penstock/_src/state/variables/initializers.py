@@ -206,7 +206,10 @@ class ConstantV2(InitializerV2):
         self.value = value
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Any:                # type: ignore[override]
-        return constant(self.value, dtype, shape, broadcast=True)
+        part = kwargs.get("partition_shape")
+        if part is not None and np.ndim(self.value):        # which part of the array is meant is not known here
+            raise ValueError("Constant initializer doesn't support partition-related arguments")
+        return constant(self.value, dtype, shape if part is None else part, broadcast=True)
 
 
 # -- random values ----------------------------------------------------------------------------------------------------
