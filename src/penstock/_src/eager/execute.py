@@ -30,7 +30,7 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         raise RuntimeError(f"{opdef.name} op does not support eager execution. Arg "
                            f"'{next(a.name for a in (*opdef.inputs, *opdef.outputs) if a.is_ref)}' is a ref.")
     try:
-        inputs, attrs, counts = resolve(opdef, args, given, _to_tensor)
+        inputs, attrs, counts = resolve(opdef, args, given, _to_tensor, arrays_follow=True)
     except InputTypeError as e:
         raise _with_name(errors.InvalidArgumentError(None, None, e.eager), opdef, name) from None
     kernel = opdef.kernel_for("cpu")

@@ -219,8 +219,13 @@ def _runtime_name(dtype: Any) -> str:
     return _RUNTIME_NAMES.get(name, name)
 
 
-def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any) -> tuple[list, dict[str, Any], tuple]:
-    """Flat input tensors, all attributes, and the group sizes (empty when every argument is one tensor)."""
+def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any,
+            arrays_follow: bool = False) -> tuple[list, dict[str, Any], tuple]:
+    """Flat input tensors, all attributes, and the group sizes (empty when every argument is one tensor).
+
+    With `arrays_follow`, arrays of NumPy take the type of a tensor beside them, as in TensorFlow's eager execution; graph
+    construction takes arguments in their order, and an array before the tensor keeps its type.
+    """
     attrs: dict[str, Any] = {}
     for n, v in given.items():
         a = opdef.attrs.get(n)
@@ -231,7 +236,7 @@ def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any) ->
     inputs: list = []
     if opdef.plain:
         for arg, value in zip(opdef.inputs, args, strict=True):
-            inputs.append(_one(opdef, arg, value, args, attrs, to_tensor))
+            inputs.append(_one(opdef, arg, value, args, attrs, to_tensor, arrays_follow))
         counts: tuple = ()
     else:
         sizes: list[int | None] = []
@@ -241,7 +246,7 @@ def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any) ->
                 inputs.extend(many)
                 sizes.append(len(many))
             else:
-                inputs.append(_one(opdef, arg, value, args, attrs, to_tensor))
+                inputs.append(_one(opdef, arg, value, args, attrs, to_tensor, arrays_follow))
                 sizes.append(None)
         counts = tuple(sizes)
     for n, a in opdef.attrs.items():
@@ -252,7 +257,8 @@ def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any) ->
     return inputs, attrs, counts
 
 
-def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any], to_tensor: Any) -> Any:
+def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any], to_tensor: Any,
+         arrays_follow: bool) -> Any:
     n = arg.type_attr
     if n is None:
         t = _converted(opdef, arg, value, arg.type, None, to_tensor)
@@ -263,7 +269,7 @@ def _one(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any],
     wanted = attrs.get(n)
     preferred = None
     if wanted is None and not isinstance(value, Tensor):
-        wanted = _typed_peer(opdef, n, args, value)
+        wanted = _typed_peer(opdef, n, args, value, arrays_follow)
         preferred = opdef.attrs[n].default
         preferred = None if preferred is REQUIRED else preferred
     t = _converted(opdef, arg, value, wanted, preferred, to_tensor)
@@ -283,7 +289,7 @@ def _converted(opdef: OpDef, arg: Arg, value: Any, wanted: Any, preferred: Any, 
             raise
         raise _type_mismatch(opdef, arg, value, wanted, e) from None
     except ValueError as e:
-        if wanted is None or not hasattr(value, "dtype"):
+        if wanted is None or not hasattr(value, "dtype") or hasattr(value, "_type_spec"):
             raise
         raise _type_mismatch(opdef, arg, value, wanted, e) from None
 
@@ -299,9 +305,9 @@ def _type_mismatch(opdef: OpDef, arg: Arg, value: Any, wanted: Any, error: Excep
                      f"got {value!r} of type '{type(value).__name__}' instead. Error: {error}")
 
 
-def _typed_peer(opdef: OpDef, type_attr: str, args: tuple, value: Any) -> Any:
+def _typed_peer(opdef: OpDef, type_attr: str, args: tuple, value: Any, arrays_follow: bool = False) -> Any:
     """The dtype of another argument of the same type attr that is already a tensor."""
-    if hasattr(value, "dtype") or isinstance(value, Tensor):
+    if hasattr(value, "dtype") and not (arrays_follow and isinstance(value, (np.ndarray, np.generic))):
         return None
     for a, v in zip(opdef.inputs, args, strict=True):
         if a.type_attr == type_attr and v is not value:

@@ -14,7 +14,7 @@ from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.eager_tensor import from_array
 from penstock._src.graph.node import Tensor, TensorType
-from penstock._src.graph.tensor_proto import array_of, mixes_kinds
+from penstock._src.graph.tensor_proto import array_of, mixes_kinds, unsupported_leaf
 from penstock._src.kernels.bridge import to_numpy
 from penstock._src.ops.registry import get
 
@@ -238,10 +238,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     try:
         array, dtype = to_array(value, dtype)
     except TypeError as e:
-        if eager and isinstance(value, (list, tuple)) and mixes_kinds(value):
-            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}") from None
-        if eager and dtype is not None:
-            raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtype.name}. {e}") from None
+        if eager:
+            raise _eager_error(value, dtype, e) from None
         raise
     if shape is not None:
         array = _fill(array, TensorShape(shape), verify_shape, broadcast or eager)
@@ -252,6 +250,18 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if isinstance(value, np.ndarray) and np.may_share_memory(array, value):
         array = array.copy()                  # the caller may write into it later
     return const_op(array, dtype, name)
+
+
+def _eager_error(value: Any, dtype: Any, error: TypeError) -> Exception:
+    """The error for a value that is no tensor, as eager execution reports it: ValueError unless the type alone is wrong."""
+    if isinstance(value, (list, tuple)) and mixes_kinds(value):
+        return ValueError(f"Can't convert Python sequence with mixed types to Tensor: {value!r}")
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return ValueError(f"Failed to convert a NumPy array to a Tensor: {error}")
+    odd = unsupported_leaf(value)
+    if odd is not None:
+        return ValueError(f"Attempt to convert a value ({odd[0]!r}) with an unsupported type ({type(odd[0])}) to a Tensor.")
+    return error if dtype is None else TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {dtype.name}. {error}")
 
 
 def _constant_of_tensor(value: Any, dtype: Any, shape: Any, name: str | None) -> Tensor:

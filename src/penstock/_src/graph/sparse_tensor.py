@@ -9,6 +9,7 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
+from penstock._src.graph import context
 from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.constant import constant_dims
 from penstock._src.graph.convert import convert, register_tensor_conversion_function
@@ -242,8 +243,9 @@ class SparseTensorSpec(BatchableTypeSpec):
 
 
 def _no_dense(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
-    raise TypeError(f"Failed to convert object of type {type(value)} to Tensor: a sparse tensor is not converted "
-                    "implicitly. Use tf.sparse.to_dense(x).")
+    kind = ValueError if context.executing_eagerly() else TypeError
+    raise kind(f"Failed to convert object of type {type(value)} to Tensor: a sparse tensor is not converted "
+               "implicitly. Use tf.sparse.to_dense(x).")
 
 
 register_tensor_conversion_function(SparseTensor, _no_dense, 10)

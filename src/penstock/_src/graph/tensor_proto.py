@@ -154,6 +154,12 @@ def _unsupported(value: Any) -> TypeError:
                      "Consider casting elements to a supported type.")
 
 
+def unsupported_leaf(value: Any) -> tuple[Any] | None:
+    """The first leaf of nested sequences that is no number, text or array, in a tuple."""
+    plain = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, Dimension)
+    return next(((x,) for x in _leaves(value) if not isinstance(x, plain) and not _is_array_like(x)), None)
+
+
 def _narrowed(array: np.ndarray) -> np.ndarray:
     """Python's default widths, cut to TensorFlow's."""
     if array.dtype == np.float64:

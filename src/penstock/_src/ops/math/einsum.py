@@ -17,6 +17,7 @@ import torch
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
+from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -333,8 +334,11 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 
 
 def _tensors(inputs: tuple) -> list[Tensor]:
+    """The operands; Python values, and arrays in eager execution, have the type of the first tensor."""
     wanted = next((x.dtype.base_dtype for x in inputs if isinstance(x, Tensor)), None)
-    return [x if isinstance(x, Tensor) else convert(x, None if hasattr(x, "dtype") else wanted) for x in inputs]
+    follows = np.ndarray if context.executing_eagerly() else ()
+    return [x if isinstance(x, Tensor)
+            else convert(x, wanted if isinstance(x, follows) or not hasattr(x, "dtype") else None) for x in inputs]
 
 
 def _resolved(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:

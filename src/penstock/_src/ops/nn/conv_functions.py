@@ -50,6 +50,8 @@ def _paddings(padding: Any) -> tuple[str, list[int]]:
 
 def _over_batches(convolve: Callable, input: Any, n: int) -> Tensor:
     """Convolves over `n` spatial axes; batch dimensions before the last one are merged, and split again."""
+    if isinstance(input, np.ndarray) and input.ndim <= n + 2:
+        return convolve(input)                      # eager ops give an array the type of the filters
     input = convert(input, name="input")
     rank = input.shape.rank
     if rank is None or rank <= n + 2:
