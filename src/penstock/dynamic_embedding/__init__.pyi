@@ -15,10 +15,11 @@ class CuckooHashTableCreator:
     saver: Any
 def DynamicEmbeddingOptimizer(self: Any, bp_v2: bool = False, synchronous: bool = False, **kwargs: Any) -> Any: ...
 class FileSystemSaver:
-    def __init__(self, saver_config: Any = None, proc_size: int = 1, proc_rank: int = 0, **kwargs: Any) -> None: ...
-    config: Any
+    def __init__(self, proc_size: int | None = None, proc_rank: int | None = None, save_path: str | None = None, buffer_size: int = 4096) -> None: ...
+    buffer_size: Any
     proc_rank: Any
     proc_size: Any
+    save_path: Any
 class FrequencyRestrictPolicy(RestrictPolicy):
     def status(self, table: Any, keys: Any) -> Any: ...
 class HkvHashTableConfig:

@@ -126,3 +126,22 @@ def test_vectors_of_each_field(combiner):
     assert layer.compute_output_shape([2, 3]) == [2, 3, 2]
     layer.params.restrict(2)
     assert int(layer.params.size()) == 2
+
+
+def test_a_file_system_saver_keeps_rows_in_checkpoints(tmp_path):
+    def made(name):
+        creator = de.CuckooHashTableCreator(saver=de.FileSystemSaver(proc_size=1, proc_rank=0))
+        return de.get_variable(name, dim=2, initializer=0.0, kv_creator=creator)
+    first, second = made("first"), made("second")
+    first.upsert([5, 7], [[1.0, 2.0], [3.0, 4.0]])
+    path = tf.train.Checkpoint(table=first).save(str(tmp_path / "saved"))
+    tf.train.Checkpoint(table=second).restore(path)
+    np.testing.assert_array_equal(second.lookup([7, 5, 6]), [[3, 4], [1, 2], [0, 0]])
+
+
+@pytest.mark.parametrize(("arguments", "error"), [({"save_path": "rows"}, tf.errors.UnimplementedError),
+                                                  ({"proc_size": 2, "proc_rank": 0}, tf.errors.UnimplementedError),
+                                                  ({"proc_size": 2}, TypeError)])
+def test_a_file_system_saver_refuses_what_it_does_not_do(arguments, error):
+    with pytest.raises(error):
+        de.FileSystemSaver(**arguments)

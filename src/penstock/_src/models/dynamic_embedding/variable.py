@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
+from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.graph.trackable import Trackable
 from penstock._src.state.embeddings.create import new_variable
@@ -20,7 +21,7 @@ class CuckooHashTableConfig:
 
 @export("dynamic_embedding.CuckooHashTableCreator")
 class CuckooHashTableCreator:
-    """Makes tables in host memory. `saver` is ignored: tables are part of checkpoints."""
+    """Makes tables in host memory. `saver` is a `FileSystemSaver` or None: both make tables part of checkpoints."""
 
     def __init__(self, config: Any = None, saver: Any = None):
         self.config, self.saver = config, saver
@@ -32,10 +33,28 @@ class CuckooHashTableCreator:
 
 @export("dynamic_embedding.FileSystemSaver")
 class FileSystemSaver:
-    """A `saver` of tables: there is nothing to configure, because tables are part of checkpoints on any file system."""
+    """Saves the rows of tables with checkpoints and SavedModels, as tables without it do: rows are tensors of the checkpoint,
+    on any file system, and are restored onto any number of tables. Separate files for rows are not written.
 
-    def __init__(self, saver_config: Any = None, proc_size: int = 1, proc_rank: int = 0, **kwargs: Any):
-        self.config, self.proc_size, self.proc_rank = saver_config, proc_size, proc_rank
+    Args:
+        proc_size: Processes that train together. More than one raises UnimplementedError: use a strategy or a cluster, whose
+            tables are in one checkpoint.
+        proc_rank: The number of this process.
+        save_path: Where to write separate files of rows; UnimplementedError if given.
+        buffer_size: Rows that are written at a time: unused, checkpoints are written in one pass.
+    """
+
+    def __init__(self, proc_size: int | None = None, proc_rank: int | None = None, save_path: str | None = None,
+                 buffer_size: int = 4096):
+        if (proc_size is None) != (proc_rank is None):
+            raise TypeError("proc_rank and proc_size must be given together")
+        if proc_size not in (None, 1):
+            raise errors.UnimplementedError(None, None, "Tables of several processes that each save a part of the rows are not "
+                                                        "supported: train with a tf.distribute strategy or a cluster.")
+        if save_path is not None:
+            raise errors.UnimplementedError(None, None, "Separate files of rows are not supported: rows are part of "
+                                                        "checkpoints. Leave save_path out.")
+        self.proc_size, self.proc_rank, self.save_path, self.buffer_size = 1, 0, None, buffer_size
 
 
 @export("dynamic_embedding.HkvHashTableConfig")

@@ -223,7 +223,7 @@ def group_embedding_lookup_sparse(params: Any, sp_ids: Any, combiners: Any, sp_w
         sp_weights: List of weights like `sp_ids`, or None.
         partition_strategy: As for `tf.nn.embedding_lookup`.
         is_sequence: Whether the result has a vector for each position, [rows, positions, columns], instead of a combined one.
-        params_num_per_group: Accepted for compatibility and unused: the step's compiler groups lookups.
+        params_num_per_group: Accepted for compatibility and unused: each table has its own lookup op.
         name: Name of the operations.
 
     >>> tf.nn.group_embedding_lookup_sparse([users, items], [user_ids, item_ids], ["mean", "sum"])
