@@ -25,17 +25,33 @@ def test_workers_share_the_servers():
     assert 1.0 < took < 1.2
 
 
-def test_tasks_of_one_machine_share_its_cores():
-    """A step has four messages per server and its client, all on one core; a second worker has the second core."""
-    machine = Machine(cores=2, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0, step_seconds=2e-3)
-    one = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+def local(workers, servers, **more):
+    """The time of a step of processes that share two cores."""
+    machine = Machine(cores=2, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0, step_seconds=2e-3, **more)
+    machines = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+    return workers / Job(programs.dense_null_step(4)(servers), machines, workers, servers).run(60).steps_per_second
 
-    def took(workers, servers):
-        return Job(programs.dense_null_step(4)(servers), one, workers, servers, LOCKSTEP).run(5).median_round
-    assert took(1, 1) == pytest.approx(10e-3, rel=0.01)
-    assert took(1, 2) == pytest.approx(18e-3, rel=0.01)
-    assert took(2, 1) == pytest.approx(10e-3, rel=0.1)
-    assert took(4, 1) == pytest.approx(20e-3, rel=0.1)
+
+def test_tasks_of_one_machine_share_its_cores():
+    """A step has four messages per server and its client: 10 ms of work with one server, one thing after the other. The parts
+    of two servers overlap on the second core. Many workers keep both cores busy."""
+    assert local(1, 1) == pytest.approx(10e-3, rel=0.01)
+    assert local(1, 2) == pytest.approx(12e-3, rel=0.01)
+    assert local(6, 3) == pytest.approx(6 * 26e-3 / 2, rel=0.05)
+
+
+def test_a_process_uses_one_core():
+    """The only server handles four messages of each worker, and is the bottleneck where there are more cores."""
+    machine = Machine(cores=8, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0)
+    machines = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+    job = Job(programs.dense_null_step(4)(1), machines, 8, 1)
+    assert 1 / job.run(60).steps_per_second == pytest.approx(4e-3, rel=0.02)
+
+
+def test_work_takes_longer_on_crowded_cores():
+    """One worker and one server never use both cores at the same time; six workers always do."""
+    assert local(1, 1, crowding=1.5) == pytest.approx(10e-3, rel=0.01)
+    assert local(6, 3, crowding=1.5) == pytest.approx(1.5 * 6 * 26e-3 / 2, rel=0.05)
 
 
 def test_copies_take_time_of_both_ends():

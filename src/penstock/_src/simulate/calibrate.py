@@ -2,8 +2,9 @@
 
 `measure` returns a machine file: the time of small ops and messages, the speed of arithmetic, of memory and of copies between
 two processes. `compare` runs null steps on clusters of real processes of this machine (`penstock server`), and simulates the
-same. Both exclude other load as far as possible: constants are processor times of all processes, the least of several rounds,
-and a measured time is the median of the round in which it was least.
+same. The time of a step is that of all workers together: on shared cores some steps take much longer than others, and only
+their mean tells how many steps are made. Both exclude other load as far as possible: constants are processor times of each
+process, and of several short rounds the one with the least time counts.
 """
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
@@ -29,11 +29,11 @@ from penstock._src.simulate.machines import Machine, Machines, Network
 
 _MEMORY = 64 << 20                  # bytes, to measure the memory
 _LARGE = 4 << 20                    # bytes of a large message
-_ROUNDS = 5
+_ROUNDS = 20
 
 
 class Compared(NamedTuple):
-    """Milliseconds of a step, predicted and measured."""
+    """Milliseconds of a step, predicted and measured: the mean of all workers."""
     what: str
     workers: int
     servers: int
@@ -57,35 +57,45 @@ def _best(call: Any, times: int = 7) -> float:
 
 
 def measure() -> Machines:
-    """The constants of this machine, in about ten seconds."""
+    """The constants of this machine, in about half a minute.
+
+    They come from the processor time of the client, of the worker and of the servers in three cases: one server, two servers,
+    and one server with large tensors. A step exchanges four messages with each server: its part, the value, the update and the
+    end. What a second server adds to the worker is the cost of these messages; what a server takes besides is that of beginning
+    a part; the rest is the client's request. What a step takes longer than all processes work, the wake-ups take. The first and
+    the last case are measured again while independent clusters keep the other cores busy, for the cost of sharing caches and
+    memory.
+    """
     a, b = torch.ones(512, 512), torch.ones(_MEMORY // 4)
     flops = 2 * 512 ** 3 / _best(lambda: a @ a)
     memory = 3 * _MEMORY / _best(lambda: torch.add(b, 1.0))
-    machine = Machine(cores=os.cpu_count() or 1, flops=flops, memory_bandwidth=memory, op_seconds=_op_seconds())
-    scalar, two, large = (processor_seconds(*case) for case in ((1, 4), (2, 4), (1, _LARGE)))
-    own = 3 * machine.op_seconds                     # of the ops that one more server adds
-    message = max(two - scalar - own, 8e-6) / 8      # four messages, each sent and received
-    made = dataclasses.replace(machine, send_seconds=message, receive_seconds=message, nic=1e12,
-                               step_seconds=max(scalar - 8 * message - own, 0.0),
-                               copy_bandwidth=4 * _LARGE / max(large - scalar, 1e-6))      # sent and received, twice
-    return Machines({"default": made}, Network(latency=0.0, one_machine=True),
+    op = _op_seconds()
+    one, two, large = (times_of(*case) for case in ((1, 4), (2, 4), (1, _LARGE)))
+    crowded, crowded_large = (times_of(1, size, crowd=(os.cpu_count() or 1) - 1) for size in (4, _LARGE))
+    message = max(two.worker - one.worker - op, 4e-6) / 4
+    machine = Machine(cores=os.cpu_count() or 1, flops=flops, memory_bandwidth=memory, op_seconds=op, nic=1e12,
+                      send_seconds=message, receive_seconds=message, crowding=max(crowded.work / one.work, 1.0),
+                      copy_crowding=max((crowded_large.work - crowded.work) / max(large.work - one.work, 1e-6), 1.0))
+    worker = dataclasses.replace(machine, step_seconds=max(one.client + one.worker - 4 * message - op, 0.0),
+                                 copy_bandwidth=2 * _LARGE / max(large.worker - one.worker, 1e-6))
+    server = dataclasses.replace(machine, begin_seconds=max(one.server - 4 * message - 2 * op, 0.0),
+                                 copy_bandwidth=2 * _LARGE / max(large.server - one.server, 1e-6))
+    wake = max(one.step - one.work, 0.0) / 4
+    return Machines({"worker": worker, "ps": server}, Network(latency=wake, one_machine=True),
                     "measured by penstock simulate --calibrate on this machine; all tasks share its cores")
 
 
 def _op_seconds() -> float:
-    """The time that one more small op adds to a step."""
+    """The time that one more small op adds to a step: an update of a variable, which no other op is fused with."""
     def run(count: int) -> float:
         with tf.Graph().as_default(), tf.Session() as sess:
-            x = tf.Variable([1.0], use_resource=False)
-            y = x
-            for _ in range(count):
-                y = tf.sqrt(tf.matmul([[1.0]], [y])[0])
-            sess.run(x.initializer)
-            step = sess.make_callable(y)
+            updates = [tf.assign_add(tf.get_variable(f"v{i}", [1], use_resource=False), [1.0]).op for i in range(count)]
+            sess.run(tf.global_variables_initializer())
+            step = sess.make_callable(tf.group(*updates))
             for _ in range(64):
                 step()
             return _best(step, 200)
-    return max((run(40) - run(8)) / 32 / 2, 1e-7)
+    return max((run(40) - run(8)) / 32, 1e-7)
 
 
 # -- real processes ----------------------------------------------------------------------------------------------------
@@ -114,27 +124,30 @@ def processes(workers: int, servers: int) -> Iterator[tuple[list[str], list[int]
 
 
 _CLIENT = """
-import sys, time, json
-import penstock.compat.v1 as tf
+import sys
 from penstock._src.simulate import calibrate, programs
-target, index, servers, size, seconds = sys.argv[1], *map(float, sys.argv[2:])
-print(json.dumps(calibrate.client(target, int(index), programs.dense_null_step(int(size)), int(servers), seconds)))
+target, index, servers, size = sys.argv[1], *map(int, sys.argv[2:])
+calibrate.client(target, index, programs.dense_null_step(size), servers)
 """
 
 
-def client(target: str, index: int, build: programs.Build, servers: int, seconds: float) -> list[float]:
-    """Runs a program as one worker for some seconds; returns the median time of a step in each of several rounds."""
+def client(target: str, index: int, build: programs.Build, servers: int) -> None:
+    """The process of one more worker: says when it is ready; then reads how many seconds to run steps, and answers with their
+    number, until its input ends."""
     with _step(target, index, build, servers) as step:
-        found = []
-        for _ in range(_ROUNDS):
-            times: list[float] = []
-            until = time.perf_counter() + seconds / _ROUNDS
-            while not times or time.perf_counter() < until:
-                began = time.perf_counter()
-                step()
-                times.append(time.perf_counter() - began)
-            found.append(statistics.median(times))
-    return found
+        print("ready", flush=True)
+        for line in sys.stdin:
+            print(_steps_in(step, float(line)), flush=True)
+
+
+def _steps_in(step: Any, seconds: float) -> float:
+    """Steps in some seconds; of the last one, the part in that time."""
+    count, began = 0, time.perf_counter()
+    now = before = began
+    while now - began < seconds:
+        step()
+        count, before, now = count + 1, now, time.perf_counter()
+    return count - (now - began - seconds) / (now - before)
 
 
 @contextlib.contextmanager
@@ -157,27 +170,67 @@ def _step(target: str, index: int, build: programs.Build, servers: int) -> Itera
         yield step
 
 
-def step_seconds(workers: int, servers: int, build: programs.Build, size: int | None = None, seconds: float = 2.5) -> float:
-    """The time of a step of real processes; `size` names the program to further workers."""
-    with processes(workers, servers) as (targets, _):
-        others = [subprocess.Popen([sys.executable, "-c", _CLIENT, t, str(i), str(servers), str(size), str(seconds)],
-                                   stdout=subprocess.PIPE, text=True) for i, t in enumerate(targets) if i]
-        times = client(targets[0], 0, build, servers, seconds)
-        for other in others:
-            times += json.loads(other.communicate()[0])
-    return min(times)
+def step_seconds(workers: int, servers: int, build: programs.Build, size: int, seconds: float = 0.15) -> float:
+    """The mean time of a step of real processes, in the round of `seconds` in which it was least."""
+    with contextlib.ExitStack() as stack:
+        targets, _ = stack.enter_context(processes(workers, servers))
+        step = stack.enter_context(_step(targets[0], 0, build, servers))
+        others = [_other(stack, t, i, servers, size) for i, t in enumerate(targets) if i]
+        return min(_round(step, others, seconds) for _ in range(_ROUNDS))
 
 
-def processor_seconds(servers: int, size: int, steps: int = 60) -> float:
-    """The processor time that a null step of one worker takes in all processes together."""
-    with processes(1, servers) as (targets, ids), _step(targets[0], 0, programs.dense_null_step(size), servers) as step:
+def _other(stack: contextlib.ExitStack, target: str, index: int, servers: int, size: int) -> subprocess.Popen:
+    """The process of one more worker, once it is ready."""
+    made = stack.enter_context(subprocess.Popen([sys.executable, "-c", _CLIENT, target, str(index), str(servers), str(size)],
+                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    stack.callback(made.kill)
+    assert made.stdout is not None
+    made.stdout.readline()
+    return made
+
+
+def _round(step: Any, others: list[subprocess.Popen], seconds: float) -> float:
+    """The mean time of a step of all workers, which run for some seconds at the same time."""
+    for other in others:
+        print(seconds, file=other.stdin, flush=True)
+    count = _steps_in(step, seconds)
+    for other in others:
+        assert other.stdout is not None
+        count += float(other.stdout.readline())
+    return seconds * (1 + len(others)) / count
+
+
+class Times(NamedTuple):
+    """Seconds of a step, and those that each process works for it: the client, the worker, each server."""
+    step: float
+    client: float
+    worker: float
+    server: float
+
+    @property
+    def work(self) -> float:
+        """Of all processes, with one server."""
+        return self.client + self.worker + self.server
+
+
+def times_of(servers: int, size: int, steps: int = 60, crowd: int = 0) -> Times:
+    """The times of a null step of one worker, in the round in which the processes worked least, beside a crowd of clusters of
+    two processes that do the same."""
+    with contextlib.ExitStack() as stack:
+        targets, ids = stack.enter_context(processes(1, servers))
+        step = stack.enter_context(_step(targets[0], 0, programs.dense_null_step(size), servers))
+        for _ in range(crowd):
+            beside, _ = stack.enter_context(processes(1, 1))
+            print(600, file=_other(stack, beside[0], 0, 1, size).stdin, flush=True)
         found = []
         for _ in range(_ROUNDS):
-            began = time.process_time() + sum(map(_used, ids))
+            began, used, own = time.perf_counter(), [*map(_used, ids)], time.process_time()
             for _ in range(steps):
                 step()
-            found.append((time.process_time() + sum(map(_used, ids)) - began) / steps)
-    return min(found)
+            own, took = time.process_time() - own, time.perf_counter() - began
+            spent = [(now - before) / steps for now, before in zip(map(_used, ids), used, strict=True)]
+            found.append(Times(took / steps, own / steps, spent[-1], sum(spent[:-1]) / servers))
+    return min(found, key=lambda t: t.client + t.worker + t.server * servers)
 
 
 def _used(process: int) -> float:
@@ -192,6 +245,6 @@ def compare(machines: Machines, sizes: tuple[int, ...] = (4, _LARGE),
     for size in sizes:
         for workers, servers in shapes:
             build = programs.dense_null_step(size)
-            predicted = Job(build(servers), machines, workers, servers, FREE).run(20).median
+            predicted = workers / Job(build(servers), machines, workers, servers, FREE).run(50).steps_per_second
             measured = step_seconds(workers, servers, build, size)
             yield Compared(f"null step, {size} bytes", workers, servers, predicted * 1e3, measured * 1e3)

@@ -15,10 +15,10 @@ from penstock._src.cluster.peers import task_name
 from penstock._src.cluster.step_state import Abort, Actions, CancelOwn, Deliver, EndBy, Finish, MasterStep, WorkerSteps
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.simulate.control import Parked, Parking
-from penstock._src.simulate.engine import Clock, Servers
+from penstock._src.simulate.engine import Clock, Cores
 from penstock._src.simulate.machines import Machines
 from penstock._src.simulate.plan import MASTER, Call, PartCode, Run, Send, SimulatedDevice, StepCode, Wait
-from penstock._src.simulate.wire import Host, Wire
+from penstock._src.simulate.wire import Host, LocalHost, LocalWire, Wire
 
 _NOTHING = (None,) * 64              # values without content
 
@@ -26,21 +26,21 @@ _NOTHING = (None,) * 64              # values without content
 class Cluster:
     """The tasks of a simulated cluster."""
 
-    def __init__(self, jobs: dict[str, int], machines: Machines, wire: Callable[..., Any] = Wire):
+    def __init__(self, jobs: dict[str, int], machines: Machines, wire: Callable[..., Any] | None = None):
         self.clock, self.machines = Clock(), machines
-        self.wire = wire(self.clock, machines.network)
+        local = machines.network.one_machine
+        made: Callable[..., Any] = wire or (LocalWire if local else Wire)
+        self.wire = made(self.clock, machines.network)
         self.numbers = itertools.count(1)
         self.trace: Any = None                       # a Trace, if requested
         self.tasks: dict[str, Task] = {}
-        shared = Servers(min(machines.of("worker").cores, jobs.get("worker", 1))) if machines.network.one_machine else None
+        shared = Cores(self.clock, machines.of("worker").cores)
         for job, count in jobs.items():
             for i in range(count):
                 rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
                 name = task_name(job, i)
-                host = Host(name, machines.of(job), rack)
-                if shared is not None:
-                    host.cores = host.threads = shared
-                self.tasks[name] = Task(self, name, host)
+                machine = machines.of(job)
+                self.tasks[name] = Task(self, name, LocalHost(name, machine, shared) if local else Host(name, machine, rack))
 
     def job(self, name: str) -> list[Task]:
         """The tasks of a job."""
@@ -96,7 +96,7 @@ class Task:
         run.put(keys, values)
         seconds = self.host.machine.begin_seconds
         if seconds:
-            self.cluster.clock.at(self.host.cores.book(self.cluster.clock.now, seconds), run.advance)
+            self.host.compute(self.cluster.clock, seconds, run.advance, ())
         else:
             run.advance()
 
@@ -203,11 +203,8 @@ class PartRun:
             elif kind is Run:
                 self.at += 1
                 seconds = now.seconds * self.slow
-                done = self.task.host.cores.book(clock.now, seconds)
-                trace = self.task.cluster.trace
-                if trace is not None:
-                    trace.ran(self.task.name, now.label, self.step, done - seconds, done)
-                clock.schedule(done, self.advance, ())
+                self.task.host.compute(clock, seconds, self.advance if self.task.cluster.trace is None else self._traced,
+                                       () if self.task.cluster.trace is None else (now.label, seconds))
                 return
             elif kind is Send:
                 self.at += 1
@@ -220,6 +217,13 @@ class PartRun:
             self.master.flush()
         self.over = True
         self.master.part_over(self, None)
+
+    def _traced(self, label: str, seconds: float) -> None:
+        """Work of the part has ended."""
+        cluster = self.task.cluster
+        if cluster.trace is not None:
+            cluster.trace.ran(self.task.name, label, self.step, cluster.clock.now - seconds, cluster.clock.now)
+        self.advance()
 
     def _send(self, message: Send) -> None:
         values = self.values_of(message)
@@ -305,11 +309,8 @@ class MasterRun:
 
     def start(self) -> None:
         """The client requests the step."""
-        seconds, cluster, host = self.task.host.machine.step_seconds, self.task.cluster, self.task.host
-        if cluster.machines.network.one_machine:
-            cluster.clock.at(host.cores.book(cluster.clock.now, seconds), self._go)
-        else:
-            cluster.clock.after(seconds, self._go)
+        host = self.task.host
+        host.prepare(self.task.cluster.clock, host.machine.step_seconds, self._go)
 
     def _go(self) -> None:
         if self not in self.task.masters:                # the task has died before it could begin

@@ -6,6 +6,7 @@ calls are created in the order of simulated time, bookings are too, and a queue 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,74 @@ class Servers:
     def utilization(self, seconds: float) -> float:
         """The share of the time that the servers have worked."""
         return self.busy / (seconds * len(self._free)) if seconds else 0.0
+
+
+class Cores:
+    """Cores that the processes of one machine share. A process keeps its core while it has work; without a free core, it waits
+    behind those that asked before. Work takes longer while no core is idle, because caches and memory are shared too. These are
+    calls instead of bookings: when a process gets a core depends on the others."""
+
+    __slots__ = ("clock", "busy", "_idle", "_ready")
+
+    def __init__(self, clock: Clock, count: int):
+        self.clock = clock
+        self.busy = 0.0                              # seconds of work so far
+        self._idle = count
+        self._ready: deque[Process] = deque()
+
+    def wake(self, process: Process) -> None:
+        """A process has work."""
+        if self._idle:
+            self._idle -= 1
+            process.next()
+        else:
+            self._ready.append(process)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether all cores are in use."""
+        return not self._idle
+
+    def leave(self) -> None:
+        """A process has no more work."""
+        if self._ready:
+            self._ready.popleft().next()
+        else:
+            self._idle += 1
+
+
+class Process:
+    """A process on shared cores: it does one thing at a time, in order, as Python's lock has it."""
+
+    __slots__ = ("busy", "_cores", "_work")
+
+    def __init__(self, cores: Cores):
+        self.busy = 0.0
+        self._cores = cores
+        self._work: deque[tuple[float, float, Callable, tuple]] = deque()
+
+    def work(self, seconds: float, crowded: float, call: Callable, args: tuple) -> None:
+        """Works for some seconds, or for `crowded` if no core is idle when it begins, and makes a call."""
+        self._work.append((seconds, crowded, call, args))
+        if len(self._work) == 1:
+            self._cores.wake(self)
+
+    def next(self) -> None:
+        """Begins the first piece of work, on a core."""
+        alone, crowded, *_ = self._work[0]
+        seconds = crowded if self._cores.crowded else alone
+        self.busy += seconds
+        self._cores.busy += seconds
+        self._cores.clock.after(seconds, self._done)
+
+    def _done(self) -> None:
+        *_, call, args = self._work[0]
+        call(*args)                                  # more work may be added: it has to wait for its turn
+        self._work.popleft()
+        if self._work:
+            self.next()
+        else:
+            self._cores.leave()
 
 
 class Pipe:

@@ -49,6 +49,8 @@ class Machine:
     receive_seconds: float = 2e-5   # of a thread, to receive a message
     large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
     copy_bandwidth: float = 0.0     # bytes per second that a thread copies, of a message that is not small; 0: at no cost
+    crowding: float = 1.0           # how many times as long work takes while all cores of one machine are in use
+    copy_crowding: float = 1.0      # the same, for copies
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
     step_seconds: float = 0.0       # of a client, before a step begins
@@ -68,8 +70,8 @@ class Network:
     large_latency: float = 0.0      # seconds more, for a message that is not small: its receiver has to make room
     small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
     header: int = 100               # bytes of a message beside its tensors
-    one_machine: bool = False       # all tasks share the cores of one machine, which also handle messages and clients. A task
-                                    # is woken on the core of the sender: one worker does not use more than one core
+    one_machine: bool = False       # all tasks are processes that share the cores of one machine, with their clients. A
+                                    # process uses one core at a time
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
 

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.simulate.engine import Clock, Pipe, Servers
+from penstock._src.simulate.engine import Clock, Cores, Pipe, Process, Servers
 from penstock._src.simulate.machines import Machine, Network
 
 
@@ -50,6 +50,37 @@ class Host:
         self.cores, self.threads = Servers(machine.cores), Servers(machine.message_threads)
         self.out, self.into = Pipe(machine.nic), Pipe(machine.nic)
         self.leaving = _Out()
+
+    def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
+        """Makes a call when a core has worked for some seconds."""
+        clock.schedule(self.cores.book(clock.now, seconds), call, args)
+
+    def prepare(self, clock: Clock, seconds: float, call: Callable) -> None:
+        """Makes a call when a client of this host has worked for some seconds, on a machine of its own."""
+        clock.after(seconds, call)
+
+
+class LocalHost(Host):
+    """A process of a machine whose cores all tasks share. It computes, sends, receives and runs its client in turns."""
+
+    __slots__ = ("process",)
+
+    def __init__(self, name: str, machine: Machine, cores: Cores):
+        super().__init__(name, machine)
+        self.process = Process(cores)
+        self.cores, self.threads = cores, self.process         # type: ignore[assignment]
+
+    def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
+        self.process.work(seconds, seconds * self.machine.crowding, call, args)
+
+    def prepare(self, clock: Clock, seconds: float, call: Callable) -> None:
+        self.compute(clock, seconds, call, ())
+
+    def handle(self, seconds: float, size: int, call: Callable, args: tuple) -> None:
+        """Makes a call after the work for a message, of which `size` bytes are copied."""
+        machine = self.machine
+        copied = machine.copy_seconds(size) if size else 0.0
+        self.process.work(seconds + copied, seconds * machine.crowding + copied * machine.copy_crowding, call, args)
 
 
 class Wire:
@@ -124,3 +155,26 @@ class Wire:
     def _arrive(self, target: Host, seconds: float, receive: Callable, args: tuple) -> None:
         done = target.threads.book(self.clock.now, seconds)
         self.clock.schedule(done, receive, args)
+
+
+class LocalWire(Wire):
+    """Connections between the processes of one machine: a message takes processor time of its sender and of its receiver, and
+    the latency is that of waking the receiver."""
+
+    def send(self, source: Host, target: Host, size: int, receive: Callable, *args: Any) -> None:
+        self.messages += 1
+        clock, network = self.clock, self.network
+        if source is target:
+            clock.after(0.0, receive, *args)
+            return
+        if self.cut is not None and self.cut(source, target):
+            return
+        size += network.header
+        source.out.passed(size)
+        target.into.passed(size)
+        copied = size if size > network.small else 0
+        source.handle(source.machine.send_seconds, copied, clock.after,      # type: ignore[attr-defined]
+                      (network.latency, self._arrive, target, copied, receive, args))
+
+    def _arrive(self, target: Host, copied: float, receive: Callable, args: tuple) -> None:
+        target.handle(target.machine.receive_seconds, copied, receive, args)     # type: ignore[attr-defined]
