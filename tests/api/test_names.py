@@ -18,6 +18,7 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "autograph.to_graph": "without arg_values and arg_types",
     "keras.experimental.LinearModel.__init__": "kernel_initializer is zeros",
     "train.Checkpoint.__init__": "root comes first",
+    "image.adjust_jpeg_quality": "dct_method comes before name",
     **dict.fromkeys((f"nn.depthwise_conv2d_{kind}" for kind in (
         "backprop_filter", "backprop_input", "native", "native_backprop_filter", "native_backprop_input")),
         "with explicit_paddings"),

@@ -61,3 +61,11 @@ def test_mistakes_are_named():
         tf.experimental.dispatch_for_api(len, {"x": Money})
     with pytest.raises(ValueError, match="was not registered"):
         tf.experimental.unregister_dispatch_for(len)
+
+
+def test_a_parameter_that_is_left_out_has_its_default(registered):
+    @tf.experimental.dispatch_for_api(tf.where, {"condition": Money, "x": Money | None, "y": Money | None})
+    def where(condition, x=None, y=None, name=None):
+        return condition.amount
+    registered(where)
+    assert tf.where(Money(3)) == tf.where(Money(3), Money(1), Money(2)) == 3

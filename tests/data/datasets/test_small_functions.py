@@ -153,3 +153,28 @@ def test_what_datasets_do_not_support():
         tf.data.Dataset.from_tensors([1, 2, 3]).padded_batch(5, padded_shapes=[1])
     with tf.Graph().as_default(), pytest.raises(TypeError, match="only supports `len` in eager mode"):
         len(tf.data.Dataset.range(3))
+
+
+@pytest.mark.parametrize("sizes, drop, expected", [
+    ([2, 2], False, 2), ([2, 2], True, 2), (2, False, 2), ([1, 3], False, None), ([3, 3], False, None), (3, False, None)])
+def test_the_size_of_new_batches_is_known_if_none_is_cut_short(sizes, drop, expected):
+    dataset = tf.data.Dataset.range(8).batch(4, drop_remainder=True).rebatch(sizes, drop)
+    assert dataset.element_spec.shape.as_list() == [expected]
+    assert [n for batch in dataset.as_numpy_iterator() for n in batch.tolist()] == list(range(8))
+
+
+def test_choosing_goes_on_when_a_dataset_is_empty():
+    """Of the two functions of that name, the older one."""
+    few, more, choice = tf.data.Dataset.range(2), tf.data.Dataset.range(5), tf.data.Dataset.range(2).repeat(4)
+    assert [int(n) for n in tf.data.experimental.choose_from_datasets([few, more], choice)] == [0, 0, 1, 1, 2, 3]
+    assert [int(n) for n in tf.data.Dataset.choose_from_datasets([few, more], choice)] == [0, 0, 1, 1]
+
+
+def test_an_empty_optional_by_its_specification():
+    assert not tf.experimental.Optional.empty(element_spec=tf.TensorSpec([], tf.int32)).has_value()
+
+
+def test_weights_and_datasets_have_one_length():
+    numbers = tf.data.Dataset.range(2)
+    with pytest.raises(ValueError, match="should have the same length"):
+        tf.data.Dataset.sample_from_datasets([numbers, numbers], weights=[0.2, 0.3, 0.5])

@@ -162,3 +162,24 @@ def test_adjustments_have_no_gradient(adjust):
         adjusted = adjust(image, 0.5)
     with pytest.raises(LookupError, match="Adjust"):
         tape.gradient(adjusted, image)
+
+
+def test_the_map_of_similarities_has_their_mean():
+    a, b = (np.random.RandomState(i).rand(2, 14, 13, 3).astype(np.float32) for i in range(2))
+    local = tf.image.ssim(a, b, 1., return_index_map=True)
+    assert local.shape == (2, 4, 3)
+    np.testing.assert_allclose(np.mean(local, (1, 2)), tf.image.ssim(a, b, 1.), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.float64])
+def test_sobel_edges_of_other_types(dtype):
+    image = np.arange(16.).reshape(1, 4, 4, 1)
+    out = tf.image.sobel_edges(tf.constant(image, dtype))
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out, tf.image.sobel_edges(tf.constant(image, tf.float32)))
+
+
+def test_the_method_of_decoding_may_be_given():
+    image = tf.constant(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    np.testing.assert_array_equal(tf.image.adjust_jpeg_quality(image, 90, dct_method="INTEGER_ACCURATE"),
+                                  tf.image.adjust_jpeg_quality(image, 90))

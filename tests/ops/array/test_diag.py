@@ -42,3 +42,7 @@ def test_eye():
 
 def test_the_diagonal_may_be_part_of_the_whole():
     assert tf2.linalg.tensor_diag_part(tf2.linalg.tensor_diag([[1, 2], [3, 4]])).numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_the_diagonal_of_a_scalar_is_the_scalar():
+    assert tf2.linalg.tensor_diag_part(3) == 3

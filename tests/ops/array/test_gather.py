@@ -108,3 +108,27 @@ def test_every_type_moves(dtype):
 def test_an_index_beyond_any_axis_is_named(axis, bad):
     with pytest.raises(tf.errors.InvalidArgumentError, match=rf"indices\[0,0\] = {bad} is not in \[0, {[2, 3][axis]}\)"):
         tf.gather([[0, 1, 2], [3, 4, 5]], [[bad]], axis=axis)
+
+
+@pytest.mark.parametrize("name, expected", [("add", [1, 7]), ("sub", [1, -3]), ("min", [1, 2]), ("max", [1, 5])])
+def test_scatters_leave_out_bad_coordinates_if_asked(name, expected):
+    """Also in gradients: what is left out has none."""
+    call = getattr(tf2, f"tensor_scatter_nd_{name}")
+    tensor, updates = tf2.constant([1., 2.]), tf2.constant([5., 9.])
+    with tf2.GradientTape() as tape:
+        tape.watch([tensor, updates])
+        out = call(tensor, [[1], [4]], updates, bad_indices_policy="IGNORE")
+    np.testing.assert_array_equal(out, expected)
+    of_tensor, of_updates = tape.gradient(out, [tensor, updates])
+    assert of_updates[1] == 0
+    np.testing.assert_array_equal(of_tensor + [0, abs(of_updates[0])] if name in ("min", "max") else of_tensor, [1, 1])
+    with pytest.raises(tf2.errors.InvalidArgumentError):
+        call(tensor, [[1], [4]], updates)
+    with pytest.raises(tf2.errors.InvalidArgumentError, match="policy"):
+        call(tensor, [[1]], updates[:1], bad_indices_policy="perhaps")
+
+
+def test_rows_of_a_tensor_are_a_list_in_eager_execution():
+    rows = tf2.constant([[5, 6], [7, 8]])
+    np.testing.assert_array_equal(tf2.dynamic_stitch([1, 0], rows), [[7, 8], [5, 6]])
+    assert [t.numpy().tolist() for t in tf2.identity_n(rows)] == [[5, 6], [7, 8]]

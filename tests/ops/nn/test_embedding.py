@@ -12,3 +12,12 @@ def test_ids_may_be_ragged_and_tables_narrow(dtype):
                                          combiner="mean", allow_fast_lookup=True)
     assert got.dtype == dtype
     np.testing.assert_allclose(np.asarray(tf.cast(got, tf.float32)), [[5.0, 6.0], [10.0, 11.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_rows_without_ids_or_weight_are_zeros(combiner):
+    places = [[1, 0], [3, 0]]
+    ids, weights = tf.SparseTensor(places, [0, 2], [4, 1]), tf.SparseTensor(places, [2., 0.], [4, 1])
+    out = tf.nn.embedding_lookup_sparse(tf.ones([4, 2]), ids, weights, combiner=combiner)
+    full = 2 if combiner == "sum" else 1
+    np.testing.assert_array_equal(out, [[0, 0], [full, full], [0, 0], [0, 0]])

@@ -152,3 +152,10 @@ def test_moments_without_weights_are_zero():
     x, none = np.arange(12., dtype=np.float32).reshape(4, 3), np.zeros([4, 1], np.float32)
     for part in tf.nn.weighted_moments(x, tf.constant([0]), none):
         np.testing.assert_array_equal(part, np.zeros(3))
+
+
+def test_statistics_along_negative_axes_of_unknown_shapes():
+    x = np.arange(24., dtype=np.float32).reshape(2, 3, 4)
+    count = tf.function(lambda t: tf.nn.sufficient_statistics(t, [-1, 0])[0],
+                        input_signature=[tf.TensorSpec(None, tf.float32)])
+    assert count(x) == 8

@@ -177,3 +177,11 @@ def test_a_signal_comes_back_from_cosine_transforms_without_a_window(norm):
     there = tf.signal.mdct(signal, 64, window_fn=None, norm=norm)
     back = np.asarray(tf.signal.inverse_mdct(there, window_fn=None, norm=norm))
     np.testing.assert_allclose(back[32:-32], signal[32:len(back) - 32], atol=1e-9)
+
+
+def test_overlap_and_add_of_unknown_shapes():
+    signature = [tf.TensorSpec(None, tf.float32)]
+    frames = np.ones([3, 4], np.float32)
+    for step, expected in ((2, [1, 1, 2, 2, 2, 2, 1, 1]), (4, [1] * 12)):
+        add = tf.function(lambda x, step=step: tf.signal.overlap_and_add(x, step), input_signature=signature)
+        np.testing.assert_array_equal(add(frames), expected)

@@ -108,3 +108,15 @@ def test_whole_vectors_and_vectors_with_gaps_or_other_orders():
     assert dense([0, 2], 3, [4, 6]) == [4, 9, 6]
     assert dense([0, 0, 1], 3, [4, 5, 6]) == [5, 6, 9]
     assert dense([], 0, []) == []
+
+
+def test_booleans_as_a_sparse_tensor():
+    sparse = tf.sparse.from_dense([[True, False], [False, True]])
+    assert sparse.dtype == tf.bool
+    assert sparse.indices.numpy().tolist() == [[0, 0], [1, 1]]
+
+
+def test_no_number_is_counted_below_zero():
+    counts = tf.sparse.bincount([1, 2, 2], maxlength=0)
+    assert counts.indices.shape == (0, 1)
+    assert counts.dense_shape.numpy().tolist() == [0]

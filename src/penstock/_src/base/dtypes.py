@@ -171,6 +171,14 @@ class DType:
         other = as_dtype(other)
         return self is other or self is other.base_dtype
 
+    def is_subtype_of(self, other: Any) -> builtins.bool:
+        """Whether it is the same type: types of elements are not subtypes of each other."""
+        return self == other
+
+    def most_specific_common_supertype(self, types: Any) -> Any:
+        """This type if all others equal it, else None."""
+        return self if all(self == t for t in types) else None
+
     def __eq__(self, other: object) -> builtins.bool:
         if self is other:
             return True

@@ -242,7 +242,7 @@ def resolve(opdef: OpDef, args: tuple, given: dict[str, Any], to_tensor: Any,
         sizes: list[int | None] = []
         for arg, value in zip(opdef.inputs, args, strict=True):
             if arg.is_list:
-                many = _many(opdef, arg, value, args, attrs, to_tensor)
+                many = _many(opdef, arg, list(value) if arrays_follow and _has_rows(value) else value, args, attrs, to_tensor)
                 inputs.extend(many)
                 sizes.append(len(many))
             else:
@@ -317,6 +317,11 @@ def _typed_peer(opdef: OpDef, type_attr: str, args: tuple, value: Any, arrays_fo
                                       or hasattr(x, "handle") or hasattr(x, "_as_graph_element")):
                     return dtypes.as_dtype(d).base_dtype
     return None
+
+
+def _has_rows(value: Any) -> bool:
+    """Whether eager execution takes a value that is no list as the list of its rows."""
+    return isinstance(value, (Tensor, np.ndarray)) and bool(value.ndim)
 
 
 def _many(opdef: OpDef, arg: Arg, value: Any, args: tuple, attrs: dict[str, Any], to_tensor: Any) -> list:

@@ -637,8 +637,14 @@ class Graph:
         return op not in self._unfetchable
 
     # -- messages and functions --------------------------------------------------------------------------------
-    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """The graph as a GraphDef message."""
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False, use_pybind11_proto: bool = False) -> Any:
+        """The graph as a GraphDef message.
+
+        Args:
+            from_version: Only nodes that were added after this version of the graph.
+            add_shapes: Whether each node has an attribute with the shapes of its outputs.
+            use_pybind11_proto: Accepted and unused: there is one kind of message.
+        """
         return graph_def(self, from_version, add_shapes)
 
     def _add_function(self, function: Any) -> None:

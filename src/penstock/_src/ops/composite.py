@@ -88,9 +88,11 @@ def _accepts(api: Callable, signatures: tuple) -> Callable[[tuple, dict], bool]:
 
     def accepts(args: tuple, kwargs: dict) -> bool:
         try:
-            given = parameters.bind(*args, **kwargs).arguments
+            bound = parameters.bind(*args, **kwargs)
         except TypeError:
             return False
+        bound.apply_defaults()                      # Optional[...] is an annotation of a default, too
+        given = bound.arguments
         return any(all(k in given and fits(given[k], a) for k, a in w.items()) for w in wanted)
     return accepts
 

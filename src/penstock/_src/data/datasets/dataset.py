@@ -410,12 +410,16 @@ class DatasetV2(Trackable):
         [array([0, 1]), array([2, 3]), array([4])]
         """
         sizes = int64(batch_size, "batch_size")
-        if sizes.shape.rank == 0 or structure.is_variant(self.element_spec):
+        if structure.is_variant(self.element_spec):
             return self.unbatch().batch(sizes, drop_remainder)
         known = constant_value(sizes)
-        same = int(known[0]) if constant_value(drop_remainder) and known is not None and len(set(known.tolist())) == 1 else None
+        total = 0 if known is None else int(known.sum())
+        whole = total > 0 and (constant_value(drop_remainder) or all(        # no batch is cut short at the end
+            s.shape.rank and s.shape[0] is not None and s.shape[0] % total == 0 for s in structure.flatten(self.element_spec)))
+        same = int(known.flat[0]) if whole and len(set(known.flat)) == 1 else None
         spec = structure.batched(structure.unbatched(self.element_spec), same)
-        return self._then("RebatchDatasetV2", sizes, convert(drop_remainder, dtypes.bool, "drop_remainder"), spec=spec)
+        return self._then("RebatchDatasetV2", get("Reshape")(sizes, [-1]),
+                          convert(drop_remainder, dtypes.bool, "drop_remainder"), spec=spec)
 
     def _normalized_for_unbatch(self) -> DatasetV2:
         """This dataset with composite components as variants that can be taken apart row by row."""

@@ -45,7 +45,10 @@ class Optional:
         """An optional without a value, of a given type."""
         return Optional(get("OptionalNone")(), value_structure)
 
-    empty = none_from_structure
+    @staticmethod
+    def empty(element_spec: Any) -> Optional:
+        """An optional without a value, of a given type."""
+        return Optional.none_from_structure(element_spec)
 
     @property
     def _type_spec(self) -> OptionalSpec:

@@ -57,7 +57,7 @@ def _weighted(datasets: list, weights: Any) -> tuple[list, Any]:
         raise TypeError(f"`weights` must be convertible to a tensor of `tf.float32` or `tf.float64` elements, got "
                         f"{values.dtype}.")
     if not values.shape.is_compatible_with([len(datasets)]):
-        raise ValueError(f"`weights` must be a vector of length `len(datasets)` = {len(datasets)}.")
+        raise ValueError(f"`weights` and `datasets` should have the same length, got {values.shape} and {len(datasets)}.")
     if isinstance(weights, tf.Tensor):
         return datasets, values
     kept = np.flatnonzero(np.asarray(weights) > 0)
@@ -95,8 +95,10 @@ def sample_from_datasets_v1(datasets: Any, weights: Any = None, seed: Any = None
 
 
 @export(v2=["data.experimental.choose_from_datasets"])
-def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:
+def choose_from_datasets(datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = False) -> Any:
     """A dataset that takes each element from the dataset whose index `choice_dataset` yields.
+
+    Unlike that of `tf.data.Dataset`, it goes on with the others when a dataset is empty.
 
     >>> tf.data.Dataset.choose_from_datasets([a, b], tf.data.Dataset.range(2).repeat())
     """

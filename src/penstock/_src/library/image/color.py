@@ -290,14 +290,24 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
 
 
 @export("image.adjust_jpeg_quality")
-def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) -> Any:
-    """The image after encoding and decoding as JPEG with a quality."""
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Any:
+    """The image after encoding and decoding as JPEG with a quality.
+
+    Args:
+        image: An image [height, width, channels].
+        jpeg_quality: From 0 to 100.
+        dct_method: `"INTEGER_FAST"` or `"INTEGER_ACCURATE"`; decoding is accurate in any case.
+        name: Name of the operation.
+
+    Returns:
+        An image of the same type.
+    """
     with tf.name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert(image, name="image")
         dtype, channels = image.dtype, image.shape.as_list()[-1]
         data = tf.raw_ops.EncodeJpegVariableQuality(images=convert_image_dtype(image, dtypes.uint8),
                                                     quality=convert(jpeg_quality, dtypes.int32))
-        return convert_image_dtype(tf.image.decode_jpeg(data, channels=channels), dtype, saturate=True)
+        return convert_image_dtype(tf.image.decode_jpeg(data, channels=channels, dct_method=dct_method), dtype, saturate=True)
 
 
 @export("image.random_jpeg_quality")

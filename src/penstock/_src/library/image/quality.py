@@ -63,8 +63,9 @@ def _window(size: int, sigma: float) -> Any:
     return tf.constant((g / g.sum()).reshape(size, size, 1, 1).astype(np.float32))
 
 
-def _ssim_parts(a: Any, b: Any, top: Any, size: int, sigma: float, k1: float, k2: float) -> tuple[Any, Any]:
-    """SSIM and contrast-structure, per channel, averaged over positions."""
+def _ssim_parts(a: Any, b: Any, top: Any, size: int, sigma: float, k1: float, k2: float,
+                local: bool = False) -> tuple[Any, Any]:
+    """SSIM and contrast-structure, per channel, averaged over positions unless `local`."""
     shape_a, shape_b = tf.shape(a), tf.shape(b)
     checks = [c for x in (shape_a, shape_b) for c in [tf.Assert(tf.reduce_all(tf.greater_equal(x[-3:-1], size)),
                                                                 [x, size], summarize=8)] if c is not None]
@@ -82,6 +83,8 @@ def _ssim_parts(a: Any, b: Any, top: Any, size: int, sigma: float, k1: float, k2
     luminance = (product + c1) / (squares + c1)
     cross, power = smooth(a * b) * 2.0, smooth(tf.square(a) + tf.square(b))
     structure = (cross - product + c2) / (power - squares + c2)
+    if local:
+        return luminance * structure, structure
     axes = [-3, -2]
     return tf.reduce_mean(luminance * structure, axes), tf.reduce_mean(structure, axes)
 
@@ -96,11 +99,25 @@ def _prepared(img1: Any, img2: Any, max_val: Any) -> tuple:
 
 @export("image.ssim")
 def ssim(img1: Any, img2: Any, max_val: Any, filter_size: int = 11, filter_sigma: float = 1.5, k1: float = 0.01,
-         k2: float = 0.03) -> Any:
-    """Structural similarity of two images, 1 for equal ones."""
+         k2: float = 0.03, return_index_map: bool = False) -> Any:
+    """Structural similarity of two images, 1 for equal ones.
+
+    Args:
+        img1: Batch of images.
+        img2: Batch of images of the same shape.
+        max_val: The difference between the largest and the smallest value that a pixel can have.
+        filter_size: Size of the Gaussian window.
+        filter_sigma: Standard deviation of the window.
+        k1: Stabilizes the comparison of brightness.
+        k2: Stabilizes the comparison of contrasts.
+        return_index_map: Whether to return the similarity at each position of the window, not its mean.
+
+    Returns:
+        One number per image; with `return_index_map` an array of the positions per image.
+    """
     with tf.name_scope(None, "SSIM", [img1, img2]):
         a, b, top = _prepared(img1, img2, max_val)
-        return tf.reduce_mean(_ssim_parts(a, b, top, filter_size, filter_sigma, k1, k2)[0], [-1])
+        return tf.reduce_mean(_ssim_parts(a, b, top, filter_size, filter_sigma, k1, k2, return_index_map)[0], [-1])
 
 
 _SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
@@ -152,7 +169,7 @@ def sobel_edges(image: Any) -> Any:
     image = convert(image)
     static = image.shape
     kernels = np.array([[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]], np.float32)
-    filters = tf.constant(np.transpose(kernels, (1, 2, 0))[:, :, None])
+    filters = tf.constant(np.transpose(kernels, (1, 2, 0))[:, :, None], image.dtype)
     filters = tf.tile(filters, [1, 1, tf.shape(image)[-1], 1])
     padded = tf.pad(image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
     out = tf.nn.depthwise_conv2d(padded, filters, [1, 1, 1, 1], "VALID")

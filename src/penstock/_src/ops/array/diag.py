@@ -64,7 +64,7 @@ def _diag_part_shape(input):
 def _diag_part_kernel(input):
     half = input.dim() // 2
     dims = tuple(input.shape[:half])
-    if input.dim() % 2 or not half or dims != tuple(input.shape[half:]):
+    if input.dim() % 2 or dims != tuple(input.shape[half:]):
         raise errors.invalid(f"Invalid shape {arrays.show(input.shape)}: the first and second half of the dimensions "
                              "do not match")
     n = int(np.prod(dims))

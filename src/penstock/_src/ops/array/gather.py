@@ -450,7 +450,7 @@ _SCATTER_DOC = """A copy of `tensor`, changed ({how}) by `updates` at the rows o
         tensor: Tensor.
         indices: Integer tensor whose last axis has coordinates in `tensor`.
         updates: A value, or a slice, for each row of coordinates.
-        name: Name of the operation.
+        name: Name of the operation.{policy}
 
     Returns:
         A tensor of the shape of `tensor`.
@@ -463,8 +463,13 @@ _SCATTER_DOC = """A copy of `tensor`, changed ({how}) by `updates` at the rows o
     """
 
 
+_POLICY_DOC = """
+        bad_indices_policy: `"ERROR"` or `"IGNORE"`, which leaves out coordinates outside; empty for the default."""
+
+
 def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
-    made = op(name, "tensor: T, indices: Tindices, updates: T -> output: T", "T: type, Tindices: type in {index}")
+    made = op(name, "tensor: T, indices: Tindices, updates: T -> output: T",
+              "T: type, Tindices: type in {index}, bad_indices_policy: string = ''")
 
     @made.shape
     def _made_shape(tensor, indices, updates):
@@ -472,18 +477,24 @@ def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
         return tensor
 
     @made.kernel
-    def _made_kernel(tensor, indices, updates):
+    def _made_kernel(tensor, indices, updates, *, bad_indices_policy):
         out = tensor.contiguous().clone() if isinstance(tensor, torch.Tensor) else tensor.copy()
+        if _ignores(bad_indices_policy):
+            indices, updates = indexing.inside_only(indices, updates, tuple(out.shape))
         indexing.scatter_nd(out, indices, updates, how)
         return out
 
-    def public(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    def public(tensor: Any, indices: Any, updates: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
+        return made(tensor, indices, updates, bad_indices_policy=bad_indices_policy, name=name)
+
+    def plain(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
         return made(tensor, indices, updates, name=name)
 
-    public.__name__ = public.__qualname__ = v1[-1]
-    public.__doc__ = _SCATTER_DOC.format(how=how, name=v1[-1], shown={
+    chosen = plain if how == "update" else public       # which has no policy in TensorFlow either
+    chosen.__name__ = chosen.__qualname__ = v1[-1]
+    chosen.__doc__ = _SCATTER_DOC.format(how=how, name=v1[-1], policy="" if chosen is plain else _POLICY_DOC, shown={
         "update": 5, "add": 15, "sub": 5, "min": 5, "max": 10}[how])
-    export.value(public, v1[-1], v1=v1)
+    export.value(chosen, v1[-1], v1=v1)
     return made
 
 
@@ -495,25 +506,30 @@ tensor_scatter_min = _tensor_scatter("TensorScatterMin", "min", ["tensor_scatter
 tensor_scatter_max = _tensor_scatter("TensorScatterMax", "max", ["tensor_scatter_max", "tensor_scatter_nd_max"])
 
 
+def _policy(op: Any) -> dict[str, Any]:
+    return {"bad_indices_policy": op.attrs["bad_indices_policy"]}
+
+
 @tensor_scatter_update.gradient
 def _tensor_scatter_update_gradient(op, grad):
     _, indices, updates = op.inputs
-    return tensor_scatter_update(grad, indices, get("ZerosLike")(updates)), None, gather_nd_op(grad, indices)
+    return (tensor_scatter_update(grad, indices, get("ZerosLike")(updates), **_policy(op)), None,
+            gather_nd_op(grad, indices, **_policy(op)))
 
 
-tensor_scatter_add.gradient(lambda op, grad: (grad, None, gather_nd_op(grad, op.inputs[1])))
-tensor_scatter_sub.gradient(lambda op, grad: (grad, None, get("Neg")(gather_nd_op(grad, op.inputs[1]))))
+tensor_scatter_add.gradient(lambda op, grad: (grad, None, gather_nd_op(grad, op.inputs[1], **_policy(op))))
+tensor_scatter_sub.gradient(lambda op, grad: (grad, None, get("Neg")(gather_nd_op(grad, op.inputs[1], **_policy(op)))))
 
 
 def _extreme_gradient(op: Any, grad: Any) -> tuple:
     """The gradient of min and max goes to the chosen elements, divided between equal ones."""
     tensor, indices, updates = op.inputs
-    out = op.outputs[0]
+    out, policy = op.outputs[0], _policy(op)
     cast, equal = get("Cast"), get("Equal")
     old = cast(equal(tensor, out), DstT=grad.dtype)
-    new = cast(equal(updates, gather_nd_op(out, indices)), DstT=grad.dtype)
-    share = get("RealDiv")(grad, tensor_scatter_add(old, indices, new))
-    return get("Mul")(share, old), None, get("Mul")(gather_nd_op(share, indices), new)
+    new = cast(equal(updates, gather_nd_op(out, indices, **policy)), DstT=grad.dtype)
+    share = get("RealDiv")(grad, tensor_scatter_add(old, indices, new, **policy))
+    return get("Mul")(share, old), None, get("Mul")(gather_nd_op(share, indices, **policy), new)
 
 
 tensor_scatter_min.gradient(_extreme_gradient)

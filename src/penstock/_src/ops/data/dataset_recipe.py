@@ -55,7 +55,7 @@ def rebuilt(stage: Stage, stateful: bool = True, source: Any = None) -> Any:
         raise errors.FailedPreconditionError(None, None, f"{type(stage).__name__} cannot be written as a graph")
     opdef, attrs = recipe.opdef, {n: recipe.attrs[n] for n in recipe.opdef.explicit_attrs if n in recipe.attrs}
     functions = {n: as_function(attrs[n], recipe.graph) for n in opdef.function_attrs if n in attrs}
-    if not stateful and (opdef.stateful or any(f.stateful for f in functions.values())):
+    if not stateful and any(f.stateful for f in functions.values()):        # files and seeds are inputs: the graph holds them
         raise errors.FailedPreconditionError(None, None, f"{opdef.name} is stateful: it cannot be written as a graph")
     inputs = group_inputs(opdef, [_input(v, stateful, source) for v in recipe.inputs], recipe.counts)
     if functions:

@@ -132,7 +132,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
                 value = t.values if isinstance(t, IndexedSlices) else convert(t, name=f"t_{i}")
                 with colocate_with(value):
                     squares.append(get("L2Loss")(value))
-        half = get("Sum")(get("Pack")(squares), [0])
+        half = get("Sum")(get("Pack")(squares), [0]) if squares else convert(0.0)
         return get("Sqrt")(half * convert(2.0, half.dtype.base_dtype), name="global_norm")
 
 

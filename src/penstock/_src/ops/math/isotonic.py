@@ -1,7 +1,7 @@
 """Isotonic regression: the non-increasing sequence nearest to each row, and its segments of equal values."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,15 +55,22 @@ def _isotonic_gradient(op, grad, _):
     return tf.cast(tf.reshape(tf.gather(mean, ids), shape), op.inputs[0].dtype)
 
 
+class IsotonicRegression(NamedTuple):
+    """The results of `tf.nn.isotonic_regression`."""
+
+    output: Tensor
+    segments: Tensor
+
+
 @export("nn.isotonic_regression")
 @dispatched
-def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) -> tuple[Tensor, Tensor]:
+def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) -> IsotonicRegression:
     """The non-increasing (or non-decreasing) sequences nearest to those along `axis`, and the segments of equal values.
 
     >>> tf.nn.isotonic_regression([[3., 1., 2.]])[0]       # [[3., 1.5, 1.5]]
     """
     inputs = convert(inputs, name="inputs")
-    out = inputs.dtype if inputs.dtype.is_floating else dtypes.float64 if inputs.dtype.size > 4 else dtypes.float32
+    out = inputs.dtype if inputs.dtype.is_floating else dtypes.float64 if inputs.dtype.size >= 4 else dtypes.float32
     rank = inputs.shape.rank
     if rank is None:
         raise ValueError("isotonic_regression needs an input of known rank")
@@ -73,5 +80,5 @@ def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) ->
     flat = tf.reshape(moved, [-1, shape[-1]])
     found, segments = isotonic_op(flat if decreasing else -flat, output_dtype=out)
     back = np.argsort(order)
-    return (tf.transpose(tf.reshape(found if decreasing else -found, shape), back),
-            tf.transpose(tf.reshape(segments, shape), back))
+    return IsotonicRegression(tf.transpose(tf.reshape(found if decreasing else -found, shape), back),
+                              tf.transpose(tf.reshape(segments, shape), back))

@@ -143,10 +143,10 @@ def _sparse_output(rows: torch.Tensor | None, n: int, values: torch.Tensor, weig
                    maxlength: int, binary: bool, dtype: torch.dtype) -> tuple:
     """Counts as indices, values and dense shape; `rows` is None for a vector."""
     _check(values, weights)
-    keep = values < maxlength if maxlength > 0 else torch.ones_like(values, dtype=torch.bool)
+    keep = values < maxlength if maxlength >= 0 else torch.ones_like(values, dtype=torch.bool)
     found = values[keep].to(torch.int64)
     largest = int(found.max()) if len(found) else 0
-    bins = maxlength if maxlength > 0 else max(largest + 1, minlength)
+    bins = maxlength if maxlength >= 0 else max(largest + 1, minlength)
     keys = found if rows is None else rows[keep] * bins + found
     unique, index = torch.unique(keys, return_inverse=True)
     amount = weights[keep].to(dtype) if weights.numel() else torch.ones(len(keys), dtype=dtype, device=values.device)

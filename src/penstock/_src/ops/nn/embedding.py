@@ -195,8 +195,8 @@ def _weighted(rows: Any, weights: Any, segments: Any, combiner: str, scope: str 
     if combiner == "sum":
         return total
     if combiner == "mean":
-        return tf.div(total, tf.segment_sum(weights, segments), name=scope)
-    return tf.div(total, tf.sqrt(tf.segment_sum(tf.square(weights), segments)), name=scope)
+        return tf.div_no_nan(total, tf.segment_sum(weights, segments), name=scope)       # rows without ids are zeros
+    return tf.div_no_nan(total, tf.sqrt(tf.segment_sum(tf.square(weights), segments)), name=scope)
 
 
 @export(v1=["nn.group_embedding_lookup"])

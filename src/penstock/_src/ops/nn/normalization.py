@@ -586,7 +586,9 @@ def _statistics(x: Any, axes: Any, shift: Any, keepdims: bool | None, name: str 
         if dims is not None and None not in dims:
             counts = convert(math.prod(dims), dtype)
         else:
-            sizes = get("GatherV2")(cast(get("Shape")(x), dtype), np.array(axes, np.int32), np.int32(0))
+            places = np.array(axes, np.int32)
+            places = places if (places >= 0).all() else places + (places < 0) * get("Rank")(x)
+            sizes = get("GatherV2")(cast(get("Shape")(x), dtype), places, np.int32(0))
             counts = get("Prod")(sizes, np.array([0], np.int32), name="count")
         first, second = x, get("Square")(x) if shift is None else None
         if shift is not None:

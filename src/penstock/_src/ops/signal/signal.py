@@ -101,7 +101,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         known = signal.shape.static_dims
         frames, length = (sizes[i] if known is None or known[i] is None else known[i] for i in (-2, -1))
         total = length + step * (frames - 1)
-        if step is length or step == length and isinstance(step, int):
+        if step is length or isinstance(step, int) and isinstance(length, int) and step == length:
             return tf.reshape(signal, tf.concat([sizes[:-2], [total]], 0), name="fast_path")
         place = tf.reshape(tf.expand_dims(tf.range(frames) * step, 1) + tf.expand_dims(tf.range(length), 0), [-1])
         columns = tf.transpose(tf.reshape(signal, [-1, frames * length]))

@@ -65,7 +65,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     """
     with tf.name_scope(name, "dense_to_sparse"):
         tensor = convert(tensor)
-        zero = tf.constant("" if tensor.dtype.base_dtype == dtypes.string else 0, tensor.dtype.base_dtype)
+        zero = tf.zeros([], tensor.dtype.base_dtype)                # the empty string, False
         indices = tf.where_v2(tf.not_equal(tensor, zero))
         return SparseTensor(indices, tf.gather_nd(tensor, indices), tf.shape(tensor, out_type=dtypes.int64))
 

@@ -12,6 +12,7 @@ from penstock._src.models.keras.losses.reduction import compute_weighted_loss
 from penstock._src.ops.array.check_shapes import assert_rank_at_least
 from penstock._src.ops.control.checks import assert_non_negative
 from penstock._src.ops.core import identity
+from penstock._src.ops.math.division import TRUEDIV
 from penstock._src.ops.registry import get
 
 
@@ -40,13 +41,19 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
         raise TypeError(f"global_batch_size must be an int, but it is {count.dtype.name}.")
     with control_dependencies([*filter(None, [assert_non_negative(count, message="global_batch_size must be non-negative.")])]):
         count = identity(count)
-    flat = get("Sum")(losses, convert(list(range(losses.shape.rank)), dtypes.int32) if losses.shape.rank is not None else
-                      get("Range")(0, get("Rank")(losses), 1))
-    found = get("Cast")(flat, DstT=dtypes.float64) if dtype.is_integer else flat        # the mean of integers is not one
+    flat = _total(losses)
+    found = get("Cast")(flat, DstT=TRUEDIV[dtype]) if dtype.is_integer else flat        # the mean of integers is not one
     for divisor in (count, max_sequence_length):
         if divisor is not None:
             found = get("DivNoNan")(found, get("Cast")(convert(divisor), DstT=found.dtype))
     return found
+
+
+def _total(losses: Any) -> Any:
+    """The sum over all axes."""
+    rank = losses.shape.rank
+    return get("Sum")(losses, get("Range")(0, get("Rank")(losses), 1) if rank is None else
+                      convert(list(range(rank)), dtypes.int32))
 
 
 @export("nn.scale_regularization_loss")
@@ -58,6 +65,4 @@ def scale_regularization_loss(regularization_loss: Any) -> Any:
     if in_cross_replica_context():
         raise RuntimeError("You are calling `scale_regularization_loss` in cross replica context, while it was expected to be "
                            "called in replica context.")
-    loss = convert(regularization_loss)
-    total = get("Sum")(loss, convert(list(range(loss.shape.rank or 0)), dtypes.int32)) if loss.shape.rank else loss
-    return total / get_strategy().num_replicas_in_sync
+    return _total(convert(regularization_loss)) / get_strategy().num_replicas_in_sync
