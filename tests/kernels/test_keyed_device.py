@@ -1,6 +1,7 @@
 """Rows in device memory: a table with few of them there against one on the host, on a pretended GPU and a real one."""
 import functools
 import threading
+import types
 
 import pytest
 import torch
@@ -156,3 +157,30 @@ def test_threads_that_push_out_each_others_rows_lose_no_update():
         for number in range(threads):
             expected[(torch.arange(100) + 37 * (i + number)) % 300] += 1
     torch.testing.assert_close(to_host(table.read(torch.arange(300))[0]), expected[:, None].expand(300, 4))
+
+
+def test_an_update_finds_its_keys_once(monkeypatch):
+    """Values and slots of the same keys are read and written at the places that were found first, until rows move."""
+    table = _table(KeyedConfig(dim=2, device_rows=4), FakeGpu(0))
+    table.add_slot("s", 1.0)
+    keys = torch.tensor([3, 1, 2])
+    table.lookup(keys)
+    reads = []
+    read = table.core._index.read
+    monkeypatch.setattr(table.core, "_index", types.SimpleNamespace(
+        read=lambda *args: (reads.append(len(args[0])), read(*args)), write=table.core._index.write,
+        remove=table.core._index.remove))
+    _update(table, keys, 1)
+    assert reads == [3]                                     # sorted: other keys than those of the lookup
+    table.lookup(torch.tensor([5, 6, 7]))                   # takes places of the others
+    rows, _ = table.read(torch.unique(keys))
+    assert len(reads) > 1
+    torch.testing.assert_close(to_host(rows), torch.full((3, 2), 1.0))
+
+
+def test_of_equal_keys_the_last_row_is_written():
+    table = _table(KeyedConfig(dim=1, device_rows=4), FakeGpu(0))
+    keys = torch.tensor([3, 1, 3, 1, 3])
+    table.lookup(keys)
+    table.write(keys, table.placed(torch.arange(5.0).reshape(-1, 1)))
+    torch.testing.assert_close(to_host(table.lookup(torch.tensor([1, 3]))), torch.tensor([[3.0], [4.0]]))

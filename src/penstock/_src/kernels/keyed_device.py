@@ -2,7 +2,8 @@
 
 The core below has a row for every key, and decides which keys are admitted and which leave. Rows that batches use are copied to
 the device, where lookups read and updates change them; a row that changed returns when its place is needed for another one, or
-when all rows are looked at. Keys are found on the host, in an index of places. A batch with more keys than there are places
+when all rows are looked at. Keys are found on the host, in an index of places; the places of the keys that were found last are
+kept, because an update reads and writes the values and all slots of the same keys. A batch with more keys than there are places
 works on the host for the rest.
 """
 from __future__ import annotations
@@ -41,6 +42,8 @@ class OnDevice:
         self._uses, self._versions = np.zeros(n, np.int64), np.zeros(n, np.int64)   # how often it was used, its version,
         self._changed = np.zeros(n, bool)                                           # and whether the core has another row
         self._free, self._batch = np.arange(n), 1
+        self._writes = np.zeros(n, np.int64)                                        # by place: the last row of a write
+        self._found: tuple[Tensor, np.ndarray] | None = None                        # keys and places that were found last
 
     def _new(self, n: int, initial: float) -> Tensor:
         return self.device.put(torch.full((n, self._config.dim), initial, dtype=self._dtype))
@@ -88,8 +91,8 @@ class OnDevice:
             places = self._places(keys)
             here = np.flatnonzero(places >= 0)
             if len(here):
-                last = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
-                here = last[places[last] >= 0]
+                self._writes[places[here]] = here   # of equal places the last one stays
+                here = here[self._writes[places[here]] == here]
                 at = places[here]
                 self._rows[offset][self._at(at)] = self.device.put(values)[self._at(here)].to(self._dtype)
                 self._changed[at], self._used[at] = True, self._batch
@@ -112,9 +115,13 @@ class OnDevice:
 
     def _places(self, keys: Tensor) -> np.ndarray:
         """Where the rows of keys are on the device; -1 for those that are not there."""
+        if self._found is not None and torch.equal(self._found[0], keys):
+            return self._found[1]
         bits, found = torch.zeros(len(keys), 1), torch.empty(len(keys), dtype=torch.bool)
         self._index.read(keys, len(keys), bits, 0, found)
-        return bits.numpy().view(np.int32)[:, 0].astype(np.int64) - 1
+        places = bits.numpy().view(np.int32)[:, 0].astype(np.int64) - 1
+        self._found = keys.clone(), places
+        return places
 
     def _brought(self, keys: Tensor) -> np.ndarray:
         """The places of keys, after those that the core has were brought to the device, as far as there is room."""
@@ -145,6 +152,7 @@ class OnDevice:
         return True
 
     def _point(self, keys: Tensor, numbers: np.ndarray) -> None:
+        self._found = None
         bits = torch.from_numpy(numbers.astype(np.int32).view(np.float32)).reshape(-1, 1)
         self._index.write(keys, len(keys), bits, 0, True, None, None)
 
@@ -162,7 +170,7 @@ class OnDevice:
         more = min(old, self._config.device_rows - old)
         for offset, initial in self._columns.items():
             self._rows[offset] = torch.cat([self._rows[offset], self._new(more, initial)])
-        for name in ("_keys", "_used", "_uses", "_versions", "_changed"):
+        for name in ("_keys", "_used", "_uses", "_versions", "_changed", "_writes"):
             held = getattr(self, name)
             setattr(self, name, np.concatenate([held, np.zeros(more, held.dtype)]))
         self._free = np.concatenate([self._free, np.arange(old, old + more)])
@@ -179,7 +187,7 @@ class OnDevice:
     def _release(self, places: np.ndarray) -> None:
         """Gives rows back to the core, and their places to others."""
         self._return(places[self._changed[places]])
-        keys = torch.from_numpy(self._keys[places])
+        keys, self._found = torch.from_numpy(self._keys[places]), None
         self._index.remove(keys, len(keys))
         self._free = np.concatenate([self._free, places])
 

@@ -24,6 +24,7 @@ from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.io import paths
 from penstock._src.kernels import strings
+from penstock._src.kernels.devices.cpu import to_host
 from penstock._src.kernels.keyed import ADMIT_ALL, KeyedConfig, KeyedTable, key_parts
 from penstock._src.ops import rules
 from penstock._src.ops.io import save_restore
@@ -182,7 +183,8 @@ def summed(table: KeyedTable, keys: Any, grad: torch.Tensor) -> tuple[Any, torch
         where = torch.tensor([places.setdefault(k, len(places)) for k in keys.reshape(-1).tolist()], dtype=torch.int64)
         distinct: Any = strings.pack(list(places))
     else:
-        distinct, where = torch.unique(keys.reshape(-1), return_inverse=True)
+        distinct, where = torch.unique(table.placed(keys.reshape(-1)), return_inverse=True)     # sorted by the device
+        distinct = to_host(distinct)
     return distinct, grad.new_zeros(len(distinct), grad.shape[1]).index_add_(0, table.placed(where), grad)
 
 
