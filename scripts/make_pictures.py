@@ -54,7 +54,7 @@ def dashboard() -> None:
         drain = subprocess.Popen(["cat"], stdin=cluster.stdout, stdout=subprocess.DEVNULL)
         try:
             with browser_page() as page:
-                wait_for_text(page, address, r"task:2: .* are usual")
+                wait_for_text(page, address, r"(?s)task:2: \S+ steps/s, where .* are usual.*The last ([3-9]\d|\d{3,}) seconds")
                 page.screenshot(path=PICTURES / "dashboard_straggler.png", full_page=True)
                 os.kill(server_process(cluster.pid), signal.SIGKILL)
                 wait_for_text(page, address, r"task:1 (was restarted|is lost|cannot be reached)")

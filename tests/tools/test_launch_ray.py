@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -54,12 +55,30 @@ if job == 'ps': time.sleep(1000)
 
 
 @pytest.fixture
-def nodes(ray):
-    """A Ray cluster of this machine, which has one node with one CPU at first."""
+def nodes(ray, monkeypatch):
+    """A Ray cluster of this machine, which has one node with one CPU at first. Ray gives a node 30 seconds to register, which
+    is not enough on a loaded machine; here it has five minutes."""
+    from ray._private import services
     from ray.cluster_utils import Cluster
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    yield cluster
-    cluster.shutdown()
+    get_node = services.get_node
+
+    def patiently(*args):
+        found = []
+
+        def registered():
+            with contextlib.suppress(RuntimeError):
+                found.append(get_node(*args))
+            return found
+        assert eventually(registered, 300), "the node did not start"
+        return found[0]
+    monkeypatch.setattr(services, "get_node", patiently)
+    monkeypatch.setenv("RAY_gcs_server_port_wait_time_s", "300")
+    cluster = Cluster()
+    try:
+        cluster.add_node(wait=False, num_cpus=1)
+        yield cluster
+    finally:
+        cluster.shutdown()
 
 
 @contextlib.contextmanager
@@ -92,7 +111,7 @@ def test_workers_join_and_leave_with_the_machines(nodes, tmp_path):
     with training(nodes.address, tmp_path) as job:
         assert eventually(lambda: worker(0), 120), (tmp_path / "log").read_text()
         assert worker(1) is None                                 # there is no room
-        added = nodes.add_node(num_cpus=1)
+        added = nodes.add_node(wait=False, num_cpus=1)
         assert eventually(lambda: worker(1), 120), (tmp_path / "log").read_text()
         assert goes_on(0) and goes_on(1)
         first = worker(1)["pid"]
@@ -100,7 +119,7 @@ def test_workers_join_and_leave_with_the_machines(nodes, tmp_path):
         assert eventually(lambda: gone(first), 120)
         assert goes_on(0)
         for _ in range(2):
-            nodes.add_node(num_cpus=1)
+            nodes.add_node(wait=False, num_cpus=1)
         assert eventually(lambda: worker(1)["pid"] != first and worker(2), 180), (tmp_path / "log").read_text()
         assert goes_on(0) and goes_on(1) and goes_on(2)
         (tmp_path / "stop").touch()
@@ -123,6 +142,8 @@ def bucket(monkeypatch):
                         "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}"}.items():
         monkeypatch.setenv(name, value)
     import s3fs
+    from fsspec.asyn import get_loop
+    get_loop().set_default_executor(ThreadPoolExecutor(1, "fsspecIO"))           # as long as fsspec's loop: tests/leaks.py
     s3fs.S3FileSystem.clear_instance_cache()
     s3fs.S3FileSystem().mkdir("models")
     yield "s3://models/run"
