@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,21 @@ def opened(path: Any) -> Iterator[Any]:
     import h5py
     with typed(path), h5py.File(path, "r", locking=False) as f:
         yield f
+
+
+@contextlib.contextmanager
+def written(file: Any) -> Iterator[Any]:
+    """A new h5py.File, of a path or of an io.BytesIO. The library reports a full disk when it closes the file, as an OSError or
+    a RuntimeError: it is an OSError here."""
+    import h5py
+    try:
+        with h5py.File(file, "w", locking=False) as f:
+            yield f
+    except RuntimeError as e:
+        number = re.search(r"errno = (\d+)", str(e))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from e
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@ import io
 import json
 import os
 import random
+import resource
+import signal
 import time
 import zipfile
 
@@ -252,3 +254,63 @@ def test_errors_of_own_classes_keep_their_types():
     text = json.dumps({"class_name": "Sequential", "config": [{"class_name": "Broken", "config": {}}]})
     with pytest.raises(AttributeError, match="mine"):
         tf.keras.models.model_from_json(text, {"Broken": Broken})
+
+
+def of_layers(path, *layers):
+    """A `.keras` file of these layers."""
+    tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)]).save(path)
+    with zipfile.ZipFile(path) as z:
+        parts = {name: z.read(name) for name in z.namelist()}
+    config = json.loads(parts["config.json"])
+    config["config"]["layers"] = layers
+    parts["config.json"] = json.dumps(config).encode()
+    with zipfile.ZipFile(path, "w") as z:
+        for name, data in parts.items():
+            z.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("layer", ["StringLookup", "IntegerLookup", "TextVectorization"])
+def test_a_vocabulary_of_another_file_is_read_for_those_who_trust_the_model(tmp_path, layer):
+    (tmp_path / "private").write_text("5\n7\n")
+    config = {"module": "keras.layers", "class_name": layer, "config": {"vocabulary": str(tmp_path / "private")}}
+    path = of_layers(tmp_path / "m.keras", config)
+    with pytest.raises(ValueError, match="private.*not part of the model.*safe_mode=False"):
+        tf.keras.models.load_model(path, compile=False)
+    with pytest.raises(ValueError, match="not part of the model"):
+        tf.keras.models.model_from_json(json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": [config]}}))
+    made = getattr(tf.keras.layers, layer)(vocabulary=str(tmp_path / "private"))
+    assert [str(token) for token in made.get_vocabulary()[-2:]] == ["5", "7"]
+
+
+@pytest.mark.parametrize("module, name", [("subprocess", "getoutput"), ("shutil", "rmtree"), ("keras.utils", "get_file"),
+                                          ("keras.models", "load_model"), ("keras.config", "enable_unsafe_deserialization")])
+def test_functions_that_do_more_than_compute_are_not_found(tmp_path, module, name):
+    data = {"module": module, "class_name": "function", "config": name, "registered_name": "function"}
+    with pytest.raises(ValueError, match=f"Could not locate function '{name}'"):
+        tf.keras.saving.deserialize_keras_object(data)
+    for made in ({"class_name": "Lambda", "config": {"function": data, "arguments": {}}},
+                 {"class_name": "Activation", "config": {"activation": data}}):
+        with pytest.raises(ValueError):
+            tf.keras.models.load_model(of_layers(tmp_path / "m.keras", {"module": "keras.layers", **made}), compile=False)
+
+
+def test_functions_that_compute_are_found():
+    for module, name in (("keras.activations", "relu"), ("builtins", "softmax"), ("keras.losses", "mean_squared_error")):
+        data = {"module": module, "class_name": "function", "config": name, "registered_name": "function"}
+        assert tf.keras.saving.deserialize_keras_object(data).__name__ == name
+
+
+@pytest.mark.parametrize("name", ["m.h5", "m.weights.h5", "m.keras"])
+def test_a_full_disk_is_a_typed_error_and_leaves_the_old_file(tmp_path, name):
+    old, (soft, hard) = saved(tmp_path / name), resource.getrlimit(resource.RLIMIT_FSIZE)
+    made = tf.keras.Sequential([tf.keras.Input((100,)), tf.keras.layers.Dense(1000)])
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(errors.OpError):
+            made.save_weights(str(tmp_path / name)) if "weights" in name else made.save(str(tmp_path / name))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_bytes() == old

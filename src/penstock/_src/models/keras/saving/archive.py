@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-import h5py
 import numpy as np
 
 from penstock._src.base import tf_logging as logging
@@ -109,7 +108,7 @@ def _collect(obj: Any, group: Any, seen: set[int], pairs: list, problems: list, 
 
 
 def _write_weights(model: Any, file: Any, include_optimizer: bool) -> None:
-    with h5py.File(file, "w", locking=False) as f:
+    with hdf5_guard.written(file) as f:
         _store(model, f, set())
         if include_optimizer and getattr(model, "optimizer", None) is not None:
             _store_optimizer(model, f)

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import h5py
 import numpy as np
 
 from penstock._src.base import tf_logging as logging
@@ -32,7 +31,7 @@ def _written(path: Any) -> Iterator[Any]:
     if hasattr(path, "create_group"):
         yield path
         return
-    with paths.atomic_name(path) as temporary, h5py.File(temporary, "w", locking=False) as f:
+    with paths.atomic_name(path) as temporary, hdf5_guard.written(temporary) as f:
         yield f
 
 

@@ -325,7 +325,8 @@ def model_from_config(config: Any, custom_objects: Any = None) -> Any:
     if isinstance(config, list):
         raise TypeError(f"`model_from_config` expects a dictionary, not a list: {config}. Maybe you meant to use "
                         "`Sequential.from_config(config)`?")
-    return tf.keras.layers.deserialize(config, custom_objects=custom_objects)
+    with function_code.loading(True):
+        return tf.keras.layers.deserialize(config, custom_objects=custom_objects)
 
 
 @export("keras.models.model_from_json")

@@ -22,10 +22,12 @@ from penstock._src.graph.type_spec import TypeSpec
 from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.layers.serialization import layer_classes
 from penstock._src.models.keras.utils import generic_utils
-from penstock._src.models.keras.utils.function_code import func_dump, func_load, loading
+from penstock._src.models.keras.utils.function_code import func_dump, func_load, is_trusted, loading
 from penstock.compat import v1 as tf
 
 _PLAIN = (str, int, float, bool)
+_COMPUTING = tuple(f"keras.{kind}" for kind in ("activations", "constraints", "initializers", "losses", "metrics", "ops",
+                                                "regularizers"))      # modules whose functions only compute
 
 
 # -- to data -----------------------------------------------------------------------------------------------------------
@@ -198,16 +200,16 @@ def _of_tag(tag: str, config: Any) -> Any:
 
 
 def _function(data: dict[str, Any]) -> Any:
-    """A function: registered, of a Keras module, or of a module that is loaded."""
+    """A function: registered, one that models compute with, of the program, or, if the data is trusted, of any module."""
     name, module = str(data["config"]), str(data.get("module") or "__main__")
     found = generic_utils.get_custom_objects().get(name)
     if found is None and module.startswith("keras."):
-        found = resolve("v2", f"{module}.{name}")
+        found = resolve("v2", f"{module}.{name}") if is_trusted() or module.startswith(_COMPUTING) else None
     for kind in ("activations", "losses", "metrics") if found is None and module == "builtins" else ():
         found = found or TABLES["v2"].get(f"keras.{kind}.{name}")
     if found is None:
         found = vars(sys.modules.get(module, types)).get(name) if module != "builtins" else None
-        found = found if isinstance(found, types.FunctionType) else None
+        found = found if isinstance(found, types.FunctionType) and (is_trusted() or found.__module__ == "__main__") else None
     if found is None:
         raise ValueError(f"Could not locate function '{name}'. Make sure custom functions are decorated with "
                          "`@keras.saving.register_keras_serializable()`, or pass them in `custom_objects`.")

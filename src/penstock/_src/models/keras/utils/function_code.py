@@ -1,8 +1,9 @@
-"""Python functions as text, for the configurations of Lambda layers.
+"""Python functions as text, for the configurations of Lambda layers, and what else a loaded model may not do by itself.
 
 The text is bytecode, and loading it runs code that may come from anyone. Only code that this process itself wrote is
 loaded without asking; for anything else `tf.keras.config.enable_unsafe_deserialization()` must have been called, or
-`load_model` with `safe_mode=False`.
+`load_model` with `safe_mode=False`. The same holds for files outside of the model that its configuration names, and for
+functions of other modules.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from penstock._src.base.api import export
 
 _own: set[bytes] = set()                # digests of the code that was written here
 _flags = {"unsafe": False}
-_trusted = contextvars.ContextVar("trusted", default=False)
+_trusted: contextvars.ContextVar[bool | None] = contextvars.ContextVar("trusted", default=None)      # None: nothing is loaded
 
 
 @export(v2=["keras.config.enable_unsafe_deserialization", "keras.__internal__.enable_unsafe_deserialization"])
@@ -38,11 +39,23 @@ def disable_unsafe_deserialization() -> None:
 @contextlib.contextmanager
 def loading(safe_mode: Any) -> Iterator[None]:
     """Allows code in the models that are loaded inside, if `safe_mode` is False."""
-    before = _trusted.set(safe_mode is False or _trusted.get())
+    before = _trusted.set(safe_mode is False or bool(_trusted.get()))
     try:
         yield
     finally:
         _trusted.reset(before)
+
+
+def is_trusted() -> bool:
+    """Whether models that are loaded now may contain code."""
+    return _flags["unsafe"] or bool(_trusted.get())
+
+
+def check_file(path: str) -> None:
+    """Raises ValueError if a model that is being loaded, and is not trusted, names this file."""
+    if _trusted.get() is False and not is_trusted():
+        raise ValueError(f"Refusing to read {path}, which the configuration of a model names: it is not part of the model. If "
+                         "you trust the model's source, load it with `safe_mode=False`.")
 
 
 def func_dump(func: Callable) -> tuple:
@@ -62,7 +75,7 @@ def func_load(code: Any, defaults: Any = None, closure: Any = None, globs: Any =
         raw = base64.decodebytes(code.encode("ascii"))
     except (UnicodeEncodeError, binascii.Error, AttributeError, ValueError):
         raise ValueError("The code of a Lambda layer cannot be read.") from None
-    if not _flags["unsafe"] and not _trusted.get() and hashlib.sha256(raw).digest() not in _own:
+    if not is_trusted() and hashlib.sha256(raw).digest() not in _own:
         raise ValueError("Refusing to load a Lambda layer: it contains Python code from outside of this program, and running "
                          "it can do anything that you can. If you trust its source, load it with `safe_mode=False` or call "
                          "`tf.keras.config.enable_unsafe_deserialization()` first, or pass the function in `custom_objects`.")

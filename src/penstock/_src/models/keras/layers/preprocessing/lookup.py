@@ -16,6 +16,7 @@ from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.io.paths import read_bytes
 from penstock._src.models.keras.layers.parts import described, dims_of
 from penstock._src.models.keras.layers.preprocessing.base import PreprocessingLayer, encoded, names
+from penstock._src.models.keras.utils.function_code import check_file
 from penstock.compat import v1 as tf
 
 _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
@@ -59,6 +60,7 @@ class IndexLookup(PreprocessingLayer):
     def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
         """Sets the tokens: a list, an array, or the path of a file with one in each line."""
         if isinstance(vocabulary, str):
+            check_file(vocabulary)
             vocabulary = [self._parsed(line) for line in read_bytes(vocabulary).decode().splitlines() if line]
         tokens = [self._plain(t) for t in np.asarray(vocabulary, object if self._is_text() else None).ravel().tolist()]
         special = ([self.mask_token] if self.mask_token is not None else []) + [self.oov_token] * self.num_oov_indices
