@@ -1,9 +1,11 @@
 """tf.keras.utils: arrays, sequences and what reads them ahead, files, pictures of models."""
 import hashlib
+import io
 import os
 import random
 import tarfile
 import threading
+import zipfile
 
 import h5py
 import numpy as np
@@ -71,6 +73,32 @@ def test_files_come_from_the_cache(tmp_path, monkeypatch):
         t.add(tmp_path / "datasets" / "a.txt", "inside.txt")
     K.utils.get_file("t.tar.gz", "file://" + str(tmp_path / "t.tar.gz"), cache_dir=str(tmp_path), extract=True)
     assert os.path.exists(tmp_path / "datasets" / "inside.txt")
+
+
+def _tar(path, *members):
+    with tarfile.open(path, "w:gz") as t:
+        for name, link, size in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = (tarfile.SYMTYPE, link, 0) if link else (tarfile.REGTYPE, "", size)
+            t.addfile(info, io.BytesIO(bytes(size)))
+
+
+def _zip(path, size):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("large", bytes(size))
+
+
+@pytest.mark.parametrize("make, error", [
+    (lambda p: _tar(p, ("../../evil", "", 1)), tf.errors.PermissionDeniedError),
+    (lambda p: _tar(p, ("l", "../../..", 0), ("l/evil", "", 1)), tf.errors.PermissionDeniedError),
+    (lambda p: _tar(p, ("large", "", 300_000)), tf.errors.ResourceExhaustedError),
+    (lambda p: _zip(p, 300_000), tf.errors.ResourceExhaustedError)], ids=["tar out", "tar link", "tar bomb", "zip bomb"])
+def test_hostile_archives_are_not_unpacked(tmp_path, monkeypatch, make, error):
+    monkeypatch.setattr("penstock._src.io.archives.FLOOR", 1000)
+    make(tmp_path / "a")
+    with pytest.raises(error):
+        K.utils.get_file("b", f"file://{tmp_path / 'a'}", cache_dir=str(tmp_path / "deep" / "er"), extract=True)
+    assert not list(tmp_path.rglob("evil")) and not list(tmp_path.rglob("large"))
 
 
 def test_hdf5_matrix(tmp_path):

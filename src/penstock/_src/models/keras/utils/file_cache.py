@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.io import archives
 from penstock._src.io.download import digest, download, offline
 from penstock._src.models.keras.backend.config import keras_home
 from penstock._src.models.keras.utils.progress_bar import Progbar
@@ -91,12 +92,14 @@ def _extract(path: str, folder: str, archive_format: Any) -> bool:
     kinds = [] if archive_format is None else ["tar", "zip"] if archive_format == "auto" else np.atleast_1d(archive_format)
     for kind in kinds:
         if kind == "tar" and tarfile.is_tarfile(path):
-            with tarfile.open(path) as archive:
-                archive.extractall(folder, filter="data")
+            with archives.opened_tar(path) as tar:
+                tar.extractall(folder, archives.checked_members(tar, path), filter="data")
             return True
         if kind == "zip" and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                archive.extractall(folder)
+            with archives.opened(path) as packed:
+                for info in packed.infolist():
+                    archives.check(info)
+                packed.extractall(folder)
             return True
     return False
 
