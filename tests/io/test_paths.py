@@ -1,4 +1,5 @@
 """Files on this machine and in fsspec's memory file system behave alike."""
+import errno
 import os
 import stat
 
@@ -104,3 +105,9 @@ def test_modes_are_checked(tmp_path):
 def test_an_unknown_file_system_is_named():
     with pytest.raises(errors.UnimplementedError, match="nosuch"):
         tf.io.gfile.exists("nosuch://x")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_the_system_has_run_out_of(number):
+    with pytest.raises(errors.ResourceExhaustedError, match=f"/a; {os.strerror(number)}"), paths.typed("/a"):
+        raise OSError(number, os.strerror(number))

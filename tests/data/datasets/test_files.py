@@ -1,5 +1,8 @@
 """Datasets over files: what they read, and that damaged and hostile files raise typed errors in bounded time."""
 import gzip
+import os
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -121,6 +124,31 @@ def test_cache_files_are_written_once_and_whole(tmp_path):
     file.write_bytes(file.read_bytes()[:-2])
     with pytest.raises(errors.DataLossError):
         elements(ds)
+
+
+def test_a_cache_whose_writer_was_killed_is_written_again(tmp_path):
+    """TensorFlow asks to delete the lock file by hand."""
+    code = "import os, sys, penstock as tf\nfor x in tf.data.Dataset.range(9).cache(sys.argv[1]):\n  if x == 4: os._exit(9)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "c")], timeout=100, check=False)
+    assert {p.name.split("-")[0] for p in tmp_path.iterdir()} == {"c.lockfile", "c.tmp"}
+    assert elements(D.range(9).cache(str(tmp_path / "c"))) == list(range(9))
+    assert [p.name for p in tmp_path.iterdir()] == ["c.index"]
+    (tmp_path / "d.lockfile").write_bytes(b"1")
+    assert elements(D.range(3).cache(str(tmp_path / "d"))) == [0, 1, 2]
+
+
+def test_what_is_published_has_reached_the_disk(tmp_path, monkeypatch):
+    """After a power failure, a file that is there has all of its contents."""
+    done, sync, replace = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append(os.readlink(f"/proc/self/fd/{fd}")), sync(fd)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (done.append((old, new)), replace(old, new)))
+    elements(D.range(5).cache(str(tmp_path / "c")))
+    (old, new), = [d for d in done if isinstance(d, tuple) and d[1].endswith("c.index")]
+    assert old in done[:done.index((old, new))] and str(tmp_path) in done[done.index((old, new)):]
+    D.range(5).save(str(tmp_path / "s"))
+    shards = [str(p) for p in (tmp_path / "s").glob("*.shard")]
+    (old, new), = [d for d in done if isinstance(d, tuple) and d[1].endswith("dataset_spec.pb")]
+    assert shards and set(shards) <= set(done[:done.index((old, new))])
 
 
 def test_sql(tmp_path):

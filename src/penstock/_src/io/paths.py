@@ -6,6 +6,7 @@ Local paths use the operating system directly; fsspec is imported on the first u
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import functools
 import glob as _glob
@@ -23,6 +24,7 @@ _KINDS: dict[type, type] = {
     FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
     IsADirectoryError: errors.FailedPreconditionError, NotADirectoryError: errors.FailedPreconditionError,
     FileExistsError: errors.AlreadyExistsError}
+_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EMLINK, errno.ENOMEM, errno.ENOBUFS)
 _NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may inspect; its characters
 
 
@@ -54,9 +56,9 @@ def remote(path: str) -> Any:
 
 def typed_error(e: OSError, path: Any) -> errors.OpError:
     """The tf.errors exception for a failed file operation."""
-    if e.errno == 39:                                      # a directory that is not empty
+    if e.errno == errno.ENOTEMPTY:
         return errors.FailedPreconditionError(None, None, f"{as_text(path)}; {e.strerror}")
-    if e.errno == 28:
+    if e.errno in _EXHAUSTED:
         return errors.ResourceExhaustedError(None, None, f"{as_text(path)}; {e.strerror}")
     kind = next((k for t, k in _KINDS.items() if isinstance(e, t)), errors.UnknownError)
     return kind(None, None, f"{as_text(path)}; {e.strerror or e}")
@@ -321,6 +323,17 @@ def _range_sync() -> Any:
         return None
     found.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
     return found
+
+
+def sync_file(path: str) -> None:
+    """Makes the contents of a closed local file durable; files of other file systems are when they are closed."""
+    if remote(path) is None:
+        with typed(path):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
 
 def sync_folder(path: str) -> None:

@@ -1,6 +1,7 @@
 """Stages that cache elements: in memory, or in a record file."""
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import threading
@@ -11,7 +12,7 @@ from penstock._src.data.pipelines import codec, values
 from penstock._src.data.pipelines.base import Cursor, Stage
 from penstock._src.data.pipelines.batching import _ElementsCursor
 from penstock._src.data.pipelines.sources import _SliceCursor
-from penstock._src.io import paths
+from penstock._src.io import confine, locks, paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
 
 _numbers = itertools.count()
@@ -206,16 +207,13 @@ class _Writer:
     """A cache file being written: it has one writer, and becomes visible when it is complete."""
 
     def __init__(self, prefix: str, path: str, taking_over: bool = False):
-        self._lock, self._path = prefix + ".lockfile", path
+        self._path = path
+        self._lock = _LockFile(prefix + ".lockfile", taking_over)
         self._temporary = f"{prefix}.tmp-{os.getpid()}-{next(_numbers)}"
         self._open = False
-        own = b"%d" % os.getpid()
-        if paths.exists(self._lock) and not (taking_over and paths.read_bytes(self._lock) == own):
-            raise errors.AlreadyExistsError(
-                None, None, f"There appears to be a concurrent caching iterator running - cache lockfile already exists "
-                            f"('{self._lock}'). If you are sure no other running computations are using this cache prefix, "
-                            "delete the lockfile and re-initialize the iterator.")
-        paths.write_atomically(self._lock, own)
+        if not taking_over:
+            for left in paths.glob(glob.escape(prefix) + ".tmp-*"):        # of a writer that was killed
+                paths.remove(left)
         self._writer = TFRecordWriter(self._temporary)
         self._open = True
 
@@ -229,15 +227,68 @@ class _Writer:
         if self._open:
             self._open = False
             self._writer.close()
+            paths.sync_file(self._temporary)
             paths.rename(self._temporary, self._path)
-            if paths.exists(self._lock):
-                paths.remove(self._lock)
+            self._lock.release()
+            paths.sync_folder(os.path.dirname(self._path) or ".")
 
     def abandon(self) -> None:
         """Removes an incomplete file."""
         if self._open:
             self._open = False
             self._writer.close()
-            for path in (self._temporary, self._lock):
-                if paths.exists(path):
-                    paths.remove(path)
+            if paths.exists(self._temporary):
+                paths.remove(self._temporary)
+            self._lock.release()
+
+
+class _LockFile:
+    """The file that a writer of a cache has beside it. A local one is locked as long as its writer lives: that of a process
+    that was killed is removed by the next writer."""
+
+    def __init__(self, path: str, taking_over: bool):
+        self._path, own = path, b"%d" % os.getpid()
+        self._file: Any = None
+        local = paths.remote(path) is None
+        if local:
+            locks.remove_if_abandoned(path)
+        taken = paths.exists(path)
+        if taken and not (taking_over and paths.read_bytes(path) == own):
+            raise self._refused()
+        if not local:
+            paths.write_atomically(path, own)
+            return
+        confine.check(path)
+        with paths.typed(path):
+            self._file, temporary = locks.create_temporary(path)
+            self._file.write(own)
+            self._file.flush()
+            self._place(temporary, taken)
+
+    def _place(self, temporary: str, replace: bool) -> None:
+        """Gives the locked file its name, unless another writer was faster."""
+        try:
+            if not replace:
+                os.link(temporary, self._path)
+                os.unlink(temporary)
+                return
+        except FileExistsError:
+            self._file.close()
+            os.unlink(temporary)
+            raise self._refused() from None
+        except OSError:                              # a file system without hard links
+            pass
+        os.replace(temporary, self._path)
+
+    def _refused(self) -> errors.OpError:
+        return errors.AlreadyExistsError(
+            None, None, f"There appears to be a concurrent caching iterator running - cache lockfile already exists "
+                        f"('{self._path}'). If you are sure no other running computations are using this cache prefix, "
+                        "delete the lockfile and re-initialize the iterator.")
+
+    def release(self) -> None:
+        """Removes the file."""
+        if paths.exists(self._path):
+            paths.remove(self._path)
+        if self._file is not None:
+            self._file.close()

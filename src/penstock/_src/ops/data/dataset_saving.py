@@ -111,6 +111,10 @@ write_shards = op("WriteDatasetShards", "input_dataset: variant, path: string, c
                   stateful=True).no_gradient()
 
 
+def _shard(path: str, at: int) -> str:
+    return os.path.join(path, f"{at:08d}{SHARD}")
+
+
 @write_shards.kernel(device="cpu")
 def _write_shards_kernel(input_dataset, path, compression_type, *, spec, ctx):
     """Writes a dataset of numbers of shards and records. The folder is marked as complete last, by its `SPEC`."""
@@ -125,7 +129,7 @@ def _write_shards_kernel(input_dataset, path, compression_type, *, spec, ctx):
         while (element := cursor.next(ctx)) is not None:
             at, record = int(element[0]), element[1][()]
             if at not in writers:
-                writers[at] = TFRecordWriter(os.path.join(path, f"{at:08d}{SHARD}"), text(compression_type, "compression_type"))
+                writers[at] = TFRecordWriter(_shard(path, at), text(compression_type, "compression_type"))
             writers[at].write(record)
             count += 1
             ctx.remaining()
@@ -133,6 +137,8 @@ def _write_shards_kernel(input_dataset, path, compression_type, *, spec, ctx):
         cursor.close()
         for writer in writers.values():
             writer.close()
+    for at in writers:
+        paths.sync_file(_shard(path, at))
     paths.write_atomically(os.path.join(path, COUNT), str(count).encode())
     paths.write_atomically(os.path.join(path, SPEC), spec if isinstance(spec, bytes) else spec.encode("latin-1"))
 
