@@ -1,12 +1,15 @@
 """Clients that are slow, broken or hostile; TLS and tokens; the end of a server."""
+import gzip
 import http.client
 import json
 import os
+import random
 import resource
 import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -132,10 +135,34 @@ def test_connections_leave_descriptors_for_other_things(monkeypatch):
 
 
 def test_a_small_body_that_inflates_to_a_large_one():
-    import gzip
     body = gzip.compress(b"0" * 100_000)
     head = b"POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
     assert with_limits(Limits(body=10_000), lambda port: raw(port, head + body)).startswith(b"HTTP/1.1 413 ")
+
+
+def test_the_inflated_size_of_a_body_is_bounded_by_its_size(monkeypatch):
+    """A limit for all bodies would let each small one take as much memory as a large one."""
+    monkeypatch.setattr("penstock._src.serving.http1._INFLATED", 5000)
+
+    def sent(data):
+        body = gzip.compress(data)
+        head = b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+        return with_limits(Limits(), lambda port: raw(port, head + body))
+    assert sent(bytes(1_000_000)).startswith(b"HTTP/1.1 413 ")
+    assert sent(bytes(5000)).startswith(b"HTTP/1.1 200 ")
+    assert sent(random.Random(1).randbytes(100_000)).startswith(b"HTTP/1.1 200 ")
+
+
+def test_clients_that_reset_their_connections_are_not_logged(caplog):
+    def talk(port):
+        for data in (b"GET / HTTP/1.1\r\nx: ", b"nonsense\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
+            for reset in (0, 1) * 5:                 # at once, or when the answer comes
+                with socket.create_connection(("localhost", port), timeout=60) as sock:
+                    sock.sendall(data)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", reset, 0))
+        return raw(port, b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert with_limits(Limits(), talk).startswith(b"HTTP/1.1 200 ")
+    assert not [r for r in caplog.records if r.name == "asyncio"]
 
 
 def test_bytes_that_are_no_message(served):

@@ -19,6 +19,7 @@ from http import HTTPStatus
 _HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{1,16}")
 _PIECE = 1 << 20
 _MAX_HEADERS = 64 << 10
+_INFLATED, _TIMES = 16 << 20, 100                    # bytes that any body may inflate to, and per byte that was sent
 _LINGER = 2.0                                        # seconds
 _RATE = 64 << 10                                     # minimum bytes per second of a client
 
@@ -130,7 +131,10 @@ class HttpServer:
         """Discards the data that the client still sends. Closing at once would reset the connection, and the answer would be
         lost."""
         if writer.can_write_eof():
-            writer.write_eof()
+            try:
+                writer.write_eof()
+            except OSError:                          # the client has reset the connection
+                return
             async with asyncio.timeout(_LINGER):
                 while await reader.read(_PIECE):
                     pass
@@ -192,7 +196,9 @@ class HttpServer:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         async with asyncio.timeout(self._limits.body_seconds + size / _RATE):
             body = await self._chunks(reader) if coding == "chunked" else await self._pieces(reader, size)
-        return self._inflated(body) if headers.get("content-encoding", "").lower() == "gzip" else body
+        if headers.get("content-encoding", "").lower() == "gzip":
+            return await asyncio.to_thread(self._inflated, body)       # meanwhile other connections are served
+        return body
 
     def _check_size(self, size: int) -> None:
         if size > self._limits.body:
@@ -226,12 +232,13 @@ class HttpServer:
 
     def _inflated(self, body: bytes) -> bytes:
         """A compressed body; a small one that inflates to a huge one is refused."""
-        stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        stream, most = zlib.decompressobj(16 + zlib.MAX_WBITS), min(self._limits.body, max(_INFLATED, _TIMES * len(body)))
         try:
-            data = stream.decompress(body, self._limits.body + 1)
+            data = stream.decompress(body, most + 1)
         except zlib.error as e:
             raise BadRequest(400, f"the body is not gzip: {e}") from None
-        self._check_size(len(data))
+        if len(data) > most:
+            raise BadRequest(413, f"a body of {len(body)} bytes inflates to more than {most}")
         return data
 
     async def _write(self, writer: asyncio.StreamWriter, response: Response, keep: bool, only_head: bool = False) -> None:
