@@ -15,6 +15,7 @@ import torch
 import penstock.compat.v1 as tf
 from penstock._src.cluster import connection, security, wire
 from penstock._src.cluster import server as server_module
+from penstock._src.cluster.ports import free_addresses
 from tests.checks import eventually
 from tests.cluster.conftest import SOURCE
 
@@ -210,6 +211,7 @@ FORK = """
 import os, sys
 import penstock.compat.v1 as tf
 from penstock._src.cluster import server as server_module
+from penstock._src.cluster.ports import free_addresses
 server = tf.train.Server.create_local_server()
 server_module.serving = lambda host, port: None
 pid = os.fork()
@@ -225,3 +227,21 @@ def test_a_fork_that_exits_does_not_stop_the_server():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=200,
                           env={**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"})
     assert done.stdout == "3.0\n", done.stderr
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_server_that_cannot_start_its_threads_leaves_nothing(monkeypatch, allowed):
+    left, start, before = [allowed], threading.Thread.start, threading.active_count()
+
+    def limited(thread):
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    address = free_addresses(1)[0]
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        tf.train.Server({"local": [address]})
+    monkeypatch.undo()
+    assert eventually(lambda: threading.active_count() <= before)
+    tf.train.Server({"local": [address]}).stop()

@@ -124,7 +124,11 @@ class Server:
         self._worker.add_call("status", lambda: {"status": self._status.own()})
         _servers.add(self)
         if start:
-            self.start()
+            try:
+                self.start()
+            except BaseException:                    # no thread could be started
+                self.stop()
+                raise
 
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:
@@ -144,8 +148,8 @@ class Server:
     def start(self) -> None:
         """Starts the server."""
         if not self._threads:
-            self._threads = [supervise(f"penstock {what} {self._port}", work, self._ended)
-                             for what, work in (("acceptor", self._acceptor.accept), ("watcher", self._look))]
+            for what, work in (("acceptor", self._acceptor.accept), ("watcher", self._look)):
+                self._threads.append(supervise(f"penstock {what} {self._port}", work, self._ended))
             tf_logging.info("%s is ready at %s", self._peers.task, self.target)
             if switches.STATUS_PAGE.value():
                 try:
