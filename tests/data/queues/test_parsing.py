@@ -324,3 +324,15 @@ def test_large_batches_are_scanned_by_several_threads_as_by_one(monkeypatch):
         for part in ("indices", "values", "dense_shape"):
             assert np.array_equal(getattr(one["ids"], part).numpy(), getattr(several["ids"], part).numpy())
         assert one["y"].numpy()[-1] == 2499
+
+
+def test_no_names_of_any_shape():
+    """Empty names of two dimensions were taken for a list of names, and the error had no text."""
+    empty = tf2.zeros([1, 0], tf2.string)
+    with pytest.raises(errors.InvalidArgumentError, match="Name: <unknown>.*Could not parse example input"):
+        tf2.raw_ops.ParseSequenceExample(
+            serialized=[b"\xff\x00"], debug_name=empty, context_dense_defaults=[], feature_list_dense_missing_assumed_empty=[],
+            context_sparse_keys=[], context_dense_keys=[], feature_list_sparse_keys=[], feature_list_dense_keys=[])
+    with pytest.raises(errors.InvalidArgumentError, match="Name: <unknown>"):
+        tf2.raw_ops.ParseExample(serialized=[b""], names=empty, sparse_keys=[], dense_keys=["x"],
+                                 dense_defaults=[np.zeros(0, np.float32)], sparse_types=[], dense_shapes=[[]])

@@ -7,6 +7,7 @@ import pytest
 
 import penstock as tf
 import penstock.compat.v1 as v1
+from penstock._src.io.messages import SavedModel
 
 
 # -- of graphs -------------------------------------------------------------------------------------------------------
@@ -274,6 +275,18 @@ def test_damaged_models_give_typed_errors(saved):
             f.write(whole)
     assert refused > 10
     assert np.isfinite(tf.saved_model.load(saved).f([[1.0, 1.0]]).numpy()).all()
+
+
+def test_an_object_whose_call_is_itself_is_not_callable(tmp_path):
+    module = tf.Module()
+    module.again = tf.Module()
+    tf.saved_model.save(module, str(tmp_path))
+    message = SavedModel.FromString((tmp_path / "saved_model.pb").read_bytes())
+    child, = [c for c in message.meta_graphs[0].object_graph_def.nodes[0].children if c.local_name == "again"]
+    child.local_name, child.node_id = "__call__", 0
+    (tmp_path / "saved_model.pb").write_bytes(message.SerializeToString())
+    with pytest.raises(TypeError, match="not callable"):
+        tf.saved_model.load(str(tmp_path))(1.0)
 
 
 @pytest.mark.parametrize("structure", [dict, list])

@@ -247,7 +247,7 @@ def _batched(serialized: np.ndarray, names: np.ndarray, lists: list, dense: list
     if serialized.ndim != 1:
         raise errors.invalid(f"Expected serialized to be a vector, got shape: {arrays.show(serialized.shape)}")
     check_defaults(dense, defaults)
-    called = names.tolist()
+    called = names.ravel().tolist()
     request = Request(lists, dense, lambda row, key, text: f"Name: {_name(called, row)}, Key: {strings.show(key)}, Index: "
                       f"{row}.  {text}")
     rows = serialized.tolist()

@@ -266,7 +266,7 @@ def _parse_sequence_kernel(serialized, debug_name, context_dense_defaults, *, fe
                      _features([*map(raw, feature_list_dense_keys)], feature_list_dense_types, feature_list_dense_shapes),
                      set(map(raw, feature_list_dense_missing_assumed_empty)))
     rows = serialized.tolist()
-    context, dense, lists, found = _parse(rows, debug_name.tolist(), wanted)
+    context, dense, lists, found = _parse(rows, debug_name.ravel().tolist(), wanted)
     made = [examples.listed(v, t) for v, t in zip(context, context_sparse_types, strict=True)]
     return (*examples.parts(made), dense, *examples.parts(lists), [f for f, _ in found], [n for _, n in found])
 

@@ -484,7 +484,7 @@ def _set_child(parent: Any, name: str, child: Any) -> None:
         object.__setattr__(parent, name, child)
         if isinstance(child, Trackable):
             parent._track_trackable(child, name, overwrite=True)
-        if name == "__call__":
+        if name == "__call__" and isinstance(child, (RestoredFunction, RestoredConcreteFunction)):      # not itself
             _make_callable(parent, child)
 
 
