@@ -233,8 +233,10 @@ def train_and_evaluate(tf, strategy, name):
     result = tf.estimator.train_and_evaluate(made, train, evaluate)
     if job and job != "evaluator":
         return {"job": job}
-    return {"w": made.get_variable_value("dense/kernel").tolist(), "b": made.get_variable_value("dense/bias").tolist(),
-            "loss": float(result[0]["loss"]), "step": int(result[0]["global_step"])}
+    step = int(result[0]["global_step"])
+    evaluated = os.path.join(folder, f"model.ckpt-{step}")        # a worker may have saved a later one since
+    w, b = (tf.train.load_variable(evaluated, f"dense/{name}").tolist() for name in ("kernel", "bias"))
+    return {"w": w, "b": b, "loss": float(result[0]["loss"]), "step": step}
 
 
 # -- loops by the user ------------------------------------------------------------------------------------------------------
