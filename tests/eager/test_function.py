@@ -488,3 +488,10 @@ def test_the_shape_of_a_sparse_signature_is_known():
         return tf.reduce_sum(x.values)
     assert float(f(_sparse(3, 2))) == 2.0 and float(f(_sparse(4))) == 1.0
     assert f.experimental_get_tracing_count() == 1
+
+
+def test_signatures_may_name_some_tensors_of_an_argument():
+    spec = {"a": tf.TensorSpec([], tf.float32, name="x"), "b": tf.TensorSpec([], tf.float32)}
+    made = tf.function(lambda d: d["a"] - d["b"], input_signature=[spec]).get_concrete_function()
+    assert [t.name for t in made.inputs] == ["x:0", "d:0"]
+    assert made(tf.constant(3.0), tf.constant(1.0)).numpy() == 2.0

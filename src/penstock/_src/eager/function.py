@@ -621,9 +621,6 @@ def _variables_among(spec: FunctionSpec, args: tuple, kwargs: dict[str, Any]) ->
 
 def _names_in(value: Any, base: str) -> list[str]:
     flat = nest.flatten(value, expand_composites=True)
-    specs = [v.name for v in flat if isinstance(v, TensorSpec)]
-    if len(specs) > 1 and None in specs and any(specs):
-        raise ValueError("For TensorSpecs, either zero or all names have to be specified.")
     return [getattr(v, "name", None) or base if isinstance(v, TensorSpec) else base for v in flat
             if isinstance(v, (Tensor, TensorSpec))]
 

@@ -1,36 +1,59 @@
 """tf.vectorized_map, and the loops of `ops.parallel_for`: a function of every row, stacked.
 
-The function is traced once; rows are computed in a loop.
+Functions without side effects become ops on all rows at once (`ops/control/vectorize.py`); others are loops.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import nest
+from penstock._src.base import nest, tf_logging
 from penstock._src.base.api import LazyModule, export
 from penstock._src.library.map_fn import map_fn_v2
+from penstock._src.ops.control.vectorize import NotVectorizable, vectorized
 
 tf = LazyModule("penstock")
 
 
 @export("vectorized_map")
 def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
-    """fn of every row of `elems`, stacked: as tf.map_fn, whose `dtype` it infers. It always is a loop.
+    """fn of every row of `elems`, stacked, computed for all rows at once: as tf.map_fn, and faster.
+
+    An op that has no form for all rows is a loop over the rows. If `fn` has side effects, all of it is.
 
     Args:
         fn: Function of a row.
-        elems: Tensor, or structure of tensors.
-        fallback_to_while_loop: Accepted; it always is a loop.
-        warn: Accepted.
+        elems: Tensor, or structure of tensors with the same number of rows.
+        fallback_to_while_loop: Whether a function with side effects becomes a loop.
+        warn: Whether a warning is logged then.
 
     Returns:
         The results, stacked.
+
+    Raises:
+        ValueError: `fn` has side effects, and `fallback_to_while_loop` is False.
 
     >>> tf.vectorized_map(lambda x: x * x, tf.constant([1, 2, 3])).numpy().tolist()
     [1, 4, 9]
     """
     elems = nest.map_structure(tf.convert_to_tensor, elems)
+    flat = nest.flatten(elems)
+    sizes = [t.shape[0] for t in flat if t.shape[0] is not None]
+    count = sizes[0] if sizes else tf.shape(flat[0])[0]
+
+    def of_row(*rows: Any) -> Any:
+        return nest.map_structure(tf.convert_to_tensor, fn(nest.pack_sequence_as(elems, rows)))
+    try:
+        return vectorized(of_row, flat, count)
+    except NotVectorizable as e:
+        if not fallback_to_while_loop:
+            raise ValueError(f"The function has side effects, which must happen row by row: {e}") from e
+        if warn:
+            tf_logging.warning("tf.vectorized_map: %s has side effects; the function runs in a loop", e)
+    return _looped(fn, elems)
+
+
+def _looped(fn: Callable, elems: Any) -> Any:
     rows = nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), elems)
     traced = tf.function(lambda row: nest.map_structure(tf.convert_to_tensor, fn(row)))
     outputs = traced.get_concrete_function(rows).structured_outputs
@@ -41,7 +64,7 @@ def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True
 def pfor(loop_fn: Callable, iters: Any, fallback_to_while_loop: bool = True, parallel_iterations: int | None = None,
          warn: bool = False) -> Any:
     """loop_fn of the numbers 0 to `iters` - 1, stacked."""
-    return vectorized_map(loop_fn, tf.range(iters))
+    return vectorized_map(loop_fn, tf.range(iters), fallback_to_while_loop, warn)
 
 
 def for_loop(loop_fn: Callable, loop_fn_dtypes: Any, iters: Any, parallel_iterations: int | None = None) -> Any:

@@ -182,6 +182,7 @@ stop_gradient_op.shape(lambda input: input)
 stop_gradient_op.kernel(lambda input: input)
 
 prevent_gradient = op("PreventGradient", "input: T -> output: T", "T: type, message: string = ''")
+rules.batching.elementwise.update((identity_op, identity_n, snapshot, stop_gradient_op, prevent_gradient))
 prevent_gradient.shape(lambda input: input)
 prevent_gradient.kernel(lambda input: input)
 

@@ -47,6 +47,20 @@ def is_pointwise(op: Any) -> bool:
         (op.opdef not in pointwise.by_rows or op.inputs[0].static_dims in ((), op.outputs[0].static_dims))
 
 
+class batching:
+    """ops/control/vectorize.py: rows that are stacked along a new first axis. Elementwise ops and reductions need no entry."""
+
+    elementwise: set[OpDef] = set()            # other ops that work on each element alone
+    broadcasts: set[OpDef] = set()             # those of them whose inputs may have different shapes
+    axis: RuleTable[int] = RuleTable()         # the input that is an axis, or several, of the others
+    axis_attr: RuleTable[str] = RuleTable()    # the attribute that is an axis, or several, of the inputs
+    leading: RuleTable[tuple[int, ...]] = RuleTable()    # inputs that may have any number of leading axes, all of them the same
+    first: RuleTable[tuple[int, ...]] = RuleTable()      # inputs whose first axis is one of independent samples
+    fills: set[OpDef] = set()                  # draws the numbers of a tensor, whose shape is the first input
+    shared: RuleTable[Callable] = RuleTable()  # (op, *Values) -> outputs that are the same for all rows
+    rule: RuleTable[Callable] = RuleTable()    # (op, Rows, *Values) -> stacked outputs, or None for a loop over the rows
+
+
 class algebra:
     """What an op computes, for several passes."""
 

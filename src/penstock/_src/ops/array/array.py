@@ -91,6 +91,11 @@ def _size_kernel(input, *, out_type):
 
 rank_op = op("Rank", "input: T -> output: int32", "T: type").no_gradient()
 rules.algebra.metadata.update((shape_op, shape_n_op, size_op, rank_op))
+rules.batching.shared[shape_op] = lambda op, x: [shape_op(x.tensor, out_type=op.attrs["out_type"])[1:]]
+rules.batching.shared[shape_n_op] = lambda op, *inputs: [
+    shape_op(x.tensor, out_type=op.attrs["out_type"])[int(x.stacked):] for x in inputs]
+rules.batching.shared[size_op] = lambda op, x: [get("Prod")(shape_op(x.tensor, out_type=op.attrs["out_type"])[1:], np.int32(0))]
+rules.batching.shared[rank_op] = lambda op, x: [rank_op(x.tensor) - 1]
 rank_op.shape(lambda input: ())
 rank_op.value(lambda op, values: (None if op.inputs[0].static_dims is None else len(op.inputs[0].static_dims),))
 rank_op.kernel(lambda input: torch.scalar_tensor(len(arrays.dims_of(input)), dtype=torch.int32))
@@ -243,6 +248,16 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 # -- reshape --------------------------------------------------------------
 reshape_op = op("Reshape", "tensor: T, shape: Tshape -> output: T", "T: type, Tshape: type in {index} = int32")
+
+
+@rules.batching.rule(reshape_op)
+def _reshape_batching(op, rows, tensor, shape):
+    dims = op.outputs[0].static_dims
+    known = None if dims is None or None in dims else np.array(dims, np.int32)
+    if shape.stacked and known is None:
+        return None
+    return [reshape_op(rows.stack(tensor), rows.shape(shape.tensor if known is None else known))]
+
 rules.arithmetic.reshapes.add(reshape_op)
 rules.arithmetic.takes_shape.add(reshape_op)
 
@@ -359,6 +374,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
 
 # -- expand_dims, squeeze --------------------------------------------------------------
 expand_dims_op = op("ExpandDims", "input: T, dim: Tdim -> output: T", "T: type, Tdim: type in {index} = int32")
+rules.batching.axis[expand_dims_op] = 1
 rules.raw_ops.arguments[expand_dims_op] = {"dim": "axis"}
 rules.arithmetic.reshapes.add(expand_dims_op)
 expand_dims_op.value(_vector_value)
@@ -456,6 +472,19 @@ def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 squeeze_op = op("Squeeze", "input: T -> output: T", "T: type, squeeze_dims: list(int) = []")
+
+
+@rules.batching.rule(squeeze_op)
+def _squeeze_batching(op, rows, input):
+    dims, axes = op.inputs[0].static_dims, op.attrs["squeeze_dims"]
+    if not axes:
+        if dims is None or None in dims:
+            return None
+        axes = [i for i, d in enumerate(dims) if d == 1]
+    if not axes:
+        return [input.tensor]
+    return [squeeze_op(input.tensor, squeeze_dims=[a + (a >= 0) for a in axes])]
+
 rules.raw_ops.arguments[squeeze_op] = {"squeeze_dims": "axis"}
 rules.arithmetic.reshapes.add(squeeze_op)
 squeeze_op.value(_vector_value)
@@ -542,6 +571,12 @@ def squeeze_v2(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 # -- transpose --------------------------------------------------------------
 transpose_op = op("Transpose", "x: T, perm: Tperm -> y: T", "T: type, Tperm: type in {index} = int32")
+
+
+@rules.batching.rule(transpose_op)
+def _transpose_batching(op, rows, x, perm):
+    return None if perm.stacked else [transpose_op(x.tensor, rows.prefixed(perm._replace(tensor=perm.tensor + 1), [0]))]
+
 rules.arithmetic.permutes.add(transpose_op)
 conjugate_transpose_op = op("ConjugateTranspose", "x: T, perm: Tperm -> y: T",
                             "T: type, Tperm: type in {index} = int32")

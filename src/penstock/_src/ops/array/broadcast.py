@@ -21,6 +21,14 @@ from penstock._src.ops.registry import get, op
 
 broadcast_to_op = op("BroadcastTo", "input: T, shape: Tidx -> output: T", "T: type, Tidx: type in {index} = int32",
                      export_as="broadcast_to")
+
+
+@rules.batching.rule(broadcast_to_op)
+def _broadcast_to_batching(op, rows, input, shape):
+    if shape.stacked or op.outputs[0].static_dims is None or rows.rank(input) is None:
+        return None
+    return [broadcast_to_op(rows.widened(input, len(op.outputs[0].static_dims)), rows.shape(shape.tensor))]
+
 rules.arithmetic.repeats[broadcast_to_op] = 0
 rules.pointwise.instruction[broadcast_to_op] = "COPY"
 rules.regions.each[broadcast_to_op] = "CONVERT"

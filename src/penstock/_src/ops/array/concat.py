@@ -26,6 +26,7 @@ from penstock._src.ops.registry import OpDef, get, op
 # -- concat --------------------------------------------------------------
 concat_v2 = op("ConcatV2", "values: N * T, axis: Tidx -> output: T",
                "N: int >= 2, T: type, Tidx: type in {index} = int32")
+rules.batching.axis[concat_v2] = -1
 concat_op = op("Concat", "concat_dim: int32, values: N * T -> output: T", "N: int >= 2, T: type")
 
 
@@ -252,6 +253,7 @@ def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
 
 # -- stack, unstack --------------------------------------------------------------
 pack_op = op("Pack", "values: N * T -> output: T", "N: int >= 1, T: type, axis: int = 0")
+rules.batching.axis_attr[pack_op] = "axis"
 
 
 @rules.regions.lower(pack_op)
@@ -294,6 +296,7 @@ def _pack_value(op, values):
 pack_op.gradient(lambda op, grad: list(unpack_op(grad, num=op.attrs["N"], axis=op.attrs["axis"])))
 
 unpack_op: OpDef = op("Unpack", "value: T -> output: num * T", "num: int >= 0, T: type, axis: int = 0")
+rules.batching.axis_attr[unpack_op] = "axis"
 
 
 @rules.regions.lower(unpack_op)
@@ -391,6 +394,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
 split_op = op("Split", "split_dim: int32, value: T -> output: num_split * T", "num_split: int >= 1, T: type")
 split_v = op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T",
              "num_split: int >= 1, T: type, Tlen: type in {int8 index} = int64")
+rules.batching.axis.update({split_op: 0, split_v: 2})
 
 
 # -- parts that are known of a stack whose other parts are not (get_static_value with partial=True) ---------------------------
@@ -599,6 +603,8 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
 
 # -- tile, repeat --------------------------------------------------------------
 tile_op = op("Tile", "input: T, multiples: Tmultiples -> output: T", "T: type, Tmultiples: type in {index} = int32")
+rules.batching.rule[tile_op] = lambda op, rows, input, multiples: None if multiples.stacked else [
+    tile_op(input.tensor, rows.prefixed(multiples, [1]))]
 
 
 @rules.regions.lower(tile_op)

@@ -183,6 +183,7 @@ def _matrix_dims(x: torch.Tensor) -> tuple[int, int]:
 _ALIGN = "T: type, align: string in {LEFT_RIGHT RIGHT_LEFT LEFT_LEFT RIGHT_RIGHT} = 'RIGHT_LEFT'"
 
 matrix_diag_op = op("MatrixDiag", "diagonal: T -> output: T", "T: type")
+rules.batching.leading[matrix_diag_op] = (0,)
 batch_matrix_diag = op("BatchMatrixDiag", "diagonal: T -> output: T", "T: type")
 for _made in (matrix_diag_op, batch_matrix_diag):
     _made.shape(lambda diagonal: None if diagonal is None else (*rank_at_least(diagonal, 1), diagonal[-1]))
@@ -249,6 +250,7 @@ def _diag_kernel(diagonal: Any, k: Any, num_rows: Any, num_cols: Any, padding_va
 _DIAG_ARGS = "diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: T -> output: T"
 matrix_diag_v2 = op("MatrixDiagV2", _DIAG_ARGS, "T: type")
 matrix_diag_v3 = op("MatrixDiagV3", _DIAG_ARGS, _ALIGN)
+rules.batching.leading[matrix_diag_v3] = (0,)
 for _made in (matrix_diag_v2, matrix_diag_v3):
     _made.shape(lambda diagonal, k, num_rows, num_cols, padding_value, *, c: _diag_shape(diagonal, c))
 matrix_diag_v2.kernel(lambda diagonal, k, num_rows, num_cols, padding_value:
@@ -261,6 +263,7 @@ matrix_diag_v3.gradient(lambda op, grad: (_part(grad, op.inputs[1], op.attrs["al
 
 # -- matrix_diag_part --------------------------------------------------------------
 matrix_diag_part_op: OpDef = op("MatrixDiagPart", "input: T -> diagonal: T", "T: type")
+rules.batching.leading[matrix_diag_part_op] = (0,)
 batch_matrix_diag_part = op("BatchMatrixDiagPart", "input: T -> diagonal: T", "T: type")
 
 
@@ -308,6 +311,7 @@ def _part_shape(input: Dims, c: Any) -> Dims:
 _PART_ARGS = "input: T, k: int32, padding_value: T -> diagonal: T"
 matrix_diag_part_v2 = op("MatrixDiagPartV2", _PART_ARGS, "T: type")
 matrix_diag_part_v3 = op("MatrixDiagPartV3", _PART_ARGS, _ALIGN)
+rules.batching.leading[matrix_diag_part_v3] = (0,)
 for _made in (matrix_diag_part_v2, matrix_diag_part_v3):
     _made.shape(lambda input, k, padding_value, *, c: _part_shape(input, c))
 matrix_diag_part_v2.kernel(lambda input, k, padding_value: _rows_from(
@@ -392,6 +396,7 @@ for _made in (matrix_set_diag_op, batch_matrix_set_diag):
 _SET_ARGS = "input: T, diagonal: T, k: int32 -> output: T"
 matrix_set_diag_v2 = op("MatrixSetDiagV2", _SET_ARGS, "T: type")
 matrix_set_diag_v3 = op("MatrixSetDiagV3", _SET_ARGS, _ALIGN)
+rules.batching.leading[matrix_set_diag_v3] = (0, 1)
 for _made in (matrix_set_diag_v2, matrix_set_diag_v3):
     _made.shape(lambda input, diagonal, k, *, c: _set_shape(input, diagonal, _static_range(c)))
 matrix_set_diag_v2.kernel(lambda input, diagonal, k: _set_kernel(
@@ -411,6 +416,7 @@ def _set_gradient(op: Any, grad: Tensor, align: str) -> tuple:
 band_part_op = op("MatrixBandPart", "input: T, num_lower: Tindex, num_upper: Tindex -> band: T",
                   "T: type, Tindex: type in {index} = int64", export_as="linalg.band_part", v1_as="matrix_band_part",
                   doc="Matrices with zeros outside of a band around the main diagonal; -1 keeps a whole triangle.")
+rules.batching.leading[band_part_op] = (0,)
 batch_band_part = op("BatchMatrixBandPart", "input: T, num_lower: int64, num_upper: int64 -> band: T", "T: type")
 
 for _made in (band_part_op, batch_band_part):

@@ -23,6 +23,14 @@ from penstock._src.ops.registry import get, op
 _SMALL = 1000          # elements up to which zeros and ones of a static shape are a constant of the graph
 
 fill_op = op("Fill", "dims: index_type, value: T -> output: T", "T: type, index_type: type in {index} = int32")
+
+
+@rules.batching.rule(fill_op)
+def _fill_batching(op, rows, dims, value):
+    if dims.stacked or op.outputs[0].static_dims is None:
+        return None
+    return [get("BroadcastTo")(rows.widened(value, len(op.outputs[0].static_dims)), rows.shape(dims.tensor))]
+
 rules.arithmetic.repeats[fill_op] = 1
 
 
@@ -86,6 +94,7 @@ def _zeros_like_kernel(x):
 ones_like_op = op("OnesLike", "x: T -> y: T",
                   "T: type in {bfloat16 half float32 float64 int8 uint8 int16 uint16 int32 int64 complex64 complex128 "
                   "bool uint32 uint64}").no_gradient()
+rules.batching.elementwise.update((zeros_like_op, ones_like_op))
 ones_like_op.shape(lambda x: x)
 ones_like_op.kernel(lambda x: torch.ones(x.shape, dtype=x.dtype, device=x.device))
 rules.folding.fills.update({zeros_like_op: 0, ones_like_op: 1})

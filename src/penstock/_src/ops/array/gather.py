@@ -29,6 +29,23 @@ from penstock._src.ops.registry import get, op
 # -- gather along an axis --------------------------------------------------------------
 gather_v2_op = op("GatherV2", "params: Tparams, indices: Tindices, axis: Taxis -> output: Tparams",
                   "batch_dims: int = 0, Tparams: type, Tindices: type in {index}, Taxis: type in {index}")
+
+
+@rules.batching.rule(gather_v2_op)
+def _gather_v2_batching(op, rows, params, indices, axis):
+    place, deep = constant_value(axis.tensor), op.attrs["batch_dims"]
+    rank = rows.rank(params)
+    if axis.stacked or place is None or rank is None or rows.rank(indices) is None:
+        return None
+    place, deep = int(place) % max(rank, 1), deep % (rows.rank(indices) + 1) if deep < 0 else deep
+    if indices.stacked and not params.stacked and not deep:
+        made = gather_v2_op(params.tensor, indices.tensor, np.int32(place))
+        order = [place, *range(place), *range(place + 1, rank + rows.rank(indices))]
+        return [get("Transpose")(made, np.array(order, np.int32)) if place else made]
+    if params.stacked and not indices.stacked and not deep:
+        return [gather_v2_op(params.tensor, indices.tensor, np.int32(place + 1))]
+    return [gather_v2_op(rows.stack(params), rows.stack(indices), np.int32(place + 1), batch_dims=deep + 1)]
+
 gather_op = op("Gather", "params: Tparams, indices: Tindices -> output: Tparams",
                "validate_indices: bool = True, Tparams: type, Tindices: type in {index}")
 
@@ -253,6 +270,17 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 # -- gather_nd, scatter_nd --------------------------------------------------------------
 gather_nd_op = op("GatherNd", "params: Tparams, indices: Tindices -> output: Tparams",
                   "Tparams: type, Tindices: type in {int16 int32 int64}, bad_indices_policy: string = ''")
+
+
+@rules.batching.rule(gather_nd_op)
+def _gather_nd_batching(op, rows, params, indices):
+    if not params.stacked:
+        return [gather_nd_op(params.tensor, indices.tensor)]
+    if rows.rank(indices) is None:
+        return None
+    places = rows.stack(indices)
+    return [gather_nd_op(params.tensor, get("ConcatV2")([rows.numbers(places), places], np.int32(-1)))]
+
 _POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
 
 

@@ -14,6 +14,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.array import known, shape_of
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
@@ -24,6 +25,14 @@ _MIRROR_TYPES = _TYPES + ", mode: string in {REFLECT SYMMETRIC}"
 pad_op = op("Pad", "input: T, paddings: Tpaddings -> output: T", _TYPES)
 pad_v2_op = op("PadV2", "input: T, paddings: Tpaddings, constant_values: T -> output: T", _TYPES)
 mirror_pad = op("MirrorPad", "input: T, paddings: Tpaddings -> output: T", _MIRROR_TYPES)
+
+
+@rules.batching.rule(pad_op, pad_v2_op, mirror_pad)
+def _pad_batching(op, rows, input, paddings, *value):
+    if paddings.stacked or value and value[0].stacked:
+        return None
+    return rows.again(op, [input.tensor, rows.prefixed(paddings, [[0, 0]]), *(v.tensor for v in value)])
+
 mirror_pad_grad = op("MirrorPadGrad", "input: T, paddings: Tpaddings -> output: T", _MIRROR_TYPES)
 
 

@@ -11,6 +11,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, compatible, rank_at_least, rank_at_most, rank_is, show
 from penstock._src.graph.node import Tensor
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
@@ -22,6 +23,7 @@ reverse_op = op("Reverse", "tensor: T, dims: bool -> output: T", f"T: type in {{
 reverse_v2 = op("ReverseV2", "tensor: T, axis: Tidx -> output: T",
                 f"Tidx: type in {{index}} = int32, T: type in {{{_TYPES}}}", export_as="reverse",
                 v1_as="manip.reverse reverse_v2", doc="A tensor with the order of elements along some axes reversed.")
+rules.batching.axis[reverse_v2] = 1
 
 
 @reverse_op.shape
@@ -157,6 +159,7 @@ def reverse_sequence_v2(input: Any, seq_lengths: Any, seq_axis: int | None = Non
 # -- roll --------------------------------------------------------------
 roll_op = op("Roll", "input: T, shift: Tshift, axis: Taxis -> output: T",
              "T: type, Tshift: type in {index}, Taxis: type in {index}")
+rules.batching.axis[roll_op] = 2
 
 
 @roll_op.shape

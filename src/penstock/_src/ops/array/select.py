@@ -23,6 +23,20 @@ from penstock._src.ops.registry import get, op
 select_op = op("Select", "condition: bool, t: T, e: T -> output: T", "T: type")
 rules.raw_ops.arguments[select_op] = {"t": "x", "e": "y"}
 select_v2 = op("SelectV2", "condition: bool, t: T, e: T -> output: T", "T: type")
+rules.batching.elementwise.add(select_v2)
+rules.batching.broadcasts.add(select_v2)
+
+
+@rules.batching.rule(select_op)
+def _select_batching(op, rows, condition, t, e):
+    rank = rows.rank(t)
+    if rank is None or rows.rank(condition) is None:
+        return None
+    condition, t, e = (rows.stack(v) for v in (condition, t, e))
+    shape = get("Shape")(condition)
+    ones = np.ones(rank + 1 - len(condition.static_dims), np.int32)        # a vector chooses among rows
+    return [select_v2(get("Reshape")(condition, get("ConcatV2")([shape, ones], np.int32(0))), t, e)]
+
 rules.pointwise.instruction[select_op] = rules.pointwise.instruction[select_v2] = rules.regions.each[select_v2] = "SELECT"
 rules.pointwise.by_rows.add(select_op)
 rules.memory.cheap.update([select_op, select_v2])

@@ -32,6 +32,14 @@ from penstock._src.ops.registry import get, internal, op
 slice_op = op("Slice", "input: T, begin: Index, size: Index -> output: T", "T: type, Index: type in {index}")
 
 
+@rules.batching.rule(slice_op)
+def _slice_batching(op, rows, input, begin, size):
+    if begin.stacked or size.stacked:
+        return None
+    return [slice_op(input.tensor, rows.prefixed(begin, [0]), rows.prefixed(size, [-1]))]
+
+
+
 @slice_op.shape
 def _slice_shape(input, begin, size, *, c):
     (n,), (m,) = rank_is(begin, 1), rank_is(size, 1)
@@ -126,6 +134,35 @@ _ATTRS = f"T: type, Index: type in {{index}}, {MASKS}"
 strided_slice_op = op("StridedSlice", f"input: T, {_INPUTS} -> output: T", _ATTRS)
 rules.rows.parts.add(strided_slice_op)
 strided_slice_grad = op("StridedSliceGrad", f"shape: Index, {_INPUTS}, dy: T -> output: T", _ATTRS)
+_MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+
+
+def _shifted_masks(op: Any) -> dict[str, int]:
+    """The masks for stacked rows: the whole of their axis, before the others."""
+    return {m: op.attrs[m] << 1 | (m in _MASKS[:2]) for m in _MASKS}
+
+
+@rules.batching.rule(strided_slice_op)
+def _strided_slice_batching(op, rows, input, begin, end, strides):
+    if not (begin.stacked or end.stacked or strides.stacked):
+        return rows.again(op, [input.tensor, rows.prefixed(begin, [0]), rows.prefixed(end, [0]), rows.prefixed(strides, [1])],
+                          **_shifted_masks(op))
+    if [op.attrs[m] for m in _MASKS] != [0, 0, 0, 0, 1] or op.inputs[1].static_dims != (1,) or not begin.stacked:
+        return None
+    at = get("Reshape")(begin.tensor, np.array([-1], np.int32))            # row i takes element at[i], as in x[i]
+    size = get("Cast")(get("Shape")(input.tensor)[int(input.stacked)], DstT=at.dtype.base_dtype)
+    at = get("SelectV2")(get("Less")(at, get("ZerosLike")(at)), at + size, at)
+    return [get("GatherV2")(input.tensor, at, np.int32(input.stacked), batch_dims=int(input.stacked))]
+
+
+@rules.batching.rule(strided_slice_grad)
+def _strided_slice_grad_batching(op, rows, shape, begin, end, strides, dy):
+    if shape.stacked or begin.stacked or end.stacked or strides.stacked:
+        return None
+    return rows.again(op, [rows.shape(shape.tensor), rows.prefixed(begin, [0]), rows.prefixed(end, [0]),
+                           rows.prefixed(strides, [1]), dy.tensor], **_shifted_masks(op))
+
+
 tensor_update = op("TensorStridedSliceUpdate", f"input: T, {_INPUTS}, value: T -> output: T", _ATTRS)
 
 

@@ -22,6 +22,7 @@ top_k_v1 = op("TopK", "input: T -> values: T, indices: int32", "k: int >= 0, sor
 top_k_op = op("TopKV2", "input: T, k: Tk -> values: T, indices: index_type",
               "sorted: bool = True, T: type in {real}, Tk: type in {int16 int32 int64} = int32, "
               "index_type: type in {int16 int32 int64} = int32")
+rules.batching.leading[top_k_op] = (0,)
 
 
 # -- the k largest ----------------------------------------------------------------------------------------------------

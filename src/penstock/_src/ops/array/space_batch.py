@@ -15,6 +15,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.array.concat import stack
 from penstock._src.ops.array.fill import zeros
 from penstock._src.ops.composite import dispatched
@@ -241,7 +242,9 @@ def required_space_to_batch_paddings(input_shape: Any, block_shape: Any, base_pa
 # -- space and depth --------------------------------------------------------------
 _DEPTH = "T: type, block_size: int >= 2, data_format: string in {NHWC NCHW NCHW_VECT_C} = 'NHWC'"
 space_to_depth_op = op("SpaceToDepth", "input: T -> output: T", _DEPTH)
+rules.batching.first[space_to_depth_op] = (0,)
 depth_to_space_op = op("DepthToSpace", "input: T -> output: T", _DEPTH)
+rules.batching.first[depth_to_space_op] = (0,)
 
 
 def _axes(data_format: str) -> tuple[int, int, int]:

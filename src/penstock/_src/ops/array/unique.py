@@ -321,6 +321,15 @@ one_hot_op = op("OneHot", "indices: TI, depth: int32, on_value: T, off_value: T 
                 "axis: int = -1, T: type, TI: type in {uint8 int8 int32 int64} = int64").no_gradient()
 
 
+@rules.batching.rule(one_hot_op)
+def _one_hot_batching(op, rows, indices, *others):
+    if any(v.stacked for v in others):
+        return None
+    axis = op.attrs["axis"]
+    return rows.again(op, [indices.tensor, *(v.tensor for v in others)], axis=axis + (axis >= 0))
+
+
+
 @one_hot_op.shape
 def _one_hot_shape(indices, depth, on_value, off_value, *, axis, c):
     for s in (depth, on_value, off_value):

@@ -30,6 +30,14 @@ assert_op = op("Assert", "condition: bool, data: T ->", "T: list(type) >= 1, sum
                stateful=True).no_gradient()
 
 
+@rules.batching.rule(assert_op)
+def _assert_batching(op, rows, condition, *data):
+    everywhere = get("All")(condition.tensor, get("Range")(np.int32(0), get("Rank")(condition.tensor), np.int32(1)))
+    assert_op(everywhere, [v.tensor for v in data], summarize=op.attrs["summarize"])
+    return []
+
+
+
 rules.folding.checks.add(assert_op)
 rules.tiers.raises.add(assert_op)
 

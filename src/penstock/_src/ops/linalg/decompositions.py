@@ -10,6 +10,7 @@ from penstock._src.base.api import export
 from penstock._src.base.static_shape import merge
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.linalg import matrix_solve_op, matrix_triangular_solve, when_tall
 from penstock._src.ops.linalg.matrices import (
@@ -32,6 +33,7 @@ from penstock._src.ops.registry import get, op
 
 # -- QR ---------------------------------------------------------------------------------------------------------------
 qr = op("Qr", "input: T -> q: T, r: T", "full_matrices: bool = False, " + TYPES, export_as="linalg.qr", v1_as="qr")
+rules.batching.leading[qr] = (0,)
 
 
 @qr.shape
@@ -90,6 +92,7 @@ def _real_of(dtype: Any) -> Any:
 
 # -- singular values --------------------------------------------------------------------------------------------------
 svd_op = op("Svd", "input: T -> s: T, u: T, v: T", "compute_uv: bool = True, full_matrices: bool = False, " + TYPES)
+rules.batching.leading[svd_op] = (0,)
 
 
 @svd_op.shape
@@ -182,6 +185,7 @@ def _wide_svd_gradient(s: Tensor, u: Tensor, v: Tensor, grad_s: Tensor, grad_u: 
 
 # -- eigenvalues ------------------------------------------------------------------------------------------------------
 self_adjoint_eig_v2 = op("SelfAdjointEigV2", "input: T -> e: T, v: T", "compute_v: bool = True, " + TYPES)
+rules.batching.leading[self_adjoint_eig_v2] = (0,)
 
 
 def _eig_shape(input: Any, *, compute_v: bool) -> list:
@@ -324,6 +328,7 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
 # -- LU ---------------------------------------------------------------------------------------------------------------
 lu = op("Lu", "input: T -> lu: T, p: output_idx_type", TYPES + ", output_idx_type: type in {index} = int32",
         export_as="linalg.lu")
+rules.batching.leading[lu] = (0,)
 
 
 @lu.shape

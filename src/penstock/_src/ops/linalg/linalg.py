@@ -45,6 +45,7 @@ from penstock._src.ops.registry import get, op
 
 # -- Cholesky ---------------------------------------------------------------------------------------------------------
 cholesky_op = op("Cholesky", "input: T -> output: T", TYPES)
+rules.batching.leading[cholesky_op] = (0,)
 cholesky_op.shape(square_shape)
 
 
@@ -100,6 +101,7 @@ def _cholesky_grad(l, grad):
 
 
 cholesky_grad = op("CholeskyGrad", "l: T, grad: T -> output: T", REAL)
+rules.batching.leading[cholesky_grad] = (0, 1)
 cholesky_grad.shape(lambda l, grad: square_shape(l))
 cholesky_grad.kernel(in_float32(_cholesky_grad))
 
@@ -117,6 +119,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 # -- determinants -----------------------------------------------------------------------------------------------------
 matrix_determinant_op = op("MatrixDeterminant", "input: T -> output: T", TYPES)
+rules.batching.leading[matrix_determinant_op] = (0,)
 matrix_determinant_op.shape(lambda input: square_dims(input)[0])
 
 
@@ -151,6 +154,7 @@ def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
 
 log_matrix_determinant = op("LogMatrixDeterminant", "input: T -> sign: T, log_abs_determinant: T", TYPES,
                             export_as="linalg.slogdet")
+rules.batching.leading[log_matrix_determinant] = (0,)
 
 
 @log_matrix_determinant.shape
@@ -174,6 +178,7 @@ def _log_matrix_determinant_gradient(op, _, grad):
 
 # -- inverse and solves -----------------------------------------------------------------------------------------------
 matrix_inverse_op = op("MatrixInverse", "input: T -> output: T", "adjoint: bool = False, " + TYPES)
+rules.batching.leading[matrix_inverse_op] = (0,)
 matrix_inverse_op.shape(square_shape)
 
 
@@ -235,6 +240,7 @@ def _same_batch(matrix: torch.Tensor, rhs: torch.Tensor) -> None:
 
 
 matrix_solve_op = op("MatrixSolve", "matrix: T, rhs: T -> output: T", "adjoint: bool = False, " + TYPES)
+rules.batching.leading[matrix_solve_op] = (0, 1)
 matrix_solve_op.shape(lambda matrix, rhs: _solve_shape(matrix, rhs, True, merge))
 
 
@@ -280,6 +286,13 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 matrix_triangular_solve = op("MatrixTriangularSolve", "matrix: T, rhs: T -> output: T",
                              "lower: bool = True, adjoint: bool = False, " + TYPES,
                              export_as="linalg.triangular_solve", v1_as="matrix_triangular_solve")
+
+
+@rules.batching.rule(matrix_triangular_solve)
+def _matrix_triangular_solve_batching(op, rows, matrix, rhs):
+    made = rows.aligned([matrix, rhs])
+    return None if made is None else rows.again(op, made)
+
 matrix_triangular_solve.shape(lambda matrix, rhs: _solve_shape(matrix, rhs, True, broadcast))
 
 

@@ -13,6 +13,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.linalg.matrices import check_matrix, in_float32, square_shape
 from penstock._src.ops.registry import op
@@ -126,6 +127,7 @@ def _pade(matrix: Tensor, order: int) -> tuple[Tensor, Tensor]:
 
 matrix_exponential_op = op("MatrixExponential", "input: T -> output: T",
                            "T: type in {float64 float32 half complex}").no_gradient()
+rules.batching.leading[matrix_exponential_op] = (0,)
 matrix_exponential_op.shape(square_shape)
 
 

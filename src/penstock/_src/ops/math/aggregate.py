@@ -22,11 +22,13 @@ from penstock._src.ops.registry import get, internal, op
 
 add_n_op = op("AddN", "inputs: N * T -> sum: T", "N: int >= 1, T: type in {numeric quantized variant}",
               commutative=True)
+rules.batching.elementwise.add(add_n_op)
 rules.algebra.sums.add(add_n_op)
 rules.small.text[add_n_op] = "{} + {}"
 rules.pointwise.instruction[add_n_op] = rules.regions.each[add_n_op] = "ADD"
 accumulate_nv2 = op("AccumulateNV2", "inputs: N * T -> sum: T",
                     "N: int >= 1, T: type in {numeric quantized}, shape: shape", commutative=True)
+rules.batching.elementwise.add(accumulate_nv2)
 
 
 @add_n_op.shape

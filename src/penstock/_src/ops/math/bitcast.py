@@ -4,6 +4,7 @@ from __future__ import annotations
 from penstock._src.base import errors
 from penstock._src.base.static_shape import show
 from penstock._src.kernels import arrays
+from penstock._src.ops import rules
 from penstock._src.ops.registry import op
 
 _TYPES = ("bfloat16 half float32 float64 int64 int32 uint8 uint16 uint32 uint64 int8 int16 complex64 complex128 qint8 "
@@ -12,6 +13,7 @@ _TYPES = ("bfloat16 half float32 float64 int64 int32 uint8 uint16 uint32 uint64 
 bitcast = op("Bitcast", "input: T -> output: type", f"T: type in {{{_TYPES}}}, type: type in {{{_TYPES}}}",
              export_as="bitcast", doc="The same bits as another type. A smaller type adds an axis, a larger one takes "
                                       "the last axis away.").no_gradient()
+rules.batching.leading[bitcast] = (0,)
 
 
 @bitcast.shape

@@ -18,6 +18,7 @@ _WIDTH = {torch.int8: 8, torch.uint8: 8, torch.int16: 16, torch.uint16: 16, torc
 def _bits(name: str, kernel: Callable, public: str, *, commutative: bool = True) -> OpDef:
     made = op(name, "x: T, y: T -> z: T", "T: type in {integer}", commutative=commutative,
               export_as=f"bitwise.{public}").no_gradient()
+    rules.batching.elementwise.add(made)
     made.shape(shapes.broadcast)
     made.kernel(kernel)
     return made
@@ -29,6 +30,7 @@ bitwise_xor = _bits("BitwiseXor", torch.bitwise_xor, "bitwise_xor")
 
 invert = op("Invert", "x: T -> y: T", "T: type in {integer}", export_as="bitwise.invert").no_gradient()
 rules.arithmetic.involution.add(invert)
+rules.batching.elementwise.add(invert)
 invert.shape(lambda x: x)
 invert.kernel(torch.bitwise_not)
 invert.kernel(unsigned.wrapping(torch.bitwise_not), types=unsigned.TYPES)

@@ -17,6 +17,7 @@ from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
 cast_op = op("Cast", "x: SrcT -> y: DstT", "SrcT: type, DstT: type, Truncate: bool = False")
+rules.batching.elementwise.add(cast_op)
 rules.algebra.forwards[cast_op] = lambda attrs: attrs["SrcT"] == attrs["DstT"]
 rules.pointwise.instruction[cast_op] = "COPY"              # of a boolean: there it is 1 or 0
 rules.regions.each[cast_op] = "CONVERT"

@@ -19,6 +19,7 @@ from penstock._src.ops.registry import get, op
 _FLOATS = "T: type in {bfloat16 half float32 float64}, message: string"
 check_numerics_op = op("CheckNumerics", "tensor: T -> output: T", _FLOATS, stateful=True)
 check_numerics_v2 = op("CheckNumericsV2", "tensor: T -> output: T", _FLOATS, stateful=True)
+rules.batching.elementwise.update((check_numerics_op, check_numerics_v2))
 
 rules.tiers.raises.update((check_numerics_op, check_numerics_v2))
 check_numerics_op.shape(lambda tensor: tensor)

@@ -13,12 +13,20 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.math.reduction import reduce, reduction_axes, sum_op
 from penstock._src.ops.registry import get, op
 
 clip_op = op("ClipByValue", "t: T, clip_value_min: T, clip_value_max: T -> output: T", "T: type in {numeric quantized}")
+
+
+@rules.batching.rule(clip_op)
+def _clip_batching(op, rows, *values):
+    made = rows.aligned(list(values))
+    return None if made is None else [get("Minimum")(get("Maximum")(made[0], made[1]), made[2])]
+
 
 
 @clip_op.shape

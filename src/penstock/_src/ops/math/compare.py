@@ -79,6 +79,8 @@ def _equality(name: str, kernel: Callable, on_strings: Callable, unequal: bool) 
 
 equal_op = _equality("Equal", torch.eq, lambda x, y: torch.from_numpy(np.array(x == y)), False)
 not_equal_op = _equality("NotEqual", torch.ne, lambda x, y: torch.from_numpy(np.array(x != y)), True)
+rules.batching.elementwise.update((equal_op, not_equal_op))
+rules.batching.broadcasts.update((equal_op, not_equal_op))
 rules.numbers.text.update({equal_op: "{} == {}", not_equal_op: "{} != {}"})
 rules.regions.each.update({equal_op: "EQUAL", not_equal_op: "NOT_EQUAL"})
 
@@ -123,6 +125,7 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 approximate_equal = op("ApproximateEqual", _BOTH, "T: type in {numeric quantized}, tolerance: float = 1e-05",
                        commutative=True).no_gradient()
+rules.batching.elementwise.add(approximate_equal)
 approximate_equal.shape(shapes.merge)
 
 
@@ -138,6 +141,7 @@ def _approximate_equal_kernel(x, y, *, tolerance):
 # -- logic ------------------------------------------------------------------------------------------------------------
 def _logical(name: str, kernel: Callable, doc: str) -> OpDef:
     made = op(name, "x: bool, y: bool -> z: bool", commutative=True).no_gradient()
+    rules.batching.elementwise.add(made)
     made.shape(shapes.broadcast)
     made.kernel(kernel)
     lower = f"logical_{name[7:].lower()}"
@@ -148,6 +152,7 @@ def _logical(name: str, kernel: Callable, doc: str) -> OpDef:
 logical_and = _logical("LogicalAnd", torch.logical_and, "Whether x and y are true, elementwise.")
 logical_or = _logical("LogicalOr", torch.logical_or, "Whether x or y is true, elementwise.")
 logical_not_op = op("LogicalNot", "x: bool -> y: bool").no_gradient()
+rules.batching.elementwise.add(logical_not_op)
 rules.arithmetic.involution.add(logical_not_op)
 logical_not_op.shape(lambda x: x)
 logical_not_op.kernel(torch.logical_not)

@@ -11,6 +11,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import both
 from penstock._src.ops.registry import get, op
@@ -34,6 +35,8 @@ for _op in (real_op, imag_op, angle_op, complex_abs):
     _op.shape(lambda input: input)
 
 conj_op = op("Conj", "input: T -> output: T", "T: type in {complex64 complex128 variant} = complex64")
+rules.batching.elementwise.update((complex_op, real_op, imag_op, angle_op, complex_abs, conj_op))
+rules.batching.broadcasts.add(complex_op)
 conj_op.shape(lambda input: input)
 conj_op.kernel(torch.conj_physical)
 conj_op.kernel(lambda input: input.map(torch.conj_physical), types="variant")

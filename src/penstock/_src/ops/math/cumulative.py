@@ -22,6 +22,7 @@ def _cumulative(name: str, types: str, run: Callable, start: Any) -> OpDef:
     """An op that runs along an axis; run(x, axis) includes each element, `start` begins an exclusive one."""
     made = op(name, "x: T, axis: Tidx -> out: T", "exclusive: bool = False, reverse: bool = False, "
               f"T: type in {{{types}}}, Tidx: type in {{index}} = int32")
+    rules.batching.axis[made] = 1
 
     made.shape(lambda x, axis: x)
 

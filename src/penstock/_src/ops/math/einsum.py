@@ -30,6 +30,17 @@ from penstock._src.ops.registry import get, op
 einsum_op = op("Einsum", "inputs: N * T -> output: T", "equation: string, N: int >= 1, T: type in {numeric}")
 
 
+@rules.batching.rule(einsum_op)
+def _einsum_batching(op, rows, *inputs):
+    left, arrow, right = op.attrs["equation"].replace(" ", "").partition("->")
+    new = next(c for c in string.ascii_letters if c not in left + right)
+    terms = [new + labels if v.stacked else labels for labels, v in zip(left.split(","), inputs, strict=True)]
+    if not arrow:
+        return None
+    return rows.again(op, [v.tensor for v in inputs], equation=f"{','.join(terms)}->{new}{right}")
+
+
+
 def _parts(equation: str, error: Any = ValueError) -> tuple[list[str], str]:
     """The labels of the inputs and of the output, with "..." for an ellipsis."""
     if "->" not in equation:

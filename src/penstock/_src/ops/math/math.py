@@ -397,6 +397,7 @@ def _xlog1py_gradient(op, grad):
 
 next_after = op("NextAfter", "x1: T, x2: T -> output: T", "T: type in {float64 float32} = float32",
                 export_as="math.nextafter")
+rules.batching.elementwise.add(next_after)
 next_after.shape(shapes.broadcast)
 next_after.kernel(torch.nextafter)
 next_after.gradient(lambda op, grad: both(op, grad, get("ZerosLike")(grad)))

@@ -42,6 +42,28 @@ batch_mat_mul_v3 = op("BatchMatMulV3", "x: Ta, y: Tb -> output: Tout",
                       f"{_ADJOINT}, grad_x: bool = False, grad_y: bool = False", gpu="floating")
 
 
+@rules.batching.rule(mat_mul)
+def _mat_mul_batching(op, rows, a, b):
+    adjoint = {"adj_x": op.attrs["transpose_a"], "adj_y": op.attrs["transpose_b"]}
+    if op.attrs["T"].is_complex and True in adjoint.values():
+        return None
+    if b.stacked or op.attrs["transpose_a"]:
+        return [batch_mat_mul_v2(a.tensor, b.tensor, **adjoint)]
+    made = mat_mul(rows.merged(a.tensor), b.tensor, transpose_b=op.attrs["transpose_b"])
+    return [get("Reshape")(made, get("ConcatV2")([get("Shape")(a.tensor)[:2], get("Shape")(made)[1:]], np.int32(0)))]
+
+
+@rules.batching.rule(batch_mat_mul, batch_mat_mul_v2, batch_mat_mul_v3)
+def _batch_mat_mul_batching(op, rows, x, y):
+    made = rows.aligned([x, y])
+    if made is None:
+        return None
+    if op.opdef is batch_mat_mul:
+        return [batch_mat_mul_v2(*made, adj_x=op.attrs["adj_x"], adj_y=op.attrs["adj_y"])]
+    return rows.again(op, made)
+
+
+
 # -- shapes -----------------------------------------------------------------------------------------------------------
 def _product_dims(a, b, transpose_a, transpose_b):
     """The shape of a product of two matrices."""

@@ -54,6 +54,7 @@ def _normalized(axes: list[int], rank: int, error: Callable) -> list[int]:
 
 def _reduction(name: str, args: str, types: str) -> OpDef:
     made = op(name, args, f"keep_dims: bool = False, {types}Tidx: type in {{index}} = int32")
+    rules.batching.axis[made] = 1
     rules.raw_ops.arguments[made] = {"reduction_indices": "axis"}
     made.shape(_reduced_dims)
     return made
@@ -510,6 +511,7 @@ def _position(name: str, find: Callable) -> OpDef:
     made = op(name, "input: T, dimension: Tidx -> output: output_type",
               f"T: type in {{{_NUMBERS} bool}}, Tidx: type in {{int16 int32 int64}} = int32, "
               "output_type: type in {int16 uint16 int32 int64} = int64").no_gradient()
+    rules.batching.axis[made] = 1
 
     @made.shape
     def _made_shape(input, dimension, *, c):

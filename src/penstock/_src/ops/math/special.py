@@ -16,6 +16,7 @@ from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.elementwise import exp, sign, unary
 from penstock._src.ops.math.math import binary, both, unbroadcast
@@ -139,6 +140,7 @@ def _fraction_by_a(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 # -- beta -------------------------------------------------------------------------------------------------------------
 betainc = op("Betainc", "a: T, b: T, x: T -> z: T", "T: type in {float32 float64}", export_as="math.betainc",
              v1_as="betainc")
+rules.batching.elementwise.add(betainc)
 
 
 @betainc.shape

@@ -42,6 +42,7 @@ Returns:
 
 def _activation(name: str, attrs: str, doc: str = "", **flags: Any) -> OpDef:
     made = op(name, "features: T -> activations: T", attrs, doc=f"{doc}\n\n{_ARGUMENTS}", **flags)
+    rules.batching.elementwise.add(made)
     made.shape(lambda features: features)
     rules.memory.cheap.add(made)
     return made
@@ -49,6 +50,7 @@ def _activation(name: str, attrs: str, doc: str = "", **flags: Any) -> OpDef:
 
 def _activation_grad(name: str, attrs: str, second: str = "features") -> OpDef:
     made = op(name, f"gradients: T, {second}: T -> backprops: T", attrs)
+    rules.batching.elementwise.add(made)
     made.shape(shapes.merge)
     return made
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors, tracing
@@ -26,6 +27,27 @@ _FORMAT = ", data_format: string in {NHWC NCHW} = 'NHWC'"
 bias_add_op = op("BiasAdd", "value: T, bias: T -> output: T", _T + _FORMAT)
 bias_add_v1 = op("BiasAddV1", "value: T, bias: T -> output: T", _T)
 bias_add_grad = op("BiasAddGrad", "out_backprop: T -> output: T", _T + _FORMAT)
+
+
+@rules.batching.rule(bias_add_op, bias_add_v1)
+def _bias_add_batching(op, rows, value, bias):
+    rank = rows.rank(value)
+    if rank is None:
+        return None
+    axis = _channel_axis(rank, op.attrs.get("data_format", "NHWC"))
+    shape = get("ConcatV2")([np.ones(axis, np.int32), [-1], np.ones(rank - 1 - axis, np.int32)], np.int32(0))
+    bias = get("Reshape")(bias.tensor, rows.shape(shape) if bias.stacked else shape)
+    return [get("AddV2")(value.tensor, bias)]
+
+
+@rules.batching.rule(bias_add_grad)
+def _bias_add_grad_batching(op, rows, out_backprop):
+    rank = rows.rank(out_backprop)
+    if rank is None:
+        return None
+    axis = _channel_axis(rank, op.attrs["data_format"])
+    return [get("Sum")(out_backprop.tensor, np.array([a + 1 for a in range(rank) if a != axis], np.int32))]
+
 rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].static_dims or ()) == 2
 rules.memory.cheap.add(bias_add_op)
 

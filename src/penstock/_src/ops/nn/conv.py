@@ -482,12 +482,14 @@ _DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID EXPLICIT}
 fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T -> output: T",
                         _2D + ", num_args: int >= 0, fused_ops: list(string) = []")
 conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
+rules.batching.first[conv2d_op] = (0,)
 conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
 rules.devices.filter_input.update({conv2d_op: 1, conv2d_to_input: 1, fused_conv2d: 1})
 
 conv3d_op = op("Conv3D", "input: T, filter: T -> output: T", _3D)
+rules.batching.first[conv3d_op] = (0,)
 conv3d_to_input = op("Conv3DBackpropInputV2", "input_sizes: Tshape, filter: T, out_backprop: T -> output: T",
                      _3D + ", Tshape: type in {index} = int32")
 conv3d_to_filter = op("Conv3DBackpropFilterV2", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _3D,
@@ -496,6 +498,7 @@ _family(conv3d_op, conv3d_to_input, conv3d_to_filter)
 
 depthwise_op = op("DepthwiseConv2dNative", "input: T, filter: T -> output: T", _DEPTHWISE,
                   v1_as="nn.depthwise_conv2d_native")
+rules.batching.first[depthwise_op] = (0,)
 depthwise_to_input = op("DepthwiseConv2dNativeBackpropInput",
                         "input_sizes: int32, filter: T, out_backprop: T -> output: T", _DEPTHWISE,
                         export_as="nn.depthwise_conv2d_backprop_input",

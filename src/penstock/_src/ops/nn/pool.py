@@ -281,7 +281,9 @@ _GRAD_ARGS = "orig_input: T, orig_output: T, grad: T -> output: T"
 
 max_pool_op = op("MaxPool", "input: T -> output: T",
                  f"{_MAX_T}, {_POOL}, data_format: string in {{NHWC NCHW NCHW_VECT_C}} = 'NHWC'")
+rules.batching.first[max_pool_op] = (0,)
 max_pool_grad = op("MaxPoolGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL} = float32")
+rules.batching.first[max_pool_grad] = (0, 1, 2)
 max_pool_grad_grad = op("MaxPoolGradGrad", _GRAD_ARGS, f"{_POOL}{_FORMAT}, {_REAL}")
 
 
@@ -693,6 +695,7 @@ def _mean_grad(space: tuple[int, ...], grad: torch.Tensor, p: _Plan) -> torch.Te
 _FLOAT = "T: type in {half bfloat16 float32 float64}"
 
 avg_pool_op = op("AvgPool", "value: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
+rules.batching.first[avg_pool_op] = (0,)
 avg_pool_grad = op("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
 avg_pool3d_op = op("AvgPool3D", "input: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
 avg_pool3d_grad = op("AvgPool3DGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL_3D}, {_FLOAT}")

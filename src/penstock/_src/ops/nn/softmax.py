@@ -32,6 +32,7 @@ _FLOAT = "T: type in {half bfloat16 float32 float64}"
 # -- softmax and log softmax -----------------------------------------------------------------------------------------
 softmax_op = op("Softmax", "logits: T -> softmax: T", _FLOAT)
 log_softmax_op = op("LogSoftmax", "logits: T -> logsoftmax: T", _FLOAT)
+rules.batching.leading.update({softmax_op: (0,), log_softmax_op: (0,)})
 for _op in (softmax_op, log_softmax_op):
     _op.shape(lambda logits: shapes.rank_at_least(logits, 1))
 
@@ -193,6 +194,7 @@ def log_softmax_v2(logits: Any, axis: Any = None, name: str | None = None) -> Te
 
 # -- cross entropy with a distribution -------------------------------------------------------------------------------
 xent = op("SoftmaxCrossEntropyWithLogits", "features: T, labels: T -> loss: T, backprop: T", _FLOAT)
+rules.batching.first[xent] = (0, 1)
 
 
 @xent.shape
@@ -257,6 +259,7 @@ def _is_zero(x: Any) -> bool:
 # -- cross entropy with class numbers --------------------------------------------------------------------------------
 sparse_xent = op("SparseSoftmaxCrossEntropyWithLogits", "features: T, labels: Tlabels -> loss: T, backprop: T",
                  _FLOAT + ", Tlabels: type in {index} = int64")
+rules.batching.first[sparse_xent] = (0, 1)
 
 
 @sparse_xent.shape

@@ -109,6 +109,7 @@ def vector_shape(shape: Any, *, c: Any) -> Any:
 def _filler(name: str, draw: Any, quick: Any) -> Any:
     """An op that fills a shape: `draw` from Philox, `quick` from a torch generator."""
     made = op(name, "shape: T -> output: dtype", _FLOATS, stateful=True).no_gradient()
+    rules.batching.fills.add(made)
     made.random = True
     made.shape(vector_shape)
 
@@ -231,6 +232,7 @@ truncated_normal_op = _filler("TruncatedNormal", philox.truncated_normal, _quick
 random_uniform_int = op("RandomUniformInt", "shape: T, minval: Tout, maxval: Tout -> output: Tout",
                         "seed: int = 0, seed2: int = 0, Tout: type in {index}, T: type in {index}",
                         stateful=True, host="minval maxval").no_gradient()
+rules.batching.fills.add(random_uniform_int)
 
 
 random_uniform_int.random = True

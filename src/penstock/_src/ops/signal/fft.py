@@ -19,6 +19,7 @@ from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import get, op
 
@@ -69,6 +70,7 @@ for _rank, _dims in _SUFFIX.items():
     _complex_transform("IFFT" + _dims, _rank, torch.fft.ifftn, inverse=True)
     _batch_transform("FFT" + _dims, _rank)
     _batch_transform("IFFT" + _dims, _rank)
+    rules.batching.leading.update({get("FFT" + _dims): (0,), get("IFFT" + _dims): (0,)})
 
 
 # -- real transforms --------------------------------------------------------------------------------------------------
@@ -112,6 +114,7 @@ _REAL = "Treal: type in {float32 float64} = float32, Tcomplex: type in {complex}
 def _real_transform(rank: int) -> None:
     axes = tuple(range(-rank, 0))
     forward = op("RFFT" + _SUFFIX[rank], "input: Treal, fft_length: int32 -> output: Tcomplex", _REAL)
+    rules.batching.leading[forward] = (0,)
     forward.shape(_real_shape(rank, True))
     backward = op("IRFFT" + _SUFFIX[rank], "input: Tcomplex, fft_length: int32 -> output: Treal", _REAL)
     backward.shape(_real_shape(rank, False))

@@ -450,6 +450,8 @@ def _destroy_resource_kernel(resource, *, ignore_lookup_error, ctx):
 resource_gather = op("ResourceGather", "resource: resource, indices: Tindices -> output: dtype",
                      "batch_dims: int = 0, validate_indices: bool = True, dtype: type, Tindices: type in {index}",
                      stateful=True)
+rules.batching.rule[resource_gather] = lambda op, rows, resource, indices: None if op.attrs["batch_dims"] else rows.again(
+    op, [resource.tensor, indices.tensor])
 
 
 @resource_gather.shape
