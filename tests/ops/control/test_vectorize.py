@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import penstock as tf
+from penstock._src.ops.control.vectorize import Rows
 
 X = np.arange(24, dtype=np.float32).reshape(4, 2, 3) / 10
 
@@ -53,6 +54,40 @@ def test_gradients_inside_and_outside():
     np.testing.assert_allclose(tape.gradient(total, w), other.gradient(expected, w), rtol=1e-5)
 
 
+def test_loops_of_one_length_stay_loops_over_all_rows(monkeypatch):
+    """Only the number of iterations has to be the same: variables become stacked by what the body adds to them."""
+    def function(r):
+        return tf.while_loop(lambda i, a, b: i < 4, lambda i, a, b: (i + 1, b, a + tf.sin(r)), (0, tf.zeros_like(r), r))[2]
+    same(function)
+    monkeypatch.setattr(Rows, "_loop", lambda self, op, inputs: pytest.fail(f"a loop for {op.type}"))
+    tf.vectorized_map(function, tf.constant(X))
+    monkeypatch.undo()
+    same(lambda r: tf.while_loop(lambda a: tf.reduce_sum(a) < 50, lambda a: (a * 2 + 1,), (r,))[0])
+
+
+def test_custom_gradients_are_kept():
+    @tf.custom_gradient
+    def doubled(x):
+        return x, lambda upstream: 2 * upstream
+    x = tf.constant(X)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.vectorized_map(lambda r: doubled(r) * 3, x, warn=False)
+    np.testing.assert_allclose(tape.gradient(y, x), np.full_like(X, 6))
+
+
+def test_convolutions_and_their_gradients():
+    images = np.linspace(-1, 1, 3 * 2 * 6 * 6 * 2, dtype=np.float32).reshape(3, 2, 6, 6, 2)
+    kernel = tf.reshape(tf.range(72.0) / 72, [3, 3, 2, 4])
+
+    def function(image):
+        with tf.GradientTape() as tape:
+            tape.watch(image)
+            y = tf.nn.avg_pool2d(tf.nn.conv2d(image, kernel, 1, "SAME"), 2, 2, "SAME") + tf.nn.l2_loss(image)
+        return tape.gradient(y, image)
+    same(function, images, rtol=1e-4)
+
+
 def test_random_numbers_differ_between_rows():
     drawn = tf.vectorized_map(lambda _: tf.random.normal([5]), tf.range(3)).numpy()
     assert drawn.shape == (3, 5) and len(np.unique(drawn)) == 15
@@ -62,7 +97,7 @@ def test_side_effects_happen_row_by_row():
     total = tf.Variable(0.0)
     found = tf.vectorized_map(lambda r: total.assign_add(tf.reduce_sum(r)), tf.constant(X), warn=False)
     np.testing.assert_allclose(found, np.cumsum(X.sum((1, 2))), rtol=1e-5)
-    with pytest.raises(ValueError, match="side effects"):
+    with pytest.raises(ValueError, match="has effects"):
         tf.vectorized_map(lambda r: total.assign_add(tf.reduce_sum(r)), tf.constant(X), fallback_to_while_loop=False)
 
 

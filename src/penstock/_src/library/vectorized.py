@@ -1,6 +1,6 @@
 """tf.vectorized_map, and the loops of `ops.parallel_for`: a function of every row, stacked.
 
-Functions without side effects become ops on all rows at once (`ops/control/vectorize.py`); others are loops.
+Most functions become ops on all rows at once (`ops/control/vectorize.py`); others are loops.
 """
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ tf = LazyModule("penstock")
 def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
     """fn of every row of `elems`, stacked, computed for all rows at once: as tf.map_fn, and faster.
 
-    An op that has no form for all rows is a loop over the rows. If `fn` has side effects, all of it is.
+    An op that has no form for all rows is a loop over the rows. A function with side effects, custom gradients or TensorArrays
+    is a loop as a whole.
 
     Args:
         fn: Function of a row.
         elems: Tensor, or structure of tensors with the same number of rows.
-        fallback_to_while_loop: Whether a function with side effects becomes a loop.
+        fallback_to_while_loop: Whether such a function is allowed.
         warn: Whether a warning is logged then.
 
     Returns:
         The results, stacked.
 
     Raises:
-        ValueError: `fn` has side effects, and `fallback_to_while_loop` is False.
+        ValueError: `fn` has to be a loop, and `fallback_to_while_loop` is False.
 
     >>> tf.vectorized_map(lambda x: x * x, tf.constant([1, 2, 3])).numpy().tolist()
     [1, 4, 9]
@@ -47,9 +48,9 @@ def vectorized_map(fn: Callable, elems: Any, fallback_to_while_loop: bool = True
         return vectorized(of_row, flat, count)
     except NotVectorizable as e:
         if not fallback_to_while_loop:
-            raise ValueError(f"The function has side effects, which must happen row by row: {e}") from e
+            raise ValueError(f"The function cannot run for all rows at once: {e}") from e
         if warn:
-            tf_logging.warning("tf.vectorized_map: %s has side effects; the function runs in a loop", e)
+            tf_logging.warning("tf.vectorized_map: %s; the function runs in a loop", e)
     return _looped(fn, elems)
 
 

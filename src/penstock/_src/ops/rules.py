@@ -56,6 +56,7 @@ class batching:
     axis_attr: RuleTable[str] = RuleTable()    # the attribute that is an axis, or several, of the inputs
     leading: RuleTable[tuple[int, ...]] = RuleTable()    # inputs that may have any number of leading axes, all of them the same
     first: RuleTable[tuple[int, ...]] = RuleTable()      # inputs whose first axis is one of independent samples
+    sizes: RuleTable[int] = RuleTable()        # of those, the input that is a shape with the number of samples first
     fills: set[OpDef] = set()                  # draws the numbers of a tensor, whose shape is the first input
     shared: RuleTable[Callable] = RuleTable()  # (op, *Values) -> outputs that are the same for all rows
     rule: RuleTable[Callable] = RuleTable()    # (op, Rows, *Values) -> stacked outputs, or None for a loop over the rows

@@ -724,6 +724,8 @@ def matrix_transpose_v2(a: Any, name: str | None = "matrix_transpose", conjugate
 
 # -- shape checks --------------------------------------------------------------
 ensure_shape_op = op("EnsureShape", "input: T -> output: T", "shape: shape, T: type")
+rules.batching.rule[ensure_shape_op] = lambda op, rows, x: rows.again(
+    op, [x.tensor], shape=op.attrs["shape"] if op.attrs["shape"].rank is None else [None, *op.attrs["shape"].as_list()])
 
 
 @ensure_shape_op.shape

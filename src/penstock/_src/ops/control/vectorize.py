@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock._src.base import dtypes, nest
 from penstock._src.base import static_shape as shapes
+from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph.arguments import group_inputs
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
@@ -24,13 +25,13 @@ from penstock._src.graph.functions import as_function
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.prune import needed
 from penstock._src.ops import rules
-from penstock._src.ops.control.control_flow import cond
+from penstock._src.ops.control.control_flow import cond, while_loop
 from penstock._src.ops.control.map_fn import map_rows
 from penstock._src.ops.registry import get
 
 
 class NotVectorizable(Exception):
-    """The body has side effects, which have to happen row by row."""
+    """The body has to run row by row: it has effects, keeps rows in lists, or has gradients of its user."""
 
 
 class Value(NamedTuple):
@@ -60,7 +61,9 @@ def _check(ops: list) -> None:
         pure = not opdef.stateful or opdef.random or opdef.reads or opdef.calls or \
             opdef in rules.batching.rule or opdef in rules.batching.elementwise
         if opdef.control_flow or not pure:
-            raise NotVectorizable(f"{op.name} ({op.type})")
+            raise NotVectorizable(f"{op.name} ({op.type}) has effects")
+        if getattr(op, "_gradient_function", None) is not None or "_gradient_op_type" in op._extra:
+            raise NotVectorizable(f"{op.name} has a custom gradient")
         for f in _called(op):
             _check(needed(f.outputs, f.graph.control_outputs, {id(t) for t in f.inputs}))
 
@@ -153,6 +156,10 @@ class Rows:
             called = self._called(op, inputs)
             if called is not None:
                 return called
+        if op.opdef in rules.inlining.loop:
+            looped = self._while(op, inputs)
+            if looped is not None:
+                return looped
         made = self._by_rule(op, inputs)
         return [Value(t, True) for t in (self._loop(op, inputs) if made is None else made)]
 
@@ -205,7 +212,12 @@ class Rows:
                 len({(op.inputs[i].static_dims or (None,))[0] for i in places}) > 1:
             return None
         stacked = [self.stack(v) if i in places else None for i, v in enumerate(inputs)]
-        made = self.again(op, [v.tensor if t is None else self.merged(t) for t, v in zip(stacked, inputs, strict=True)])
+        flat = [v.tensor if t is None else self.merged(t) for t, v in zip(stacked, inputs, strict=True)]
+        if op.opdef in rules.batching.sizes:
+            sizes = flat[rules.batching.sizes[op.opdef]]
+            count = get("Cast")(convert(self.count), DstT=sizes.dtype.base_dtype)
+            flat[rules.batching.sizes[op.opdef]] = get("ConcatV2")([sizes[:1] * count, sizes[1:]], np.int32(0))
+        made = self.again(op, flat)
         both = get("Shape")(stacked[places[0]])[:2]
         return [get("Reshape")(t, get("ConcatV2")([both, get("Shape")(t)[1:]], np.int32(0))) for t in made]
 
@@ -219,7 +231,7 @@ class Rows:
             return self.again(op, [next(own) if v.stacked else v.tensor for v in inputs])
         types = [t.dtype.base_dtype for t in op.outputs]
         if dtypes.variant in types or dtypes.resource in types:
-            raise NotVectorizable(f"{op.name} ({op.type})")
+            raise NotVectorizable(f"{op.name} ({op.type}) returns an object")
         made = map_rows(one, varying, dtype=types) if types else []
         for t, old in zip(made, op.outputs, strict=True):
             if old.static_dims is not None and not hasattr(t, "_value"):
@@ -245,6 +257,42 @@ class Rows:
         then, otherwise = ((lambda f=f: [self.stack(v) for v in self._body(f, inputs[1:])]) for f in functions)
         made = cond(get("Cast")(inputs[0].tensor, DstT=dtypes.bool), then, otherwise)
         return [Value(t, True) for t in (made if isinstance(made, (list, tuple)) else [made])]
+
+    def _while(self, op: Operation, inputs: list[Value]) -> list[Value] | None:
+        """A loop that all rows run equally often."""
+        test, body = (as_function(op.attrs[name], op.graph) for name in rules.inlining.loop[op.opdef])
+        stacked = self._varying(test, body, [v.stacked for v in inputs])
+        if stacked is None:
+            return None
+        dims = self._dims(body.inputs, stacked)
+
+        def one(function: Any, values: tuple) -> list[Tensor]:
+            own = [Value(t, s) for t, s in zip(values, stacked, strict=True)]
+            return [self.stack(v) if s else v.tensor for v, s in zip(self._body(function, own), stacked, strict=False)]
+        start = [self.stack(v) if s else v.tensor for v, s in zip(inputs, stacked, strict=True)]
+        made = while_loop(lambda *v: self._body(test, [Value(t, s) for t, s in zip(v, stacked, strict=True)])[0].tensor,
+                          lambda *v: one(body, v), start, shape_invariants=[TensorShape(d) for d in dims])
+        return [Value(t, s) for t, s in zip(made if isinstance(made, (list, tuple)) else [made], stacked, strict=True)]
+
+    def _varying(self, test: Any, body: Any, stacked: list[bool]) -> list[bool] | None:
+        """Which variables of a loop differ between rows, found by writing its body; None if the number of iterations does."""
+        while True:
+            trial = FuncGraph("trial")
+            with trial.as_default():
+                dims = self._dims(body.inputs, stacked)
+                values = [Value(trial.placeholder(t.dtype.base_dtype, d, "variable"), s)
+                          for t, d, s in zip(body.inputs, dims, stacked, strict=True)]
+                if self._body(test, values)[0].stacked:
+                    return None
+                found = [s or v.stacked for s, v in zip(stacked, self._body(body, values), strict=True)]
+            if found == stacked:
+                return stacked
+            stacked = found
+
+    def _dims(self, tensors: list, stacked: list[bool]) -> list:
+        rows = self.count if isinstance(self.count, int) else None
+        return [t.static_dims if not s or t.static_dims is None else (rows, *t.static_dims)
+                for t, s in zip(tensors, stacked, strict=True)]
 
     def _body(self, function: Any, inputs: list[Value]) -> list[Value]:
         values = {id(p): v for p, v in zip(function.inputs, inputs, strict=True)}

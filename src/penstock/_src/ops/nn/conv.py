@@ -484,6 +484,7 @@ fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T
 conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
 rules.batching.first[conv2d_op] = (0,)
 conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
+rules.batching.first[conv2d_to_input], rules.batching.sizes[conv2d_to_input] = (2,), 0
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)
 rules.devices.filter_input.update({conv2d_op: 1, conv2d_to_input: 1, fused_conv2d: 1})

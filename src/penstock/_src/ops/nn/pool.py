@@ -697,6 +697,7 @@ _FLOAT = "T: type in {half bfloat16 float32 float64}"
 avg_pool_op = op("AvgPool", "value: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
 rules.batching.first[avg_pool_op] = (0,)
 avg_pool_grad = op("AvgPoolGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL}{_FORMAT}, {_FLOAT}")
+rules.batching.first[avg_pool_grad], rules.batching.sizes[avg_pool_grad] = (1,), 0
 avg_pool3d_op = op("AvgPool3D", "input: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
 avg_pool3d_grad = op("AvgPool3DGrad", "orig_input_shape: int32, grad: T -> output: T", f"{_POOL_3D}, {_FLOAT}")
 

@@ -600,6 +600,15 @@ Returns:
 >>> tf.nn.l2_loss([3., 4.])
 12.5
 """)
+
+
+@rules.batching.rule(l2_loss)
+def _l2_loss_batching(op, rows, t):
+    rank = rows.rank(t)
+    if rank is None:
+        return None
+    return [get("Sum")(get("Square")(t.tensor), np.arange(1, rank + 1, dtype=np.int32)) / 2]
+
 l2_loss.shape(lambda t: ())
 
 
