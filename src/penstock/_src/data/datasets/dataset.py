@@ -416,7 +416,7 @@ class DatasetV2(Trackable):
         total = 0 if known is None else int(known.sum())
         whole = total > 0 and (constant_value(drop_remainder) or all(        # no batch is cut short at the end
             s.shape.rank and s.shape[0] is not None and s.shape[0] % total == 0 for s in structure.flatten(self.element_spec)))
-        same = int(known.flat[0]) if whole and len(set(known.flat)) == 1 else None
+        same = int(known.flat[0]) if known is not None and whole and len(set(known.flat)) == 1 else None
         spec = structure.batched(structure.unbatched(self.element_spec), same)
         return self._then("RebatchDatasetV2", get("Reshape")(sizes, [-1]),
                           convert(drop_remainder, dtypes.bool, "drop_remainder"), spec=spec)
