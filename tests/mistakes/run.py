@@ -6,11 +6,12 @@ import importlib
 import json
 import sys
 
+from tests.mistakes.across_parts import ACROSS_PARTS
 from tests.mistakes.keras_and_data import KERAS_AND_DATA
 from tests.mistakes.mistakes import MISTAKES
 from tests.mistakes.rarer import RARER
 
-ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA]
+ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS]
 
 
 def outcome(mistake, tf):

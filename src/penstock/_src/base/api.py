@@ -19,6 +19,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+from penstock._src.base.near_names import near_names
+
 T = TypeVar("T")
 
 TABLES: dict[str, dict[str, Any]] = {"v1": {}, "v2": {}}        # the exports of the modules loaded so far
@@ -207,7 +209,6 @@ class MissingName(AttributeError):
 
 @functools.cache
 def _missing(api: str, full: str, module_name: str) -> str:
-    import difflib
     other = "v1" if api == "v2" else "v2"
     text = f"module '{module_name}' has no attribute '{full.rsplit('.', 1)[-1]}'"
     if api == "v2" and full == "contrib":
@@ -215,5 +216,5 @@ def _missing(api: str, full: str, module_name: str) -> str:
                 "`penstock run --api v1 program.py` runs a program with the 1.x API")
     if exists(other, full):
         return f"{text} (it exists as {ROOTS[other]}.{full})"
-    near = difflib.get_close_matches(full, names_below(api), n=3, cutoff=0.75)
+    near = near_names(full, names_below(api))
     return f"{text} (nearest: {', '.join(near)})" if near else text

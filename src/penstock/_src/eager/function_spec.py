@@ -54,7 +54,8 @@ class FunctionSpec:
                              "when input_signature is provided.")
         for spec in nest.flatten(signature, expand_composites=True):
             if not isinstance(spec, TypeSpec):
-                raise TypeError("input_signature must be a possibly nested sequence of TensorSpec objects.")
+                raise TypeError("input_signature must be a possibly nested sequence of TensorSpec objects, got "
+                                f"{spec!r} of type {type(spec).__name__}.")
         if self.vararg_name is None and len(signature) > len(self.positional):
             raise TypeError(f"input_signature has {len(signature)} entries for a function of {len(self.positional)} "
                             "arguments.")
@@ -94,8 +95,10 @@ class FunctionSpec:
             raise ValueError(f"Cannot define a TensorFlow function from a Python function with keyword arguments when "
                              f"input_signature is provided: got {unknown}.")
         if len(values) > len(signature):
+            extra = ", ".join(names[len(signature):len(values)])
+            missing = f": input_signature missing type constraint for {extra}" if extra else ""
             raise TypeError(f"{self.name} takes {len(signature)} positional arguments (as specified by the "
-                            f"input_signature) but {len(values)} were given: input_signature missing type constraint")
+                            f"input_signature) but {len(values)} were given{missing}")
         if len(values) < len(signature):
             raise TypeError(f"{self.name} missing arguments: input_signature has {len(signature)}, "
                             f"got {len(values)}")

@@ -86,7 +86,7 @@ class GradientTape(Tape):
         if y.shape.rank is None or y.shape.rank < 2 or x.shape.rank is None or x.shape.rank < 2:
             raise ValueError(f"Target and source must have rank at least 2, got {y.shape} and {x.shape}")
         if not y.shape[:1].is_compatible_with(x.shape[:1]):
-            raise ValueError("Need first dimension of target shape and source shape to match.")
+            raise ValueError(f"Need first dimension of target shape ({y.shape}) and source shape ({x.shape}) to match.")
         shape = get("Shape")(y)
         size = get("Prod")(shape[1:], np.int32(0))
         one_row = get("Reshape")(_identity(size, y.dtype.base_dtype), get("ConcatV2")([[-1, 1], shape[1:]], 0))

@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock._src.base import html
 from penstock._src.base.api import export
+from penstock._src.base.near_names import near_names
 from penstock._src.graph import context
 from penstock._src.graph.build import create_from_parts
 from penstock._src.graph.control_flow_context import check_input
@@ -370,8 +371,7 @@ class Graph:
                          'of the form "<op_name>:<output_index>".')
 
     def _near(self, name: str) -> str:
-        import difflib
-        near = difflib.get_close_matches(name, self._by_name, n=3)
+        near = near_names(name, self._by_name, cutoff=0.6)
         return f" Did you mean {', '.join(map(repr, near))}?" if near else ""
 
     def _get_operation_by_tf_operation(self, op: Any) -> Operation:

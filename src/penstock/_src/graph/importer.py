@@ -11,7 +11,7 @@ import heapq
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import as_dims, compatible, merge, show
 from penstock._src.base.version import __version__
@@ -22,7 +22,7 @@ from penstock._src.graph.graph import PRODUCER_VERSION
 from penstock._src.graph.graphdef import attr_from_message, attr_to_message, func_message, opdef_from_message
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.scopes import VALID_OP_NAME, device_text
-from penstock._src.ops.registry import OPS, OpDef, get
+from penstock._src.ops.registry import OPS, OpDef, unknown_op
 from penstock._src.ops.signature import REQUIRED
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ class _Import:
         if found is None:
             function = self.graph._get_function(node.op)
             if function is None:
-                return get(node.op)
+                raise errors.NotFoundError(None, None, f"Node '{node.name}': {unknown_op(node.op)}")
             found = self.function_opdefs[node.op] = opdef_from_message(function.definition.signature)
             found.kernel(_call)
         return found

@@ -17,7 +17,6 @@ names the tensor. Values are run-time values: torch tensors, and numpy arrays of
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import math
 import os
@@ -33,6 +32,7 @@ import torch
 from google.protobuf.message import DecodeError
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base.near_names import near_names
 from penstock._src.io import crc, locks, paths, slices
 from penstock._src.io.messages import BundleEntryProto, BundleHeaderProto
 from penstock._src.io.table import Table, TableWriter, get_varint, put_varint
@@ -500,7 +500,7 @@ class BundleReader:
         value = self._table.get(key)
         if value is None:
             name = strings.show(key)
-            near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.7)
+            near = near_names(name, self.names(), cutoff=0.7)
             hint = f" (nearest: {', '.join(near)})" if near else ""
             raise errors.NotFoundError(None, None, f"Key {name} not found in checkpoint{hint}")
         return self._parsed(key, value)

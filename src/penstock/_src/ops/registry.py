@@ -45,6 +45,7 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.base.dispatch import dispatched
 from penstock._src.base.dtypes import as_dtype
+from penstock._src.base.near_names import near_names
 from penstock._src.base.tracebacks import shorten
 from penstock._src.kernels.devices.device import Device
 from penstock._src.kernels.devices.devices import KINDS
@@ -408,10 +409,14 @@ def get(name: str) -> OpDef:
     try:
         return OPS[name]
     except KeyError:
-        import difflib
-        near = difflib.get_close_matches(name, OPS, n=3)
-        hint = f" Nearest: {', '.join(near)}." if near else ""
-        raise ValueError(f"Op type not registered '{name}'.{hint}") from None
+        raise ValueError(unknown_op(name)) from None
+
+
+def unknown_op(name: str) -> str:
+    """The message for an op that does not exist."""
+    near = near_names(name, OPS, cutoff=0.6)
+    hint = f" Nearest: {', '.join(near)}." if near else ""
+    return f"Op type not registered '{name}'.{hint}"
 
 
 @export("RegisterGradient")

@@ -6,7 +6,6 @@ An import does not fail for a missing name, because programs import more than th
 from __future__ import annotations
 
 import ast
-import difflib
 import dis
 import functools
 import linecache
@@ -15,6 +14,7 @@ import types
 from typing import Any, NoReturn
 
 from penstock._src.base import api as names
+from penstock._src.base.near_names import near_names
 from penstock._src.base.version import __version__
 
 NOTHING = object()              # instead of a value where there is none: None is a value (tf.newaxis)
@@ -47,10 +47,10 @@ def nearest(api: str, public: str) -> tuple[str, ...]:
     table = [n for n in names.names_below(api) if not n.startswith("raw_ops.")]
     last = public.rsplit(".", 1)[-1]
     same = [n for n in table if n.rsplit(".", 1)[-1].lower() == last.lower() and n != public]
-    similar = difflib.get_close_matches(public, table, n=3, cutoff=0.75)
+    similar = near_names(public, table)
     if not same and not similar:
         ends = {n.rsplit(".", 1)[-1]: n for n in table}
-        similar = [ends[n] for n in difflib.get_close_matches(last, list(ends), n=2, cutoff=0.8)]
+        similar = [ends[n] for n in near_names(last, ends, 2, 0.8)]
     return tuple(dict.fromkeys(sorted(same, key=len)[:3] + similar))[:3]
 
 

@@ -252,4 +252,7 @@ def device_text(device: Any) -> str:
     """A device as canonical text."""
     if device is None:
         return ""
-    return canonical_name(device.to_string() if hasattr(device, "to_string") else str(device))
+    text = device.to_string() if hasattr(device, "to_string") else device
+    if not isinstance(text, str):
+        raise ValueError(f"Expecting a string device name. Got {type(device).__name__} ({device!r})")
+    return canonical_name(text)

@@ -211,6 +211,8 @@ class DistributedDataset:
     _cut = True
 
     def __init__(self, dataset: Any, strategy: Any):
+        if not hasattr(dataset, "element_spec"):
+            raise TypeError(f"A strategy distributes a tf.data.Dataset, not {type(dataset).__name__} ({dataset!r}).")
         self._strategy = strategy
         self._source = _Source(dataset, strategy.extended._input_devices(), self._cut)
 

@@ -39,6 +39,10 @@ def local_devices(kind: str | None = None) -> tuple[str, ...]:
 
 def checked(devices: Iterable) -> tuple[str, ...]:
     """Canonical names; ValueError if the list is empty or has duplicates."""
+    for d in devices:
+        given = DeviceSpecV2.from_string(_text(d))
+        if given.job not in (None, "localhost") and given.task is None:
+            raise ValueError(f"The name of a device of another job must have a task, as in /job:worker/task:0: {d!r}")
     names = tuple(canonical(d) for d in devices)
     if not names:
         raise ValueError("Must specify at least one device.")

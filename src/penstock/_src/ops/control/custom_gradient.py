@@ -95,8 +95,7 @@ def _input_gradients(grad_fn: Callable, grads: list, variables: list, count: int
         input_grads, variable_grads = grad_fn(*grads), []
     flat = nest.flatten(input_grads)
     if len(flat) != count:
-        raise ValueError("custom_gradient function expected to return", count, "gradients but returned", len(flat),
-                         "instead.")
+        raise ValueError(f"custom_gradient function expected to return {count} gradients, but returned {len(flat)} instead.")
     return _parts(flat) + list(variable_grads)
 
 

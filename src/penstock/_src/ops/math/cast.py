@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, errors
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
@@ -35,6 +35,8 @@ def _cast_kernel(x, *, DstT, Truncate):
         raise TypeError(f"cannot cast to {DstT.name}")
     if type(x) is int or type(x) is bool:           # a number of a program (step/compile/numbers.py)
         return torch.scalar_tensor(x, dtype=wanted if wanted in _FLOATS else torch.int64).to(wanted)
+    if isinstance(x, np.ndarray):
+        raise errors.UnimplementedError(None, None, f"Cast string to {DstT.name} is not supported. Use tf.strings.to_number.")
     if x.is_complex() and not wanted.is_complex:
         x = x.real
     if x.dtype in _FLOATS and wanted in _SMALL:

@@ -246,6 +246,8 @@ class Layer(Connected, Losing, Weighted):
 
     # -- the call ----------------------------------------------------------------------------------------------------
     def __call__(self, inputs: Any = _BY_KEYWORD, *args: Any, **kwargs: Any) -> Any:
+        if "_thread" not in self.__dict__:
+            raise RuntimeError(f"You must call `super().__init__()` in the constructor of the layer {type(self).__name__}.")
         if inputs is _BY_KEYWORD:
             inputs = self._first_argument(kwargs)
         flat = nest.flatten(inputs)

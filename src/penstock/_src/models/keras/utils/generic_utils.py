@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock._src.base import nest
 from penstock._src.base.api import export
+from penstock._src.base.near_names import near_names
 from penstock._src.graph import context
 
 _CUSTOM: dict[str, Any] = {}
@@ -133,9 +134,8 @@ def is_unknown(error: ValueError) -> bool:
 
 def _near(name: Any, *tables: dict[str, Any] | None) -> str:
     """A hint at the known names that are similar to one that is not known."""
-    import difflib
     known = {k for table in (*tables, _CUSTOM) for k in table or () if isinstance(k, str)}
-    found = difflib.get_close_matches(str(name), sorted(known), n=2, cutoff=0.75)
+    found = near_names(str(name), sorted(known), 2)
     return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""
 
 
@@ -160,7 +160,7 @@ def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom
     if isinstance(identifier, str):
         found = get_registered_object(identifier, custom_objects, module_objects)
         if found is None:
-            raise _unknown(f"Unknown {printable_module_name}:{identifier}"
+            raise _unknown(f"Unknown {printable_module_name}: {identifier!r}"
                            f"{_near(identifier, module_objects, custom_objects)}")
         return found() if inspect.isclass(found) else found
     if callable(identifier):
