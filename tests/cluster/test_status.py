@@ -59,6 +59,22 @@ def test_tasks_sessions_queues_and_waits(cluster, capsys):
     assert not waiting.is_alive()
 
 
+def test_memory_and_the_variables_of_each_task(cluster):
+    servers = cluster(ps=2, worker=1)
+    for i, size in enumerate((10, 500)):
+        with tf.device(f"/job:ps/task:{i}"):
+            tf.get_variable(f"v{i}", [size], use_resource=bool(i))
+    with tf.Session(servers["worker", 0].target) as sess:
+        sess.run(tf.global_variables_initializer())
+        first, second, worker = status.ask(servers["worker", 0].target)["tasks"]
+    assert first["variables"] == {"count": 1, "bytes": 40, "largest": [["v0", 40]]}
+    assert second["variables"] == {"count": 1, "bytes": 2000, "largest": [["v1", 2000]]}
+    assert worker["variables"]["count"] == 0 and worker["memory"] > 1 << 20
+    shown = {title: rows for title, _, rows in status.tables([first, second, worker])}
+    assert shown["Variables"] == [["/job:ps/replica:0/task:0", "1", "40 B", "v0 (40 B)"],
+                                  ["/job:ps/replica:0/task:1", "1", "2.0 KB", "v1 (2.0 KB)"]]
+
+
 def test_a_task_that_does_not_answer_is_listed(capsys, monkeypatch):
     monkeypatch.setattr(status, "_PATIENCE", 0.3)
     server = tf.train.Server(addresses(ps=1, worker=1), "worker", 0)
@@ -92,7 +108,8 @@ def test_the_page_wants_its_key(cluster, capsys):
 
 def task(name, **more):
     return {"task": name, "address": "a:1", "incarnation": "1", "up": 1.0, "devices": [], "steps": 1, "steps_per_second": 10.0,
-            "sent_per_second": 0.0, "received_per_second": 2e6, "sessions": [], "queues": [], "waits": [], **more}
+            "sent_per_second": 0.0, "received_per_second": 2e6, "sessions": [], "queues": [], "waits": [], "memory": 1 << 20,
+            "variables": {"count": 0, "bytes": 0, "largest": []}, **more}
 
 
 def test_the_page_shows_a_straggler_and_a_lost_task_first():

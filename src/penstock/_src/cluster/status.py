@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import collections
 import os
+import pathlib
+import resource
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from penstock._src.execute import watchdog
 _SAMPLES = 21                       # counters of the last ten seconds
 _PATIENCE = 2.0                     # seconds that another task has to answer
 _MOST = 200                         # queues, sessions and waits that are listed
+_LARGEST = 3                        # variables of a task that are named
 SLOW = 0.5                          # a straggler runs at less than this fraction of the usual rate of its job
 
 
@@ -44,12 +47,13 @@ class StatusBoard:
         server, now, then = self._server, self._sample(), self._samples[0]
         seconds = max(now[0] - then[0], 1e-3)
         return {"task": server._peers.task, "address": f"{server._host}:{server._port}", "pid": os.getpid(),
-                "incarnation": f"{server.incarnation:x}", "up": time.monotonic() - self._began,
+                "incarnation": f"{server.incarnation:x}", "up": time.monotonic() - self._began, "memory": resident_bytes(),
                 "devices": [[d.name, d.device_type, d.memory_limit_bytes] for d in server._worker.devices.all],
                 "steps": now[1], "steps_per_second": (now[1] - then[1]) / seconds,
                 "sent_per_second": max(0, now[2] - then[2]) / seconds,
                 "received_per_second": max(0, now[3] - then[3]) / seconds,
-                "sessions": self._sessions(), "queues": self._queues(), "waits": self._waits()}
+                "sessions": self._sessions(), "queues": self._queues(), "waits": self._waits(),
+                "variables": self._variables()}
 
     def _sessions(self) -> list[dict[str, Any]]:
         with self._server._lock:
@@ -67,6 +71,13 @@ class StatusBoard:
                 found.append({"kind": item.kind, "name": name, "container": container, "size": item.count, "step": item.step,
                               "waiting": sum(map(len, item.waiting.lines)), "tallies": dict(item.tallies)})
         return found[:_MOST]
+
+    def _variables(self) -> dict[str, Any]:
+        """How many variables this task holds, their bytes, and the largest."""
+        found = [(name, item.value.nbytes) for (_, name, _), item in self._server._resources.items()
+                 if hasattr(item, "dims") and hasattr(getattr(item, "value", None), "nbytes")]
+        largest = sorted(found, key=lambda pair: -pair[1])[:_LARGEST]
+        return {"count": len(found), "bytes": sum(size for _, size in found), "largest": [list(pair) for pair in largest]}
 
     def _waits(self) -> list[dict[str, Any]]:
         """The blocked operations of this task, the oldest first."""
@@ -90,6 +101,14 @@ class StatusBoard:
             return peers.reach(task, _PATIENCE).ask({"do": "status"}, timeout=_PATIENCE)[0]["status"]
         except errors.OpError as e:
             return {"task": task, "address": peers.addresses[task], "error": e.message}
+
+
+def resident_bytes() -> int:
+    """The memory of this process, as far as the system tells."""
+    try:
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024         # the peak
 
 
 def _line(wait: Any) -> str:
@@ -128,10 +147,14 @@ def stragglers(tasks: list[dict[str, Any]]) -> list[str]:
 # -- for people -----------------------------------------------------------------------------------------------------------
 def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
     """The status as tables: title, headers, rows."""
-    made = [("Tasks", ["task", "address", "up", "steps", "steps/s", "sent/s", "received/s", "sessions"],
-             [[t["task"], t["address"], t["error"], "", "", "", "", ""] if "error" in t else
+    made = [("Tasks", ["task", "address", "up", "steps", "steps/s", "sent/s", "received/s", "sessions", "memory"],
+             [[t["task"], t["address"], t["error"], "", "", "", "", "", ""] if "error" in t else
               [t["task"], t["address"], f"{t['up']:.0f} s", str(t["steps"]), f"{t['steps_per_second']:.1f}",
-               _bytes(t["sent_per_second"]), _bytes(t["received_per_second"]), str(len(t["sessions"]))] for t in tasks]),
+               _bytes(t["sent_per_second"]), _bytes(t["received_per_second"]), str(len(t["sessions"])), _bytes(t["memory"])]
+              for t in tasks]),
+            ("Variables", ["task", "variables", "size", "largest"],
+             [[t["task"], str(v["count"]), _bytes(v["bytes"]), ", ".join(f"{n} ({_bytes(s)})" for n, s in v["largest"])]
+              for t in tasks if (v := t.get("variables")) and v["count"]]),
             ("Devices", ["device", "memory"],
              [[name, _bytes(memory)] for t in tasks for name, _, memory in t.get("devices", ())]),
             ("Sessions", ["task", "session", "steps", "running now"],

@@ -13,6 +13,9 @@ METRICS = (
     ("penstock_steps_per_second", "gauge", "The same, per second of the last ten."),
     ("penstock_sent_bytes_per_second", "gauge", "Bytes that a task sends to others."),
     ("penstock_received_bytes_per_second", "gauge", "Bytes that a task receives from others."),
+    ("penstock_task_memory_bytes", "gauge", "Memory of the process of a task."),
+    ("penstock_variables", "gauge", "Variables that a task holds."),
+    ("penstock_variable_bytes", "gauge", "Bytes of these variables."),
     ("penstock_sessions", "gauge", "Sessions of which a task is the master."),
     ("penstock_running_steps", "gauge", "Steps of these sessions that are running."),
     ("penstock_oldest_wait_seconds", "gauge", "For how long the oldest blocked operation of a task has waited."),
@@ -47,7 +50,9 @@ def _of(task: dict[str, Any]) -> list[tuple[str, dict[str, str], float]]:
              ("penstock_steps_total", who, task["steps"]), ("penstock_steps_per_second", who, task["steps_per_second"]),
              ("penstock_sent_bytes_per_second", who, task["sent_per_second"]),
              ("penstock_received_bytes_per_second", who, task["received_per_second"]),
-             ("penstock_sessions", who, len(sessions)), ("penstock_running_steps", who, sum(s["running"] for s in sessions)),
+             ("penstock_task_memory_bytes", who, task["memory"]), ("penstock_variables", who, task["variables"]["count"]),
+             ("penstock_variable_bytes", who, task["variables"]["bytes"]), ("penstock_sessions", who, len(sessions)),
+             ("penstock_running_steps", who, sum(s["running"] for s in sessions)),
              ("penstock_oldest_wait_seconds", who, max((w["seconds"] for w in waits), default=0.0))]
     for queue in task["queues"]:
         which = {**who, "queue": queue["name"], "container": queue["container"]}
