@@ -38,7 +38,8 @@ LIMIT = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length
 
 # -- models, written by TensorFlow ------------------------------------------------------------------------------------
 def make(name: str, folder: str) -> None:
-    """Writes the SavedModel."""
+    """Writes the SavedModel. With Keras 3 in a tf.Module, TensorFlow writes one that only its loader of 2.x reads."""
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     import tensorflow as tf
     if name == "resnet50":
         network = tf.Module()
