@@ -58,6 +58,11 @@ def test_sampling_leaves_out_datasets_without_weight():
     assert elements(D.sample_from_datasets([D.range(2), D.range(3)], [0.0, 0.0])) == []
 
 
+def test_rejection_resample_keeps_the_type_of_classes():
+    spec = D.range(4).rejection_resample(lambda x: tf.cast(x % 2, tf.int32), [0.5, 0.5], seed=1).element_spec
+    assert [s.dtype for s in spec] == [tf.int32, tf.int64]
+
+
 def test_rejection_resample_reaches_the_target():
     classes = elements(D.range(4000).rejection_resample(lambda x: x % 2, [0.8, 0.2], [0.5, 0.5], seed=1).map(lambda c, x: c))
     assert abs(np.mean(classes) - 0.2) < 0.05

@@ -129,7 +129,7 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
         one = type(dataset.element_spec) is not tuple
 
         def with_class(*args: Any) -> Any:
-            return tf.cast(class_func(*args), dtypes.int64), args[0] if one else args
+            return convert(class_func(*args), None, "class"), args[0] if one else args
         classed = dataset.map(with_class)
         if initial_dist is None:
             classed = _estimated(classed, target)
@@ -141,8 +141,8 @@ def rejection_resample(class_func: Callable, target_dist: Any, initial_dist: Any
             c, _, dist = element
             ratio = target / tf.maximum(dist, np.finfo(np.float32).tiny)
             chance = ratio / tf.reduce_max(tf.where(dist > 0, ratio, tf.zeros_like(ratio)))
-            mine = tf.reduce_sum(tf.where(tf.equal(tf.range(tf.size(chance, out_type=dtypes.int64)), c), chance,
-                                          tf.zeros_like(chance)))
+            places = tf.range(tf.size(chance, out_type=dtypes.int64))
+            mine = tf.reduce_sum(tf.where(tf.equal(places, tf.cast(c, dtypes.int64)), chance, tf.zeros_like(chance)))
             return _place(number) < tf.cast(mine, dtypes.float64)
         public = dataset._public()
         chosen = public.zip((classed, public.random(seed))).filter(accepted)
