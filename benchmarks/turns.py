@@ -25,9 +25,8 @@ def serve(module: str, work: dict[str, Callable]) -> None:
 
 
 def main(doc: str | None, modules: tuple[str, str], work: dict[str, Callable], report: Callable[[str, Seconds], str],
-         head: str, rounds: int = 5, fresh: bool = False) -> None:
-    """Prints `head`, then what `report(item, seconds of each side)` says of each item. `modules`: ours and TensorFlow's.
-    With `fresh`, each item gets new processes."""
+         head: str, rounds: int = 5) -> None:
+    """Prints `head`, then what `report(item, seconds of each side)` says of each item. `modules`: ours and TensorFlow's."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tf", help="python of an environment with tensorflow")
     parser.add_argument("--rounds", type=int, default=rounds)
@@ -42,8 +41,7 @@ def main(doc: str | None, modules: tuple[str, str], work: dict[str, Callable], r
     pythons = {"penstock": (sys.executable, modules[0]), "tensorflow": (args.tf, modules[1])}
     items = args.only.split(",") if args.only else list(work)
     print(head)
-    for group in [[item] for item in items] if fresh else [items]:
-        _group(group, pythons, args.rounds, report, _environment(args.threads))
+    _group(items, pythons, args.rounds, report, _environment(args.threads))
     return None
 
 
@@ -55,7 +53,7 @@ def _environment(threads: int) -> dict[str, str]:
 
 def _group(items: list[str], pythons: dict[str, tuple[str, str]], rounds: int, report: Callable[[str, Seconds], str],
            environment: dict[str, str]) -> None:
-    """Runs some items in the same processes, one per side."""
+    """Runs the items in the same processes, one per side."""
     running = {name: subprocess.Popen([python, sys.argv[0], "--worker", module], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
                for name, (python, module) in pythons.items()}

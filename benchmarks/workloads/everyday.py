@@ -1,14 +1,13 @@
 """Nine everyday programs beside TensorFlow on the CPU, written before anyone profiled them: fit, loops of the user, graphs of
 1.x, pipelines and inference, small and large, with known and unknown batches.
-
-    python benchmarks/others_cpu_everyday.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def _rand(*dims, seed=0):
@@ -175,7 +174,3 @@ def predict_many_sizes(tf):
                                K.Conv2D(32, 3, activation="relu"), K.GlobalAveragePooling2D(), K.Dense(10, "softmax")])
     call_net, x = tf.function(net, input_signature=[tf.TensorSpec([None, 28, 28, 1])]), tf.constant(_rand(17, 28, 28, 1))
     return lambda: sum(float(tf.reduce_max(call_net(x[:n]))) for n in (1, 3, 8, 1, 17, 2))
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

@@ -1,18 +1,17 @@
 """Eighteen programs of further kinds beside TensorFlow on the CPU, written before anyone profiled them: eager loops without a
 function, derivatives of second order, samplers, trees, hidden states, parsing and augmentation in pipelines, sessions of many
 small ops.
-
-    python benchmarks/others_cpu_strangers.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
 import os
 import tempfile
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def _rand(*dims, seed=0):
@@ -450,7 +449,3 @@ def sparse_bags(tf):
         opt.apply_gradients(zip(tape.gradient(loss, [w, b]), [w, b], strict=True))
         return loss
     return lambda: float(step(lines))
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

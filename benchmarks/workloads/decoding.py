@@ -1,14 +1,13 @@
 """Five programs of decoding, hidden states and sparse graphs beside TensorFlow on the CPU.
-
-    python benchmarks/others_cpu_decoding.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
-import beside
 import numpy as np
-from others_cpu_programs import stepping
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+from workloads.programs import stepping
+
+WORK, workload = work_table()
 
 
 def _floats(tf, *dims, seed=0, scale=1.0):
@@ -128,7 +127,3 @@ def v1_sparse_graph(tf):
     matrix = v1.SparseTensorValue(places, (np.ones(len(places)) / 6.0).astype("f"), [600, 600])
     feed = {links: matrix, x: r.randn(600, 48), y: r.randint(0, 7, 600)}
     return lambda: session.run([loss, train], feed)[0]
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

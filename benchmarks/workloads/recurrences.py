@@ -1,14 +1,13 @@
 """Ten programs of sequences, recommendation, graphs, control and audio beside TensorFlow on the CPU.
-
-    python benchmarks/others_cpu_recurrences.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
-import beside
 import numpy as np
-from others_cpu_programs import stepping
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+from workloads.programs import stepping
+
+WORK, workload = work_table()
 
 
 def _floats(tf, *dims, seed=0, scale=1.0):
@@ -267,7 +266,3 @@ def state_space_filter(tf):
         return total / 30.0
     step = stepping(tf, [move, noise], tf.keras.optimizers.Adam(1e-3), loss)
     return lambda: float(step(seen))
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

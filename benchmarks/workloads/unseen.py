@@ -1,17 +1,16 @@
 """Nineteen programs that no other file mentions, beside TensorFlow on the CPU: they were written before anyone profiled them.
-
-    python benchmarks/others_cpu_unseen.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
 import os
 import tempfile
 
-import beside
 import numpy as np
-from others_cpu_programs import stepping
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+from workloads.programs import stepping
+
+WORK, workload = work_table()
 
 
 def _floats(tf, *dims, seed=0, scale=1.0):
@@ -526,7 +525,3 @@ def v1_bandit_loop(tf):
         _, values, _, total = v1.while_loop(lambda t, *_: t < 200, body, [0, tf.zeros([8]), tf.zeros([8]), 0.0])
         return [total * 0.0, values], {arms: np.linspace(0, 1, 8)}
     return _v1(tf, build)
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

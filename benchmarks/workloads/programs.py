@@ -1,15 +1,14 @@
 """Ten ordinary programs of recommendation, sequences, graphs and input pipelines beside TensorFlow on the CPU.
-
-    python benchmarks/others_cpu_programs.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
 import tempfile
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def stepping(tf, params, opt, loss):
@@ -251,7 +250,3 @@ def ctc_speech(tf):
         return tf.reduce_mean(tf.nn.ctc_loss(labels, logits, lengths, steps, logits_time_major=True, blank_index=0))
     step = stepping(tf, body.trainable_variables, tf.keras.optimizers.Adam(1e-3), loss)
     return lambda: float(step(sound))
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

@@ -1,14 +1,13 @@
 """Ten ordinary programs beside TensorFlow on the CPU, most of them with open batch sizes and lengths: signatures,
 layers that look rows up, pipelines of text and images, sessions fed with changing sizes, factorizations.
-
-    python benchmarks/others_cpu_open.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def _normal(*dims, seed=0):
@@ -213,7 +212,3 @@ def kalman_filter(tf):
         a.assign_sub(1e-3 * tape.gradient(loss, a))
         return loss
     return lambda: float(step())
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

@@ -1,17 +1,16 @@
 """Ten models from the literature beside TensorFlow on the CPU: training steps, as their papers' repositories write them.
 
-    python benchmarks/others_cpu_literature.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
-
 They were written after the compiler, and nothing in it was made for one of them.
 """
 from __future__ import annotations
 
 import math
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def stepping(tf, models, loss, *args, optimizer=None):
@@ -277,7 +276,3 @@ def gated_experts(tf):
         logits = tf.concat([tower(m) for tower, m in zip(towers, mixed, strict=True)], 1)
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=y, logits=logits))
     return stepping(tf, [*tables, *experts, *gates, *towers], loss, x, normal(tf, 256, 13), y)
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

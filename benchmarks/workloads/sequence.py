@@ -1,13 +1,12 @@
 """Ordinary recurrent, sparse, text, graph and control-flow workloads beside TensorFlow on the CPU.
-
-    python benchmarks/others_cpu_sequence.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
 """
 from __future__ import annotations
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def train(tf, model, x, y, loss, opt):
@@ -526,7 +525,3 @@ def dlrm(tf):
         opt.apply_gradients(zip(tape.gradient(loss, params), params, strict=True))
         return loss
     return lambda: float(step(dense, ids, y))
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)

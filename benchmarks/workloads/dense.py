@@ -1,17 +1,16 @@
 """Five convolutional programs beside TensorFlow on the CPU: one, two and three dimensions, both APIs, unknown batch sizes.
 
-    python benchmarks/others_cpu_dense.py --tf PYTHON_OF_AN_ENVIRONMENT_WITH_TENSORFLOW
-
 They were written after the compiler, and nothing in it was made for one of them.
 """
 from __future__ import annotations
 
 import itertools
 
-import beside
 import numpy as np
 
-WORK, workload = beside.work_table()
+from workloads import work_table
+
+WORK, workload = work_table()
 
 
 def normal(*shape, seed=0):
@@ -109,7 +108,3 @@ def segmentation_session(tf):
         session.run(v1.global_variables_initializer())
     feeds = {x: normal(4, 48, 48, 3), y: np.random.RandomState(0).randint(0, 8, [4, 48, 48])}
     return lambda: float(session.run([loss, train], feeds)[0])
-
-
-if __name__ == "__main__":
-    beside.main(__doc__, WORK)
