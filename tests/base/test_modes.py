@@ -28,7 +28,6 @@ ASSIGNED = {
     "execute/context.py": {"_Wait", "_eager"},                           # a class loaded late; the context of eager ops
     "graph/convert.py": {"_CONST"},                                      # an op, looked up once
     "kernels/sharing.py": {"_total"},                                    # cores in use
-    "kernels/waiting.py": {"_next_look", "_before", "_pause", "_asleep", "_looking", "_until", "_slept", "_one_thread"},  # load
     "library/testing/platform.py": {"_temp_dir"},                        # the folder of this process
     "models/distribute/connect.py": {"_connected"},                      # the cluster that this process is connected to
     "models/keras/backend/state.py": {"_state"},                         # Keras's session and graph

@@ -14,15 +14,18 @@ SECOND = 1_000_000_000
 
 
 @pytest.fixture
-def looks(monkeypatch):
+def load():
+    """A load of which nothing is known, as one of a process that begins."""
+    load = waiting.Load()
+    yield load
+    load.spin()
+
+
+@pytest.fixture
+def looks(monkeypatch, load):
     """Inspects times that the test returns: nanoseconds that a thread has run and waited for a core since the last one."""
-    waiting._spin()
-    for name, value in {"_before": {"1": (SECOND, 0)}, "_pause": waiting._SHORTEST, "_next_look": 0.0, "_until": 0.0,
-                        "_slept": 0}.items():
-        monkeypatch.setattr(waiting, name, value)
     clock, total, slept = [1000.0], [SECOND, 0], [0]
     monkeypatch.setattr(waiting, "monotonic", lambda: clock[0])
-
     monkeypatch.setattr(waiting, "_sleeps", lambda: slept[0])
 
     def look(ran, waited, later=1.0, thread="1", sleeps=0):
@@ -31,10 +34,10 @@ def looks(monkeypatch):
         total[0] += ran
         total[1] += waited
         monkeypatch.setattr(waiting, "_times", lambda: {thread: tuple(total)})
-        waiting.look()
-        return waiting._asleep is not None
-    yield look
-    waiting._spin()
+        load.look()
+        return load.asleep is not None
+    look(0, 0)
+    return look
 
 
 def test_threads_sleep_when_they_wait_for_cores_and_try_to_spin_again_later_and_later(looks):
@@ -66,27 +69,27 @@ def test_looks_are_seldom(looks):
     assert not looks(SECOND, 9 * SECOND, later=0.1)
 
 
-def test_short_kernels_run_on_one_thread_while_cores_are_shared(looks):
+def test_short_kernels_run_on_one_thread_while_cores_are_shared(looks, load):
     looks(SECOND, 0, sleeps=100_000)
-    assert not waiting.one_thread()                              # the cores are free
+    assert not load.one_thread                              # the cores are free
     assert looks(SECOND, SECOND, sleeps=100_000)
-    assert not waiting.one_thread()                              # those were sleeps of threads that should have spun
+    assert not load.one_thread                              # those were sleeps of threads that should have spun
     assert looks(SECOND // 10, SECOND // 10, 0.3, sleeps=waiting._SLEEPS)
-    assert not waiting.one_thread()                              # there is a core for the second thread half of the time
+    assert not load.one_thread                              # there is a core for the second thread half of the time
     assert looks(SECOND // 2, SECOND, 0.3, sleeps=waiting._SLEEPS)
-    assert waiting.one_thread()
+    assert load.one_thread
     assert looks(SECOND // 2, 0, 0.3)                            # one thread does not sleep: no reason to return to more
-    assert waiting.one_thread()
+    assert load.one_thread
     assert not looks(SECOND, SECOND, 0.5)                        # spinning is tried again
-    assert not waiting.one_thread()
+    assert not load.one_thread
 
 
-def test_long_kernels_keep_their_threads_while_cores_are_shared(looks):
+def test_long_kernels_keep_their_threads_while_cores_are_shared(looks, load):
     assert looks(SECOND, SECOND)
     assert looks(SECOND // 2, SECOND, 0.5, sleeps=waiting._SLEEPS // 4)
-    assert not waiting.one_thread()
+    assert not load.one_thread
     assert looks(1000, 0, 0.4, sleeps=1000)                      # too little work says nothing
-    assert not waiting.one_thread()
+    assert not load.one_thread
 
 
 TEAM = """
@@ -99,10 +102,10 @@ def count(enough):
         time.sleep(0.02)
     return n
 before = count(lambda n: True)
-waiting._sleep_soon()
+waiting.machine.sleep_soon()
 more = before + waiting.libgomp().omp_get_num_procs() + 1
 kept = count(lambda n: n >= more)
-waiting._spin()
+waiting.machine.spin()
 print(kept >= more, count(lambda n: n <= before) <= before)
 """
 
@@ -127,16 +130,17 @@ def test_times_are_those_of_this_process():
 
 def test_steps_look(monkeypatch):
     seen = []
-    monkeypatch.setattr(waiting, "look", lambda: seen.append(1))
+    monkeypatch.setattr(waiting.machine, "look", lambda: seen.append(1))
     with tf.Graph().as_default(), tf.Session() as sess:
         sess.run(tf.constant(1.0) + 2.0)
     assert seen
 
 
-def test_a_child_begins_anew(looks):
+def test_a_child_begins_with_nothing_known(looks, load):
     assert looks(SECOND, SECOND)
-    assert looks(SECOND, 3 * SECOND, 0.5, sleeps=10 * waiting._SLEEPS) and waiting.one_thread()
-    kept = waiting._asleep
-    waiting._after_fork()
-    assert waiting._asleep is None and waiting._before == {} and not waiting.one_thread()
+    assert looks(SECOND, 3 * SECOND, 0.5, sleeps=10 * waiting._SLEEPS) and load.one_thread
+    kept = load.asleep
+    load.reset()
+    assert load.asleep is None and not load.one_thread
+    assert not looks(SECOND, SECOND)                             # the first measurement says nothing
     kept.release()

@@ -50,7 +50,7 @@ class Part:
 
     def run(self, ctx: StepContext, values: Any) -> tuple:
         """Runs one step; returns the fetched values."""
-        waiting.look()
+        waiting.machine.look()
         try:
             results = self.runnable.run(ctx, *values)
             if ctx.deadline is not None:

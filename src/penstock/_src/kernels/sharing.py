@@ -54,8 +54,8 @@ def begin(token: int, in_line: bool = True) -> None:
     if in_line and (_line or len(_computing) >= _PLACES):
         _stand_in_line()
     _computing[token] = _thread.get_ident()
-    waiting.look()
-    if waiting.one_thread():
+    waiting.machine.look()
+    if waiting.machine.one_thread:
         before = host_threads.use_one_core()
         if before > 1:
             _limited[token] = before

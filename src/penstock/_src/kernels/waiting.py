@@ -32,52 +32,73 @@ _CROWDED = 0.6               # the same part, when there are more others than co
 _SLEEPS = 1000               # per second of work, when kernels are short: a thread may keep its core for some milliseconds
 _SHORTEST, _LONGEST = 1.0, 16.0              # seconds to sleep soon, before spinning is tried again: twice as long each time
 
-_looking = _thread.allocate_lock()
-_next_look = 0.0
-_before: dict[str, tuple[int, int]] = {}     # the times of threads at the last measurement
-_pause = _SHORTEST           # the next period without spinning
-_asleep: _thread.LockType | None = None      # held as long as the team is to be kept
-_until = 0.0                 # when spinning is tried again
-_slept = 0                   # how often threads had slept at the last measurement
-_one_thread = False          # whether cores are shared and kernels are short
+
+class Load:
+    """What is known of the load of the machine: the times of this process's threads at the last measurement, and what follows
+    from them."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything, as a forked child must, which has none of the threads."""
+        self.asleep: _thread.LockType | None = None      # held as long as the team is to be kept
+        self.one_thread = False                          # whether cores are shared and kernels are short
+        self._measuring = _thread.allocate_lock()
+        self._next = 0.0                                 # when to measure again
+        self._before: dict[str, tuple[int, int]] = {}    # the times of threads
+        self._slept = 0                                  # how often threads had slept
+        self._pause = _SHORTEST                          # the next period without spinning
+        self._until = 0.0                                # when spinning is tried again
+
+    def look(self) -> None:
+        """Chooses between spinning and sleeping; to be called now and then while kernels run. It is cheap."""
+        if monotonic() > self._next and self._measuring.acquire(False):
+            try:
+                self._measure()
+            finally:
+                self._measuring.release()
+
+    def _measure(self) -> None:
+        """A woken thread also waits briefly for its core, so only times of spinning threads tell whether cores are shared."""
+        times, now = _times(), monotonic()
+        self._next = now + _BETWEEN_LOOKS
+        both = [(*self._before[thread], *times[thread]) for thread in self._before if thread in times]
+        waited = sum(off - off_before for _, off_before, _, off in both)
+        ran = sum(on - on_before for on_before, _, on, _ in both)
+        if self.asleep is not None and now > self._until:
+            self.spin()
+        elif both and ran + waited < _ENOUGH:
+            return
+        elif self.asleep is not None:
+            if not self.one_thread and waited > _CROWDED * (ran + waited):
+                self.one_thread = (_sleeps() - self._slept) * 1_000_000_000 > _SLEEPS * ran
+        elif ran and waited > _SHARED * (ran + waited):
+            self.sleep_soon()
+            self._until = now + self._pause
+            self._pause = min(2 * self._pause, _LONGEST)
+        else:
+            self._pause = _SHORTEST
+        self._before, self._slept = times, _sleeps()
+
+    def sleep_soon(self) -> None:
+        """Makes threads sleep soon after a kernel."""
+        gomp = libgomp()
+        if self.asleep is not None or gomp is None:
+            return
+        self.asleep = _thread.allocate_lock()
+        self.asleep.acquire()
+        _thread.start_new_thread(_keep_team, (gomp, self.asleep))
+
+    def spin(self) -> None:
+        """Makes threads spin between kernels, as many as there are cores."""
+        self.one_thread = False
+        if self.asleep is not None:
+            self.asleep.release()
+            self.asleep = None
 
 
-def look() -> None:
-    """Chooses between spinning and sleeping; to be called now and then while kernels run. It is cheap."""
-    if monotonic() > _next_look and _looking.acquire(False):
-        try:
-            _look()
-        finally:
-            _looking.release()
-
-
-def one_thread() -> bool:
-    """Whether a step's kernels should run on its own thread only."""
-    return _one_thread
-
-
-def _look() -> None:
-    """A woken thread also waits briefly for its core, so only times of spinning threads tell whether cores are shared."""
-    global _next_look, _before, _pause, _until, _slept, _one_thread
-    times, now = _times(), monotonic()
-    _next_look = now + _BETWEEN_LOOKS
-    both = [(*_before[thread], *times[thread]) for thread in _before if thread in times]
-    waited = sum(off - off_before for _, off_before, _, off in both)
-    ran = sum(on - on_before for on_before, _, on, _ in both)
-    if _asleep is not None and now > _until:
-        _spin()
-    elif both and ran + waited < _ENOUGH:
-        return
-    elif _asleep is not None:
-        if not _one_thread and waited > _CROWDED * (ran + waited):
-            _one_thread = (_sleeps() - _slept) * 1_000_000_000 > _SLEEPS * ran
-    elif ran and waited > _SHARED * (ran + waited):
-        _sleep_soon()
-        _until = now + _pause
-        _pause = min(2 * _pause, _LONGEST)
-    else:
-        _pause = _SHORTEST
-    _before, _slept = times, _sleeps()
+machine = Load()
 
 
 def _sleeps() -> int:
@@ -97,16 +118,6 @@ def _times() -> dict[str, tuple[int, int]]:
     return times
 
 
-def _sleep_soon() -> None:
-    global _asleep
-    gomp = libgomp()
-    if _asleep is not None or gomp is None:
-        return
-    _asleep = _thread.allocate_lock()
-    _asleep.acquire()
-    _thread.start_new_thread(_keep_team, (gomp, _asleep))
-
-
 def _keep_team(gomp: ctypes.CDLL, until: _thread.LockType) -> None:
     """Makes a team that is larger than the number of cores, and keeps it; it ends with its thread."""
     nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)           # each of its threads calls free(NULL)
@@ -114,19 +125,5 @@ def _keep_team(gomp: ctypes.CDLL, until: _thread.LockType) -> None:
     until.acquire()
 
 
-def _spin() -> None:
-    global _asleep, _one_thread
-    _one_thread = False
-    if _asleep is not None:
-        _asleep.release()
-        _asleep = None
-
-
-def _after_fork() -> None:
-    """Resets the state in a forked child, which has none of the threads."""
-    global _asleep, _looking, _before, _one_thread
-    _asleep, _looking, _before, _one_thread = None, _thread.allocate_lock(), {}, False
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=machine.reset)

@@ -302,7 +302,7 @@ def with_handles(outputs: Any, inner: Any) -> None:
 
 def call_eagerly(function: GraphFunction, args: list) -> list:
     """Runs a function eagerly. On a tape, values for the gradient are returned with the result."""
-    waiting.look()
+    waiting.machine.look()
     args = [a if isinstance(a, EagerTensor) else convert(a, p.dtype)
             for a, p in zip(args, function.inputs, strict=True)]
     watching = sum(1 for t in context.state.tapes if any(id(a) in t._watched for a in args))
