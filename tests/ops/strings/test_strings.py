@@ -168,3 +168,15 @@ def test_ragged_strings():
     assert tf.strings.join([words, words]).to_list() == [[b"Ab Ab ", b"cc"], [b"11"]]
     assert texts(tf.strings.reduce_join(words, axis=1, separator="-")) == [b"Ab -c", b"1"]
     assert texts(tf.strings.reduce_join(words, axis=0)) == [b"Ab 1", b"c"]
+
+
+@pytest.mark.parametrize("widths", [[1], [2], [3, 1], [2, 2, 4]], ids=str)
+@pytest.mark.parametrize("preserve", [False, True])
+def test_ngrams_of_all_rows_are_those_of_each_row(widths, preserve):
+    r = np.random.RandomState(0)
+    rows = [[f"w{n}" for n in r.randint(0, 50, size)] for size in r.randint(0, 7, 40)]
+    expected = [[" ".join(row[i:i + w]) for w in widths for i in range(len(row) - w + 1)] for row in rows]
+    if preserve:
+        expected = [made or ([" ".join(row)] if row else []) for made, row in zip(expected, rows, strict=True)]
+    found = tf.strings.ngrams(tf.ragged.constant(rows), widths, preserve_short_sequences=preserve)
+    assert found.to_list() == [[text.encode() for text in row] for row in expected]

@@ -65,6 +65,33 @@ def code_points(text: bytes, encoding: str) -> tuple[np.ndarray, np.ndarray]:
     return points, np.cumsum(lengths) - lengths
 
 
+def all_code_points(texts: list[bytes], encoding: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The code points and byte positions of many texts, one after the other, and how many each text has."""
+    found = _valid_code_points(texts) if encoding_name(encoding) == "utf-8" else None
+    if found is not None:
+        return found
+    each = [code_points(text, encoding) for text in texts]
+    return np.concatenate([np.zeros(0, np.int32), *(points for points, _ in each)]), \
+        np.concatenate([np.zeros(0, np.int64), *(at for _, at in each)]), np.array([len(at) for _, at in each], np.int64)
+
+
+def _valid_code_points(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The same for texts in UTF-8, converted at once; None if one of them has a malformed part."""
+    joined = b"".join(texts)
+    try:
+        points = np.frombuffer(joined.decode().encode("utf-32-le"), np.int32)
+    except UnicodeDecodeError:
+        return None
+    begins = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=begins[1:])
+    at = np.flatnonzero(np.frombuffer(joined, np.int8) >= -0x40)         # not the second byte of a character, or a later one
+    rows = np.searchsorted(at, begins)
+    if not np.array_equal(np.append(at, len(joined))[rows], begins):     # a text begins within a character
+        return None
+    sizes = np.diff(rows)
+    return points, at - np.repeat(begins[:-1], sizes), sizes
+
+
 def _byte_order(text: bytes, name: str) -> tuple[str, int]:
     for mark, exact in _WIDE[name]:
         if text.startswith(mark):

@@ -614,7 +614,10 @@ def _split_any(text: bytes, delimiters: bytes, skip_empty: bool) -> list[bytes]:
 @string_split_v2_op.kernel(device="cpu")
 def _string_split_v2_kernel(input, sep, *, maxsplit):
     separator = strings.scalar(sep, "sep")
-    return _sparse_rows([_split_like_python(s, separator, maxsplit) for s in _rows(input, "input")])
+    texts = _rows(input, "input")
+    if separator and maxsplit < 0:
+        return _sparse_rows([text.split(separator) for text in texts])
+    return _sparse_rows([_split_like_python(text, separator, maxsplit) for text in texts])
 
 
 def _split_like_python(text: bytes, separator: bytes, maxsplit: int) -> list[bytes]:
@@ -665,6 +668,7 @@ def string_split(source: Any, sep: Any = None, skip_empty: bool = True, delimite
 
 
 # -- n-grams --------------------------------------------------------------------------------------------------------
+_NARROW = 8                  # words of a run that is made for all rows at once
 string_n_grams = op(
     "StringNGrams", "data: string, data_splits: Tsplits -> ngrams: string, ngrams_splits: Tsplits",
     "separator: string, ngram_widths: list(int) >= 0, left_pad: string, right_pad: string, pad_width: int, "
@@ -680,16 +684,20 @@ def _string_n_grams_shape(data, data_splits):
 @string_n_grams.kernel(device="cpu")
 def _string_n_grams_kernel(data, data_splits, *, separator, ngram_widths, left_pad, right_pad, pad_width,
                            preserve_short_sequences):
-    words, splits = _rows(data, "data"), data_splits.reshape(-1).tolist()
+    words, places = _rows(data, "data"), data_splits.reshape(-1).numpy()
     if any(w <= 0 for w in ngram_widths):
         raise errors.invalid("ngram_widths must contain positive values")
-    if any(not 0 <= s <= len(words) for s in splits):
+    if ((places < 0) | (places > len(words))).any():
         raise errors.invalid(f"Invalid split value, must be in [0, {len(words)}]")
-    rising = all(a <= b for a, b in zip(splits, splits[1:], strict=False))
-    if not rising or splits and (splits[0] != 0 or splits[-1] != len(words)):
+    lengths = np.diff(places)
+    if (lengths < 0).any() or places.size and (places[0] != 0 or places[-1] != len(words)):
         raise errors.invalid("data_splits must be increasing, from 0 to the number of strings")
-    pads = strings.raw(left_pad), strings.raw(right_pad)
-    sep = strings.raw(separator)
+    pads, sep, splits = (strings.raw(left_pad), strings.raw(right_pad)), strings.raw(separator), places.tolist()
+    widest, text = max(ngram_widths, default=0), sum(map(len, words)) + len(words) * len(sep)
+    if splits and 0 < widest <= _NARROW and widest * text <= strings.MAX_BYTES and (pad_width == 0 or widest == 1) and \
+            not (preserve_short_sequences and ((lengths > 0) & (lengths < min(ngram_widths))).any()):
+        out, ends = _unpadded_ngrams(words, places, lengths, ngram_widths, sep)
+        return out, torch.from_numpy(ends).to(data_splits.dtype)
     out: list[bytes] = []
     ends = [0] if splits else []
     for start, end in zip(splits, splits[1:], strict=False):
@@ -703,6 +711,22 @@ def _string_n_grams_kernel(data, data_splits, *, separator, ngram_widths, left_p
         out.extend(made)
         ends.append(len(out))
     return strings.pack(out), torch.tensor(ends, dtype=data_splits.dtype)
+
+
+def _unpadded_ngrams(words: list[bytes], splits: np.ndarray, lengths: np.ndarray, widths: list[int],
+                     separator: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """The runs of words of all rows at once, and where those of each row end."""
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    ends, first = splits[1:][row], np.arange(len(words))
+    made, rows = [], []
+    for width in widths:
+        fit = np.flatnonzero(first + width <= ends)
+        runs = map(separator.join, zip(*(words[i:] for i in range(width)), strict=False))       # over the ends of rows, too
+        made.append(strings.pack(list(runs))[fit])
+        rows.append(row[fit])
+    order = np.argsort(np.concatenate(rows), kind="stable")
+    counts = np.bincount(np.concatenate(rows), minlength=len(lengths))
+    return np.concatenate(made)[order], np.concatenate([[0], np.cumsum(counts)])
 
 
 def _ngrams(row: list[bytes], width: int, pad_width: int, pads: tuple[bytes, bytes], separator: bytes) -> list[bytes]:

@@ -37,23 +37,18 @@ def _decoded_rows(input: np.ndarray, encoding: str, policy: str, char: int, cont
     """Row splits, code points and byte positions of all strings, in sequence."""
     _check_replacement(char)
     unicode_text.encoding_name(encoding)
-    values, starts, sizes = [], [], [0]
-    for text in input.ravel().tolist():
-        points, at = unicode_text.code_points(text, encoding)
-        malformed = points == unicode_text.MALFORMED
-        if policy == "strict" and malformed.any():
-            raise errors.invalid("Invalid formatting on input string")
-        handled = malformed | (points <= 0x1F) if control else malformed
-        if policy == "ignore":
-            points, at = points[~handled], at[~handled]
-        else:
-            points = np.where(handled, np.int32(char), points)
-        values.append(points)
-        starts.append(at)
-        sizes.append(len(points))
-    splits = torch.cumsum(torch.tensor(sizes, dtype=torch.int64), 0).to(dtype.torch)
-    return splits, torch.from_numpy(np.concatenate([np.zeros(0, np.int32), *values])), \
-        torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *starts]))
+    points, at, sizes = unicode_text.all_code_points(input.ravel().tolist(), encoding)
+    malformed = points == unicode_text.MALFORMED
+    if policy == "strict" and malformed.any():
+        raise errors.invalid("Invalid formatting on input string")
+    handled = malformed | (points <= 0x1F) if control else malformed
+    splits = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    if policy == "ignore":
+        splits -= np.concatenate([np.zeros(1, np.int64), np.cumsum(handled)])[splits]
+        points, at = points[~handled], at[~handled]
+    else:
+        points = np.where(handled, np.int32(char), points)
+    return torch.from_numpy(splits).to(dtype.torch), torch.from_numpy(points), torch.from_numpy(at)
 
 
 @unicode_decode.kernel(device="cpu")
