@@ -127,3 +127,11 @@ def test_a_model_with_ops_built_in_a_function():
         return keras.Model(i, dense(tf.nn.relu(tf.concat([i, i], 1)) + 1.) * 2.)(x)
     for _ in range(2):
         assert run(tf.ones((1, 3))).numpy().tolist() == [[24., 24.]]
+
+
+def test_arrays_of_wider_integers_are_cast_to_the_type_of_an_input():
+    """As tf.keras does, which casts what a model is called on; only Python integers that do not fit are errors."""
+    x = keras.Input((2,), dtype="int32")
+    model = keras.Model(x, keras.layers.Lambda(tf.identity)(x))
+    wide = np.array([[2 ** 40, 5]], np.int64)
+    assert model(wide).numpy().tolist() == model.predict(wide, verbose=0).tolist() == [[0, 5]]
