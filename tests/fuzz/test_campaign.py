@@ -5,6 +5,7 @@ import json
 import random
 import signal
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -134,6 +135,20 @@ def test_what_was_repaired_is_listed_no_more(tmp_path):
     target.again()
     assert not target.wrong and target.repaired() == 2 and target.next == 0 and target.counts["untyped"] == 2
     assert "| wav | 2 | 0 | 0 | 2 | 0 | 0 | 2 |" in campaign.page([target])
+
+
+@pytest.mark.slow
+def test_a_call_that_was_repaired_is_listed_no_more(tmp_path):
+    """A call has no file that could be read: it is made again from its number."""
+    target = campaign.Target("ops", tmp_path)
+    made, rng = targets.Arguments(), random.Random((zlib.crc32(b"ops") << 64) | 3)
+    made.begin(tmp_path, [])
+    (target.folder / "bad-1").write_bytes(made.case(rng)[0])
+    (target.folder / "bad-2").write_bytes(b"another call")
+    target.wrong = [{"case": 3, "how": "untyped", "error": "", "file": "bad-1"}, {"case": 4, "file": "bad-2"}]
+    target.save()
+    target.again()
+    assert [w["file"] for w in target.wrong] == ["bad-2"] and target.repaired() == 1
 
 
 def test_progress_outlives_its_writer(tmp_path):
