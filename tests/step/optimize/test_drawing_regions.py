@@ -138,3 +138,39 @@ def test_draws_without_seeds_differ():
     assert made
     assert len({v for pair in values for v in pair.tolist()}) == 6
     assert all(0 < v < 4 for pair in values for v in pair)
+
+
+SEEDED = [(philox.uniform, torch.float32, ()), (philox.normal, torch.float32, ()), (philox.uniform_int, torch.int32, (-5, 9)),
+          (philox.uniform_int, torch.int64, (-(1 << 62), 1 << 62)), (philox.full_int, torch.int32, ()),
+          (philox.full_int, torch.int64, ())]
+
+
+@pytest.mark.parametrize("case", range(len(SEEDED)))
+@pytest.mark.parametrize("dims", [[], [3], [2, 5], [33]], ids=str)
+@pytest.mark.parametrize("seed", [(1, 2), (-7, 1 << 40)], ids=str)
+def test_draws_of_a_seed_are_those_of_stateless_ops(case, dims, seed):
+    draw, dtype, bounds = SEEDED[case]
+    few = philox.Few(draw, dims, dtype, bounds)
+    build = regions.Builder()
+    wide = max(map(abs, seed)) >> 31
+    region = build.finish([build.drawn_of_seed(few, build.value((2,), regions.INT64 if wide else regions.INT32))])
+    given = torch.tensor(seed, dtype=torch.int64 if wide else torch.int32)
+    expected = draw(philox.Philox.scrambled(*seed), few.count, dtype, "cpu", *bounds).reshape(dims)
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if draw is philox.normal else {"rtol": 0.0, "atol": 0.0}
+    torch.testing.assert_close(region.run([given])[0], expected, **tolerance)
+
+
+def test_seeds_of_iterations_are_drawn_from_in_a_region(monkeypatch):
+    def chain(seed):
+        def body(t, x):
+            now = tf.random.experimental.stateless_fold_in(seed, t)
+            move = x + tf.random.stateless_normal([8, 3], now)
+            place = tf.random.stateless_uniform([8, 1], now + 1, maxval=3, dtype=tf.int32)
+            return t + 1, tf.where(tf.random.stateless_uniform([8, 1], now) < 0.5, move, x) + tf.cast(place, tf.float32)
+        return tf.while_loop(lambda t, x: t < 20, body, [0, tf.zeros([8, 3])])[1]
+    seen = []
+    run = regions.Region.run
+    monkeypatch.setattr(regions.Region, "run", lambda self, *args: seen.append(self.ops) or run(self, *args))
+    found = tf.function(chain)(tf.constant([3, 4]))
+    assert len(seen) >= 20 and max(seen) > 8
+    np.testing.assert_allclose(found, chain(tf.constant([3, 4])), rtol=1e-5, atol=1e-5)

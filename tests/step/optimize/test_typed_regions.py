@@ -297,3 +297,33 @@ def test_errors_are_those_of_the_ops(monkeypatch):
     monkeypatch.setattr(regions, "available", lambda: False)
     for a, b in zip(with_regions, [_failing(*case) for case in cases], strict=True):
         assert a.message.splitlines()[0] == b.message.splitlines()[0] and a.op.type == b.op.type
+
+
+def test_functions_of_few_floats_and_inverses_are_parts_of_regions(monkeypatch):
+    x = np.array(EXTREMES["float32"] + [0.5, 1.5, 2.5, -0.3, 3.0, -7.25], "f")
+    base = np.linspace(0.1, 3.0, len(x)).astype("f")
+    matrix = (np.random.RandomState(0).randn(2, 4, 4) + 4 * np.eye(4)).astype("f")
+
+    def body(t, kept, sums):
+        y = kept + tf.cast(t, tf.float32)
+        parts = [tf.sin(y), tf.cos(y), tf.pow(base, y), tf.pow(y, 2.0), tf.math.expm1(-tf.abs(y)), tf.floor(y * 0.4),
+                 tf.math.ceil(y * 0.4), tf.round(y * 0.5), tf.math.rint(y)]
+        inverse = tf.linalg.inv(matrix * (1.0 + sums[-1, 0]))
+        return t + 1, kept, tf.concat([tf.stack(parts), tf.reshape(inverse, [1, -1])[:, :len(x)]], 0) + 0.0 * sums
+
+    def loop():
+        return tf.while_loop(lambda t, *_: t < 3, body, [0, tf.constant(x), tf.zeros([10, len(x)])])[2]
+    made = []
+    keep = regions_pass._made
+    monkeypatch.setattr(regions_pass, "_made", lambda *a: made.append(keep(*a)) or made[-1])
+    found = tf.function(loop)()
+    assert max(m[0].attrs["region"].ops for m in made if m is not None) > 9
+    np.testing.assert_allclose(found, loop(), rtol=2e-6, atol=1e-6)
+
+
+def test_a_matrix_without_an_inverse_is_an_error_in_a_region():
+    @tf.function
+    def loop(m):
+        return tf.while_loop(lambda t, *_: t < 2, lambda t, x: (t + 1, tf.linalg.inv(x) * 0.5 + tf.sin(x)), [0, m])[1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not invertible"):
+        loop(tf.zeros([3, 3]))

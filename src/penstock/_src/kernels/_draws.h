@@ -2,6 +2,7 @@
    generator and the distributions, of which these are the same numbers, one counter at a time. */
 typedef struct { uint64_t key, low, high; } Stretch;                         /* where a stream is; the layout of Stream.place */
 typedef struct { Place to; int32_t what, kind, number, count; uint32_t least[2], range[2]; } Draw;
+typedef struct { Draw draw; Place seed; int32_t seed_kind; } Seeded;          /* of the stream of a seed */
 enum { UNIFORM, NORMAL, INTEGERS };
 
 /* The beginning of the next `count` counters, which are taken. The interpreter's lock is held. */
@@ -47,24 +48,50 @@ static void draw_floats(int normal, const uint32_t words[4], float made[4])
             made[i] = unit(words[i]);
 }
 
-static void do_draw(const Draw *draw, float *const *buffers, const Stretch *places)
+/* The stream of a pair of seeds, as stateless ops scramble them: `Philox.scrambled`. */
+static Stretch seeded(const void *seed, int kind)
 {
-    const Stretch *here = places + draw->number;
+    uint64_t given[2];
+    for (int i = 0; i < 2; i++)
+        given[i] = (uint64_t)(kind == INT64 ? ((const int64_t *)seed)[i] : (int64_t)((const int32_t *)seed)[i]);
+    const Stretch mixer = {0x02461E293EC8F720, given[0], given[1]};
+    uint32_t words[4];
+    make_words(&mixer, 0, words);
+    return (Stretch){words[0] | (uint64_t)words[1] << 32, 0, words[2] | (uint64_t)words[3] << 32};
+}
+
+/* Integers of the words of one counter: the remainders by `range` from `least` on; all bits, if the range is 0. */
+static void draw_integers(const Draw *draw, const uint32_t words[4], void *made)
+{
     const uint64_t least = draw->least[0] | (uint64_t)draw->least[1] << 32, range = draw->range[0] | (uint64_t)draw->range[1] << 32;
+    if (range == 0)
+        memcpy(made, words, 16);
+    else if (draw->kind == INT64)
+        for (int k = 0; k < 2; k++)
+            ((uint64_t *)made)[k] = (words[2 * k] | (uint64_t)words[2 * k + 1] << 32) % range + least;
+    else
+        for (int k = 0; k < 4; k++)
+            ((uint32_t *)made)[k] = (uint32_t)(words[k] % range + least);
+}
+
+static void do_draw(const Draw *draw, float *const *buffers, const Stretch *here)
+{
     const int group = draw->kind == INT64 ? 2 : 4, size = draw->kind == INT64 ? 8 : 4;
     char *to = place_of(buffers, draw->to, size);
     uint32_t words[4];
     for (int i = 0; i < draw->count; i += group) {
-        union { float floats[4]; uint32_t short_ones[4]; uint64_t long_ones[2]; } made;
+        union { float floats[4]; uint64_t integers[2]; } made;
         make_words(here, i / group, words);
-        if (draw->what != INTEGERS)
-            draw_floats(draw->what == NORMAL, words, made.floats);
-        else if (draw->kind == INT64)
-            for (int k = 0; k < 2; k++)
-                made.long_ones[k] = (words[2 * k] | (uint64_t)words[2 * k + 1] << 32) % range + least;
+        if (draw->what == INTEGERS)
+            draw_integers(draw, words, &made);
         else
-            for (int k = 0; k < 4; k++)
-                made.short_ones[k] = (uint32_t)(words[k] % range + least);
+            draw_floats(draw->what == NORMAL, words, made.floats);
         memcpy(to + i * size, &made, (draw->count - i < group ? draw->count - i : group) * size);
     }
+}
+
+static void do_seeded(const Seeded *seeds, float *const *buffers)
+{
+    const Stretch here = seeded(place_of(buffers, seeds->seed, seeds->seed_kind == INT64 ? 8 : 4), seeds->seed_kind);
+    do_draw(&seeds->draw, buffers, &here);
 }

@@ -13,7 +13,7 @@
    `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
 
-enum { LAYOUT = 2 };                                  /* of plans and regions: host_threads.py has the same number */
+enum { LAYOUT = 3 };                                  /* of plans and regions: host_threads.py has the same number */
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
 enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors that are full; blocks in a thread's memory */
 
@@ -62,6 +62,7 @@ enum { INSTRUCTIONS(NUMBER) REDUCTIONS(NUMBER) KINDS };
 #define TYPED(EACH)                                                               \
     EACH(CONVERT) EACH(EQUAL) EACH(NOT_EQUAL) EACH(AND) EACH(OR) EACH(NOT) EACH(SIGN)     \
     EACH(IS_NAN) EACH(IS_INF) EACH(IS_FINITE)                                           \
+    EACH(SINE) EACH(COSINE) EACH(POWER) EACH(EXPM1) EACH(ROUND_DOWN) EACH(ROUND_UP) EACH(ROUND_EVEN)    \
     EACH(FLOOR_DIV) EACH(FLOOR_MOD) EACH(TRUNCATE_DIV) EACH(TRUNCATE_MOD)
 #define NUMBER(kind) kind,
 enum { BEFORE_TYPED = KINDS - 1, TYPED(NUMBER) ALL_KINDS };

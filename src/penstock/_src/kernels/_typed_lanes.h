@@ -1,4 +1,4 @@
-/* Pointwise instructions of regions on integers, booleans, and floats that are compared or converted, for one kind of processor:
+/* Pointwise instructions of regions on integers, booleans, and floats, for one kind of processor:
    loops that the compiler makes vectors of. `_fused_lanes.h` includes it. */
 
 /* Row after row of the last axis: WORK has `count` elements, whose operands lie S0, S1 and S2 apart. */
@@ -90,6 +90,13 @@ TARGET static void NAME(do_each)(const Each *e, float *const *buffers)
         case IS_NAN: ONE(unsigned char, float, a != a)
         case IS_INF: ONE(unsigned char, float, a - a != a - a && a == a)
         case IS_FINITE: ONE(unsigned char, float, a - a == a - a)
+        case SINE: ONE(float, float, sinf(a))
+        case COSINE: ONE(float, float, cosf(a))
+        case POWER: TWO(float, float, powf(a, b))
+        case EXPM1: ONE(float, float, expm1f(a))
+        case ROUND_DOWN: ONE(float, float, floorf(a))
+        case ROUND_UP: ONE(float, float, ceilf(a))
+        case ROUND_EVEN: ONE(float, float, rintf(a))
         }
         return;
     case TRUTH:

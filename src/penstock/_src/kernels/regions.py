@@ -23,9 +23,9 @@ from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, Term
 
 _PLAN, _PRODUCT, _COPY, _REDUCE, _CHOLESKY, _TRIANGULAR, _SOLVE, _EACH, _DIVIDE, _FOLD, _POSITION, _TOP, _GATHER, _ONE_HOT, \
-    _RUNNING, _SEGMENTS, _DRAW = range(17)
+    _RUNNING, _SEGMENTS, _DRAW, _SEEDED = range(18)
 FLOAT, TRUTH, INT32, INT64 = range(4)               # kinds of elements
-_DISTRIBUTIONS = {philox.uniform: 0, philox.normal: 1, philox.uniform_int: 2}
+_DISTRIBUTIONS = {philox.uniform: 0, philox.normal: 1, philox.uniform_int: 2, philox.full_int: 2}
 Source = Callable[[Any], philox.Stream]             # the stream of a draw, in the context of a step
 KINDS = {torch.float32: FLOAT, torch.bool: TRUTH, torch.int32: INT32, torch.int64: INT64}
 _TYPES = tuple(KINDS)
@@ -388,15 +388,32 @@ class Builder:
 
     def drawn(self, few: philox.Few, source: Source) -> View:
         """Random numbers of the next stretch of a stream."""
-        what, kind = _DISTRIBUTIONS.get(few.draw), KINDS.get(few.dtype, TRUTH)
-        if what is None or not 0 < few.count <= philox.FEW or kind not in ((INT32, INT64) if few.bounds else (FLOAT,)):
-            raise Unfit("other random numbers")
-        to = self.new(few.dims, kind)
-        low, high = few.bounds or (0, 0)
-        halves = struct.unpack("=4i", struct.pack("=qQ", low, high - low))
-        self._typed(_DRAW, [to], [what, kind, len(self.draws), few.count, *halves])
+        if few.count > philox.FEW:
+            raise Unfit("many random numbers")
+        to, numbers = self._draw(few, len(self.draws))
+        self._typed(_DRAW, [to], numbers)
         self.draws.append((few, source))
         return to
+
+    def drawn_of_seed(self, few: philox.Few, seed: View) -> View:
+        """Random numbers that a seed, two integers, determines."""
+        if seed.kind not in (INT32, INT64) or seed.dims != (2,):
+            raise Unfit("another seed")
+        seed = self.packed(seed)
+        to, numbers = self._draw(few, 0)
+        self._add(_SEEDED, lambda at: [at[to.buffer], to.offset, *numbers, at[seed.buffer], seed.offset, seed.kind], to, seed,
+                  any_kind=True)
+        return to
+
+    def _draw(self, few: philox.Few, number: int) -> tuple[View, list[int]]:
+        """A buffer for random numbers of stream number `number`, and how they are made."""
+        what, kind = _DISTRIBUTIONS.get(few.draw), KINDS.get(few.dtype, TRUTH)
+        is_integer = few.draw in (philox.uniform_int, philox.full_int)
+        if what is None or not few.count or kind not in ((INT32, INT64) if is_integer else (FLOAT,)):
+            raise Unfit("other random numbers")
+        low, high = few.bounds or (0, 0)
+        halves = struct.unpack("=4i", struct.pack("=qQ", low, high - low))
+        return self.new(few.dims, kind), [what, kind, number, few.count, *halves]
 
     def _check_size(self, view: View) -> None:
         if math.prod(view.dims) > _MOST_INTEGERS:

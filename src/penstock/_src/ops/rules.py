@@ -182,6 +182,7 @@ class regions:
     views: set[OpDef] = set()                  # returns parts of its input
     # the instruction of kernels/_typed_lanes.h that does the same to integers, booleans, or floats to be compared or converted
     each: RuleTable[str] = RuleTable()
+    functions: RuleTable[str] = RuleTable()    # the same of floats, by the mathematical library: for few elements
     folds: RuleTable[str] = RuleTable()        # of kernels/_indexing.h: the same over the axes that are the second input
     tables: set[OpDef] = set()                 # reads few elements of its inputs, which may be large
 

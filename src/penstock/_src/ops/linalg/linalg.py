@@ -177,6 +177,7 @@ def _log_matrix_determinant_gradient(op, _, grad):
 
 
 # -- inverse and solves -----------------------------------------------------------------------------------------------
+_SINGULAR = "Input is not invertible."
 matrix_inverse_op = op("MatrixInverse", "input: T -> output: T", "adjoint: bool = False, " + TYPES)
 rules.batching.leading[matrix_inverse_op] = (0,)
 matrix_inverse_op.shape(square_shape)
@@ -187,8 +188,16 @@ matrix_inverse_op.shape(square_shape)
 def _matrix_inverse_kernel(input, *, adjoint):
     check_matrix(input)
     inverse, info = torch.linalg.inv_ex(input.mH if adjoint else input)
-    check_info(info, "Input is not invertible.")
+    check_info(info, _SINGULAR)
     return inverse
+
+
+@rules.regions.lower(matrix_inverse_op)
+def _matrix_inverse_in_region(op, r):
+    matrix = r.view(op.inputs[0])
+    unit = r.filled(matrix.dims, 0.0)
+    r.copy(r.diagonal(unit), r.filled(matrix.dims[:-1], 1.0))
+    return [r.solved(matrix, unit, op.attrs["adjoint"], _SINGULAR)]
 
 
 @matrix_inverse_op.gradient

@@ -255,6 +255,8 @@ is_inf = unary("IsInf", torch.isinf, "float", "math.is_inf", "is_inf debugging.i
                "Whether x is infinite.", "bool")
 is_finite = unary("IsFinite", torch.isfinite, "float", "math.is_finite", "is_finite debugging.is_finite",
                   "Whether x is a finite number.", "bool")
+rules.regions.functions.update({sin: "SINE", cos: "COSINE", expm1: "EXPM1", floor: "ROUND_DOWN", ceil: "ROUND_UP",
+                                round_op: "ROUND_EVEN", rint: "ROUND_EVEN"})
 rules.regions.each.update({is_nan: "IS_NAN", is_inf: "IS_INF", is_finite: "IS_FINITE"})
 for _op in (is_nan, is_inf, is_finite):
     _op.no_gradient()

@@ -281,6 +281,7 @@ def scalar_mul_v2(scalar: Any, x: Any, name: str | None = None) -> Any:
 
 # -- powers, extrema, angles ------------------------------------------------------------------------------------------
 pow_op = binary("Pow", torch.pow, "floating integer")
+rules.regions.functions[pow_op] = "POWER"
 
 
 @pow_op.kernel(types="int8 int16 int32 int64")

@@ -17,6 +17,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import philox
+from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.random.random import (
     draw_classes,
@@ -60,7 +61,17 @@ def _filler(name: str, draw: Any, attrs: str = _FLOATS) -> Any:
     def _made_kernel(shape, seed, *, dtype):
         dims = sizes(shape)
         return draw(stream_of(seed), math.prod(dims), dtype.torch, shape.device).reshape(dims)
+    if draw is not philox.truncated_normal:                              # which takes a varying number of words
+        rules.regions.lower[made] = lambda op, r: _lowered(op, r, draw)
     return made
+
+
+def _lowered(op: Any, r: Any, draw: Any, *bounds: int) -> list:
+    """Writes an op into a region."""
+    few = philox.Few(draw, list(op.outputs[0].static_dims), op.attrs["dtype"].torch, bounds)
+    if list(r.constant(op.inputs[0])) != few.dims:
+        raise r.Unfit("another shape")
+    return [r.drawn_of_seed(few, r.view(op.inputs[1]))]
 
 
 stateless_random_uniform_op = _filler("StatelessRandomUniform", philox.uniform)
@@ -84,6 +95,14 @@ def _stateless_uniform_int_shape(shape, seed, minval, maxval, *, c):
 @stateless_uniform_int.kernel
 def _stateless_uniform_int_kernel(shape, seed, minval, maxval, *, dtype):
     return integers_between(shape, stream_of(seed), minval, maxval, dtype)
+
+
+@rules.regions.lower(stateless_uniform_int)
+def _lower_uniform_int(op, r):
+    low, high = (r.constant(t) for t in op.inputs[2:])
+    if low.ndim or high.ndim or not low < high:
+        raise r.Unfit("other bounds")
+    return _lowered(op, r, philox.uniform_int, int(low), int(high))
 
 
 def integers_between(shape: torch.Tensor, gen: Any, minval: torch.Tensor, maxval: torch.Tensor, dtype: Any) -> torch.Tensor:

@@ -115,7 +115,7 @@ def dims_in(shape: Any) -> tuple | None:
 
 def typed(handle: TensorList, dtype: Any) -> TensorList:
     """The list, if its elements have this type; InvalidArgumentError otherwise."""
-    if handle.dtype != dtype:
+    if handle.dtype is not dtype and handle.dtype != dtype:
         raise errors.invalid(f"Invalid data types; op elements {dtype.name} but list elements {handle.dtype.name}")
     return handle
 
@@ -148,7 +148,7 @@ def element_dims(handle: TensorList, dims: tuple | None) -> tuple | None:
     """The shape of the elements, from the list, the op, and existing elements."""
     dims = merged(dims, handle.dims)
     for x in handle.items():
-        if isinstance(x, (torch.Tensor, np.ndarray)):
+        if isinstance(x, (torch.Tensor, np.ndarray)) and x.shape != dims:
             dims = merged(dims, tuple(x.shape))
     return dims
 

@@ -394,6 +394,11 @@ def _get_item_kernel(input_handle, index, element_shape, *, element_dtype):
 @set_item.kernel
 def _set_item_kernel(input_handle, index, item, *, element_dtype, resize_if_index_out_of_bounds):
     alone = type(input_handle) is TensorList and getrefcount(input_handle) <= _ALONE and getrefcount(input_handle.store) <= 2
+    if alone and type(index) is int and input_handle.dtype is element_dtype and 0 <= index < input_handle.size and \
+            (input_handle.dims is None or item.shape == input_handle.dims):              # a loop writes its array
+        input_handle.store[index] = item
+        input_handle.only = index if input_handle.only in (-1, index) else None
+        return input_handle
     target = typed(as_list(input_handle), element_dtype)
     check_fits(target, item)
     if resize_if_index_out_of_bounds and int(index) >= target.size:

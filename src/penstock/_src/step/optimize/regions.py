@@ -41,6 +41,7 @@ _MANY = 12                   # such ops of a step outside of loops
 _OTHERS = 3                  # of them that are not arithmetic on few numbers, which small.py does as fast, to the bit
 _LEAST = 2                   # ops of a region that would have been calls
 _LARGEST = 1 << 16           # elements of a result: larger arrays take longer than calls
+_FEW = 1 << 9                # elements of which a function is computed one by one: ATen computes more of them in vectors
 _LARGEST_GIVEN = 1 << 20     # of what is read
 _LARGEST_TABLE = 1 << 30     # of what rows are gathered from
 _KINDS = {dtypes.float32: regions.FLOAT, dtypes.bool: regions.TRUTH, dtypes.int32: regions.INT32, dtypes.int64: regions.INT64}
@@ -266,6 +267,8 @@ def _rule(op: Node) -> Any:
         return _pointwise
     elif op.opdef in rules.regions.folds:
         return _folded
+    elif op.opdef in rules.regions.functions:
+        return _function
     if op.opdef in rules.arithmetic.reshapes or rules.forwards(op) and len(op.outputs) == 1:
         return _reshaped
     return _permuted if op.opdef in rules.arithmetic.permutes else None
@@ -367,6 +370,13 @@ def _each(op: Node, r: Writer) -> list[View]:
     out, views = op.outputs[0], [r.view(t) for t in _values(op)]
     write = functools.partial(r.each, rules.regions.each[op.opdef], dims=out.static_dims or (), to_kind=_KINDS[out.dtype])
     return [functools.reduce(lambda a, b: write([a, b]), views) if op.opdef in rules.algebra.sums else write(views)]
+
+
+def _function(op: Node, r: Writer) -> list[View]:
+    dims = op.outputs[0].static_dims or ()
+    if math.prod(dims) > _FEW:
+        raise Unfit("many elements")
+    return [r.each(rules.regions.functions[op.opdef], [r.view(t) for t in op.inputs], dims, regions.FLOAT)]
 
 
 def _folded(op: Node, r: Writer) -> list[View]:
