@@ -182,7 +182,18 @@ class DatasetV2(Trackable):
     # -- sources ------------------------------------------------------------------------------------------------------
     @classmethod
     def from_tensors(cls, tensors: Any, name: str | None = None) -> Any:
-        """A dataset of one element."""
+        """A dataset of one element.
+
+        Args:
+            tensors: A tensor, or tensors nested in tuples and dicts.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset with this element.
+
+        >>> print(*tf.data.Dataset.from_tensors([1, 2]).as_numpy_iterator())
+        [1 2]
+        """
         element = structure.normalize(tensors)
         spec = structure.spec_of(element)
         variant = get("TensorDataset")(structure.to_tensors(spec, element), output_shapes=structure.flat_shapes(spec))
@@ -192,8 +203,19 @@ class DatasetV2(Trackable):
     def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> Any:
         """A dataset of the slices of tensors along their first axis.
 
-        >>> list(tf.data.Dataset.from_tensor_slices([1, 2, 3]).as_numpy_iterator())
-        [1, 2, 3]
+        Args:
+            tensors: A tensor, or tensors nested in tuples and dicts, all of the same length.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset with one element per row.
+
+        Raises:
+            ValueError: if lengths differ, or a tensor is a scalar.
+
+        >>> data = tf.data.Dataset.from_tensor_slices({"x": [1, 2], "y": [0.5, 1.5]})
+        >>> [(int(e["x"]), float(e["y"])) for e in data]
+        [(1, 0.5), (2, 1.5)]
         """
         element = structure.normalize(tensors)
         whole = structure.spec_of(element)
@@ -210,9 +232,25 @@ class DatasetV2(Trackable):
     @classmethod
     def from_generator(cls, generator: Callable, output_types: Any = None, output_shapes: Any = None, args: Any = None,
                        output_signature: Any = None, name: str | None = None) -> Any:
-        """A dataset of the values that a Python generator yields. `generator` is called again for every iteration.
+        """A dataset of the values that a Python generator yields.
 
-        >>> tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_signature=tf.TensorSpec([], tf.int32))
+        Args:
+            generator: Function that returns an iterable; called again for every iteration.
+            output_types: Types of a value, nested as the values are; older than `output_signature`.
+            output_shapes: Their shapes; without it, any.
+            args: Arguments of `generator`, tensors that it receives as arrays.
+            output_signature: `tf.TensorSpec` (or another spec) of a value, nested as the values are.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the values.
+
+        Raises:
+            TypeError: while iterating, if a value does not fit the signature.
+
+        >>> spec = tf.TensorSpec([], tf.int32)
+        >>> print(*tf.data.Dataset.from_generator(range, args=[3], output_signature=spec).as_numpy_iterator())
+        0 1 2
         """
         return from_generator(cls, generator, output_types, output_shapes, args, output_signature)
 
@@ -220,8 +258,15 @@ class DatasetV2(Trackable):
     def range(cls, *args: Any, **kwargs: Any) -> Any:
         """A dataset of numbers: range(stop), range(start, stop) or range(start, stop, step).
 
-        >>> list(tf.data.Dataset.range(1, 6, 2).as_numpy_iterator())
-        [1, 3, 5]
+        Args:
+            *args: The bounds and the step, as of Python's `range`.
+            **kwargs: `output_type` (int64 by default) and `name`.
+
+        Returns:
+            A dataset of scalars.
+
+        >>> print(*tf.data.Dataset.range(1, 6, 2).as_numpy_iterator())
+        1 3 5
         """
         kwargs.pop("name", None)
         output_type = dtypes.as_dtype(kwargs.pop("output_type", dtypes.int64))
@@ -239,7 +284,20 @@ class DatasetV2(Trackable):
     def zip(cls, *args: Any, datasets: Any = None, name: str | None = None) -> Any:
         """A dataset of tuples (or dicts, nested as the arguments are) of the elements of datasets.
 
-        >>> tf.data.Dataset.zip((a, b))
+        Args:
+            *args: Datasets, or one structure of datasets.
+            datasets: The same, by keyword.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset as long as the shortest of the datasets.
+
+        Raises:
+            TypeError: if an argument is not a dataset.
+
+        >>> a, b = tf.data.Dataset.range(3), tf.data.Dataset.range(10, 15)
+        >>> [(int(x), int(y)) for x, y in tf.data.Dataset.zip((a, b))]
+        [(0, 10), (1, 11), (2, 12)]
         """
         if datasets is not None:
             args = (datasets,)
@@ -272,20 +330,58 @@ class DatasetV2(Trackable):
     def counter(cls, start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None) -> Any:
         """An infinite dataset of numbers in steps.
 
-        >>> tf.data.Dataset.counter(start=2, step=3)
+        Args:
+            start, step: The first number and the step.
+            dtype: Their type.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of scalars.
+
+        >>> print(*tf.data.Dataset.counter(start=2, step=3).take(3).as_numpy_iterator())
+        2 5 8
         """
         start, step = convert(start, dtype, "start"), convert(step, dtype, "step")
         return cls.range(0, dtypes.int64.max).map(lambda i: start + tf.cast(i, dtype) * step)
 
     @classmethod
     def choose_from_datasets(cls, datasets: Any, choice_dataset: Any, stop_on_empty_dataset: bool = True) -> Any:
-        """A dataset that takes each element from the dataset whose index another dataset yields."""
+        """A dataset that takes each element from the dataset whose index another dataset yields.
+
+        Args:
+            datasets: List of datasets with elements of one structure.
+            choice_dataset: Dataset of int64 indices.
+            stop_on_empty_dataset: Whether to end at the first index of a dataset that has ended; otherwise it is skipped.
+
+        Returns:
+            A dataset.
+
+        >>> ones, tens = tf.data.Dataset.range(3), tf.data.Dataset.range(10, 13)
+        >>> choice = tf.data.Dataset.from_tensor_slices(tf.constant([0, 1, 1, 0], tf.int64))
+        >>> print(*tf.data.Dataset.choose_from_datasets([ones, tens], choice).as_numpy_iterator())
+        0 10 11 1
+        """
         return _methods().choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
     @classmethod
     def sample_from_datasets(cls, datasets: Any, weights: Any = None, seed: Any = None, stop_on_empty_dataset: bool = False,
                              rerandomize_each_iteration: Any = None) -> Any:
-        """A dataset that takes each element from a dataset chosen at random."""
+        """A dataset that takes each element from a dataset chosen at random.
+
+        Args:
+            datasets: List of datasets with elements of one structure.
+            weights: Probability of each dataset; equal by default.
+            seed: Seed of the choices.
+            stop_on_empty_dataset: Whether to end when the first dataset ends; otherwise the others go on.
+            rerandomize_each_iteration: Whether later iterations draw other choices.
+
+        Returns:
+            A dataset.
+
+        >>> mixed = tf.data.Dataset.sample_from_datasets([tf.data.Dataset.range(2), tf.data.Dataset.range(10, 12)], seed=1)
+        >>> print(*sorted(mixed.as_numpy_iterator()))
+        0 1 10 11
+        """
         return _methods().sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
 
     # -- functions of elements ----------------------------------------------------------------------------------------
@@ -295,8 +391,22 @@ class DatasetV2(Trackable):
             synchronous: Any = None, use_unbounded_threadpool: Any = None, name: str | None = None) -> Any:
         """A dataset of the results of a function of every element.
 
-        >>> list(tf.data.Dataset.range(3).map(lambda x: x + 1).as_numpy_iterator())
-        [1, 2, 3]
+        Args:
+            map_func: Function of the components of an element. It is traced once.
+            num_parallel_calls: How many elements are computed at the same time, or `tf.data.AUTOTUNE`; one
+                after the other by default.
+            deterministic: Whether parallel calls keep the order of the elements.
+            synchronous, use_unbounded_threadpool: Accepted for compatibility.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the results.
+
+        Raises:
+            TypeError: if the function returns something that no tensor can hold.
+
+        >>> print(*tf.data.Dataset.range(3).map(lambda x: x + 1).as_numpy_iterator())
+        1 2 3
         """
         f = self._function(map_func, "Dataset.map()")
         keep = self._preserve
@@ -308,7 +418,21 @@ class DatasetV2(Trackable):
                           preserve_cardinality=keep, deterministic=_deterministic(self, deterministic))
 
     def flat_map(self, map_func: Callable, name: str | None = None) -> Any:
-        """A dataset of the concatenated elements of the datasets that a function returns for each element."""
+        """A dataset of the concatenated elements of the datasets that a function returns for each element.
+
+        Args:
+            map_func: Function of an element that returns a dataset.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        Raises:
+            TypeError: if the function does not return a dataset.
+
+        >>> print(*tf.data.Dataset.range(1, 4).flat_map(lambda n: tf.data.Dataset.range(n)).as_numpy_iterator())
+        0 0 1 0 1 2
+        """
         f = self._dataset_function(map_func, "Dataset.flat_map()")
         return self._then("FlatMapDataset", f.captured, spec=f.output_spec.element_spec, functions={"f": f})
 
@@ -320,7 +444,23 @@ class DatasetV2(Trackable):
 
     def interleave(self, map_func: Callable, cycle_length: Any = None, block_length: Any = None,
                    num_parallel_calls: Any = None, deterministic: bool | None = None, name: str | None = None) -> Any:
-        """A dataset that takes `block_length` elements in turn from each of `cycle_length` datasets returned by a function."""
+        """A dataset that takes elements in turn from several of the datasets that a function returns.
+
+        Args:
+            map_func: Function of an element that returns a dataset.
+            cycle_length: How many datasets are open at the same time; the number of cores by default.
+            block_length: How many elements are taken from a dataset before the next one's turn; 1 by default.
+            num_parallel_calls: How many datasets are read at the same time, or `tf.data.AUTOTUNE`.
+            deterministic: Whether parallel reads keep the order.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> rows = tf.data.Dataset.range(1, 3).interleave(lambda n: tf.data.Dataset.from_tensors(n).repeat(3), cycle_length=2)
+        >>> print(*rows.as_numpy_iterator())
+        1 2 1 2 1 2
+        """
         import os
         block_length = 1 if block_length is None else block_length
         automatic = cycle_length is None or isinstance(cycle_length, int) and cycle_length == AUTOTUNE
@@ -338,8 +478,18 @@ class DatasetV2(Trackable):
     def filter(self, predicate: Callable, name: str | None = None) -> Any:
         """A dataset of the elements for which a function is true.
 
-        >>> list(tf.data.Dataset.range(5).filter(lambda x: x % 2 == 0).as_numpy_iterator())
-        [0, 2, 4]
+        Args:
+            predicate: Function of an element that returns a scalar boolean.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        Raises:
+            ValueError: if the function does not return a scalar boolean.
+
+        >>> print(*tf.data.Dataset.range(5).filter(lambda x: x % 2 == 0).as_numpy_iterator())
+        0 2 4
         """
         f = self._predicate(predicate, "Dataset.filter()")
         return self._then("FilterDataset", f.captured, functions={"predicate": f})
@@ -351,18 +501,50 @@ class DatasetV2(Trackable):
         return f
 
     def take_while(self, predicate: Callable, name: str | None = None) -> Any:
-        """A dataset of the elements before the first for which a function is false."""
+        """A dataset of the elements before the first for which a function is false.
+
+        Args:
+            predicate: Function of an element that returns a scalar boolean.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*tf.data.Dataset.range(10).take_while(lambda x: x < 3).as_numpy_iterator())
+        0 1 2
+        """
         f = self._predicate(predicate, "tf.data.experimental.take_while()")
         return self._then("TakeWhileDataset", f.captured, functions={"predicate": f})
 
     def scan(self, initial_state: Any, scan_func: Callable, name: str | None = None) -> Any:
-        """A dataset of the outputs of a function that maps (state, element) to (new state, output)."""
+        """A dataset of the outputs of a function that also carries a state.
+
+        Args:
+            initial_state: The first state: a tensor or a structure of tensors.
+            scan_func: Function of (state, element) that returns (new state, output).
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the outputs.
+
+        >>> start = tf.constant(0, tf.int64)
+        >>> print(*tf.data.Dataset.range(5).scan(start, lambda total, x: (total + x, total + x)).as_numpy_iterator())
+        0 1 3 6 10
+        """
         return scan(initial_state, scan_func)(self)
 
     def reduce(self, initial_state: Any, reduce_func: Callable, name: str | None = None) -> Any:
-        """Reduces the elements to a state, with a function of (state, element) that returns the new state.
+        """Reduces the elements to a state.
 
-        >>> tf.data.Dataset.range(5).reduce(np.int64(0), lambda x, y: x + y).numpy()
+        Args:
+            initial_state: The first state: a tensor or a structure of tensors.
+            reduce_func: Function of (state, element) that returns the new state.
+            name: Name of the operation; not used.
+
+        Returns:
+            The last state.
+
+        >>> tf.data.Dataset.range(5).reduce(tf.constant(0, tf.int64), lambda total, x: total + x).numpy().item()
         10
         """
         f, state, spec = state_function(self, initial_state, reduce_func, "reduce()", gives_element=False)
@@ -371,7 +553,20 @@ class DatasetV2(Trackable):
         return structure.from_tensors(spec, out)
 
     def apply(self, transformation_func: Callable) -> Any:
-        """Applies a function from dataset to dataset."""
+        """Applies a function from dataset to dataset.
+
+        Args:
+            transformation_func: Function of this dataset that returns a dataset.
+
+        Returns:
+            Its result.
+
+        Raises:
+            TypeError: if the function does not return a dataset.
+
+        >>> print(*tf.data.Dataset.range(4).apply(lambda data: data.skip(2)).as_numpy_iterator())
+        2 3
+        """
         out = transformation_func(self)
         if not isinstance(out, DatasetV2):
             raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(out)}.")
@@ -380,10 +575,23 @@ class DatasetV2(Trackable):
     # -- batches --------------------------------------------------------------------------------------------------------
     def batch(self, batch_size: Any, drop_remainder: Any = False, num_parallel_calls: Any = None,
               deterministic: bool | None = None, name: str | None = None) -> Any:
-        """A dataset of batches: consecutive elements stacked along a new first axis.
+        """A dataset of batches of consecutive elements.
 
-        >>> list(tf.data.Dataset.range(5).batch(2).as_numpy_iterator())
-        [array([0, 1]), array([2, 3]), array([4])]
+        Args:
+            batch_size: How many elements make a batch.
+            drop_remainder: Whether a last batch of fewer elements is left out; then the batch size is static.
+            num_parallel_calls: How many batches are made at the same time.
+            deterministic: Whether parallel batches keep their order.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset whose elements have one more axis, the first.
+
+        Raises:
+            tf.errors.InvalidArgumentError: while iterating, if elements of a batch have different shapes.
+
+        >>> print(*tf.data.Dataset.range(5).batch(2).as_numpy_iterator())
+        [0 1] [2 3] [4]
         """
         size, drop = int64(batch_size, "batch_size"), convert(drop_remainder, dtypes.bool, "drop_remainder")
         made: Any = self._then("BatchDatasetV2", size, drop, spec=structure.batched(self.element_spec, static_size(size, drop)))
@@ -392,11 +600,37 @@ class DatasetV2(Trackable):
 
     def padded_batch(self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Any = False, name: str | None = None) -> Any:
-        """A dataset of batches of elements that are padded to a common shape."""
+        """A dataset of batches whose elements are padded to one shape.
+
+        Args:
+            batch_size: How many elements make a batch.
+            padded_shapes: Shape of each component; unknown sizes are the largest of the batch, which is the default.
+            padding_values: Value of each component to pad with; zero or empty text by default.
+            drop_remainder: Whether a last batch of fewer elements is left out.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset whose elements have one more axis, the first.
+
+        >>> print(*tf.data.Dataset.range(1, 4).map(lambda n: tf.range(n)).padded_batch(3).as_numpy_iterator())
+        [[0 0 0]
+         [0 1 0]
+         [0 1 2]]
+        """
         return _methods().padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder)
 
     def unbatch(self, name: str | None = None) -> Any:
-        """A dataset of the rows of the elements."""
+        """A dataset of the slices of each element along its first axis.
+
+        Args:
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*tf.data.Dataset.range(4).batch(2).unbatch().as_numpy_iterator())
+        0 1 2 3
+        """
         sizes = [s.shape[:1] for s in structure.flatten(self.element_spec) if isinstance(s, TensorSpec) and s.shape.rank]
         for s in sizes[1:]:
             sizes[0].assert_is_compatible_with(s)
@@ -404,10 +638,18 @@ class DatasetV2(Trackable):
         return plain._then("UnbatchDataset", spec=structure.unbatched(self.element_spec), inputs=(self,))
 
     def rebatch(self, batch_size: Any, drop_remainder: Any = False, name: str | None = None) -> Any:
-        """A dataset of the same rows in batches of another size, or of sizes that repeat.
+        """A dataset of the same rows in batches of another size.
 
-        >>> list(tf.data.Dataset.range(5).batch(3).rebatch(2).as_numpy_iterator())
-        [array([0, 1]), array([2, 3]), array([4])]
+        Args:
+            batch_size: The size, or a list of sizes that repeat.
+            drop_remainder: Whether a last batch of fewer rows is left out.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*tf.data.Dataset.range(5).batch(3).rebatch(2).as_numpy_iterator())
+        [0 1] [2 3] [4]
         """
         sizes = int64(batch_size, "batch_size")
         if structure.is_variant(self.element_spec):
@@ -434,7 +676,21 @@ class DatasetV2(Trackable):
 
     def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False,
                name: str | None = None) -> Any:
-        """A dataset of windows: datasets of `size` elements, each of which starts `shift` elements after the previous one."""
+        """A dataset of datasets of consecutive elements.
+
+        Args:
+            size: How many elements a window has.
+            shift: How far the next window begins; `size` by default.
+            stride: The distance between elements of a window.
+            drop_remainder: Whether windows of fewer elements are left out.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset whose elements are datasets (or structures of datasets).
+
+        >>> [[int(x) for x in window] for window in tf.data.Dataset.range(5).window(3, shift=1, drop_remainder=True)]
+        [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        """
         shift = size if shift is None else shift
         spec = structure.map_structure(lambda s: DatasetSpec(s), self.element_spec)
         return self._then("WindowDataset", int64(size, "size"), int64(shift, "shift"), int64(stride, "stride"),
@@ -442,29 +698,105 @@ class DatasetV2(Trackable):
 
     # -- choosing and ordering ----------------------------------------------------------------------------------------
     def take(self, count: Any, name: str | None = None) -> Any:
-        """A dataset of the first `count` elements; of all for -1."""
+        """A dataset of the first elements.
+
+        Args:
+            count: How many; -1 for all.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*tf.data.Dataset.range(5).take(2).as_numpy_iterator())
+        0 1
+        """
         return self._then("TakeDataset", int64(count, "count"))
 
     def skip(self, count: Any, name: str | None = None) -> Any:
-        """A dataset without the first `count` elements."""
+        """A dataset without the first elements.
+
+        Args:
+            count: How many are left out; -1 for all.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*tf.data.Dataset.range(5).skip(3).as_numpy_iterator())
+        3 4
+        """
         return self._then("SkipDataset", int64(count, "count"))
 
     def repeat(self, count: Any = None, name: str | None = None) -> Any:
-        """A dataset that repeats its elements `count` times; infinitely for None or -1."""
+        """A dataset that starts again at its end.
+
+        Args:
+            count: How many times the elements come; without it, or -1, without end.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*tf.data.Dataset.range(2).repeat(2).as_numpy_iterator())
+        0 1 0 1
+        """
         return self._then("RepeatDataset", int64(-1 if count is None else count, "count"))
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Any:
-        """A dataset of every `num_shards`-th element, starting at `index`."""
+        """A dataset of every `num_shards`-th element, for one of several workers.
+
+        Args:
+            num_shards: How many parts there are.
+            index: Which part this is, from 0.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        Raises:
+            tf.errors.InvalidArgumentError: if the index is not below the number of parts.
+
+        >>> print(*tf.data.Dataset.range(6).shard(num_shards=3, index=1).as_numpy_iterator())
+        1 4
+        """
         return self._then("ShardDataset", *_shard_arguments(num_shards, index))
 
     def shuffle(self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: bool | None = None,
                 name: str | None = None) -> Any:
-        """A dataset in random order: each element is drawn from a buffer of the next ones."""
+        """A dataset of the elements in random order: each is drawn from a buffer that is filled in order.
+
+        Args:
+            buffer_size: How many elements the buffer holds. Only a buffer as large as the dataset makes all
+                orders equally likely.
+            seed: Seed of the order.
+            reshuffle_each_iteration: Whether later iterations have another order; true by default.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> print(*sorted(tf.data.Dataset.range(4).shuffle(4, seed=1).as_numpy_iterator()))
+        0 1 2 3
+        """
         again = True if reshuffle_each_iteration is None else bool(reshuffle_each_iteration)
         return self._then("ShuffleDataset", int64(buffer_size, "buffer_size"), *seeds(seed), reshuffle_each_iteration=again)
 
     def concatenate(self, dataset: Any, name: str | None = None) -> Any:
-        """A dataset of these elements, then those of another."""
+        """A dataset of the elements of this dataset, then of another.
+
+        Args:
+            dataset: Dataset with elements of the same structure and types.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        Raises:
+            TypeError: if structures or types differ.
+
+        >>> print(*tf.data.Dataset.range(2).concatenate(tf.data.Dataset.range(7, 9)).as_numpy_iterator())
+        0 1 7 8
+        """
         mine, others = self.element_spec, dataset.element_spec
         if structure.legacy(mine, "types") != structure.legacy(others, "types"):
             raise TypeError(f"Two datasets to concatenate have different types {structure.legacy(mine, 'types')} and "
@@ -476,7 +808,18 @@ class DatasetV2(Trackable):
         return self._then("ConcatenateDataset", dataset._variant_tensor, spec=spec, inputs=(self, dataset))
 
     def enumerate(self, start: Any = 0, name: str | None = None) -> Any:
-        """A dataset of pairs (index, element)."""
+        """A dataset of pairs (index, element).
+
+        Args:
+            start: The first index.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> [(int(i), int(x)) for i, x in tf.data.Dataset.range(10, 12).enumerate(start=5)]
+        [(5, 10), (6, 11)]
+        """
         public = self._public()
         return public.zip((public.range(start, dtypes.int64.max), self))
 
@@ -486,11 +829,34 @@ class DatasetV2(Trackable):
         return DatasetV2
 
     def prefetch(self, buffer_size: Any, name: str | None = None) -> Any:
-        """A dataset that prepares its next elements in the background."""
+        """A dataset whose elements a background thread computes ahead of the program.
+
+        Args:
+            buffer_size: How many elements may wait, or `tf.data.AUTOTUNE`.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the same elements.
+
+        >>> print(*tf.data.Dataset.range(3).prefetch(tf.data.AUTOTUNE).as_numpy_iterator())
+        0 1 2
+        """
         return self._then("PrefetchDataset", int64(AUTOTUNE if buffer_size is None else buffer_size, "buffer_size"))
 
     def cache(self, filename: Any = "", name: str | None = None) -> Any:
-        """A dataset that caches its elements, in memory or in files."""
+        """A dataset that keeps its elements after the first complete iteration.
+
+        Args:
+            filename: Path of files to keep them in; in memory by default.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the same elements.
+
+        >>> data = tf.data.Dataset.range(3).cache()
+        >>> print(*data.as_numpy_iterator(), *data.as_numpy_iterator())
+        0 1 2 0 1 2
+        """
         return self._then("CacheDataset", convert(filename, dtypes.string, "filename"))
 
     def save(self, path: str, compression: str | None = None, shard_func: Callable | None = None,
@@ -517,19 +883,66 @@ class DatasetV2(Trackable):
     # -- others -----------------------------------------------------------------------------------------------------------
     def group_by_window(self, key_func: Callable, reduce_func: Callable, window_size: Any = None,
                         window_size_func: Callable | None = None, name: str | None = None) -> Any:
-        """A dataset of the elements that a function returns for windows of elements with the same key."""
+        """A dataset of what a function makes of groups of elements with equal keys.
+
+        Args:
+            key_func: Function of an element that returns an int64 key.
+            reduce_func: Function of (key, dataset of the group) that returns a dataset.
+            window_size: How many elements make a group.
+            window_size_func: Function of the key that returns this number, instead of `window_size`.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the elements of the results.
+
+        Raises:
+            ValueError: if both or none of `window_size` and `window_size_func` are given.
+
+        >>> odd_even = tf.data.Dataset.range(6).group_by_window(lambda x: x % 2, lambda key, group: group.batch(3), 3)
+        >>> print(*odd_even.as_numpy_iterator())
+        [0 2 4] [1 3 5]
+        """
         return _methods().group_by_window(key_func, reduce_func, window_size, window_size_func)(self)
 
     def bucket_by_sequence_length(self, element_length_func: Callable, bucket_boundaries: Any, bucket_batch_sizes: Any,
                                   padded_shapes: Any = None, padding_values: Any = None,
                                   pad_to_bucket_boundary: bool = False, no_padding: bool = False,
                                   drop_remainder: bool = False, name: str | None = None) -> Any:
-        """A dataset of batches of elements of similar length."""
+        """A dataset of padded batches of elements with similar lengths.
+
+        Args:
+            element_length_func: Function of an element that returns its length.
+            bucket_boundaries: Upper bounds (exclusive) of the lengths in each bucket; longer elements make one more.
+            bucket_batch_sizes: Batch size of each bucket, one more than boundaries.
+            padded_shapes, padding_values: As of `padded_batch`.
+            pad_to_bucket_boundary: Whether to pad to the bound of the bucket (less one) instead of to the longest element.
+            no_padding: Whether to make sparse batches instead.
+            drop_remainder: Whether batches of fewer elements are left out.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset.
+
+        >>> rows = tf.data.Dataset.from_tensor_slices([1, 4, 2, 5]).map(lambda n: tf.range(n))
+        >>> batches = rows.bucket_by_sequence_length(lambda row: tf.shape(row)[0], [3], [2, 2])
+        >>> [batch.shape.as_list() for batch in batches]
+        [[2, 2], [2, 5]]
+        """
         return _methods().bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes,
                                          padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)(self)
 
     def unique(self, name: str | None = None) -> Any:
-        """A dataset without duplicate elements, which are single integers or strings."""
+        """A dataset without repeated elements.
+
+        Args:
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of the first of all equal elements.
+
+        >>> print(*tf.data.Dataset.from_tensor_slices([1, 2, 1, 3]).unique().as_numpy_iterator())
+        1 2 3
+        """
         spec = self.element_spec
         if not isinstance(spec, TensorSpec) or spec.dtype not in (dtypes.int32, dtypes.int64, dtypes.string):
             raise TypeError(f"`tf.data.Dataset.unique` does not support elements of type {spec}: only `tf.int32`, `tf.int64`, "
@@ -546,7 +959,20 @@ class DatasetV2(Trackable):
         return _methods().rejection_resample(class_func, target_dist, initial_dist, seed)(self)
 
     def get_single_element(self, name: str | None = None) -> Any:
-        """The one element of this dataset."""
+        """The element of a dataset that has one.
+
+        Args:
+            name: Name of the operation; not used.
+
+        Returns:
+            The element, as tensors.
+
+        Raises:
+            tf.errors.InvalidArgumentError: if the dataset has another number of elements.
+
+        >>> tf.data.Dataset.range(3).batch(3).get_single_element().numpy().tolist()
+        [0, 1, 2]
+        """
         out = call_op("DatasetToSingleElement", self._variant_tensor, **structure.outputs(self.element_spec))
         return structure.from_tensors(self.element_spec, out)
 
@@ -556,7 +982,20 @@ class DatasetV2(Trackable):
 
     def ragged_batch(self, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64,
                      name: str | None = None) -> Any:
-        """A dataset of batches of elements whose sizes differ, as ragged tensors."""
+        """A dataset of batches as ragged tensors, of elements of different lengths.
+
+        Args:
+            batch_size: How many elements make a batch.
+            drop_remainder: Whether a last batch of fewer elements is left out.
+            row_splits_dtype: Type of the row splits.
+            name: Name of the operation; not used.
+
+        Returns:
+            A dataset of ragged tensors.
+
+        >>> next(iter(tf.data.Dataset.range(1, 4).map(lambda n: tf.range(n)).ragged_batch(3))).to_list()
+        [[0], [0, 1], [0, 1, 2]]
+        """
         return _methods().dense_to_ragged_batch(batch_size, drop_remainder, row_splits_dtype)(self)
 
     def sparse_batch(self, batch_size: Any, row_shape: Any, name: str | None = None) -> Any:
