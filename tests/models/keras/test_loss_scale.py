@@ -171,3 +171,15 @@ def test_models_of_half_precision_scale_their_losses(policy, wrapped):
             assert models[1].optimizer.loss_scale.numpy() == 2 ** 15
     finally:
         tf.keras.mixed_precision.set_global_policy("float32")
+
+
+def test_good_steps_are_counted():
+    opt = Scaled(tf.keras.optimizers.SGD(0.1), initial_scale=4.0, dynamic_growth_steps=2)
+    v, seen = tf.Variable([1.0]), []
+    for factor in (2.0, 2.0, 2.0, np.inf, 2.0):
+        with tf.GradientTape() as tape:
+            loss = opt.get_scaled_loss(v * factor)
+        opt.apply_gradients(zip(opt.get_unscaled_gradients(tape.gradient(loss, [v])), [v]))
+        seen.append((float(opt.loss_scale), int(opt.dynamic_counter)))
+    assert seen == [(4.0, 1), (8.0, 0), (8.0, 1), (4.0, 0), (4.0, 1)]
+    assert Scaled(tf.keras.optimizers.SGD(), dynamic=False, initial_scale=2.0).dynamic_counter is None

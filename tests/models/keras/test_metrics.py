@@ -168,3 +168,13 @@ def test_a_metric_is_printed_with_its_arguments():
     assert str(tf.keras.metrics.Mean()) == "Mean(name=mean,dtype=float32)"
     assert str(tf.keras.metrics.AUC(name="a")).startswith(
         "AUC(name=a,dtype=float32,num_thresholds=200,curve=ROC,summation_method=interpolation")
+
+
+def test_states_of_several_metrics_are_added():
+    here, there = tf.keras.metrics.Accuracy(), tf.keras.metrics.Accuracy()
+    here.update_state([1, 2], [1, 3])
+    there.update_state([1], [1])
+    here.merge_state([there, there])
+    assert float(here.result()) == 0.75
+    with pytest.raises(ValueError, match="not compatible"):
+        here.merge_state([tf.keras.metrics.Sum()])

@@ -217,3 +217,24 @@ def test_cifar_is_found_where_versions_of_keras_put_it(tmp_path, monkeypatch, pl
 def test_digits():
     (x, y), (x_test, _) = K.datasets.digits.load_data()
     assert x.shape[1:] == (8, 8, 1) and len(x) == len(y) and len(x_test) > 300
+
+
+def test_sounds_from_a_folder(tmp_path, capsys):
+    wave = np.sin(np.arange(12) / 5).astype("float32")[:, None]
+    for name in ("bell", "drum"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            tf.io.write_file(str(tmp_path / name / f"{i}.wav"), tf.audio.encode_wav(wave[:10 + i], 8000))
+    padded = K.utils.audio_dataset_from_directory(tmp_path, batch_size=6, shuffle=False)
+    sounds, labels = next(iter(padded))
+    assert sounds.shape == (6, 12, 1) and padded.class_names == ["bell", "drum"]
+    np.testing.assert_array_equal(labels.numpy(), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_allclose(sounds.numpy()[0, :10], wave[:10], atol=1e-4)
+    assert not sounds.numpy()[0, 10:].any()
+    cut = K.utils.audio_dataset_from_directory(tmp_path, batch_size=4, output_sequence_length=5, labels=None)
+    assert next(iter(cut)).shape == (4, 5, 1)
+    own = K.utils.audio_dataset_from_directory(tmp_path, batch_size=6, ragged=True, labels=list(range(6)), shuffle=False)
+    assert next(iter(own))[0].row_lengths().numpy().tolist() == [10, 11, 12, 10, 11, 12]
+    assert "Found 6 files belonging to 6 classes." in capsys.readouterr().out
+    with pytest.raises(ValueError, match="both `ragged` and `output_sequence_length`"):
+        K.utils.audio_dataset_from_directory(tmp_path, ragged=True, output_sequence_length=5)

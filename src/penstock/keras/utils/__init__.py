@@ -13,6 +13,7 @@ _attach(__name__, "v2", "keras.utils.", {
     "Sequence": "models.keras.utils.data_utils",
     "SequenceEnqueuer": "models.keras.utils.data_utils",
     "array_to_img": "models.keras.preprocessing.image",
+    "audio_dataset_from_directory": "models.keras.preprocessing.from_directory",
     "convert_all_kernels_in_model": "models.keras.utils.layer_utils",
     "custom_object_scope": "models.keras.utils.generic_utils",
     "deserialize_keras_object": "models.keras.saving.objects",

@@ -74,6 +74,25 @@ class Metric(Layer):
         """Resets the state, under the name of TensorFlow 1."""
         self.reset_state()
 
+    def merge_state(self, metrics: Any) -> list:
+        """Adds the states of other metrics of this kind, such as those of other workers.
+
+        Args:
+            metrics: Metrics with variables of the same shapes.
+
+        Returns:
+            The assignments.
+
+        Raises:
+            ValueError: if a metric has another number of variables.
+
+        >>> total.merge_state([of_one_worker, of_another])
+        """
+        for metric in metrics:
+            if len(metric.weights) != len(self.weights):
+                raise ValueError(f"Metric {metric} is not compatible with {self}")
+        return [v.assign_add(w) for metric in metrics for v, w in zip(self.weights, metric.weights, strict=True)]
+
     def update_state(self, *args: Any, **kwargs: Any) -> Any:
         """Adds a batch to the state."""
         raise NotImplementedError("Must be implemented in subclasses.")

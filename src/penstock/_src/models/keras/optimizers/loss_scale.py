@@ -146,6 +146,8 @@ class LossScaleOptimizer(LossScaleOptimizerV1):
                              else self._loss_scale._loss_scale_value, doc="The scale at the beginning.")
     dynamic_growth_steps = property(lambda self: self._loss_scale.increment_period if self.dynamic else None,
                                     doc="How many good steps make it grow.")
+    dynamic_counter = property(lambda self: self._loss_scale._num_good_steps if self.dynamic else None,
+                               doc="How many good steps there were since the scale has changed.")
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the optimizer."""

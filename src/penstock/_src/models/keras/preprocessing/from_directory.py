@@ -11,9 +11,11 @@ from penstock._src.base.api import export
 from penstock._src.models.keras.preprocessing.image import smart_resize
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
+SOUNDS = (".wav",)
 
 
-def _index(directory: Any, labels: Any, formats: tuple, class_names: Any, shuffle: bool, seed: Any) -> tuple[list, Any, list]:
+def _index(directory: Any, labels: Any, formats: tuple, class_names: Any, shuffle: bool, seed: Any,
+           follow_links: bool) -> tuple[list, Any, list]:
     """Files below a folder, their labels, and the names of the classes."""
     if labels == "inferred":
         found = sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
@@ -26,7 +28,8 @@ def _index(directory: Any, labels: Any, formats: tuple, class_names: Any, shuffl
     files, classes = [], []
     for i, name in enumerate(names):
         top = os.path.join(directory, name)
-        here = sorted(os.path.join(root, f) for root, _, fs in os.walk(top) for f in fs if f.lower().endswith(formats))
+        here = sorted(os.path.join(root, f) for root, _, fs in os.walk(top, followlinks=follow_links) for f in fs
+                      if f.lower().endswith(formats))
         files += here
         classes += [i] * len(here)
     chosen: Any = classes if labels == "inferred" else labels
@@ -52,7 +55,8 @@ def _check_split(validation_split: Any, subset: Any, shuffle: bool, seed: Any) -
 
 
 def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load: Any, class_names: Any, batch_size: Any,
-             shuffle: bool, seed: Any, validation_split: Any, subset: Any) -> Any:
+             shuffle: bool, seed: Any, validation_split: Any, subset: Any, follow_links: bool,
+             batch: Any = None) -> Any:
     if isinstance(labels, str) and labels != "inferred":
         raise ValueError("`labels` argument should be a list/tuple of integer labels, one for each file, or \"inferred\" for "
                          f"the names of the folders. Received: labels={labels}")
@@ -63,14 +67,16 @@ def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load:
         raise ValueError("`label_mode` argument must be one of \"int\", \"categorical\", \"binary\", or None. Received: "
                          f"{label_mode}")
     _check_split(validation_split, subset, shuffle, seed)
+    if labels is None:
+        label_mode = None
     files, classes, names = _index(directory, None if label_mode is None and labels != "inferred" else labels, formats,
-                                   class_names, shuffle, seed)
+                                   class_names, shuffle, seed, follow_links)
     if label_mode == "binary" and names and len(names) != 2:
         raise ValueError(f"When passing `label_mode=\"binary\"`, there must be exactly 2 class_names. Received: {names}")
     if not files:
-        what = "images" if formats is IMAGES else "text files"
+        what = {IMAGES: "images", SOUNDS: "audio files"}.get(formats, "text files")
         raise ValueError(f"No {what} found in directory {directory}. Allowed formats: {formats}")
-    print(f"Found {len(files)} files belonging to {len(names) or 1} classes.")
+    print(f"Found {len(files)} files belonging to {len(names) or len(set(classes or [0]))} classes.")
     number = int((validation_split or 0) * len(files))
     parts = {"training": slice(None, len(files) - number), "validation": slice(len(files) - number, None), None: slice(None)}
     made = []
@@ -79,12 +85,12 @@ def _dataset(directory: Any, labels: Any, label_mode: Any, formats: tuple, load:
         if kind:
             print(f"Using {len(chosen)} files for {kind}.")
         made.append(_of_files(chosen, wanted, label_mode, names, load, batch_size, shuffle and kind != "validation"
-                              if subset == "both" else shuffle, seed))
+                              if subset == "both" else shuffle, seed, batch))
     return made if subset == "both" else made[0]
 
 
 def _of_files(files: list, classes: Any, label_mode: Any, names: list, load: Any, batch_size: Any, shuffle: bool,
-              seed: Any) -> Any:
+              seed: Any, batch: Any = None) -> Any:
     made = tf.data.Dataset.from_tensor_slices(np.array(files, dtype=object).astype("S")).map(load)
     if label_mode is not None:
         count = len(names)
@@ -96,7 +102,8 @@ def _of_files(files: list, classes: Any, label_mode: Any, names: list, load: Any
         made = tf.data.Dataset.zip((made, tf.data.Dataset.from_tensor_slices(np.array(classes, dtype="int32")).map(label)))
     if shuffle:
         made = made.shuffle(batch_size * 8 if batch_size else 1024, seed=seed)
-    made = made.batch(batch_size) if batch_size else made
+    if batch_size:
+        made = made.batch(batch_size) if batch is None else batch(made)
     made.class_names, made.file_paths = names, files
     return made
 
@@ -122,7 +129,7 @@ def image_dataset_from_directory(directory: Any, labels: Any = "inferred", label
             tf.image.resize(image, image_size, method=interpolation)
         return tf.ensure_shape(image, (*image_size, channels))
     return _dataset(directory, labels, label_mode, IMAGES, load, class_names, batch_size, shuffle, seed, validation_split,
-                    subset)
+                    subset, follow_links)
 
 
 @export(v2=["keras.preprocessing.text_dataset_from_directory", "keras.utils.text_dataset_from_directory"])
@@ -134,7 +141,7 @@ def text_dataset_from_directory(directory: Any, labels: Any = "inferred", label_
         text = tf.io.read_file(path)
         return text if max_length is None else tf.strings.substr(text, 0, max_length)
     return _dataset(directory, labels, label_mode, (".txt",), load, class_names, batch_size, shuffle, seed, validation_split,
-                    subset)
+                    subset, follow_links)
 
 
 @export(v2=["keras.preprocessing.timeseries_dataset_from_array", "keras.utils.timeseries_dataset_from_array"])
@@ -169,3 +176,31 @@ def timeseries_dataset_from_array(data: Any, targets: Any, sequence_length: int,
     if batch_size is None:
         return made.shuffle(1024, seed=seed) if shuffle else made
     return (made.shuffle(batch_size * 8, seed=seed) if shuffle else made).batch(batch_size)
+
+
+@export(v2=["keras.utils.audio_dataset_from_directory"])
+def audio_dataset_from_directory(directory: Any, labels: Any = "inferred", label_mode: Any = "int", class_names: Any = None,
+                                 batch_size: Any = 32, sampling_rate: Any = None, output_sequence_length: Any = None,
+                                 ragged: bool = False, shuffle: bool = True, seed: Any = None, validation_split: Any = None,
+                                 subset: Any = None, follow_links: bool = False) -> Any:
+    """A dataset of sounds, `[batch, samples, channels]`, and labels from a folder with a folder of `.wav` files per class.
+
+    Sounds of different lengths are padded with zeros, unless `output_sequence_length` cuts or pads all to one length, or
+    `ragged` keeps their lengths.
+
+    >>> dataset = tf.keras.utils.audio_dataset_from_directory("commands", output_sequence_length=16000)
+    """
+    if sampling_rate is not None:
+        raise NotImplementedError("`sampling_rate` is not supported: resample the files before.")
+    if ragged and output_sequence_length is not None:
+        raise ValueError("Cannot set both `ragged` and `output_sequence_length`.")
+
+    def load(path: Any) -> Any:
+        return tf.audio.decode_wav(tf.io.read_file(path), desired_samples=output_sequence_length or -1)[0]
+
+    def batch(sounds: Any) -> Any:
+        if output_sequence_length is not None:
+            return sounds.batch(batch_size)
+        return sounds.ragged_batch(batch_size) if ragged else sounds.padded_batch(batch_size)
+    return _dataset(directory, labels, label_mode, SOUNDS, load, class_names, batch_size, shuffle, seed, validation_split,
+                    subset, follow_links, batch)
