@@ -18,6 +18,9 @@ from penstock._src.models.keras.utils.generic_utils import get_registered_name
 backend = LazyModule("penstock._src.models.keras.backend")
 
 
+_CONSTANT = "_CONSTANT_VALUE"                   # in place of a layer's name: the first argument is a constant
+
+
 class _Ref:
     """A list that nest treats as one thing: [layer, call, output] or [layer, call, output, arguments]."""
 
@@ -147,6 +150,8 @@ class _Builder:
             return self._made_from_arguments(layer, call)
         data = _wrapped(call)
         refs = nest.flatten(data)
+        if isinstance(data, _Ref) and data.items[0] == _CONSTANT:
+            return self._made_from_constant(layer, data.items[2], data.items[3])
         tensors = [self.tensor(r.items) for r in refs]
         kwargs: dict[str, Any] = {}
         for r in refs:
@@ -160,6 +165,17 @@ class _Builder:
         if not isinstance(packed, dict) and len(tensors) == 1:
             packed = tensors[0]
         layer(packed, **arguments)
+        return True
+
+    def _made_from_constant(self, layer: Any, constant: Any, kwargs: dict[str, Any]) -> bool:
+        """A call of a function whose first argument is a constant: the layer is called on a tensor among the others."""
+        arguments = self._with_tensors(kwargs)
+        if arguments is None:
+            return False
+        name = next((k for k, v in arguments.items() if isinstance(v, Tensor)), None)
+        if name is None:
+            raise ValueError(f"Improperly formatted model config: layer {layer.name} is not called on any tensor.")
+        layer(arguments.pop(name), **arguments, constant=constant, argument=name)
         return True
 
     def _with_tensors(self, kwargs: dict[str, Any]) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock._src.base.api import TABLES, export, resolve
 from penstock._src.graph import context
+from penstock._src.models.keras.engine.function_layer import SlicingOpLambda, TFOpLambda
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, Components, Composed, TensorFlowOpLayer
 from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
 
@@ -32,7 +33,8 @@ def layer_classes() -> dict[str, Any]:
         cls = TABLES["v2"].get(f"keras.{name}")
         if cls is not None:
             found[name.removeprefix("models.")] = cls
-    found.update({c.__name__: c for c in (AddLoss, AddMetric, Components, Composed, TensorFlowOpLayer)})
+    found.update({c.__name__: c for c in (AddLoss, AddMetric, Components, Composed, SlicingOpLambda,
+                                              TensorFlowOpLayer, TFOpLambda)})
     if "Model" in found:
         found.setdefault("Functional", found["Model"])
         found.setdefault("Network", found["Model"])

@@ -1,0 +1,76 @@
+"""Public functions as layers: how Keras 2.4 and later describe ops between layers in configs and files.
+
+penstock describes such ops itself (`op_layer.py`). These classes read what others wrote. A file names the function by its
+public name, and may come from anyone: functions that read or write files, or load code, are refused.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._src.base.api import resolve
+from penstock._src.models.keras.engine.base_layer import Layer
+
+_SPACES = {"", "math", "nn", "linalg", "strings", "signal", "image", "random", "bitwise", "ragged", "sparse", "sets", "dtypes",
+           "__operators__", "keras.activations", "keras.backend"}
+_REFUSED = {"load_library", "load_op_library", "numpy_function", "py_function", "py_func"}
+
+
+def function_of(symbol: str) -> Any:
+    """The function with a public name of 2.x (`math.multiply`, `compat.v1.shape`).
+
+    Args:
+        symbol: The name, without `tf.`.
+
+    Returns:
+        The function.
+
+    Raises:
+        ValueError: for names that a model may not call: those outside of the modules of ops.
+    """
+    api, name = ("v1", symbol.removeprefix("compat.v1.")) if symbol.startswith("compat.v1.") else ("v2", symbol)
+    space, _, last = name.rpartition(".")
+    if space not in _SPACES or last in _REFUSED:
+        raise ValueError(f"The model calls `tf.{symbol}`, which a loaded model may not call. If you trust it, write this part "
+                         "as a layer, and pass that in `custom_objects`.")
+    return resolve(api, name)
+
+
+class TFOpLambda(Layer):
+    """A call of a public function as a layer.
+
+    Args:
+        function: The public name.
+        **kwargs: Arguments of `Layer`.
+    """
+
+    def __init__(self, function: str, **kwargs: Any):
+        super().__init__(**{**kwargs, "autocast": False})
+        self.symbol, self._function = function, function_of(function)
+        self._expects_training_arg = self._expects_mask_arg = False
+        self.built = True
+
+    def call(self, first: Any, **kwargs: Any) -> Any:
+        """Calls the function; with `constant` and `argument`, the tensor is that argument, and the constant the first one."""
+        if "constant" in kwargs:
+            kwargs[kwargs.pop("argument")], first = first, kwargs.pop("constant")
+        return self._function(first, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """The name of the function, and the arguments of `Layer`."""
+        return {**super().get_config(), "function": self.symbol}
+
+
+class SlicingOpLambda(TFOpLambda):
+    """A slice of a tensor as a layer; in configs, a slice is a dictionary."""
+
+    def call(self, first: Any, **kwargs: Any) -> Any:
+        """Takes the slice."""
+        return self._function(first, **{k: _slices(v) for k, v in kwargs.items()})
+
+
+def _slices(x: Any) -> Any:
+    if isinstance(x, dict) and set(x) == {"start", "stop", "step"}:
+        return slice(x["start"], x["stop"], x["step"])
+    if isinstance(x, dict) and x.get("class_name") == "__ellipsis__":
+        return ...
+    return tuple(map(_slices, x)) if isinstance(x, (list, tuple)) else x
