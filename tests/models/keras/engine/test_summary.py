@@ -1,4 +1,7 @@
 """The table of layers; text recorded from tf_keras."""
+import numpy as np
+import pytest
+
 import penstock as tf
 import penstock.compat.v1 as tf1
 
@@ -50,3 +53,28 @@ def test_graph_mode_has_the_layout_of_1x():
         model = tf1.keras.Sequential([tf1.keras.layers.Dense(3, input_shape=(2,), name="d")], name="s")
         tf.keras.Model.summary(model, print_fn=lines.append)
     assert any("d (Dense)" in v for v in lines)
+
+
+def test_a_stack_that_is_built_for_a_shape_knows_the_shapes_of_its_outputs():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3), tf.keras.layers.Dense(2)])
+    model.build((None, 5))
+    lines = []
+    model.summary(print_fn=lines.append)
+    assert any("(None, 3)" in line for line in lines) and not any("multiple" in line for line in lines)
+    assert model.input_shape == (None, 5) and model.output_shape == (None, 2)
+    assert model(np.ones((4, 5), "float32")).shape == (4, 2)
+
+
+def test_a_stack_has_layers_of_different_names():
+    with pytest.raises(ValueError, match='there is a layer "a" already'):
+        tf.keras.Sequential([layers.Dense(2, name="a"), layers.Dense(2, name="a")])
+
+
+def test_predict_shows_its_progress_and_callbacks_see_arrays(capsys):
+    model, seen = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]), []
+    watch = tf.keras.callbacks.LambdaCallback()
+    watch.on_predict_batch_end = lambda batch, logs: seen.append(logs["outputs"])
+    model.predict(np.ones((6, 2)), batch_size=3, callbacks=[watch])
+    assert "2/2 [==============================]" in capsys.readouterr().out
+    model.predict(np.ones((6, 2)), verbose=0)
+    assert capsys.readouterr().out == "" and [type(s) for s in seen] == [np.ndarray] * 2

@@ -312,6 +312,8 @@ def predict(model: Any, x: Any, batch_size: Any, verbose: Any, steps: Any, callb
     """The outputs of a model for data."""
     source = data_adapter.source(model, x, None, None, batch_size, steps, training=False, workers=workers,
                                  use_multiprocessing=use_multiprocessing, max_queue_size=max_queue_size)
+    if verbose == "auto" and not context.eager_outside_functions():
+        verbose = 0                                             # 1.x shows the progress of predict on request only
     callbacks = _callback_list(model, callbacks, _verbose(verbose), source, 1)
     callbacks.on_predict_begin()
     hooks = _Hooks(callbacks, "predict")
@@ -326,7 +328,7 @@ def predict(model: Any, x: Any, batch_size: Any, verbose: Any, steps: Any, callb
         found.append(flat)
         structure = outputs
         if hooks.end is not None:
-            hooks.end(n, {"outputs": outputs})
+            hooks.end(n, {"outputs": nest.pack_sequence_as(outputs, flat)})
     if not found:
         raise ValueError("Expect x to be a non-empty array or dataset.")
     source.on_epoch_end()

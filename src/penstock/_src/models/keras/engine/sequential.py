@@ -79,6 +79,9 @@ class Sequential(Functional):
         if not isinstance(layer, Layer):
             raise TypeError(f"The added layer must be an instance of class Layer. Found: {layer}")
         assert_no_legacy_layers([layer])
+        if context.eager_outside_functions() and any(layer.name == other.name for other in self._layers):
+            raise ValueError(f"The layers of a Sequential model need different names, and there is a layer \"{layer.name}\" "
+                             "already. Pass another `name`.")
         self.built = False
         first = not self._layers
         set_inputs = first and self._begin(layer)
@@ -140,9 +143,28 @@ class Sequential(Functional):
                 raise ValueError(f"Sequential model {self.name} cannot be built because it has no layers. Call "
                                  "`model.add(layer)`.")
             shape = input_shape if isinstance(input_shape, TensorShape) else TensorShape(input_shape)
-            super().build(shape)
+            if not self._becomes_network(shape):
+                super().build(shape)
             self.__dict__["_build_input_shape"] = tuple(shape.as_list()) if shape.rank is not None else None
         self.built = True
+
+    def _becomes_network(self, shape: TensorShape) -> bool:
+        """Connects the layers for inputs of a shape, as if the first one had declared it. False in 1.x, and for layers that
+        do not take the outputs of the layer before them as symbolic tensors."""
+        if not context.eager_outside_functions() or shape.rank is None or type(self).call is not Sequential.call:
+            return False
+        first = Input(batch_shape=tuple(shape.as_list()), name=self.layers[0].name + "_input")
+        last = first
+        try:
+            for layer in self.layers:
+                last = layer(last)
+        except (TypeError, ValueError, NotImplementedError):
+            return False                                        # the caller builds layer by layer, and reports what is wrong
+        if nest.is_nested(last):
+            return False
+        self.__dict__.update(inputs=[first], outputs=[last])
+        self._init_graph_network(self.inputs, self.outputs, name=self.name)
+        return True
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Calls the layers in sequence."""

@@ -522,8 +522,8 @@ class Model(Saved, Network):
                                     steps=steps, callbacks=callbacks, max_queue_size=max_queue_size, workers=workers,
                               use_multiprocessing=use_multiprocessing, return_dict=return_dict, **kwargs)
 
-    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = 0, steps: int | None = None, callbacks: Any = None,
-                max_queue_size: int = 10, workers: int = 1, use_multiprocessing: bool = False) -> Any:
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
+                callbacks: Any = None, max_queue_size: int = 10, workers: int = 1, use_multiprocessing: bool = False) -> Any:
         """The outputs for data, as arrays."""
         return epoch_loops.predict(self, x=x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks,
                              max_queue_size=max_queue_size, workers=workers, use_multiprocessing=use_multiprocessing)
