@@ -12,5 +12,5 @@ _attach(__name__, "v2", "keras.saving.", {
     "load_model": "models.keras.saving.model_files",
     "register_keras_serializable": "models.keras.utils.generic_utils",
     "save_model": "models.keras.saving.model_files",
-    "serialize_keras_object": "models.keras.saving.objects",
+    "serialize_keras_object": "models.keras.utils.object_config",
 })

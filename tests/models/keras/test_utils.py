@@ -183,7 +183,8 @@ def test_serialization_takes_the_format(module, value):
         space = getattr(space, part)
     written = space.serialize(value(), use_legacy_format=True)
     again = space.deserialize(written, use_legacy_format=True)
-    assert space.serialize(again) == written
+    assert space.serialize(again, use_legacy_format=True) == written
+    assert "module" not in written and space.serialize(space.deserialize(space.serialize(again))) == space.serialize(again)
 
 
 def test_regularizers_of_one_factor_are_classes_of_their_own():

@@ -10,3 +10,4 @@ export.value("ATen", "version.COMPILER_VERSION", v1=["COMPILER_VERSION", "__comp
 export.value(134, "version.GRAPH_DEF_VERSION", v1=["GRAPH_DEF_VERSION"])
 export.value(0, "version.GRAPH_DEF_VERSION_MIN_CONSUMER", v1=["GRAPH_DEF_VERSION_MIN_CONSUMER"])
 export.value(0, "version.GRAPH_DEF_VERSION_MIN_PRODUCER", v1=["GRAPH_DEF_VERSION_MIN_PRODUCER"])
+KERAS_VERSIONS = {"v1": "2.2.4-tf", "v2": "2.15.0"}       # of the Keras that tf.keras is, by API

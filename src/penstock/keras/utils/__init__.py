@@ -32,7 +32,7 @@ _attach(__name__, "v2", "keras.utils.", {
     "plot_model": "models.keras.utils.vis_utils",
     "register_keras_serializable": "models.keras.utils.generic_utils",
     "save_img": "models.keras.preprocessing.image",
-    "serialize_keras_object": "models.keras.saving.objects",
+    "serialize_keras_object": "models.keras.utils.object_config",
     "set_random_seed": "models.keras.utils.seeds",
     "split_dataset": "models.keras.utils.splitting",
     "text_dataset_from_directory": "models.keras.preprocessing.from_directory",

@@ -5,7 +5,8 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 from penstock.compat import v1 as tf
 
 
@@ -314,7 +315,7 @@ def serialize(activation: Any, use_legacy_format: bool = False) -> Any:
     name = getattr(activation, "__name__", None)
     if name is not None and name.removesuffix("_v2") in _NAMED:
         return name.removesuffix("_v2")
-    return serialize_keras_object(activation)
+    return serialized(activation, use_legacy_format)
 
 
 @export("keras.activations.deserialize")
@@ -335,7 +336,7 @@ def deserialize(name: Any, custom_objects: Any = None, use_legacy_format: bool =
     >>> tf.keras.activations.deserialize("tanh") is tf.keras.activations.tanh
     True
     """
-    if isinstance(name, dict) and name.get("class_name") not in _NAMED:             # a layer
+    if isinstance(name, dict) and name.get("class_name") not in ("function", *_NAMED):             # a layer
         return tf.keras.layers.deserialize(name, custom_objects)
     return deserialize_keras_object(name, _NAMED, custom_objects, "activation function")
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 from penstock.compat import v1 as tf
 
 
@@ -148,7 +149,7 @@ _CLASSES |= {"max_norm": MaxNorm, "maxnorm": MaxNorm, "non_neg": NonNeg, "nonneg
 @export("keras.constraints.serialize")
 def serialize(constraint: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of a constraint."""
-    return serialize_keras_object(constraint)
+    return serialized(constraint, use_legacy_format)
 
 
 @export("keras.constraints.deserialize")

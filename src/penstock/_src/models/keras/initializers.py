@@ -7,7 +7,8 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import TABLES, export
 from penstock._src.graph import context
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 from penstock._src.state.variables import initializers as own
 
 
@@ -83,7 +84,7 @@ _V2 |= {"uniform": _V2["RandomUniform"], "normal": _V2["RandomNormal"], "zero": 
 @export("keras.initializers.serialize")
 def serialize(initializer: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of an initializer."""
-    return serialize_keras_object(initializer)
+    return serialized(initializer, use_legacy_format)
 
 
 @export("keras.initializers.deserialize")

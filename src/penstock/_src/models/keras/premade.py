@@ -10,6 +10,7 @@ from penstock._src.models.keras import activations, initializers, regularizers
 from penstock._src.models.keras.engine.data_adapter import unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.training import Model
 from penstock._src.models.keras.layers.serialization import deserialize
+from penstock._src.models.keras.utils.object_config import serialize_keras_object
 from penstock.compat import v1 as tf
 from penstock.keras import layers as L
 
@@ -100,7 +101,7 @@ class WideDeepModel(Model):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make the model again."""
-        parts = {name: {"class_name": type(part).__name__, "config": part.get_config()}
+        parts = {name: serialize_keras_object(part)
                  for name, part in (("linear_model", self.linear_model), ("dnn_model", self.dnn_model))}
         return {"name": self.name, "activation": activations.serialize(self.activation), **parts}
 

@@ -6,7 +6,8 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.models.keras import backend as K
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 from penstock.compat import v1 as tf
 
 
@@ -217,7 +218,7 @@ _NEWER = {**_CLASSES, "l1": L1, "l2": L2}
 @export("keras.regularizers.serialize")
 def serialize(regularizer: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of a regularizer."""
-    return serialize_keras_object(regularizer)
+    return serialized(regularizer, use_legacy_format)
 
 
 @export("keras.regularizers.deserialize")

@@ -44,6 +44,7 @@ from penstock._src.models.keras.engine.layer_weights import Weighted
 from penstock._src.models.keras.engine.node import parts_of
 from penstock._src.models.keras.saving.saved_model import layer_metadata, user_functions
 from penstock._src.models.keras.utils.generic_utils import to_snake_case
+from penstock._src.models.keras.utils.object_config import serialize_keras_object
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -462,7 +463,7 @@ class Layer(Connected, Losing, Weighted):
     def _dtype_config(self) -> Any:
         policy = self._policy
         if policy.compute_dtype != policy.variable_dtype:
-            return {"class_name": "Policy", "config": policy.get_config()}
+            return serialize_keras_object(policy)
         return policy.variable_dtype
 
     def _init_set_name(self, name: Any, zero_based: bool = True) -> None:

@@ -10,10 +10,10 @@ from penstock._src.graph import context
 from penstock._src.graph.sparse_tensor import SparseTensorSpec
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.library.ragged.spec import RaggedTensorSpec
-from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.call_context import in_function, is_symbolic
 from penstock._src.models.keras.engine.node import KerasHistory, Node, int_shape, remember
+from penstock._src.models.keras.utils import type_config
 
 backend = LazyModule("penstock._src.models.keras.backend")
 

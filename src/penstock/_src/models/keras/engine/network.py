@@ -417,6 +417,12 @@ class Network(Layer):
         return None if all(s is None for s in specs) else specs[0] if len(specs) == 1 else specs
 
     # -- description -------------------------------------------------------------------------------------------------
+    def get_build_config(self) -> dict[str, Any]:
+        """The input shapes; a network of layers has those of its inputs."""
+        if not self._is_graph_network:
+            return super().get_build_config()
+        return {"input_shape": nest.map_structure(lambda t: tuple(t.shape.as_list()), self._nested_inputs)}
+
     def get_config(self) -> dict[str, Any]:
         """Layers and how they are connected, as plain data."""
         if not self._is_graph_network:

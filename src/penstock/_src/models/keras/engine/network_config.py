@@ -14,6 +14,7 @@ from penstock._src.base.api import LazyModule
 from penstock._src.graph.node import Tensor
 from penstock._src.models.keras.engine.topology import node_key
 from penstock._src.models.keras.utils.generic_utils import get_registered_name
+from penstock._src.models.keras.utils.object_config import serialize_keras_object
 
 backend = LazyModule("penstock._src.models.keras.backend")
 
@@ -61,8 +62,8 @@ def describe(network: Any) -> dict[str, Any]:
             if node_key(layer.name, i) in network._network_nodes:
                 renumbered[node_key(layer.name, i)] = kept
                 kept += 1
-    layers = [{"name": layer.name, "class_name": class_name(layer), "config": layer.get_config(),
-               "inbound_nodes": _calls(network, layer, renumbered)} for layer in network.layers]
+    layers = [{**serialize_keras_object(layer), "name": layer.name, "inbound_nodes": _calls(network, layer, renumbered)}
+              for layer in network.layers]
 
     def places(coordinates: Any, like: Any) -> Any:
         refs = [_Ref([layer.name, renumbered.get(node_key(layer.name, i), 0), j]) for layer, i, j in coordinates]

@@ -14,10 +14,10 @@ from penstock._src.base.api import LazyModule
 from penstock._src.graph.build import arg_count, group_inputs
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import init_scope
-from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.call_context import current
 from penstock._src.models.keras.engine.node import parts_of
+from penstock._src.models.keras.utils import type_config
 from penstock._src.ops.registry import OPS, get
 
 backend = LazyModule("penstock._src.models.keras.backend")

@@ -17,9 +17,10 @@ from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.models.keras.engine.base_layer import Layer, default
 from penstock._src.models.keras.engine.input_layer import Input, InputLayer
 from penstock._src.models.keras.engine.network import assert_no_legacy_layers
-from penstock._src.models.keras.engine.network_config import class_name
 from penstock._src.models.keras.engine.training import Functional
 from penstock._src.models.keras.saving.saved_model import save_spec
+from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
+from penstock._src.models.keras.utils.object_config import serialize_keras_object
 
 _ONE_OUTPUT = ("All layers in a Sequential model should have a single output tensor. For multi-output layers, use the "
                "functional API.")
@@ -222,7 +223,7 @@ class Sequential(Functional):
 
     def get_config(self) -> dict[str, Any]:
         """The layers, as plain data."""
-        layers = [{"class_name": class_name(v), "config": v.get_config()} for v in self.layers]
+        layers = [serialize_keras_object(v) for v in (self.layers if uses_earlier_configs() else self._layers)]
         if self._is_graph_network and layers and isinstance(self._layers[0], InputLayer):
             layers[0]["config"].setdefault("batch_input_shape", self._layers[0]._batch_input_shape)
         config = {"name": self.name, "layers": copy.deepcopy(layers)}

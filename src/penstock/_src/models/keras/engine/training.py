@@ -99,8 +99,9 @@ class Model(Saved, Network):
             return
         check_strategy(self)
         self._run_eagerly = kwargs.pop("run_eagerly", None)
-        for k in ("experimental_run_tf_function", "steps_per_execution", "experimental_steps_per_execution", "jit_compile",
-                  "auto_scale_loss", "cloning", "pss_evaluation_shards"):
+        self._step_options = {k: kwargs.pop(k, None) for k in ("steps_per_execution", "jit_compile")}
+        for k in ("experimental_run_tf_function", "experimental_steps_per_execution", "auto_scale_loss", "cloning",
+                  "pss_evaluation_shards"):
             kwargs.pop(k, None)
         session_options = ("feed_dict", "fetches", "options", "run_metadata")
         for k in kwargs:

@@ -22,6 +22,7 @@ from penstock._src.models.keras.engine.input_spec import InputSpec
 from penstock._src.models.keras.layers.parts import described
 from penstock._src.models.keras.layers.serialization import deserialize
 from penstock._src.models.keras.utils.generic_utils import has_arg, to_list
+from penstock._src.models.keras.utils.object_config import serialize_keras_object
 from penstock.compat import v1 as tf
 
 
@@ -193,7 +194,7 @@ class StackedRNNCells(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        cells = [{"class_name": type(c).__name__, "config": c.get_config()} for c in self.cells]
+        cells = [serialize_keras_object(c) for c in self.cells]
         config = {**super().get_config(), "cells": cells}
         return {**config, "reverse_state_order": True} if self.reverse_state_order else config
 
@@ -519,7 +520,7 @@ class RNN(Layer):
             config["num_constants"] = self._num_constants
         if self.zero_output_for_mask:
             config["zero_output_for_mask"] = self.zero_output_for_mask
-        config["cell"] = {"class_name": type(self.cell).__name__, "config": self.cell.get_config()}
+        config["cell"] = serialize_keras_object(self.cell)
         return config
 
     @classmethod

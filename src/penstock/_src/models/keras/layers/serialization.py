@@ -7,7 +7,8 @@ from penstock._src.base.api import TABLES, export, resolve
 from penstock._src.graph import context
 from penstock._src.models.keras.engine.function_layer import SlicingOpLambda, TFOpLambda
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, Components, Composed, TensorFlowOpLayer
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 
 # Names in configurations that are not public names of layers: of models, of older versions.
 _ALIASES = {"BatchNormalizationV1": ("v1", "BatchNormalization"), "BatchNormalizationV2": ("v2", "BatchNormalization")}
@@ -43,8 +44,8 @@ def layer_classes() -> dict[str, Any]:
 
 @export("keras.layers.serialize")
 def serialize(layer: Any, use_legacy_format: bool = False) -> dict[str, Any]:
-    """The configuration of a layer: {"class_name": …, "config": …}."""
-    return serialize_keras_object(layer)
+    """The configuration of a layer: its module, class and config, as `serialize_keras_object` writes them."""
+    return serialized(layer, use_legacy_format)
 
 
 @export("keras.layers.deserialize")

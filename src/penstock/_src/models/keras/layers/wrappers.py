@@ -14,6 +14,7 @@ from penstock._src.models.keras.layers.parts import dims_of
 from penstock._src.models.keras.layers.recurrent import _standardized
 from penstock._src.models.keras.layers.serialization import deserialize
 from penstock._src.models.keras.utils.generic_utils import has_arg
+from penstock._src.models.keras.utils.object_config import serialize_keras_object
 from penstock.compat import v1 as tf
 
 
@@ -46,7 +47,7 @@ class Wrapper(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
-        return {**super().get_config(), "layer": {"class_name": type(self.layer).__name__, "config": self.layer.get_config()}}
+        return {**super().get_config(), "layer": serialize_keras_object(self.layer)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -162,7 +163,7 @@ class Bidirectional(Wrapper):
             self.backward_layer = _recreated(layer, go_backwards=True)
         else:
             self.backward_layer = backward_layer
-            self._backward_config: Any = {"class_name": type(backward_layer).__name__, "config": backward_layer.get_config()}
+            self._backward_config: Any = serialize_keras_object(backward_layer)
         self.forward_layer._name = f"forward_{self.forward_layer.name}"
         self.backward_layer._name = f"backward_{self.backward_layer.name}"
         self._check_layers()

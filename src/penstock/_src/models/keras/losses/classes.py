@@ -11,6 +11,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.losses import functions
 from penstock._src.models.keras.losses.reduction import Reduction, compute_weighted_loss, masked_weights, same_rank
+from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
 from penstock._src.state.variables.variable import Variable
 
 AUTO = Reduction.AUTO
@@ -93,7 +94,8 @@ class LossFunctionWrapper(Loss):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the loss."""
         given = {k: K.eval(v) if isinstance(v, (Tensor, Variable)) else v for k, v in self._fn_kwargs.items()}
-        return {**super().get_config(), **given}
+        fn = {} if uses_earlier_configs() else {"fn": getattr(self.fn, "__name__", None)}
+        return {**super().get_config(), **given, **fn}
 
 
 @_named("MeanSquaredError")

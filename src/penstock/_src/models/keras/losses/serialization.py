@@ -5,7 +5,8 @@ from typing import Any
 
 from penstock._src.base.api import export
 from penstock._src.models.keras.losses import classes, functions
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 
 _SHORT = {"mse": "mean_squared_error", "mae": "mean_absolute_error", "mape": "mean_absolute_percentage_error",
           "msle": "mean_squared_logarithmic_error", "kld": "kl_divergence"}
@@ -19,12 +20,12 @@ KNOWN.update(kullback_leibler_divergence=functions.kl_divergence, logcosh=functi
 
 @export("keras.losses.serialize", v2=["losses.serialize"])
 def serialize(loss: Any, use_legacy_format: bool = False) -> Any:
-    """The name of a loss function, or the configuration of a loss.
+    """The configuration of a loss, or of a loss function: the name of the function alone in 1.x.
 
-    >>> tf.keras.losses.serialize(tf.keras.losses.mse)
+    >>> tf.keras.losses.serialize(tf.keras.losses.mse)["config"]
     'mean_squared_error'
     """
-    return serialize_keras_object(loss)
+    return serialized(loss, use_legacy_format)
 
 
 @export("keras.losses.deserialize", v2=["losses.deserialize"])

@@ -8,6 +8,7 @@ import penstock as tf
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.metrics.confusion import _FourCounts, count_matches, even_thresholds
 from penstock._src.models.keras.metrics.metric import public
+from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
 
 
 class AUCCurve(enum.Enum):
@@ -74,6 +75,7 @@ class AUC(_FourCounts):
             raise ValueError(f"Threshold values must be in [0, 1]. Invalid values: {wrong}")
         super().__init__(name=name, dtype=dtype)
         self.curve, self.summation_method = self_curve, self_method
+        self._given_thresholds = thresholds is not None
         inner = even_thresholds(num_thresholds) if thresholds is None else sorted(thresholds)
         self.num_thresholds = len(inner) + 2
         self.thresholds = [0.0 - K.epsilon(), *inner, 1.0 + K.epsilon()]
@@ -136,7 +138,12 @@ class AUC(_FourCounts):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""
         config = {"num_thresholds": self.num_thresholds, "curve": self.curve.value,
-                  "summation_method": self.summation_method.value, "thresholds": self.thresholds[1:-1]}
+                  "summation_method": self.summation_method.value}
+        if not uses_earlier_configs():
+            own = {"thresholds": self.thresholds[1:-1]} if self._given_thresholds else {}
+            return {**super().get_config(), **config, "multi_label": self.multi_label, "num_labels": self.num_labels,
+                    "label_weights": self.label_weights, **own, "from_logits": self._from_logits}
+        config["thresholds"] = self.thresholds[1:-1]
         if self.multi_label:
             config.update(multi_label=True, num_labels=self.num_labels, label_weights=self.label_weights)
         if self._from_logits:

@@ -7,7 +7,8 @@ from penstock._src.base.api import export
 from penstock._src.models.keras.losses import functions
 from penstock._src.models.keras.losses.serialization import KNOWN as LOSSES
 from penstock._src.models.keras.metrics import accuracy, auc, averages, confusion, metric, overlap, wrapped_losses
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 
 KNOWN: dict[str, Any] = {n: f for n, f in LOSSES.items() if hasattr(functions, getattr(f, "__name__", ""))}
 for _module in (metric, averages, accuracy, confusion, auc, overlap, wrapped_losses):
@@ -19,7 +20,7 @@ KNOWN.update(cosine_proximity=wrapped_losses.cosine_similarity)
 @export("keras.metrics.serialize", v2=["metrics.serialize"])
 def serialize(metric: Any, use_legacy_format: bool = False) -> Any:
     """The name of a metric function, or the configuration of a metric."""
-    return serialize_keras_object(metric)
+    return serialized(metric, use_legacy_format)
 
 
 @export("keras.metrics.deserialize", v2=["metrics.deserialize"])

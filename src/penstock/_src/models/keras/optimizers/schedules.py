@@ -6,7 +6,8 @@ from typing import Any
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import name_scope
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 from penstock._src.ops.registry import get
 from penstock._src.training.train import schedules as formulas
 from penstock._src.training.train.optimizer import cast
@@ -64,7 +65,7 @@ def serialize(learning_rate_schedule: Any, use_legacy_format: bool = False) -> d
 
     >>> tf.keras.optimizers.schedules.serialize(schedule)
     """
-    return serialize_keras_object(learning_rate_schedule)
+    return serialized(learning_rate_schedule, use_legacy_format)
 
 
 @export("keras.optimizers.schedules.deserialize", v2=["optimizers.schedules.deserialize"])

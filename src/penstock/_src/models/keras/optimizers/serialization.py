@@ -9,7 +9,8 @@ from penstock._src.models.keras import backend
 from penstock._src.models.keras.optimizers import adagrad, adam, adamax, ftrl, loss_scale, newer, rmsprop, sgd
 from penstock._src.models.keras.optimizers.optimizer import Optimizer
 from penstock._src.models.keras.optimizers.wrapped import TFOptimizer
-from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object, serialize_keras_object
+from penstock._src.models.keras.utils.generic_utils import deserialize_keras_object
+from penstock._src.models.keras.utils.object_config import serialized
 from penstock._src.training.train.optimizer import Optimizer as TrainOptimizer
 
 V1 = {"adadelta": adagrad.AdadeltaV1, "adagrad": adagrad.AdagradV1, "adam": adam.AdamV1, "adamax": adamax.AdamaxV1,
@@ -28,7 +29,7 @@ def serialize(optimizer: Any, use_legacy_format: bool = False) -> dict[str, Any]
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD())["class_name"]
     'SGD'
     """
-    return serialize_keras_object(optimizer)
+    return serialized(optimizer, use_legacy_format)
 
 
 @export("keras.optimizers.deserialize", v2=["optimizers.deserialize"])

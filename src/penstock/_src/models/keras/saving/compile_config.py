@@ -4,7 +4,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base.api import LazyModule
-from penstock._src.models.keras.utils.generic_utils import custom_object_scope, serialize_keras_object
+from penstock._src.models.keras.utils import object_config
+from penstock._src.models.keras.utils.generic_utils import (
+    custom_object_scope,
+    earlier_configs,
+    serialize_keras_object,
+    uses_earlier_configs,
+)
 
 optimizers = LazyModule("penstock._src.models.keras.optimizers")
 losses = LazyModule("penstock._src.models.keras.losses")
@@ -32,6 +38,7 @@ def _for_all_versions(described: Any) -> Any:
     return described
 
 
+@earlier_configs()
 def training_config(model: Any) -> dict[str, Any] | None:
     """The arguments of compile; None if the optimizer cannot be described."""
     optimizer = model.optimizer
@@ -43,6 +50,17 @@ def training_config(model: Any) -> dict[str, Any] | None:
             "weighted_metrics": _plain(model._compile_weighted_metrics), "loss_weights": _plain(model.loss_weights),
             "sample_weight_mode": model.sample_weight_mode,
             "optimizer_config": {"class_name": type(optimizer).__name__, "config": config}}
+
+
+def compile_config(model: Any) -> dict[str, Any]:
+    """The arguments of compile, in the current form of configurations."""
+    if uses_earlier_configs():
+        found = training_config(model) or {}
+        return {"optimizer": found.pop("optimizer_config"), **found} if found else {}
+    return object_config.serialize_keras_object({
+        "optimizer": model.optimizer, "loss": model.loss, "metrics": model._compile_metrics or None,
+        "loss_weights": model.loss_weights, "weighted_metrics": model._compile_weighted_metrics,
+        "run_eagerly": model._run_eagerly, **model._step_options})
 
 
 def compile_from_config(model: Any, config: dict[str, Any], custom_objects: Any = None) -> None:

@@ -8,11 +8,12 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import TABLES, LazyModule
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
-from penstock._src.models.keras.engine import type_config
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.engine.input_layer import InputLayer
 from penstock._src.models.keras.engine.network_config import class_name as registered
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
+from penstock._src.models.keras.utils import type_config
+from penstock._src.models.keras.utils.generic_utils import earlier_configs
 
 serialization = LazyModule("penstock._src.models.keras.layers.serialization")
 VERSION = "3.0.0"
@@ -23,6 +24,7 @@ _OURS_ONLY = {"batch_input_shape", "time_major", "implementation", "fused", "vir
 
 
 # -- to Keras ------------------------------------------------------------------------------------------------------
+@earlier_configs()
 def describe(model: Any, include_optimizer: bool = True) -> dict[str, Any]:
     """The description of a model, with how it was compiled."""
     found = _layer(model)
@@ -97,6 +99,7 @@ def _own_config(layer: Any) -> dict[str, Any]:
         return {}
 
 
+@earlier_configs()
 def classic(model: Any) -> dict[str, Any]:
     """The description in HDF5 files, which Keras 2 and Keras 3 can read: calls as lists, nested objects with their modules."""
     def layer(data: dict[str, Any], one: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import penstock as tf
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import LazyModule, export
+from penstock._src.base.version import KERAS_VERSIONS
 from penstock._src.graph import context
 from penstock._src.graph.node import PACKAGE
-from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
+from penstock._src.models.keras.saving.compile_config import compile_config, compile_from_config
 from penstock._src.models.keras.saving.export import export_model
 from penstock._src.models.keras.utils import function_code
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
@@ -114,11 +115,7 @@ class Saved:
 
     def get_compile_config(self) -> dict[str, Any]:
         """The arguments of `compile` as plain data; empty for a model that is not compiled."""
-        found = training_config(self) if self._is_compiled and self.optimizer is not None else None
-        if found is None:
-            return {}
-        optimizer = found.pop("optimizer_config")
-        return {"optimizer": optimizer, **{k: v for k, v in found.items() if k != "sample_weight_mode"}}
+        return compile_config(self) if self._is_compiled and self.optimizer is not None else {}     # type: ignore[attr-defined]
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the result of `get_compile_config`; a model with its own `compile` has to override this."""
@@ -220,7 +217,8 @@ class Saved:
 
     def _updated_config(self) -> dict[str, Any]:
         return {"class_name": type(self).__name__, "config": self.get_config(),       # type: ignore[attr-defined]
-                "keras_version": "2.2.4-tf", "backend": "tensorflow"}
+                "keras_version": KERAS_VERSIONS["v2" if context.eager_outside_functions() else "v1"],
+                "backend": "tensorflow"}
 
     _tracking_metadata = property(lambda self: saved_model.metadata(self))
 

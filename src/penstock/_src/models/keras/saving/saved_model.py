@@ -21,7 +21,7 @@ from penstock._src.graph import context, messages
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
-from penstock._src.models.keras.utils.generic_utils import is_unknown
+from penstock._src.models.keras.utils.generic_utils import earlier_configs, is_unknown
 from penstock._src.state.containers import wrap
 from penstock._src.state.saved_model.model_loader import parse_saved_model
 from penstock._src.state.saved_model.object_loading import load as load_objects
@@ -120,6 +120,7 @@ def extra_dependencies(model: Any, cache: Any) -> dict[str, Any]:
     return {name: wrap(items) for name, items in lists.items()}
 
 
+@earlier_configs()
 def metadata(model: Any) -> str:
     """The description of a model, for its object in a SavedModel."""
     found: dict[str, Any] = {"class_name": type(model).__name__, "name": model.name, "trainable": model.trainable,
@@ -135,6 +136,7 @@ def metadata(model: Any) -> str:
     return json.dumps(found, default=model_files.plain_json)
 
 
+@earlier_configs()
 def layer_metadata(layer: Any) -> str:
     """The description of a layer, for its object in a SavedModel: tf.keras makes the layers of a model one by one."""
     try:

@@ -6,9 +6,10 @@ looking its name up: among the custom objects of the call, those of the open sco
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock._src.base import nest
@@ -17,6 +18,7 @@ from penstock._src.base.near_names import near_names
 from penstock._src.graph import context
 
 _CUSTOM: dict[str, Any] = {}
+_earlier = contextvars.ContextVar("earlier_configs", default=False)
 
 
 @export("keras.utils.CustomObjectScope", v2=["keras.saving.CustomObjectScope"])
@@ -88,6 +90,21 @@ def get_registered_object(name: str, custom_objects: Any = None, module_objects:
     return None
 
 
+@contextlib.contextmanager
+def earlier_configs() -> Iterator[None]:
+    """Configurations without modules and registered names, for files that other versions of Keras read."""
+    token = _earlier.set(True)
+    try:
+        yield
+    finally:
+        _earlier.reset(token)
+
+
+def uses_earlier_configs() -> bool:
+    """Whether configurations have neither modules nor registered names: in 1.x, and inside `earlier_configs`."""
+    return _earlier.get() or not context.eager_outside_functions()
+
+
 def serialize_keras_class_and_config(cls_name: str, cls_config: Any) -> dict[str, Any]:
     """A configuration."""
     return {"class_name": cls_name, "config": cls_config}
@@ -111,9 +128,9 @@ def class_and_config_for_serialized_keras_object(config: Any, module_objects: An
     if not isinstance(config, dict) or "class_name" not in config or "config" not in config:
         raise ValueError(f"Improper config format: {config}")
     name = config["class_name"]
-    found = get_registered_object(name, custom_objects, module_objects)
-    if found is None and config.get("registered_name"):         # as Keras 3 writes it
-        found = get_registered_object(config["registered_name"], custom_objects)
+    found = get_registered_object(config.get("registered_name") or name, custom_objects)
+    if found is None:
+        found = get_registered_object(name, custom_objects, module_objects)
     if found is None:
         raise _unknown(f"Unknown {printable_module_name}: {name}{_near(name, module_objects, custom_objects)}. If it is "
                        "one of your own, pass it in `custom_objects`, or use a `tf.keras.utils.custom_object_scope`.")
@@ -145,6 +162,8 @@ def deserialize_keras_object(identifier: Any, module_objects: Any = None, custom
     """The object of a configuration, or of a name: classes are called without arguments, functions are returned."""
     if identifier is None:
         return None
+    if isinstance(identifier, dict) and identifier.get("class_name") == "function":
+        identifier = identifier["config"]
     if isinstance(identifier, dict):
         cls, config = class_and_config_for_serialized_keras_object(identifier, module_objects, custom_objects,
                                                                    printable_module_name)
