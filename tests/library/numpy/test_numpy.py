@@ -42,7 +42,7 @@ np.stack([U, U], axis=1) | np.hstack([U, U]) | np.vstack([U, B]) | np.dstack([A,
 np.sort(A, axis=0) | np.sort(F, axis=None) | np.where(A > 0, A, 0.5) | np.take(A, [0, 5]) | np.take(A, [1], axis=1)
 np.take_along_axis(A, np.argsort(-A, 1), axis=1) | np.select([A < -2, A > 2], [A, A * 2], 0)
 np.compress([False, True], A, axis=0) | np.matmul(A, F.T) | np.matmul(A, A[0]) | np.dot(A, A.T) | np.inner(A, A)
-np.outer(U, [1, 2]) | np.vdot(C, C) | np.kron(A, U) | np.tensordot(A, A, 2) | np.einsum("ij,kj->ik", A, F)
+np.outer(U, A) | np.vdot(C, C) | np.kron(A, U) | np.tensordot(A, A, 2) | np.einsum("ij,kj->ik", A, F)
 np.cross(A[:, :3], F[:, :3]) | np.polyval(U, F) | np.linspace(0, 1, 5) | np.linspace(A[0], 3, 4, axis=1)
 np.linspace(0, 1, 5, endpoint=False) | np.logspace(0, 2, 3) | np.geomspace(1, 100, 3) | np.arange(5)
 np.arange(1, 2, 0.25) | np.arange(3, dtype=np.float32) | np.eye(3, 4, 1) | np.identity(2) | np.tri(3, 4)
@@ -127,3 +127,30 @@ def test_take_along_axis_without_known_ranks(axis, shapes):
     assert np.array_equal(take(x, at).numpy(), np.take_along_axis(x, at, axis))
     with pytest.raises(tf.errors.InvalidArgumentError):
         take(x, at[0])
+
+
+@pytest.mark.parametrize("ours, expected", [
+    (lambda: tnp.add([1.5, 2.5], tf.constant([1., 2.])), tf.float32), (lambda: tnp.multiply([2], np.int8([3])), tf.int8),
+    (lambda: tnp.minimum(tf.constant([1.], tf.float16), []), tf.float16), (lambda: tnp.add([1], [2.]), tf.float64),
+    (lambda: tnp.add([True], tf.constant([3], tf.uint8)), tf.uint8), (lambda: tnp.matmul([[1, 2]], tnp.ones([2, 1], tf.int16)),
+                                                                     tf.int16)])
+def test_numbers_in_lists_are_weak(ours, expected):
+    """As in TensorFlow: a list beside an array has the type of the array."""
+    assert ours().dtype == expected
+
+
+def test_many_numbers_have_one_type():
+    assert tnp.result_type(list(range(1000)), [0.5] * 100, tf.float32) == tf.float32
+
+
+@pytest.mark.parametrize("call, shape", [
+    (tnp.argmin, [2, 3]), (tnp.argmax, [4]), (tnp.flip, [2, 3]), (tnp.flipud, [2, 3]), (tnp.fliplr, [2, 3]),
+    (tnp.atleast_1d, []), (tnp.atleast_1d, [3]), (tnp.atleast_2d, []), (tnp.atleast_2d, [3]), (tnp.atleast_2d, [1, 2, 3]),
+    (tnp.atleast_3d, []), (tnp.atleast_3d, [3]), (tnp.atleast_3d, [2, 3]), (tnp.atleast_3d, [1, 2, 3, 1])])
+def test_arrays_of_unknown_rank(call, shape):
+    array = np.random.RandomState(0).rand(*shape)
+    traced = tf.function(lambda x: call(x), input_signature=[tf.TensorSpec(None, tf.float64)])
+    expected = getattr(np, call.__name__)(array)
+    for out in (traced(array), call(array)):
+        np.testing.assert_array_equal(out, expected)
+        assert out.shape == np.shape(expected)

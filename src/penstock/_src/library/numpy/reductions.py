@@ -153,7 +153,7 @@ def _arg(title: str, function: Callable) -> None:
         a = tensor(a)
         a = tf.cast(a, tf.int8) if a.dtype == tf.bool else a
         return function(tf.reshape(a, [-1]) if axis is None else tf.reshape(a, [1]) if a.shape.rank == 0 else a, axis or 0) \
-            if a.shape.rank else tf.constant(0, tf.int64)
+            if a.shape.rank != 0 else tf.constant(0, tf.int64)
     call.__name__, call.__doc__ = title, f"NumPy's `{title}` on tensors."
     value(call, title)
 

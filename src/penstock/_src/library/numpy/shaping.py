@@ -112,6 +112,8 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
 def flip(m: Any, axis: Any = None) -> Any:
     """Reverses the order of elements."""
     m = tensor(m)
+    if m.shape.rank is None:
+        return tf.reverse(m, tf.range(tf.rank(m)) if axis is None else np.atleast_1d(np.asarray(static(axis))))
     return tf.reverse(m, list(range(m.shape.rank)) if axis is None else _axes(axis, m.shape.rank))
 
 
@@ -176,14 +178,12 @@ def _at_least(count: int) -> None:
 
 
 def _padded(a: Any, count: int) -> Any:
-    rank = a.shape.rank
-    if rank >= count:
-        return a
-    if count == 3:
-        return a[None, None, None] if rank == 0 else a[None, :, None] if rank == 1 else a[:, :, None]
-    for _ in range(count - rank):
-        a = tf.expand_dims(a, 0)
-    return a
+    """The array with dimensions of size one: before its own up to the second, the third after them."""
+    rank = tf.rank(a) if a.shape.rank is None else a.shape.rank
+    missing = tf.maximum(count - rank, 0)
+    before = tf.minimum(missing, tf.maximum(2 - rank, 0))
+    return tf.reshape(a, tf.concat([tf.ones([before], tf.int32), tf.shape(a), tf.ones([missing - before], tf.int32)], 0)) \
+        if a.shape.rank is None or a.shape.rank < count else a
 
 
 for _count in (1, 2, 3):

@@ -72,25 +72,21 @@ def _kind(x: Any) -> Any:
         return x.dtype
     if isinstance(x, (bool, numbers.Number)):
         return x
-    if isinstance(x, (list, tuple)):
-        flat = tf.nest.flatten(list(x))
-        return np.result_type(*map(_strong, flat)) if flat else np.float64
     return x
-
-
-def _strong(x: Any) -> Any:
-    kind = _kind(x)
-    return np.asarray(kind).dtype if isinstance(kind, (bool, numbers.Number)) else kind
 
 
 @name("result_type")
 def result_type(*arrays_and_dtypes: Any) -> np.dtype:
-    """The type that NumPy promotes these to.
+    """The type that NumPy promotes these to. The numbers in a list are weak, as a number on its own is.
 
     >>> tf.experimental.numpy.result_type(tf.int32, 1.0)
     dtype('float64')
     """
-    return canonical(np.result_type(*map(_kind, arrays_and_dtypes)))
+    kinds: dict[Any, Any] = {}                     # one of each: NumPy takes a limited number of arguments
+    for x in tf.nest.flatten(list(arrays_and_dtypes)):
+        kind = _kind(x)
+        kinds.setdefault(type(kind) if isinstance(kind, numbers.Number) else kind, kind)
+    return canonical(np.result_type(*kinds.values()) if kinds else np.float64)
 
 
 @name("promote_types")
