@@ -114,3 +114,13 @@ def test_shifts_by_too_much_do_not_wrap(bits):
         by = t(bits - 1)
         np.testing.assert_array_equal(tf2.bitwise.right_shift(x, far).numpy(), x >> by)
         np.testing.assert_array_equal(tf2.bitwise.left_shift(x, far).numpy(), x << by)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_any_axis_of_an_unknown_rank_is_sorted(axis):
+    array = np.random.RandomState(3).permutation(24).reshape(2, 3, 4)
+    signature = [tf2.TensorSpec(None, tf2.int64)]
+    np.testing.assert_array_equal(
+        tf2.function(lambda x: tf2.sort(x, axis), input_signature=signature)(array), np.sort(array, axis))
+    np.testing.assert_array_equal(
+        tf2.function(lambda x: tf2.argsort(x, axis), input_signature=signature)(array), np.argsort(array, axis))

@@ -197,9 +197,7 @@ def _flipped(values: Tensor) -> Tensor:
 def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     rank = values.shape.rank
     if rank is None:
-        if axis != -1:
-            raise ValueError("sorting along another axis than the last needs a known rank")
-        return top_k_op(values, get("Shape")(values)[-1])
+        return _descending_of_unknown_rank(values, axis)
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of range for a tensor of rank {rank}: slice index {axis} of its shape is "
                          "out of bounds")
@@ -208,8 +206,23 @@ def _descending(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         return top_k_op(values, _size(values, axis))
     axes = list(range(rank))
     axes[axis], axes[-1] = axes[-1], axes[axis]                  # its own inverse
-    perm = convert(np.array(axes, np.int32), name="transposition")
-    best = top_k_op(get("Transpose")(values, perm), _size(values, axis))
+    return _exchanged(values, convert(np.array(axes, np.int32), name="transposition"), _size(values, axis))
+
+
+def _descending_of_unknown_rank(values: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    size = get("Shape")(values)[axis]
+    if axis == -1:
+        return top_k_op(values, size)
+    last = get("Rank")(values) - 1
+    at = convert(axis, dtypes.int32) if axis >= 0 else last + (axis + 1)
+    axes = get("Range")(0, last + 1, 1)
+    select, equal = get("SelectV2"), get("Equal")
+    return _exchanged(values, select(equal(axes, at), last, select(equal(axes, last), at, axes)), size)
+
+
+def _exchanged(values: Tensor, perm: Tensor, size: Any) -> tuple[Tensor, Tensor]:
+    """The values in descending order along an axis that `perm` exchanges with the last one."""
+    best = top_k_op(get("Transpose")(values, perm), size)
     return get("Transpose")(best[0], perm), get("Transpose")(best[1], perm)
 
 
