@@ -178,3 +178,17 @@ def test_weights_and_datasets_have_one_length():
     numbers = tf.data.Dataset.range(2)
     with pytest.raises(ValueError, match="should have the same length"):
         tf.data.Dataset.sample_from_datasets([numbers, numbers], weights=[0.2, 0.3, 0.5])
+
+
+@pytest.mark.parametrize("name, make", [
+    ("MapDataset", lambda d: d.map(lambda x: 1 // x)), ("FilterDataset", lambda d: d.filter(lambda x: 1 // x > 0)),
+    ("FlatMapDataset", lambda d: d.flat_map(lambda x: tf.data.Dataset.range(1 // x))),
+    ("ParallelMapDatasetV2", lambda d: d.map(lambda x: 1 // x, num_parallel_calls=2))])
+def test_the_error_of_a_function_names_the_transformation(name, make):
+    kind = name.removesuffix("V2").removesuffix("Dataset")
+    for dataset in (make(tf.data.Dataset.range(1)), make(tf.data.Dataset.range(1)).batch(2)):
+        with pytest.raises(tf.errors.InvalidArgumentError) as e:
+            list(dataset)
+        assert (f"Error in user-defined function passed to {name} transformation with iterator: "
+                f"Iterator::Root::{kind}") in str(e.value)
+        assert str(e.value).count("user-defined") == 1

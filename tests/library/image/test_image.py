@@ -183,3 +183,16 @@ def test_the_method_of_decoding_may_be_given():
     image = tf.constant(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
     np.testing.assert_array_equal(tf.image.adjust_jpeg_quality(image, 90, dct_method="INTEGER_ACCURATE"),
                                   tf.image.adjust_jpeg_quality(image, 90))
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_colours_of_16_bits_keep_all_of_them(channels):
+    image = np.random.RandomState(5).randint(0, 1 << 16, (5, 7, channels)).astype(np.uint16)
+    data = tf.io.encode_png(image)
+    np.testing.assert_array_equal(tf.io.decode_png(data, dtype=tf.uint16), image)
+    np.testing.assert_array_equal(tf.io.decode_image(data, dtype=tf.uint16), image)
+    np.testing.assert_array_equal(tf.io.decode_png(data, 3, tf.uint16), image[:, :, :3])
+    np.testing.assert_array_equal(tf.io.decode_png(data, 4, tf.uint16)[:, :, 3], image[:, :, 3] if channels == 4 else 65535)
+    grey = tf.io.decode_png(data, 1, tf.uint16)
+    np.testing.assert_allclose(grey[:, :, 0], image[:, :, :3] @ np.array([0.299, 0.587, 0.114]), rtol=0, atol=8)
+    np.testing.assert_allclose(tf.io.decode_image(data, dtype=tf.float32), image / 65535, rtol=1e-6, atol=1e-7)

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -94,8 +95,10 @@ class Body:
 
     short: bool | None = None          # whether calls are too short for threads, if a parallel map has found out
 
-    def __init__(self, function: GraphFunction, captured: list):
+    def __init__(self, function: GraphFunction, captured: list, of: str):
         self.function, self.captured = function, tuple(captured)
+        self._where = (f"Error in user-defined function passed to {of} transformation with iterator: "
+                       f"Iterator::Root::{re.sub(r'Dataset(V[0-9])?$', '', of)}")
         self._at_once: bool | None = None
         self._plan: BlockPlan | None = None
         self._pure: bool | None = None
@@ -137,9 +140,17 @@ class Body:
             try:
                 return run(ctx, *element, *captured)
             except Exception as e:
-                raise_typed(e, program)
-                raise
+                self._raise(e, program)
         return self._draws.runner(captured, call) if self._draws.fits else call
+
+    def _raise(self, error: Exception, program: Any) -> NoReturn:
+        """Raises an error of a call as a typed one, which names the transformation."""
+        try:
+            raise_typed(error, program)
+            raise error
+        except errors.OpError as typed:
+            typed.add_context(self._where)
+            raise
 
     def vectorized(self, ctx: Any) -> Callable | None:
         """A callable f(ctx, columns) -> columns of the outputs; None if elements must be called one by one."""
@@ -184,4 +195,4 @@ def _outer_state(function: GraphFunction) -> str | None:
 
 def body(function: Any, node: Any, captured: list) -> Body:
     """The function attribute of an op, with captured values."""
-    return Body(as_function(function, node.graph), on_host(captured))
+    return Body(as_function(function, node.graph), on_host(captured), node.opdef.name)

@@ -185,7 +185,7 @@ def _decode_png_kernel(contents, *, channels, dtype):
     image = _open(data, ("PNG", "JPEG", "GIF", "BMP"))
     with _decoding("Broken image data"):
         if dtype.name == "uint16":
-            return torch.from_numpy(_sixteen(image, channels))
+            return torch.from_numpy(_sixteen(image, data, channels))
         return torch.from_numpy(np.array(_pixels(_eight(image), channels)))
 
 
@@ -197,7 +197,38 @@ def _eight(image: Any) -> Any:
     return image
 
 
-def _sixteen(image: Any, channels: int) -> np.ndarray:
+def _wide(data: bytes) -> np.ndarray | None:
+    """The colours of a PNG with 16 bits each; None for other images.
+
+    Pillow keeps the first byte of a sample if it reads them as big-endian, which they are, and the second as little-endian.
+    """
+    if not data.startswith(_PNG) or data[24] != 16 or data[25] not in (2, 6):
+        return None
+
+    def one_byte(order: str) -> np.ndarray:
+        image = _open(data, ("PNG",))
+        image.tile = [image.tile[0]._replace(args=f"{image.mode};16{order}")]
+        return np.asarray(image).astype(np.uint16)
+    return one_byte("B") << 8 | one_byte("L")
+
+
+def _of_channels(colours: np.ndarray, channels: int) -> np.ndarray:
+    """An array [height, width, 3 or 4] of 16-bit colours with another number of channels; grey is luma, as in `_grey`."""
+    if channels not in range(5):
+        raise errors.invalid(f"channels must be 0, 1, 2, 3 or 4, got {channels}")
+    if channels in (0, colours.shape[2]):
+        return colours
+    alpha = colours[:, :, 3:] if colours.shape[2] == 4 else np.full_like(colours[:, :, :1], 65535)
+    colours = colours[:, :, :3]
+    if channels < 3:
+        colours = (colours.astype(np.int64) @ np.array([[9798], [19235], [3735]]) >> 15).astype(np.uint16)
+    return np.concatenate([colours, alpha], 2) if channels in (2, 4) else np.ascontiguousarray(colours)
+
+
+def _sixteen(image: Any, data: bytes, channels: int) -> np.ndarray:
+    wide = _wide(data)
+    if wide is not None:
+        return _of_channels(wide, channels)
     if image.mode in ("I;16", "I", "I;16B"):
         array = np.asarray(image).astype(np.uint16)[:, :, None]
         if channels in (0, 1):
@@ -460,7 +491,7 @@ def _decode_any_kernel(contents, *, channels, dtype, expand_animations):
         array = decode_gif.kernels["any"].fn(contents)
         array = array if expand_animations else array[0]
     elif data.startswith(_PNG) and dtype.name != "uint8":
-        array = torch.from_numpy(_sixteen(_open(data, ("PNG",)), channels))
+        array = torch.from_numpy(_sixteen(_open(data, ("PNG",)), data, channels))
         return array if dtype.name == "uint16" else (array.to(torch.float32) / 65535)
     elif data.startswith(_BMP):
         array = torch.from_numpy(_bmp_pixels(data, channels))
