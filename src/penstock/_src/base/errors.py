@@ -48,7 +48,7 @@ class OpError(Exception):
         """What went wrong."""
         return self._message
 
-    def add_context(self, text: str) -> None:
+    def _add_context(self, text: str) -> None:
         """Adds a line to the message that says what the operation was run for, once."""
         if text not in self._message:
             self._message = f"{self._message}\n{text}"

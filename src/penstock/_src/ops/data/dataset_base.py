@@ -149,7 +149,7 @@ class Body:
             raise_typed(error, program)
             raise error
         except errors.OpError as typed:
-            typed.add_context(self._where)
+            typed._add_context(self._where)
             raise
 
     def vectorized(self, ctx: Any) -> Callable | None:
