@@ -130,7 +130,7 @@ def test_the_text_of_a_program_shows_its_streams(fake):
     with tf.Session() as sess:
         text = sess.explain([beside, b], {"x:0": None})
         sess.run([beside, b], {"x:0": [1.0, 2.0]})
-    order = [text.index(word) for word in ("Tanh(", "gpu.sent(", "gpu.on(1)", "gpu.received(")]
+    order = [text.index(word) for word in ("DevicePlan(", "gpu.sent(", "gpu.on(1)", "gpu.received(")]
     assert order == sorted(order)
     assert text.count("gpu.sent(") == 1
 

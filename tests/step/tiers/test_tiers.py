@@ -350,6 +350,12 @@ def test_updates_that_rounding_decides_may_differ():
     assert tiers._difference((), (), made, False, 0.1, noise(*[0.0] * 3, 1e-3 * 50 ** 0.5, *[0.0] * 4)) == ""
 
 
+def test_updates_of_a_gradient_that_is_zero_may_differ():
+    """A bias before batch normalization: both updates are rounding alone, however the variables are perturbed."""
+    made = [*changes(1), tiers.Change("bias", torch.full([4], 1e-9), torch.full([4], -1e-9), torch.zeros(4))]
+    assert tiers._difference((), (), made, False, 0.1, noise(0.0, 0.0)) == ""
+
+
 @pytest.mark.parametrize("rounding, refused", [(1e-4, False), (1e-7, True)])
 def test_the_loss_of_a_model_that_has_learned_may_differ_by_rounding(rounding, refused):
     """A cross entropy near zero is what is left of numbers near one."""

@@ -11,6 +11,10 @@ pointwise.kernel(lambda values, *, plan: plan.run(values))
 rules.regions.lower[pointwise] = lambda op, r: r.plan(op.attrs["plan"], [r.view(t) for t in op.inputs])
 rules.program.prepare[pointwise] = lambda known: known.attrs["plan"].run
 
+on_device = internal("_DevicePlan", "values: Tin -> results: Tout", "Tin: list(type), Tout: list(type)")
+on_device.kernel(lambda values, *, plan: plan.run(values))
+rules.program.prepare[on_device] = lambda known: known.attrs["plan"].run
+
 region = internal("_Region", "values: Tin -> results: Tout", "Tin: list(type), Tout: list(type)")
 region.kernel(lambda values, *, region: region.run(values))
 rules.program.prepare[region] = lambda known: known.attrs["region"].run

@@ -50,6 +50,9 @@ def _bias_add_grad_batching(op, rows, out_backprop):
 
 rules.loops.sums_rows[bias_add_grad] = lambda op: len(op.inputs[0].static_dims or ()) == 2
 rules.memory.cheap.add(bias_add_op)
+rules.pointwise.on_device[bias_add_op] = "ADD"
+rules.pointwise.along_last[bias_add_op] = lambda op: _channel_axis(
+    len(op.inputs[0].static_dims or ()), op.attrs["data_format"]) == len(op.inputs[0].static_dims or ()) - 1
 
 
 def _channel_axis(rank: int, data_format: str) -> int:

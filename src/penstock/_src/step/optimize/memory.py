@@ -58,6 +58,11 @@ def recompute_cheap(step: StepGraph) -> None:
         refused |= late
 
 
+def at_peak(step: StepGraph) -> int:
+    """After how many ops a step has the most memory in use; 0 where that does not matter."""
+    return _Lifetimes(step).peak_place() + 1 if _concerned(step) else 0
+
+
 class _Lifetimes:
     """The memory that the values of a step take, and when they are used last."""
 
@@ -81,6 +86,20 @@ class _Lifetimes:
 
     def _made(self, t: Value) -> int:
         return -1 if id(t) in self.step.fed else self.place.get(t.op, -1)
+
+    def peak_place(self) -> int:
+        """After which op the most memory is in use."""
+        change: collections.Counter[int] = collections.Counter()
+        for t, size in self.bytes.items():
+            if size and t in self.last and self._made(t) >= 0:
+                change[self._made(t)] += size
+                change[self.last[t] + 1] -= size     # an op has its inputs and its results at once
+        best = now = at = 0
+        for i in range(len(self.step.ops)):
+            now += change[i]
+            if now > best:
+                best, at = now, i
+        return at
 
     def _is_there(self, v: Value) -> bool:
         """Whether a value is in memory in any case: a feed, a constant, a variable, or a result of the step."""
@@ -145,7 +164,7 @@ class _Plan(_Lifetimes):
         self.refused = refused
         self.changed = self._updates()
         self._changes: list[tuple[Node, tuple[Value, ...]]] = []
-        self.peak = self._peak()
+        self.peak = self.peak_place()
         self.alive = {v for v, last in self.last.items() if last > self.peak and self._made(v) <= self.peak}
 
     def _updates(self) -> dict[Value, int]:
@@ -157,20 +176,6 @@ class _Plan(_Lifetimes):
                     if t.dtype._is_ref_dtype or t.dtype.base_dtype == dtypes.resource:
                         found.setdefault(t, self.place[op])
         return found
-
-    def _peak(self) -> int:
-        """After which op the most memory is in use."""
-        change: collections.Counter[int] = collections.Counter()
-        for t, size in self.bytes.items():
-            if size and t in self.last and self._made(t) >= 0:
-                change[self._made(t)] += size
-                change[self.last[t] + 1] -= size     # an op has its inputs and its results at once
-        best = now = at = 0
-        for i in range(len(self.step.ops)):
-            now += change[i]
-            if now > best:
-                best, at = now, i
-        return at
 
     def _cheap(self, op: Node) -> bool:
         """Whether a result may be computed twice."""

@@ -20,6 +20,7 @@ from penstock._src.step.optimize.forwarding import forward_values
 from penstock._src.step.optimize.fusion import fix_sizes, fuse
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.memory import recompute_cheap, release_early
+from penstock._src.step.optimize.on_device import join_on_device
 from penstock._src.step.optimize.options import Options
 from penstock._src.step.optimize.ordering import forward_assigned, relax_order
 from penstock._src.step.optimize.pointwise import join_body, join_pointwise, may_join
@@ -48,10 +49,12 @@ PASSES = (
     ("remapping", join_small),
     ("memory", release_early),
     ("memory", recompute_cheap),
+    ("remapping", join_on_device),
 )
 _VERIFY = switches.VERIFY_PASSES.value()            # tests set it
 _IN_BODIES: dict[Any, Callable] = {improve_loops: improve_body, join_pointwise: join_body, join_regions: join_regions_of_body,
-                               release_early: lambda body: None, recompute_cheap: lambda body: None}
+                               release_early: lambda body: None, recompute_cheap: lambda body: None,
+                               join_on_device: lambda body: None}
 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,

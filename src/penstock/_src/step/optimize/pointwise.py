@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from penstock._src.base import dtypes, switches
@@ -43,7 +43,7 @@ _HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RS
 _ARRAYS = 2                  # heavy instructions that take as long as writing or reading an array
 _AGAIN = 20                  # ops of other groups that one computes again, at most
 _LARGE = 1 << 14             # the fewest elements of arrays outside loops
-_MOST = 48
+MOST = 48
 _TYPES = (dtypes.float32, dtypes.bool)            # booleans only between joined ops
 _EVERY_OP = switches.CHECK_NUMERICS.value()       # results of single ops are inspected
 
@@ -92,7 +92,7 @@ def _is_of_rows(op: Node) -> bool:
     return dims is not None and dims[-1:] == (1,)
 
 
-def _shape(op: Node) -> tuple[tuple, int]:
+def shape_of(op: Node) -> tuple[tuple, int]:
     """The rows and columns of the array that an op works on."""
     t = op.inputs[0] if op.opdef in rules.pointwise.reduces else op.outputs[0]
     return t.static_dims[:-1], t.static_dims[-1]                                   # type: ignore[index]
@@ -124,10 +124,10 @@ def _join(step: StepGraph, ops: list[Node], large: set[Node] | None = None) -> N
     users = step.users()
     by: dict[int, Value] = {}
     again: set[tuple[int, Node]] = set()
-    groups = _groups(step, able, users)
-    home = {op: i for i, group in enumerate(groups) for op in group}
+    found = groups(step, able, users)
+    home = {op: i for i, group in enumerate(found) for op in group}
     order = {op: i for i, op in enumerate(step.ops)}
-    for group in reversed(groups):                                   # the last group first decides what it recomputes
+    for group in reversed(found):                                   # the last group first decides what it recomputes
         if large is None or not large.isdisjoint(group):
             step.ops += _made(group, by, step, users, waited, home, order, again)
     if by:
@@ -151,7 +151,7 @@ def _is_able(op: Node, step: StepGraph) -> bool:
     if not rules.is_pointwise(op) or op.control_inputs or id(op.outputs[0]) in step.fed:
         return False
     out = op.outputs[0]
-    if op.opdef in rules.pointwise.reduces and not _reduces_rows(op, step):
+    if op.opdef in rules.pointwise.reduces and not reduces_rows(op, step):
         return False
     source = op.inputs[0] if op.opdef in rules.pointwise.reduces else out
     dims = source.static_dims
@@ -161,17 +161,17 @@ def _is_able(op: Node, step: StepGraph) -> bool:
         return False
     if op.opdef in rules.pointwise.over_rows and not _SHORTEST <= dims[-1] <= pointwise.WIDEST:
         return False
-    return all(t.dtype == dtypes.float32 and (_place(t, dims) is not None or _number(t, step) is not None)
-               or t.dtype == dtypes.bool and (_place(t, dims) or (-1,))[0] >= 0 for t in _values(op))
+    return all(t.dtype == dtypes.float32 and (_place(t, dims) is not None or number_of(t, step) is not None)
+               or t.dtype == dtypes.bool and (_place(t, dims) or (-1,))[0] >= 0 for t in values_of(op))
 
 
-def _values(op: Node) -> Sequence[Value]:
+def values_of(op: Node) -> Sequence[Value]:
     """The inputs that an op computes with; others are axes and shapes."""
     only = 0 if op.opdef in rules.pointwise.reduces else rules.arithmetic.repeats.get(op.opdef)
     return op.inputs if only is None else [op.inputs[only]]
 
 
-def _reduces_rows(op: Node, step: StepGraph) -> bool:
+def reduces_rows(op: Node, step: StepGraph) -> bool:
     """Whether a reduction is one over the last axis."""
     x, axes = op.inputs
     return x.static_dims is not None and is_free_constant(axes, step) and \
@@ -206,7 +206,7 @@ def _repeated(axes: list[tuple[int, int]], columns: int) -> tuple[int, ...] | No
     return (columns, rows, *turns) if rows > 1 else (0, 0, *turns)
 
 
-def _number(t: Value, step: StepGraph) -> Any:
+def number_of(t: Value, step: StepGraph) -> Any:
     """The value of a scalar that is a constant, also one that comes in from outside of the loop; else None."""
     op = t.op
     if op.opdef.control_flow == "enter" and op.attrs["is_constant"] and id(t) not in step.fed:
@@ -214,16 +214,17 @@ def _number(t: Value, step: StepGraph) -> Any:
     return t.op.attrs["value"] if t.static_dims == () and is_free_constant(t, step) else None
 
 
-def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> list[list[Node]]:
+def groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]],
+           late: Collection[Node] = frozenset()) -> list[list[Node]]:
     """The ops that can be joined, in their order: of one shape and one level, connected as producer and consumer or by a
-    concatenation."""
+    concatenation. Those in `late` are not joined with others."""
     level: dict[Node, int] = {}
     group: dict[Node, list[Node]] = {}
     transfers = Transfers(step)
     for op in step.ops:
         sources = [t.op for t in op.inputs if id(t) not in step.fed and t.op in level
-                   and not (op in able and _number(t, step) is not None)]
-        close = [s for s in sources if op in able and s in able and _fit(op, s)]
+                   and not (op in able and number_of(t, step) is not None)]
+        close = [s for s in sources if op in able and s in able and (op in late) is (s in late) and fit(op, s)]
         far = [s for s in (*sources, *op.control_inputs) if s in level and s not in close]
         level[op] = max([*(level[s] for s in close), *(level[s] + 1 for s in far)], default=0)
         if op in able:
@@ -233,15 +234,16 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
                     level.update(dict.fromkeys(group[s], level[op]))
             near = {id(group[s]): s for s in close if level[s] == level[op]}
             members = [op, *(o for s in near.values() for o in group[s])]
-            if len(members) <= _MOST and len(_widths(members)) <= 1 and transfers.may_be_one(members):
+            if len(members) <= MOST and len(widths(members)) <= 1 and transfers.may_be_one(members):
                 for s in near.values():
                     _merge(group, op, s)
             else:
                 level[op] += 1
         elif op.opdef in rules.algebra.joins:
             for a, b in itertools.pairwise(s for s in sources if s in able):
-                if level[a] == level[b] and a.outputs[0].static_dims == b.outputs[0].static_dims and \
-                        len(group[a]) + len(group[b]) <= _MOST and len(_widths([*group[a], *group[b]])) <= 1 and \
+                if level[a] == level[b] and (a in late) is (b in late) and \
+                        a.outputs[0].static_dims == b.outputs[0].static_dims and \
+                        len(group[a]) + len(group[b]) <= MOST and len(widths([*group[a], *group[b]])) <= 1 and \
                         transfers.may_be_one([*group[a], *group[b]]):
                     _merge(group, a, b)
     order = {op: i for i, op in enumerate(step.ops)}
@@ -249,16 +251,16 @@ def _groups(step: StepGraph, able: set[Node], users: dict[int, list[Node]]) -> l
     return sorted(found, key=lambda g: order[g[0]])
 
 
-def _fit(op: Node, source: Node) -> bool:
+def fit(op: Node, source: Node) -> bool:
     """Whether an op may be joined with a producer: they have the same rows."""
     if source.opdef in rules.pointwise.reduces and not source.attrs["keep_dims"]:
         return False
-    return _shape(op)[0] == _shape(source)[0] and len(_widths([op, source])) <= 1
+    return shape_of(op)[0] == shape_of(source)[0] and len(widths([op, source])) <= 1
 
 
-def _widths(ops: Iterable[Node]) -> set[int]:
+def widths(ops: Iterable[Node]) -> set[int]:
     """The numbers of columns of some ops. One column goes with any number of them: it is one number for each row."""
-    return {_shape(op)[1] for op in ops} - {1}
+    return {shape_of(op)[1] for op in ops} - {1}
 
 
 def _only_for(op: Node, group: list[Node], users: dict[int, list[Node]]) -> bool:
@@ -281,8 +283,8 @@ class _Group:
         self.step, self.ops, self.users, self.waited, self.home, self.order = step, ops, users, waited, home, order
         self.again = again                  # tensor id, user: which values are computed again where they are used
         self.inside = set(ops)
-        self.columns = max(_shape(op)[1] for op in ops)
-        self.dims: tuple = (*_shape(ops[0])[0], self.columns)
+        self.columns = max(shape_of(op)[1] for op in ops)
+        self.dims: tuple = (*shape_of(ops[0])[0], self.columns)
         self.rows = math.prod(self.dims[:-1])
         self.given: dict[int, Value] = {}
         self.terms: list[Term] = []
@@ -320,7 +322,7 @@ class _Group:
         by.update({id(t): other for t, other in zip(outputs, made.outputs, strict=True)})
         for op in self.repeated:
             self.again.update((id(op.outputs[0]), u) for u in self.ops)
-            for t in _values(op):
+            for t in values_of(op):
                 self.users.setdefault(id(t), []).append(last)
         return [*(op for op, _ in self.bare.values()), made]
 
@@ -331,12 +333,12 @@ class _Group:
     def _repeat(self) -> None:
         """Finds values of other groups that are computed here again: what light instructions make of values that are read
         anyway, and what takes less time than storing it."""
-        read: dict[int, Value] = {id(t): t for op in self.ops for t in _values(op) if t.op not in self.inside}
+        read: dict[int, Value] = {id(t): t for op in self.ops for t in values_of(op) if t.op not in self.inside}
         here = {i for i, t in read.items() if t.op not in self.home}
         found: set[Node] = set()
         for t in sorted(read.values(), key=lambda t: self.order.get(t.op, -1)):
             if self._is_again(t) and self._is_light(t.op) and \
-                    (t.dtype == dtypes.bool or all(id(s) in here or self._is_small(s) for s in _values(t.op))):
+                    (t.dtype == dtypes.bool or all(id(s) in here or self._is_small(s) for s in values_of(t.op))):
                 found.add(t.op)
             here.add(id(t))
         left = [t for t in read.values() if self._is_again(t) and t.op not in found and not self._is_stored(t)]
@@ -363,7 +365,7 @@ class _Group:
     def _trace(self, t: Value, ops: set[Node], roots: dict[int, Value]) -> None:
         """Collects the ops that compute a value, up to values of this shape that are stored."""
         ops.add(t.op)
-        for s in _values(t.op):
+        for s in values_of(t.op):
             if self._is_again(s) and not self._is_stored(s):
                 if s.op not in ops:
                     self._trace(s, ops, roots)
@@ -375,14 +377,14 @@ class _Group:
 
     def _is_small(self, t: Value) -> bool:
         """Whether reading a tensor takes little next to an array of the plan's shape."""
-        return _number(t, self.step) is not None or t.static_dims != self.dims and (_place(t, self.dims) or (1,))[0] <= 0
+        return number_of(t, self.step) is not None or t.static_dims != self.dims and (_place(t, self.dims) or (1,))[0] <= 0
 
     def _is_wanted(self, t: Value, joined: list[Node]) -> bool:
         return id(t) in self.fetched or any(u not in self.inside and u not in joined and (id(t), u) not in self.again
                                             for u in self.users.get(id(t), ()))
 
     def _write(self, op: Node) -> None:
-        sources = [self._source(t) for t in _values(op)]
+        sources = [self._source(t) for t in values_of(op)]
         if op.opdef in rules.pointwise.formula:
             found = rules.pointwise.formula[op.opdef](self, *sources)
         elif op.opdef in rules.algebra.sums:                                          # of any number of arrays
@@ -404,7 +406,7 @@ class _Group:
         """The term that a tensor is."""
         if id(t) in self.known:
             return self.known[id(t)]
-        number = _number(t, self.step)
+        number = number_of(t, self.step)
         if number is not None:
             return self._read(float(number))
         if t.static_dims != self.dims:
@@ -470,5 +472,5 @@ class _Group:
 
 def _along_last_axis(op: Node, axis: Value, step: StepGraph) -> bool:
     rank = len(op.outputs[0].static_dims or ())
-    number = _number(axis, step)
+    number = number_of(axis, step)
     return number is not None and int(number) in (-1, rank - 1)

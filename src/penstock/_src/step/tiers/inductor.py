@@ -147,6 +147,11 @@ def _any_op() -> Iterator[None]:
         _graph_pickler.Options = usual                                                          # type: ignore[misc]
 
 
+def prepare() -> None:
+    """Starts the process that compiles, which takes seconds, before it is needed."""
+    _worker()
+
+
 @functools.cache
 def _worker() -> Any:
     """The process that compiles. It ends with this one, which does not wait for it."""

@@ -405,6 +405,8 @@ class Slot:
                     return
             began = time.perf_counter()
             with _tracing, _in_background if not self.step.wait else contextlib.nullcontext():
+                if not self.step.wait and self.step.device.type == "cuda":
+                    inductor.prepare()
                 lowered = lower.trace(self.step.origin.unfused(), ctx, feeds, self.step.device)
                 self._ready = compiled(lowered, self.step.device, apart=not self.step.wait)
             _log.info("A step was compiled in %.1f s.", time.perf_counter() - began)
@@ -673,7 +675,7 @@ def _difference(found: tuple, expected: tuple, state: list[Change], unseeded: bo
     if not far:
         return ""
     of_rounding = rounding().changes
-    least = 1e-3 * sum(s * s for s in steps.values()) ** 0.5 if near == _ROUNDED else 0.0
+    least = (1e-3 if near == _ROUNDED else 1e-5) * sum(s * s for s in steps.values()) ** 0.5    # of gradients that are zero
     for i, d in far.items():
         if d > 4.0 * of_rounding[i] + near * steps[i] + least + _rounding(state[i].expected):
             return f"a variable differs ({state[i].name}, by {d:.3g}; it changed by {steps[i]:.3g}, {of_rounding[i]:.3g} of " \

@@ -1,0 +1,1 @@
+"""Models of `run.py`: one file each, with the program for TensorFlow (`ours`) and the one for PyTorch (`theirs`)."""

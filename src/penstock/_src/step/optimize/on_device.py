@@ -1,0 +1,216 @@
+"""Pointwise fusion on GPUs: elementwise ops, casts, and sums and maxima over the last axis become one kernel.
+
+Inductor fuses more, but takes tens of seconds; until then, and where it is not used, a step would read and write each value of
+an elementwise op in memory. NVRTC compiles the kernels of this pass in less time than the first step takes.
+
+Groups are found as on the host (`pointwise.py`), from the same table of instructions. `kernels/device_plan.py` writes the
+kernels. Ops keep their types: casts are steps of a kernel, and each step rounds as its op does. Values that other ops need are
+results of the kernel.
+
+The pass is the last one. What the backward pass computes again to save memory becomes part of the kernels that need it, and
+ops on both sides of the peak of memory are not joined, since their values would be kept over it.
+"""
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from penstock._src.base import dtypes
+from penstock._src.kernels import device_plan
+from penstock._src.kernels.device_plan import Given, Plan, Step, Term
+from penstock._src.ops import rules
+from penstock._src.step.ir import Node, StepGraph, Value
+from penstock._src.step.optimize.memory import at_peak
+from penstock._src.step.optimize.pointwise import MOST, fit, groups, number_of, reduces_rows, shape_of, values_of, widths
+
+_LEAST = 2                   # the fewest ops of a group
+_FLOATS = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
+_COMPUTED = (*_FLOATS, dtypes.bool)
+_GIVEN = (*_COMPUTED, dtypes.int32, dtypes.int64)
+
+
+def join_on_device(step: StepGraph) -> None:
+    """Joins pointwise ops of a step on a GPU that has no v1 control flow."""
+    if step.has_control_flow or not any(map(_is_on_gpu, step.ops)):
+        return
+    waited = {c for op in step.ops for c in op.control_inputs} | set(step.targets)
+    able = {op for op in step.ops if op not in waited and _is_able(op, step)}
+    if len(able) < _LEAST:
+        return
+    users = step.users()
+    late = set(step.ops[at_peak(step):])
+    by: dict[int, Value] = {}
+    instead: dict[Node, Node] = {}
+    for group in _with_makers(step, groups(step, able, users, late), users, late):
+        if len(group) >= _LEAST and len({op.place for op in group}) == 1:
+            made = _Group(step, group, users).make(by)
+            instead.update(dict.fromkeys(group, made) if made is not None else {})
+    if by:
+        _put(step, instead, by)
+
+
+def _with_makers(step: StepGraph, found: list[list[Node]], users: dict[int, list[Node]], late: set[Node]) -> list[list[Node]]:
+    """Groups, each with those whose results nothing else uses: these are lifted to its level."""
+    home = {op: i for i, group in enumerate(found) for op in group}
+    fetched = {id(t) for t in step.fetches}
+    for i in reversed(range(len(found))):
+        group = found[i]
+        where = {home.get(u) for op in group for u in users.get(id(op.outputs[0]), ())} - {i}
+        to = where.pop() if len(where) == 1 else None
+        if to is None or any(id(op.outputs[0]) in fetched for op in group):
+            continue
+        both = [*group, *found[to]]
+        if len(both) <= MOST and len(widths(both)) <= 1 and (group[0] in late) is (found[to][0] in late) and \
+                all(fit(u, op) for op in group for u in users.get(id(op.outputs[0]), ()) if home[u] == to) and \
+                len({shape_of(op)[0] for op in both}) == 1:
+            found[to], found[i] = both, []
+            home.update(dict.fromkeys(group, to))
+    order = {op: i for i, op in enumerate(step.ops)}
+    return [sorted(group, key=order.__getitem__) for group in found if group]
+
+
+def _put(step: StepGraph, instead: dict[Node, Node], by: dict[int, Value]) -> None:
+    """Replaces ops, each where the last of its group was, or before the first op that needs it; others keep their order."""
+    last = {made: op for op, made in instead.items()}                  # groups are in the order of the step
+    order = [instead.get(op, op) for op in step.ops if op not in instead or last[instead[op]] is op]
+    step.ops = order
+    step.substitute(by)
+    done: dict[Node, None] = {}
+    for op in order:
+        left = [op]
+        while left:
+            now = left[-1]
+            first = [d for d in (*(t.op for t in now.inputs if id(t) not in step.fed), *now.control_inputs) if d not in done]
+            if first:
+                left += first
+            else:
+                done[left.pop()] = None
+    step.ops = list(done)
+    step.prune()
+
+
+def _is_able(op: Node, step: StepGraph) -> bool:
+    """Whether an op may be one of several: on arrays of its shape, what is repeated over them, and numbers."""
+    if not _is_on_gpu(op) or op.control_inputs or len(op.outputs) != 1 or id(op.outputs[0]) in step.fed or \
+            not _is_pointwise(op):
+        return False
+    out, reduces = op.outputs[0], op.opdef in rules.pointwise.reduces
+    if reduces and (not reduces_rows(op, step) or out.dtype not in _FLOATS):
+        return False
+    dims = (op.inputs[0] if reduces else out).static_dims
+    if out.dtype not in _COMPUTED or not dims or None in dims or not 0 < math.prod(dims) <= device_plan.LARGEST:
+        return False
+    return all(_fits(t, dims, op, step) for t in values_of(op))
+
+
+def _is_on_gpu(op: Node) -> bool:
+    return op.place is not None and op.place.kernel_type == "gpu"
+
+
+def _is_pointwise(op: Node) -> bool:
+    axis = rules.pointwise.along_last.get(op.opdef)
+    if axis is not None:
+        return axis(op)
+    return op.opdef in rules.pointwise.on_device or rules.is_pointwise(op)
+
+
+def _fits(t: Value, dims: tuple, op: Node, step: StepGraph) -> bool:
+    """Whether a kernel over arrays of a shape can read a tensor."""
+    if number_of(t, step) is not None:
+        return t.dtype in _COMPUTED
+    allowed = _GIVEN if rules.pointwise.instruction.get(op.opdef) == "COPY" else _COMPUTED
+    own = t.static_dims
+    if t.dtype not in allowed or own is None or None in own or len(own) > len(dims):
+        return False
+    if math.prod(own) == 1 and (id(t) in step.fed or not _is_on_gpu(t.op)):       # a number that may be on the host
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(own), reversed(dims), strict=False))
+
+
+def _sizes(t: Value) -> tuple:
+    """The shape of a tensor of which all sizes are known."""
+    return tuple(t.static_dims or ())
+
+
+class _Group:
+    """Writes the plan of ops that become one."""
+
+    def __init__(self, step: StepGraph, ops: list[Node], users: dict[int, list[Node]]):
+        self.step, self.ops, self.users, self.inside = step, ops, users, set(ops)
+        self.columns = max(shape_of(op)[1] for op in ops)
+        self.dims = (*shape_of(ops[0])[0], self.columns)
+        self.given: dict[int, Value] = {}
+        self.terms: list[Term] = []
+        self.known: dict[int, int] = {}                     # tensor id -> term
+        self.numbers: dict[str, int] = {}
+        self._type = dtypes.float32                         # of the steps that are written
+
+    def make(self, by: dict[int, Value]) -> Node | None:
+        """One op for several; `by`: which of its results represent which tensors. None if they do not fit."""
+        for op in self.ops:
+            self._write(op)
+        fetched = {id(t) for t in self.step.fetches}
+        wanted = [op.outputs[0] for op in self.ops if id(op.outputs[0]) in fetched or
+                  any(u not in self.inside for u in self.users.get(id(op.outputs[0]), ()))]
+        if not wanted or len(self.given) > device_plan.MOST_GIVEN or not self._agree():
+            return None
+        given = list(self.given.values())
+        about: list[Any] = [(t.dtype.torch, _sizes(t)) for t in given]
+        plan = Plan(self.dims, about, self.terms, [self.known[id(t)] for t in wanted], [_sizes(t) for t in wanted])
+        attrs = {"Tin": [t.dtype for t in given], "Tout": [t.dtype for t in wanted], "plan": plan}
+        made = self.step.make("_DevicePlan", given, attrs, self.ops[-1], [t.static_dims for t in wanted],
+                              [t.dtype for t in wanted], [])
+        made.counts = (len(given),)
+        by.update({id(t): other for t, other in zip(wanted, made.outputs, strict=True)})
+        return made
+
+    def _agree(self) -> bool:
+        """Whether all arrays fit the shape of the group, not only that of an op of one column."""
+        return all(len(_sizes(t)) <= len(self.dims) and
+                   all(a in (1, b) for a, b in zip(reversed(_sizes(t)), reversed(self.dims), strict=False))
+                   for t in self.given.values())
+
+    def _write(self, op: Node) -> None:
+        sources = [self._source(t) for t in values_of(op)]
+        out = op.outputs[0].dtype
+        if op.opdef in rules.pointwise.formula:
+            self._type = dtypes.float32                     # a formula is rounded once, at its end
+            found = rules.pointwise.formula[op.opdef](self, *sources)
+        else:
+            self._type = out
+            kind = rules.pointwise.on_device.get(op.opdef) or rules.pointwise.instruction[op.opdef]
+            if op.opdef in rules.algebra.sums:                                        # of any number of arrays
+                found = functools.reduce(functools.partial(self.step_of, kind), sources)
+            elif kind == "COPY" and out == dtypes.bool:
+                found = self.step_of("NOT_EQUAL", sources[0], self.number(0.0))
+            else:
+                found = self.step_of(kind, *sources)
+        self._type = out
+        whole = self.terms[found]
+        self.known[id(op.outputs[0])] = found if isinstance(whole, Step) and whole.dtype is out.torch \
+            else self.step_of("COPY", found)
+
+    def step_of(self, kind: str, *sources: int) -> int:
+        """The term that is the result of an instruction."""
+        self.terms.append(Step(kind, sources, self._type.torch))
+        return len(self.terms) - 1
+
+    def number(self, value: float) -> int:
+        """The term of a number."""
+        if value.hex() not in self.numbers:
+            self.numbers[value.hex()] = len(self.terms)
+            self.terms.append(value)
+        return self.numbers[value.hex()]
+
+    def _source(self, t: Value) -> int:
+        """The term that a tensor is."""
+        if id(t) in self.known:
+            return self.known[id(t)]
+        number = number_of(t, self.step)
+        if number is not None:
+            return self.number(float(number))
+        self.given[id(t)] = t
+        self.terms.append(Given(len(self.given) - 1))
+        self.known[id(t)] = len(self.terms) - 1
+        return self.known[id(t)]

@@ -1,0 +1,164 @@
+"""Pointwise fusion on GPUs. Here the pass takes the host for a GPU, and plans call ATen for each step; `-m gpu` runs the
+kernels."""
+import numpy as np
+import pytest
+import torch
+
+import penstock as tf
+import penstock.compat.v1 as tf1
+from penstock._src.kernels import device_plan
+from penstock._src.step.optimize import on_device, pipeline
+
+K, L = tf.keras, tf.keras.layers
+HOST = {"join_pointwise", "join_regions", "join_small", "save_together"}
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """The plans that were made."""
+    made, usual = [], device_plan.Plan.__init__
+
+    def noted(self, *arguments):
+        usual(self, *arguments)
+        made.append(self)
+    monkeypatch.setattr(on_device, "_is_on_gpu", lambda op: True)
+    monkeypatch.setattr(device_plan.Plan, "__init__", noted)
+    monkeypatch.setattr(pipeline, "PASSES", tuple(p for p in pipeline.PASSES if p[1].__name__ not in HOST))
+    return made
+
+
+def without(monkeypatch):
+    monkeypatch.setattr(pipeline, "PASSES", tuple(p for p in pipeline.PASSES if p[1] is not on_device.join_on_device))
+
+
+def gelu(x):
+    return 0.5 * x * (1.0 + tf.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def normalized(x):
+    m, v = tf.nn.moments(x, [-1], keepdims=True)
+    return (x - m) * tf.math.rsqrt(v + 1e-5)
+
+
+def attention(x):
+    scores = tf.matmul(x, x, transpose_b=True) * tf.constant(0.125, x.dtype)
+    mask = tf.linalg.band_part(tf.ones([x.shape[-2], x.shape[-2]], x.dtype), -1, 0)
+    return tf.matmul(tf.nn.softmax(tf.where(mask > 0, scores, tf.constant(-1e4, x.dtype))), x)
+
+
+STEPS = {
+    "gelu": gelu, "normalized": normalized, "attention": attention,
+    "rms": lambda x: x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + 1e-6),
+    "casts": lambda x: tf.cast(tf.cast(tf.exp(x), tf.bfloat16) * 3 + 1, tf.float32) - tf.cast(x > 0.1, tf.float32),
+    "masks": lambda x: tf.where(tf.logical_and(x > -0.5, tf.logical_not(tf.equal(x, 0.0))), x, 0.0 * x) + tf.nn.relu(x),
+    "rows": lambda x: x / tf.reduce_sum(tf.abs(x), -1, keepdims=True) + tf.reduce_max(x, -1, keepdims=True),
+    "columns": lambda x: (x + tf.reduce_mean(x, 0)) * tf.sigmoid(x[:1]) - tf.math.log1p(tf.abs(x)),
+    "integers": lambda x: x * tf.cast(tf.range(x.shape[-1]), x.dtype) + tf.cast(tf.argmax(x, -1), x.dtype)[..., None],
+    "bias": lambda x: tf.nn.relu(tf.nn.bias_add(x, tf.reduce_sum(x, list(range(len(x.shape) - 1))))) * 2.0,
+    "gated": lambda x: tf.nn.silu(x) * x + tf.math.softplus(-x),
+}
+
+
+def run(step, x, dtype):
+    @tf.function
+    def f(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = step(x)
+            weights = np.random.RandomState(1).randn(*y.shape)
+            loss = tf.reduce_sum(tf.cast(y, tf.float32) * tf.constant(weights, tf.float32))
+        return y, tape.gradient(loss, x)
+    return [np.asarray(tf.cast(t, tf.float32)) for t in f(tf.constant(x, dtype))]
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", STEPS)
+def test_values_and_gradients_are_those_of_separate_ops(name, dtype, plans, monkeypatch):
+    x = np.random.RandomState(0).randn(3, 8, 16)
+    found = run(STEPS[name], x, dtype)
+    assert sum(len(p.terms) for p in plans) > 3
+    without(monkeypatch)
+    expected = run(STEPS[name], x, dtype)
+    tolerance = 1e-5 if dtype == tf.float32 else 2e-2
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.abs(b).max())
+
+
+def trained(steps=3):
+    tf.random.set_seed(1)
+    model = K.Sequential([L.Dense(16, "gelu"), L.LayerNormalization(), L.Dense(8, "relu"), L.BatchNormalization(), L.Dense(3)])
+    optimizer = K.optimizers.Adam(0.01)
+    x = tf.constant(np.random.RandomState(0).randn(8, 6), tf.float32)
+    y = tf.constant([0, 1, 2, 1, 0, 2, 1, 0])
+    model(x)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(K.losses.sparse_categorical_crossentropy(y, model(x, training=True), from_logits=True))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+    return [float(step(x, y)) for _ in range(steps)], [v.numpy() for v in model.variables]
+
+
+def test_training_is_the_same(plans, monkeypatch):
+    losses, values = trained()
+    assert plans
+    without(monkeypatch)
+    plain_losses, plain_values = trained()
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-4)
+    for a, b in zip(values, plain_values, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_softmax_is_one_kernel(plans):
+    f = tf.function(lambda x: tf.nn.softmax(x * 2.0 + 1.0) * 0.5)
+    f(tf.ones([4, 8]))
+    assert len(plans) == 1 and len(plans[0].results) == 1
+
+
+def test_variables_are_read_before_they_change(plans):
+    v = tf.Variable([1.0, 2.0, 3.0])
+
+    @tf.function
+    def f():
+        before = v.read_value()
+        doubled = before * 2.0 + 1.0
+        v.assign_add([1.0, 1.0, 1.0])
+        return doubled - tf.exp(before), v.read_value() * 3.0 + before
+    for i in range(3):
+        old = np.array([1.0, 2.0, 3.0]) + i
+        a, b = f()
+        np.testing.assert_allclose(a, old * 2 + 1 - np.exp(old), rtol=1e-6)
+        np.testing.assert_allclose(b, (old + 1) * 3 + old, rtol=1e-6)
+
+
+def test_fetches_and_feeds_inside_a_group(plans):
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf1.float32, [2, 3])
+        a = tf1.exp(x)
+        b = a * 2.0
+        c = tf1.tanh(b) + a
+        value = np.random.RandomState(0).rand(2, 3)
+        for _ in range(2):
+            found = session.run([a, c], {x: value})
+            np.testing.assert_allclose(found[0], np.exp(value), rtol=1e-6)
+            np.testing.assert_allclose(found[1], np.tanh(2 * np.exp(value)) + np.exp(value), rtol=1e-6)
+            np.testing.assert_allclose(session.run(c, {b: value, a: value}), np.tanh(value) + value, rtol=1e-6)
+    assert plans
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", STEPS)
+def test_on_a_gpu(name, dtype, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_TIER", "2")
+    x = np.random.RandomState(0).randn(3, 8, 16)
+    expected = run(STEPS[name], x, dtype)
+    with tf.device("/gpu:0"):
+        found = run(STEPS[name], x, dtype)
+    tolerance = 2e-3 if dtype == tf.float32 else 4e-2
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.abs(b).max())
