@@ -379,7 +379,7 @@ class _Source:
 
 def _number(value: float) -> str:
     """A number as a float of C."""
-    bits = torch.tensor(value, dtype=torch.float32).view(torch.int32).item() & 0xFFFFFFFF
+    bits = int(torch.tensor(value, dtype=torch.float32).view(torch.int32)) & 0xFFFFFFFF
     return f"__uint_as_float({bits:#010x}u)"
 
 

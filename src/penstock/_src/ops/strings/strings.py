@@ -696,8 +696,8 @@ def _string_n_grams_kernel(data, data_splits, *, separator, ngram_widths, left_p
     widest, text = max(ngram_widths, default=0), sum(map(len, words)) + len(words) * len(sep)
     if splits and 0 < widest <= _NARROW and widest * text <= strings.MAX_BYTES and (pad_width == 0 or widest == 1) and \
             not (preserve_short_sequences and ((lengths > 0) & (lengths < min(ngram_widths))).any()):
-        out, ends = _unpadded_ngrams(words, places, lengths, ngram_widths, sep)
-        return out, torch.from_numpy(ends).to(data_splits.dtype)
+        packed, counts = _unpadded_ngrams(words, places, lengths, ngram_widths, sep)
+        return packed, torch.from_numpy(counts).to(data_splits.dtype)
     out: list[bytes] = []
     ends = [0] if splits else []
     for start, end in zip(splits, splits[1:], strict=False):

@@ -193,7 +193,9 @@ class _Group:
 
     def step_of(self, kind: str, *sources: int) -> int:
         """The term that is the result of an instruction."""
-        self.terms.append(Step(kind, sources, self._type.torch))
+        dtype = self._type.torch
+        assert dtype is not None
+        self.terms.append(Step(kind, sources, dtype))
         return len(self.terms) - 1
 
     def number(self, value: float) -> int:

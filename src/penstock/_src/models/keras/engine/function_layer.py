@@ -49,11 +49,11 @@ class TFOpLambda(Layer):
         self._expects_training_arg = self._expects_mask_arg = False
         self.built = True
 
-    def call(self, first: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls the function; with `constant` and `argument`, the tensor is that argument, and the constant the first one."""
         if "constant" in kwargs:
-            kwargs[kwargs.pop("argument")], first = first, kwargs.pop("constant")
-        return self._function(first, **kwargs)
+            kwargs[kwargs.pop("argument")], inputs = inputs, kwargs.pop("constant")
+        return self._function(inputs, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """The name of the function, and the arguments of `Layer`."""
@@ -63,9 +63,9 @@ class TFOpLambda(Layer):
 class SlicingOpLambda(TFOpLambda):
     """A slice of a tensor as a layer; in configs, a slice is a dictionary."""
 
-    def call(self, first: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Takes the slice."""
-        return self._function(first, **{k: _slices(v) for k, v in kwargs.items()})
+        return self._function(inputs, *args, **{k: _slices(v) for k, v in kwargs.items()})
 
 
 def _slices(x: Any) -> Any:

@@ -115,7 +115,7 @@ class Saved:
 
     def get_compile_config(self) -> dict[str, Any]:
         """The arguments of `compile` as plain data; empty for a model that is not compiled."""
-        return compile_config(self) if self._is_compiled and self.optimizer is not None else {}     # type: ignore[attr-defined]
+        return compile_config(self) if self._is_compiled and self.optimizer is not None else {}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the result of `get_compile_config`; a model with its own `compile` has to override this."""
