@@ -36,6 +36,7 @@ TENSORFLOW_2 = {     # where argument lists are those of TensorFlow 2, which are
     "matmul": "output_type, grad_a and grad_b come before name",
     "math.top_k": "index_type comes before name",
     "nn.top_k": "index_type comes before name",
+    **dict.fromkeys(("keras.Model.predict", "keras.models.Model.predict"), "verbose is auto: it shows progress in 2.x"),
     "keras.backend.name_scope": "a class",
     "keras.initializers.he_normal": "a class",
     "keras.initializers.he_uniform": "a class",
