@@ -81,8 +81,8 @@ def inside(token, call=torch.get_num_threads):
 def short_kernels(monkeypatch):
     if libgomp() is None:
         pytest.skip("torch does not use GNU's OpenMP here")
-    monkeypatch.setattr(sharing.waiting, "look", lambda: None)
-    monkeypatch.setattr(sharing.waiting, "_one_thread", True)
+    monkeypatch.setattr(sharing.waiting.machine, "look", lambda: None)
+    monkeypatch.setattr(sharing.waiting.machine, "one_thread", True)
     yield
     assert not sharing._limited
 
@@ -102,7 +102,7 @@ def test_steps_at_once_of_short_kernels_know_the_number_of_all_threads(four_thre
     def run():
         torch.set_num_threads(4)
         inside(1, lambda: inside(2))                             # two steps are counted for the first time
-        monkeypatch.setattr(sharing.waiting, "_one_thread", False)
+        monkeypatch.setattr(sharing.waiting.machine, "one_thread", False)
         return inside(3)
     assert on_a_thread(run) == 4
 
