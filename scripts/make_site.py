@@ -125,10 +125,19 @@ def escape(text: str) -> str:
 
 
 def members(value: type) -> Iterator[tuple[str, object]]:
-    """The public methods that a class defines or overrides, in the order of its source."""
-    for name, member in vars(value).items():
-        if not name.startswith("_") and inspect.isfunction(member) and inspect.getdoc(member):
-            yield name, member
+    """The public methods that a class defines or overrides, or inherits from bases without a public name."""
+    from penstock._src.base.api import TABLES
+    public = {id(v) for table in TABLES.values() for v in table.values()}
+    seen: set[str] = set()
+    documented = [c for c in value.__mro__[1:] if id(c) in public or not c.__module__.startswith("penstock.")]
+    for c in value.__mro__:
+        if any(issubclass(base, c) for base in documented):
+            continue
+        for name, member in vars(c).items():
+            function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+            if not name.startswith("_") and inspect.isfunction(function) and inspect.getdoc(function) and name not in seen:
+                seen.add(name)
+                yield name, getattr(value, name)
 
 
 def entry(prefix: str, name: str, value: object) -> str:

@@ -3,19 +3,19 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "data.", {
-    "AUTOTUNE": "data.datasets.dataset",
+    "AUTOTUNE": "data.datasets.arguments",
     "Dataset": "data.datasets.dataset",
-    "DatasetSpec": "data.datasets.dataset",
+    "DatasetSpec": "data.datasets.dataset_spec",
     "FixedLengthRecordDataset": "data.datasets.readers",
-    "INFINITE_CARDINALITY": "data.datasets.dataset",
+    "INFINITE_CARDINALITY": "data.datasets.arguments",
     "Iterator": "data.datasets.iterators",
     "IteratorSpec": "data.datasets.iterators",
-    "NumpyIterator": "data.datasets.dataset",
+    "NumpyIterator": "data.datasets.numpy_iterator",
     "Options": "data.datasets.options",
     "TFRecordDataset": "data.datasets.readers",
     "TextLineDataset": "data.datasets.readers",
     "ThreadingOptions": "data.datasets.options",
-    "UNKNOWN_CARDINALITY": "data.datasets.dataset",
+    "UNKNOWN_CARDINALITY": "data.datasets.arguments",
 }, (
     "experimental",
 ))

@@ -3,7 +3,7 @@
 from penstock._src.base.api import attach as _attach
 
 _attach(__name__, "v2", "data.experimental.", {
-    "AUTOTUNE": "data.datasets.dataset",
+    "AUTOTUNE": "data.datasets.arguments",
     "AutoShardPolicy": "data.datasets.options",
     "AutotuneAlgorithm": "data.datasets.options",
     "AutotuneOptions": "data.datasets.options",
@@ -11,10 +11,10 @@ _attach(__name__, "v2", "data.experimental.", {
     "Counter": "data.datasets.extras",
     "CsvDataset": "data.datasets.csv",
     "DatasetInitializer": "state.table_initializers",
-    "DatasetStructure": "data.datasets.dataset",
+    "DatasetStructure": "data.datasets.dataset_spec",
     "DistributeOptions": "data.datasets.options",
     "ExternalStatePolicy": "data.datasets.options",
-    "INFINITE_CARDINALITY": "data.datasets.dataset",
+    "INFINITE_CARDINALITY": "data.datasets.arguments",
     "MapVectorizationOptions": "data.datasets.options",
     "OptimizationOptions": "data.datasets.options",
     "Optional": "data.datasets.optional",
@@ -29,7 +29,7 @@ _attach(__name__, "v2", "data.experimental.", {
     "Structure": "graph.type_spec",
     "TFRecordWriter": "data.datasets.saving",
     "ThreadingOptions": "data.datasets.options",
-    "UNKNOWN_CARDINALITY": "data.datasets.dataset",
+    "UNKNOWN_CARDINALITY": "data.datasets.arguments",
     "assert_cardinality": "data.datasets.extras",
     "at": "data.datasets.extras",
     "bucket_by_sequence_length": "data.datasets.grouping",

@@ -13,7 +13,8 @@ import penstock.compat.v1 as tf
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.data.datasets import structure
-from penstock._src.data.datasets.dataset import AUTOTUNE, DatasetV2, VariantDataset, int64
+from penstock._src.data.datasets.arguments import AUTOTUNE, int64
+from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset
 from penstock._src.data.datasets.dataset_v1 import VariantDatasetV1, as_v1
 from penstock._src.data.pipelines.readers import open_stream
 from penstock._src.graph.convert import convert

@@ -8,7 +8,8 @@ from typing import Any
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.data.datasets import moving, structure
-from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset, _Api
+from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset
+from penstock._src.data.datasets.dataset_spec import Classes
 from penstock._src.data.datasets.iterators import initializable, one_shot
 from penstock._src.graph import context
 from penstock._src.graph.sparse_tensor import SparseTensor
@@ -139,4 +140,4 @@ class _Both(VariantDatasetV1):
         return context.process.eager
 
 
-_Api.made = _Both
+Classes.made = _Both

@@ -8,8 +8,9 @@ import penstock.compat.v1 as tf
 from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.data.datasets import structure
+from penstock._src.data.datasets.arguments import AUTOTUNE
 from penstock._src.data.datasets.csv import _shuffled
-from penstock._src.data.datasets.dataset import AUTOTUNE, DatasetV2
+from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.data.datasets.dataset_v1 import DatasetV1, as_v1
 from penstock._src.data.datasets.extras import parallel_interleave
 from penstock._src.data.datasets.options import Options

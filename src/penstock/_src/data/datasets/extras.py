@@ -9,7 +9,8 @@ from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
-from penstock._src.data.datasets.dataset import AUTOTUNE, DatasetV2, VariantDataset, int64, seeds, static_size
+from penstock._src.data.datasets.arguments import AUTOTUNE, int64, seeds, static_size
+from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset
 from penstock._src.data.datasets.dataset_v1 import DatasetV1, VariantDatasetV1
 from penstock._src.graph.convert import convert
 from penstock._src.graph.sparse_tensor import SparseTensorSpec

@@ -11,7 +11,7 @@ from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.data.datasets import structure
-from penstock._src.data.datasets.dataset import DatasetSpec
+from penstock._src.data.datasets.dataset_spec import DatasetSpec
 from penstock._src.data.datasets.functions import ElementFunction, call_op
 from penstock._src.graph.type_spec import TensorSpec
 

@@ -8,7 +8,8 @@ import numpy as np
 from penstock._src.base import dtypes
 from penstock._src.base.static_shape import Dimension, TensorShape
 from penstock._src.data.datasets import structure
-from penstock._src.data.datasets.dataset import DatasetV2, int64, static_size
+from penstock._src.data.datasets.arguments import int64, static_size
+from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.graph.constant import constant_dims
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor

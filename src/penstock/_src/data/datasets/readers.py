@@ -7,7 +7,8 @@ from typing import Any
 import penstock.compat.v1 as tf
 from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
-from penstock._src.data.datasets.dataset import AUTOTUNE, DatasetV2, VariantDataset, int64
+from penstock._src.data.datasets.arguments import AUTOTUNE, int64
+from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset
 from penstock._src.data.datasets.dataset_v1 import DatasetV1, VariantDatasetV1
 from penstock._src.graph.convert import convert
 from penstock._src.graph.type_spec import TensorSpec
