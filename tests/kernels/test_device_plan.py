@@ -41,7 +41,7 @@ def on_host(plan, values, folder):
 extern "C" void run(void **p) {{
     for (blockIdx.x = 0; blockIdx.x < {grid[0]}u; ++blockIdx.x)
         for (threadIdx.x = 0; threadIdx.x < {block[0]}u; ++threadIdx.x)
-            fused_step({', '.join(f'(decltype(arg{i}))p[{i}]' for i in range(len(plan.given) + len(plan.types)))});
+            {source.name()}({', '.join(f'(decltype(arg{i}))p[{i}]' for i in range(len(plan.given) + len(plan.types)))});
 }}"""
     names = [*(device_plan._NAMES[d] for d, _ in plan.given), *(device_plan._NAMES[t] for t in plan.types)]
     loop = "".join(f"static {n} *arg{i};\n" for i, n in enumerate(names)) + loop

@@ -29,6 +29,7 @@ MOST_GIVEN = 24                         # arrays that a kernel takes
 _THREADS = 256
 _WARP, _WIDE, _WIDEST = 32, 256, 512    # threads of a row, by its length
 _LONG, _LONGER = 2048, 1 << 14
+_NAMED = 6                              # instructions in the name of a kernel
 _UNROLLED = 8                           # iterations over a row that are written out, so that it is read once
 _log = logging.getLogger("penstock")
 _several = threading.BoundedSemaphore(max(1, min(16, os.cpu_count() or 1)))        # kernels that are compiled at once
@@ -107,8 +108,12 @@ __device__ __forceinline__ float F(bf16 v) { return __uint_as_float((u32)v.x << 
 __device__ __forceinline__ void put(float &to, float v) { to = v; }
 __device__ __forceinline__ void put(bool &to, float v) { to = v != 0.f; }
 __device__ __forceinline__ void put(bf16 &to, float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.x) : "f"(v));
+#else
     u32 b = __float_as_uint(v);
     to.x = v != v ? 0x7fff : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
+#endif
 }
 #ifdef HOST
 __device__ __forceinline__ float F(f16 v) { _Float16 h; __builtin_memcpy(&h, &v, 2); return (float)h; }
@@ -132,7 +137,7 @@ class Plan:
         self.per_row = [math.prod(s) != math.prod(self.dims) for s in shapes]
         self.narrow = [self._is_narrow(i) for i in range(len(self.terms))]
         self._source = _Source(self)
-        self._kernel = _kernel(self._source.text()) if torch.cuda.is_available() else None
+        self._kernel = _kernel(self._source.text(), self._source.name()) if torch.cuda.is_available() else None
 
     def _is_narrow(self, i: int) -> bool:
         """Whether a term is one number for each row."""
@@ -211,8 +216,13 @@ class _Source:
         body = self._by_rows() if self.reduces else self._by_elements()
         shared = [f"#define LANES {self.lanes}", f"#define TOGETHER {self.together}"]
         reduce = [_reduction(k) for k in _REDUCTIONS] if self.reduces else []
-        head = f'extern "C" __global__ void fused_step({", ".join([*given, *made])}) {{'
+        head = f'extern "C" __global__ void {self.name()}({", ".join([*given, *made])}) {{'
         return "\n".join([_HEAD, *shared, *reduce, head, *body, "}"])
+
+    def name(self) -> str:
+        """The name of the kernel in profiles: its last instructions and the shape."""
+        kinds = list(dict.fromkeys(t.kind.lower() for t in self.plan.terms if isinstance(t, Step) and t.kind != "COPY"))
+        return "_".join(["fused", *kinds[-_NAMED:], "x".join(map(str, self.plan.dims))])
 
     def _by_elements(self) -> list[str]:
         plan, v = self.plan, self.vector
@@ -405,8 +415,8 @@ __device__ __forceinline__ float {kind}_all(float v) {{
 class _Kernel:
     """A kernel that is compiled on another thread, and loaded per device when it first runs."""
 
-    def __init__(self, source: str):
-        self._source = source
+    def __init__(self, source: str, name: str):
+        self._source, self._name = source, name
         self._binary: tuple[bytes, str] | None = None
         self._loaded: dict[torch.device, Any] = {}
         self._lock = threading.Lock()
@@ -416,7 +426,7 @@ class _Kernel:
     def _compile(self) -> None:
         with _several:
             try:
-                self._binary = _compiled(self._source)
+                self._binary = _compiled(self._source, self._name)
             except Exception as e:                                       # ATen runs the steps one by one
                 _log.info("A kernel is not compiled: %s", str(e).strip().split("\n")[0])
 
@@ -430,9 +440,9 @@ class _Kernel:
         return self._loaded[device]
 
 
-def _compiled(source: str) -> tuple[bytes, str]:
+def _compiled(source: str, name: str) -> tuple[bytes, str]:
     from torch.cuda import _utils
-    return _utils._nvrtc_compile(source, "fused_step", nvcc_options=["--fmad=false"])
+    return _utils._nvrtc_compile(source, name, nvcc_options=["--fmad=false"])
 
 
 def _load(binary: bytes, name: str, device: torch.device) -> Callable:
@@ -448,5 +458,5 @@ def _load(binary: bytes, name: str, device: torch.device) -> Callable:
 
 
 @functools.cache
-def _kernel(source: str) -> _Kernel:
-    return _Kernel(source)
+def _kernel(source: str, name: str) -> _Kernel:
+    return _Kernel(source, name)
