@@ -162,3 +162,34 @@ def test_on_a_gpu(name, dtype, monkeypatch):
     tolerance = 2e-3 if dtype == tf.float32 else 4e-2
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.abs(b).max())
+
+
+def test_values_that_others_need_are_computed_where_most_of_them_are_used(plans, monkeypatch):
+    """The activation that a gradient computes again is also an argument of the product for the weights' gradient."""
+    r = np.random.RandomState(0)
+    x, w, v = (tf.constant(r.randn(*s), tf.float32) for s in ((16, 8), (8, 8), (8, 8)))
+
+    def step(x, w, v):
+        with tf.GradientTape() as tape:
+            tape.watch([w, v])
+            y = tf.matmul(gelu(tf.matmul(x, w)), v)
+            loss = tf.reduce_sum(y * y)
+        return tape.gradient(loss, [w, v])
+    monkeypatch.setattr(on_device, "at_peak", lambda step: 0)
+    found = [g.numpy() for g in tf.function(step)(x, w, v)]
+    assert max(len(p.terms) for p in plans) > 12 and len(plans) <= 3
+    without(monkeypatch)
+    for a, b in zip(found, tf.function(step)(x, w, v), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max())
+
+
+def test_groups_that_depend_on_each_other_through_other_ops_stay_separate(plans, monkeypatch):
+    def step(x):
+        a = tf.tanh(x) * 2.0 + 1.0
+        b = tf.matmul(a, a, transpose_b=True)              # between two groups of one shape
+        return tf.tanh(b) * a + a
+    x = np.random.RandomState(0).randn(8, 8).astype("f")
+    found = tf.function(step)(x).numpy()
+    assert len(plans) == 2
+    without(monkeypatch)
+    np.testing.assert_allclose(found, tf.function(step)(x), rtol=1e-5, atol=1e-5 * np.abs(found).max())

@@ -25,6 +25,7 @@ from penstock._src.step.optimize.memory import at_peak
 from penstock._src.step.optimize.pointwise import MOST, fit, groups, number_of, reduces_rows, shape_of, values_of, widths
 
 _LEAST = 2                   # the fewest ops of a group
+_FARTHEST = 500              # ops that are visited to see whether two groups depend on each other
 _FLOATS = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 _COMPUTED = (*_FLOATS, dtypes.bool)
 _GIVEN = (*_COMPUTED, dtypes.int32, dtypes.int64)
@@ -42,32 +43,70 @@ def join_on_device(step: StepGraph) -> None:
     late = set(step.ops[at_peak(step):])
     by: dict[int, Value] = {}
     instead: dict[Node, Node] = {}
-    for group in _with_makers(step, groups(step, able, users, late), users, late):
-        if len(group) >= _LEAST and len({op.place for op in group}) == 1:
-            made = _Group(step, group, users).make(by)
-            instead.update(dict.fromkeys(group, made) if made is not None else {})
+    order = {op: i for i, op in enumerate(step.ops)}
+    for parts in _with_makers(step, groups(step, able, users, late), users, late):
+        whole = sorted((op for part in parts for op in part), key=order.__getitem__)
+        if not _join(step, whole, users, by, instead):
+            for part in parts if len(parts) > 1 else ():
+                _join(step, part, users, by, instead)
     if by:
         _put(step, instead, by)
 
 
-def _with_makers(step: StepGraph, found: list[list[Node]], users: dict[int, list[Node]], late: set[Node]) -> list[list[Node]]:
-    """Groups, each with those whose results nothing else uses: these are lifted to its level."""
+def _join(step: StepGraph, group: list[Node], users: dict[int, list[Node]], by: dict[int, Value],
+          instead: dict[Node, Node]) -> bool:
+    """Makes one op of a group; False if it does not fit into a kernel."""
+    if len(group) < _LEAST or len({op.place for op in group}) > 1:
+        return False
+    made = _Group(step, group, users).make(by)
+    if made is not None:
+        instead.update(dict.fromkeys(group, made))
+    return made is not None
+
+
+def _with_makers(step: StepGraph, found: list[list[Node]], users: dict[int, list[Node]],
+                 late: set[Node]) -> list[list[list[Node]]]:
+    """Groups, each as a list of parts: itself, and groups that compute values for it. These are lifted to its level, where
+    their values need not be stored for it. Other ops may need them, too, unless the group depends on those ops."""
+    parts = [[group] for group in found]
     home = {op: i for i, group in enumerate(found) for op in group}
-    fetched = {id(t) for t in step.fetches}
+    after: dict[Node, list[Node]] = {}
+    for op in step.ops:
+        for c in op.control_inputs:
+            after.setdefault(c, []).append(op)
     for i in reversed(range(len(found))):
         group = found[i]
-        where = {home.get(u) for op in group for u in users.get(id(op.outputs[0]), ())} - {i}
-        to = where.pop() if len(where) == 1 else None
-        if to is None or any(id(op.outputs[0]) in fetched for op in group):
-            continue
-        both = [*group, *found[to]]
-        if len(both) <= MOST and len(widths(both)) <= 1 and (group[0] in late) is (found[to][0] in late) and \
-                all(fit(u, op) for op in group for u in users.get(id(op.outputs[0]), ()) if home[u] == to) and \
-                len({shape_of(op)[0] for op in both}) == 1:
-            found[to], found[i] = both, []
-            home.update(dict.fromkeys(group, to))
-    order = {op: i for i, op in enumerate(step.ops)}
-    return [sorted(group, key=order.__getitem__) for group in found if group]
+        takers = [t for op in group for u in users.get(id(op.outputs[0]), ()) if (t := home.get(u)) is not None and t != i]
+        for to in dict.fromkeys(takers):
+            both = [*group, *found[to]]
+            if len(both) <= MOST and len(widths(both)) <= 1 and (group[0] in late) is (found[to][0] in late) and \
+                    all(fit(u, op) for op in group for u in users.get(id(op.outputs[0]), ()) if home.get(u) == to) and \
+                    len({shape_of(op)[0] for op in both}) == 1 and not _passes_others(found, home, users, after, i, to):
+                found[to], parts[to] = both, [*parts[i], *parts[to]]
+                found[i], parts[i] = [], []
+                home.update(dict.fromkeys(group, to))
+                break
+    return [each for each in parts if each]
+
+
+def _passes_others(found: list[list[Node]], home: dict[Node, int], users: dict[int, list[Node]],
+                   after: dict[Node, list[Node]], group: int, to: int) -> bool:
+    """Whether a group depends on another one through ops of neither: joined, they would wait for these ops, and these for them.
+    `after` has what waits for an op. True, too, if that takes long to find out."""
+    left = [u for op in found[group] for u in users.get(id(op.outputs[0]), ()) if home.get(u) not in (group, to)]
+    seen: set[Any] = set()
+    while left:
+        op = left.pop()
+        where = home.get(op)
+        if where == to or len(seen) > _FARTHEST:
+            return True
+        key = op if where is None else where
+        if key not in seen:
+            seen.add(key)
+            members = [op] if where is None else found[where]
+            left += [u for o in members for t in o.outputs for u in users.get(id(t), ())]
+            left += [u for o in members for u in after.get(o, ())]
+    return False
 
 
 def _put(step: StepGraph, instead: dict[Node, Node], by: dict[int, Value]) -> None:
