@@ -1,13 +1,15 @@
 """Throughput of `penstock serve` with batching at a limit of the latency: one image or text per request, more and more clients.
 
-    PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 2.5] [--prepare 25]
+    PYTHONPATH=src python benchmarks/gpu/serving.py [--models resnet50 bert] [--limit 50] [--seconds 2] [--prepare 15] \
+        [--budget 90] [--small]
 
 penstock writes the models itself (random weights). The server is a separate process, with buckets of powers of two; clients
 are coroutines of four other processes, each with one request at a time. Every bucket is requested for `--prepare` seconds
 first, so that its CUDA graph exists before the measurement. Where grpc is not installed, the same requests are parsed,
 batched and answered in this process, without a socket; the first line says which. For each number of clients: requests per
 second, p50 and p99, and the rows of an average batch; the last line of a model is the best throughput whose p99 is within the
-limit. Both models take about two and a half minutes.
+limit. Each phase prints a line with the seconds since the start. After `--budget` seconds, numbers of clients that were not
+measured are left out. `--small` takes models of few layers, to try the program without a GPU.
 """
 import argparse
 import asyncio
@@ -27,15 +29,23 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 BUCKETS = {"resnet50": 64, "bert": 32}
 ROWS = "batching_session:processed_batch_size"
+BEGAN = time.monotonic()
 
 
-def make(name: str, folder: str) -> None:
+def say(text: str) -> None:
+    """A line with the seconds since the start."""
+    print(f"[{time.monotonic() - BEGAN:5.1f} s] {text}", flush=True)
+
+
+def make(name: str, folder: str, small: bool) -> None:
     """Writes the SavedModel."""
-    from serving import make as write
+    import serving
 
     import penstock
     sys.modules["tensorflow"] = penstock
-    write(name, folder)
+    if small:
+        serving.LAYERS = 1
+    serving.make(name, folder)
 
 
 def sizes_of(name: str) -> list[int]:
@@ -78,27 +88,28 @@ async def load(call: Ask, data: bytes, clients: int, seconds: float) -> list[flo
     return times
 
 
-async def prepare(call: Ask, name: str, seconds: float) -> None:
+async def prepare(call: Ask, requests: list[bytes], seconds: float) -> None:
     """Asks for full batches of each bucket in turns."""
-    end, requests = time.monotonic() + seconds, [message(name, n) for n in sizes_of(name)]
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         for data in requests:
             await load(call, data, 2, 0.3)
 
 
-async def ask(name: str, port: str) -> None:
-    """A process of clients: reads numbers of clients and seconds, and prints latencies."""
+async def ask(port: str, *files: str) -> None:
+    """A process of clients, which needs nothing but grpc: reads numbers of clients and seconds, and prints latencies."""
     import grpc
     from serving import LIMIT, METHOD
+    requests = [pathlib.Path(f).read_bytes() for f in files]
     async with grpc.aio.insecure_channel(f"localhost:{port}", LIMIT) as channel:
-        method, data = channel.unary_unary(METHOD), message(name)
+        method = channel.unary_unary(METHOD)
 
         def call(given: bytes) -> Awaitable:
             return method(given, timeout=120)
         print("ready", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             clients, seconds = int(line.split()[0]), float(line.split()[1])
-            found = await load(call, data, clients, seconds) if clients else await prepare(call, name, seconds)
+            found = await load(call, requests[0], clients, seconds) if clients else await prepare(call, requests, seconds)
             print(json.dumps(found), flush=True)
 
 
@@ -113,19 +124,22 @@ class Remote:
             [sys.executable, "-m", "penstock", "serve", "--model_name", name, "--model_base_path", folder, "--port", port,
              "--rest_api_port", rest, "--enable_serialization_as_tensor_content", "--enable_batching",
              "--batching_parameters_file", config], stdout=subprocess.PIPE, text=True)
-        self._clients = [subprocess.Popen([sys.executable, __file__, "--ask", name, port], stdin=subprocess.PIPE,
+        files = [f"{folder}.{rows}" for rows in sizes_of(name)]
+        for rows, file in zip(sizes_of(name), files, strict=True):
+            pathlib.Path(file).write_bytes(message(name, rows))
+        self._clients = [subprocess.Popen([sys.executable, __file__, "--ask", port, *files], stdin=subprocess.PIPE,
                                           stdout=subprocess.PIPE, text=True) for _ in range(4)]
         for process in (self._server, *self._clients):
             if not process.stdout.readline():
                 self.close()
                 raise SystemExit("the server or its clients did not start")
 
-    def _ask(self, parts: list[int], seconds: float) -> list:
-        asking = [p for p, n in zip(self._clients, parts, strict=False) if n is not None]
-        for process, clients in zip(asking, parts, strict=False):
+    def _ask(self, parts: list[int | None], seconds: float) -> list:
+        asking = [(p, n) for p, n in zip(self._clients, parts, strict=True) if n is not None]
+        for process, clients in asking:
             process.stdin.write(f"{clients} {seconds}\n")
             process.stdin.flush()
-        return [json.loads(p.stdout.readline()) for p in asking]
+        return [json.loads(p.stdout.readline()) for p, _ in asking]
 
     def prepare(self, seconds: float) -> None:
         """Asks for every bucket."""
@@ -172,7 +186,7 @@ class Local:
         return call.finish(await self._core.run("Predict", call, 120)).SerializeToString()
 
     def prepare(self, seconds: float) -> None:
-        asyncio.run(prepare(self._call, self._name, seconds))
+        asyncio.run(prepare(self._call, [message(self._name, n) for n in sizes_of(self._name)], seconds))
 
     def measure(self, clients: int, seconds: float) -> list[float]:
         return asyncio.run(load(self._call, self._data, clients, seconds))
@@ -184,25 +198,30 @@ class Local:
         self._core.close()
 
 
-def compare(name: str, folder: str, args: argparse.Namespace) -> None:
+def compare(name: str, folder: str, args: argparse.Namespace, end: float) -> None:
+    make(name, os.path.join(folder, name, "1"), args.small)
+    say(f"{name}: written")
     config = os.path.join(folder, f"{name}.config")
     pathlib.Path(config).write_text(batching(name))
-    begun = time.monotonic()
     server = (Remote if importlib.util.find_spec("grpc") else Local)(name, os.path.join(folder, name), config)
-    print(f"{name}: loaded in {time.monotonic() - begun:.0f} s", flush=True)
+    say(f"{name}: loaded")
     try:
-        server.prepare(args.prepare)
+        server.prepare(max(1.0, min(args.prepare, end - time.monotonic() - 10)))
+        say(f"{name}: every bucket has run")
         best = 0.0
         for clients in args.clients:
+            if time.monotonic() + args.seconds + 1 > end:
+                say(f"{name}: the time is over; {clients} clients and more were not measured")
+                break
             server.measure(clients, 0.5)
             before = server.rows()
             times = sorted(1000 * t for t in server.measure(clients, args.seconds))
             rows, batches = (b - a for a, b in zip(before, server.rows(), strict=True))
             p50, p99, rate = times[len(times) // 2], times[int(0.99 * len(times))], len(times) / args.seconds
-            print(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
-                  f"rows per batch {rows / max(batches, 1):5.1f}", flush=True)
+            say(f"{name} clients {clients:4}: {rate:8.1f}/s  p50 {p50:7.1f} ms  p99 {p99:7.1f} ms  "
+                f"rows per batch {rows / max(batches, 1):5.1f}")
             best = max(best, rate if p99 <= args.limit else 0)
-        print(f"{name}: {best:.1f}/s at p99 <= {args.limit:g} ms", flush=True)
+        say(f"{name}: {best:.1f}/s at p99 <= {args.limit:g} ms")
     finally:
         server.close()
 
@@ -211,24 +230,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", default=["resnet50", "bert"])
     parser.add_argument("--limit", type=float, default=50)
-    parser.add_argument("--seconds", type=float, default=2.5)
-    parser.add_argument("--prepare", type=float, default=25)
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--prepare", type=float, default=15)
+    parser.add_argument("--budget", type=float, default=90, help="seconds for all models, in equal parts")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 16, 32, 64, 128, 256])
+    parser.add_argument("--small", action="store_true")
     args = parser.parse_args()
-    print("over gRPC" if importlib.util.find_spec("grpc") else "without a socket: grpc is not installed", flush=True)
+    say("over gRPC" if importlib.util.find_spec("grpc") else "without a socket: grpc is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        making = [subprocess.Popen([sys.executable, __file__, "--make", name, os.path.join(folder, name, "1")])
-                  for name in args.models]
-        if any([process.wait() for process in making]):
-            raise SystemExit("the models could not be written")
-        for name in args.models:
-            compare(name, folder, args)
+        for i, name in enumerate(args.models, 1):
+            compare(name, folder, args, BEGAN + args.budget * i / len(args.models))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--make"]:
-        make(*sys.argv[2:])
-    elif sys.argv[1:2] == ["--ask"]:
+    if sys.argv[1:2] == ["--ask"]:
         asyncio.run(ask(*sys.argv[2:]))
     else:
         main()
