@@ -126,6 +126,27 @@ def test_partial_run(sess):
     assert sess.partial_run(h, d, {b: 10.0}) == 20.0
 
 
+def test_partial_run_with_branches_and_loops(sess):
+    """A branch is taken in the first call, a second loop and the other use of the branch run in later ones."""
+    tf.disable_control_flow_v2()
+    x, y, training = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.float32, []), tf.placeholder_with_default(True, [])
+    count = tf.get_variable("count", initializer=0.0, use_resource=False)
+    sess.run(count.initializer)
+    mean = tf.cond(training, lambda: tf.reduce_mean(x), lambda: tf.reduce_sum(x))
+    doubled = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * 2.0), [0, mean])[1]
+    counted = tf.cond(training, lambda: count.assign_add(1.0), lambda: count + 100.0)
+    scaled = tf.cond(doubled > 0.0, lambda: doubled * y, lambda: -doubled)
+    total = tf.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v + counted), [0, scaled])[1]
+    for flag, expected in ((True, [8.0, 1.0, 16.0, 18.0]), (False, [16.0, 101.0, 32.0, 234.0])):
+        handle = sess.partial_run_setup([doubled, counted, scaled, total], [x, y, training])
+        found = [sess.partial_run(handle, doubled, {x: [0.5, 1.5], training: flag}), sess.partial_run(handle, counted),
+                 sess.partial_run(handle, scaled, {y: 2.0}), sess.partial_run(handle, total)]
+        assert found == expected
+        with pytest.raises(tf.errors.InvalidArgumentError, match="setup"):
+            sess.partial_run(handle, total)
+        assert sess.run(count) == 1.0
+
+
 def test_a_fetched_array_does_not_alias_a_variable(sess):
     v = tf.Variable([1.0, 2.0])
     sess.run(v.initializer)

@@ -11,10 +11,11 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.cluster.link import Link
-from penstock._src.cluster.partial import TaskPartialRun
 from penstock._src.cluster.task_engine import refuse_client_code
 from penstock._src.cluster.task_step import OwnPart, RemotePart, TaskStep
 from penstock._src.cluster.tasks import Tasks
+from penstock._src.execute.partial import PartialRun
+from penstock._src.execute.pieces import PiecewiseRun
 from penstock._src.graph import verify
 from penstock._src.graph.function_messages import keep_called
 from penstock._src.graph.graph import Graph
@@ -26,6 +27,7 @@ from penstock._src.step.compile.program import wait_for_each_other
 from penstock._src.step.ir import StepGraph
 from penstock._src.step.partition.split import Partition
 from penstock._src.step.partition.tasks import by_task
+from penstock._src.step.runnable import Runnable
 
 _LOOK_SECONDS = 0.5                 # seconds between two checks of links while a task is slow to answer
 
@@ -69,13 +71,19 @@ class ClusterEngine(LocalEngine):
         if not self._config.experimental.share_session_state_in_clusterspec_propagation:
             super()._watch_growth()
 
-    def _new_partial(self, elements: list, feeds: list[Tensor]) -> Any:
+    def _new_partial(self, elements: list, feeds: list[Tensor]) -> PartialRun:
         fetched, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
         step = StepGraph(needed(fetched, targets, {id(t) for t in feeds}), fetched, targets, feeds)
         self.place(step)
         if {op.place.task for op in step.ops} <= {self.tasks.own}:
             return super()._new_partial(elements, feeds)
-        return TaskPartialRun(elements, feeds, self)
+        return PiecewiseRun(elements, feeds, self)
+
+    def _new_piece(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation],
+                   feeds: list[Tensor]) -> Runnable:
+        step = StepGraph(ops, fetches, targets, feeds)
+        self.place(step)
+        return self.task_step(step)
 
     def _give_out(self, parts: list[Partition], targets: set[str], several_block: bool,
                   branches: bool) -> tuple[OwnPart | None, list[RemotePart]]:

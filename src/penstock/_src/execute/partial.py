@@ -48,6 +48,11 @@ class PartialRun:
             self._fetchable.pop(id(e), None)
         return out
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all declared fetches have been returned."""
+        return not self._fetchable
+
     def _compute(self, elements: list) -> None:
         """Ensures that the values of `elements` are known."""
         for e in elements:

@@ -17,6 +17,7 @@ from penstock._src.base.modes import paused_collector
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
 from penstock._src.execute.partial import PartialRun
+from penstock._src.execute.pieces import PiecewiseRun
 from penstock._src.execute.trace import Measured, TracedRun
 from penstock._src.graph.failure import typed
 from penstock._src.graph.node import AnyOp, Operation, Tensor
@@ -69,6 +70,7 @@ class LocalEngine:
         self._version = graph._version
         self._lock = threading.Lock()
         self._partial: dict[str, PartialRun] = {}
+        self._pieces: dict[tuple, Runnable] = {}
         soft, log = (config.allow_soft_placement, config.log_device_placement) if config is not None else (False, False)
         self._period = config.placement_period if config is not None and len(self.devices) > 1 else 0
         self._placer = (CostPlacer if self._period > 0 else Placer)(self.devices, soft, to_stderr if log else None)
@@ -283,14 +285,37 @@ class LocalEngine:
         return handle
 
     def _new_partial(self, elements: list, feeds: list[Tensor]) -> PartialRun:
+        """Without control flow, ops run one by one: nothing is compiled, and references stay what they are between calls."""
+        fetched, targets = [e for e in elements if isinstance(e, Tensor)], [e for e in elements if isinstance(e, Operation)]
+        if any(op.opdef.control_flow for op in needed(fetched, targets, {id(t) for t in feeds})):
+            return PiecewiseRun(elements, feeds, self)
         return PartialRun(elements, feeds, self.context(None), self.device_of if self.devices.mixed else None)
+
+    def piece(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation], feeds: list[Tensor]) -> Runnable:
+        """The compiled step of one call of partial_run; kept, because programs repeat their sequence of calls."""
+        key = (self._graph._version, *map(id, ops), None, *map(id, fetches), None, *map(id, targets), None, *map(id, feeds))
+        found = self._pieces.get(key)
+        if found is None:
+            if self._pieces and next(iter(self._pieces))[0] != self._graph._version:
+                self._pieces.clear()
+            found = self._pieces[key] = self._new_piece(ops, fetches, targets, feeds)
+        return found
+
+    def _new_piece(self, ops: list[Operation], fetches: list[Tensor], targets: list[Operation],
+                   feeds: list[Tensor]) -> Runnable:
+        ctx = StepContext(self.resources, self, devices=self.devices)
+        return compile_step(StepSpec(ops, fetches, targets, feeds, self._place_pass(ops)),
+                            StepEnv(ctx, self._passes, self._threads, self._inter_op))
 
     def continue_partial(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
         """Runs the next piece of a step; returns its run-time values."""
         state = self._partial.get(handle)
         if state is None:
             raise errors.InvalidArgumentError(None, None, "Must run 'setup' before performing partial runs!")
-        return state.run(elements, feeds, values)
+        results = state.run(elements, feeds, values)
+        if state.is_finished:
+            self._partial.pop(handle, None)
+        return results
 
     def partial_run(self, handle: str, elements: list, feeds: list[Tensor], values: list) -> list:
         """Runs the next piece of a step; returns numpy values."""
@@ -332,5 +357,6 @@ class LocalEngine:
         self._threads.close()
         self._programs.clear()
         self._partial.clear()
+        self._pieces.clear()
         if self._owns_resources:
             self.resources.clear()
