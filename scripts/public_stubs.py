@@ -466,6 +466,8 @@ class Stub:
         for c in hidden:
             globals_ = vars(sys.modules.get(c.__module__, builtins))
             for member, value in vars(c).items():
+                if type(value).__name__ == "Absent":            # it says what to call instead
+                    continue
                 if member in found or member[:1] == "_" and member not in SPECIAL or keyword.iskeyword(member):
                     continue
                 found[member] = self.member(cls, member, value)

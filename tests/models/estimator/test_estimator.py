@@ -128,3 +128,9 @@ def test_a_config_of_a_cluster(monkeypatch):
     config = tf.estimator.RunConfig()
     assert (config.task_type, config.task_id, config.master, config.is_chief) == ("worker", 1, "grpc://c:1", False)
     assert (config.num_ps_replicas, config.num_worker_replicas, config.global_id_in_cluster) == (1, 3, 2)
+
+
+def test_a_dataset_is_no_input_function(tmp_path):
+    estimator = tf.estimator.LinearRegressor([tf.feature_column.numeric_column("x")], str(tmp_path))
+    with pytest.raises(TypeError, match="input_fn must be a function.*lambda: dataset"):
+        estimator.train(tf.data.Dataset.from_tensors(({"x": [1.0]}, [1.0])), steps=1)

@@ -65,6 +65,15 @@ def test_progbar_shows_eta_and_averages(capsys):
     assert re.search(r"4/4 \[={30}\].* - a: 1.7500 - b: 7.0000 *\n", capsys.readouterr().out)
 
 
+def test_a_file_gets_one_bar_per_epoch(capsys):
+    """What is not a terminal keeps everything that is drawn."""
+    m = model()
+    m.fit(X, Y, batch_size=2, epochs=2, verbose=1)
+    out = capsys.readouterr().out
+    assert out.count("[====") == 2 and "\b" not in out and "\r" not in out and "ETA" not in out
+    assert [line.split()[0] for line in out.splitlines()] == ["Epoch", f"{len(X) // 2}/{len(X) // 2}"] * 2
+
+
 def test_early_stopping_and_best_weights():
     m = model()
     values = iter([5.0, 3.0, 4.0, 4.0, 4.0, 1.0])

@@ -436,6 +436,9 @@ def normalize(opdef: OpDef, attr: Attr, value: Any) -> Any:
                             "instead.")
         out = [_normalize_one(opdef, attr, kind[5:-1], v) for v in value]
         if attr.minimum is not None and len(out) < attr.minimum:
+            if context.executing_eagerly():
+                raise errors.invalid(f"Length for attr '{attr.name}' of {len(out)} must be at least minimum {attr.minimum} "
+                                     f"[Op:{opdef.name}]")
             raise ValueError(f"Attr '{attr.name}' of '{opdef.name}' Op passed list of length {len(out)} less than "
                              f"minimum {attr.minimum}.")
         return out

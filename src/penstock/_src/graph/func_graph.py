@@ -298,15 +298,15 @@ def building(graph: FuncGraph) -> Iterator[FuncGraph]:
 
 
 def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = None, *, ordered: bool = True,
-          op_return_value: Any = None) -> FuncGraph:
+          op_return_value: Any = None, of: Any = None) -> FuncGraph:
     """Runs a Python function in `graph`: its results become the outputs.
 
-    `ordered` keeps side effects in program order and runs all of them.
+    `ordered` keeps side effects in program order and runs all of them. `of` is the user's function, for messages.
     """
     graph.ordered = ordered
     with building(graph):
         result = function(*args, **(kwargs or {}))
-        result = nest.map_structure(lambda x: _output(graph, x, op_return_value, function), result,
+        result = nest.map_structure(lambda x: _output(graph, x, op_return_value, of or function), result,
                                     expand_composites=True)
         graph.structured_outputs = result
         graph.outputs = [graph.capture(flow(t)) for t in nest.flatten(result, expand_composites=True) if t is not None]
@@ -320,13 +320,13 @@ def flow(x: Any) -> Any:
     return x.flow if getattr(x, "_is_tensor_array", False) else x
 
 
-def _output(graph: FuncGraph, x: Any, op_return_value: Any, function: Callable) -> Any:
+def _output(graph: FuncGraph, x: Any, op_return_value: Any, traced: Any) -> Any:
     if x is None or getattr(x, "_is_tensor_array", False):
         return x
     if isinstance(x, Operation):
         if op_return_value is None:
             raise TypeError(f"To be compatible with tf.function, Python functions must return zero or more Tensors or "
-                            f"ExtensionTypes or None values; in compilation of {function!r}, found return value of type "
+                            f"ExtensionTypes or None values; in compilation of {traced!r}, found return value of type "
                             f"{type(x).__name__}, which is not a Tensor or ExtensionType.")
         with graph.control_dependencies([x]):
             return get("Identity")(op_return_value)
@@ -334,7 +334,7 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, function: Callable) 
         t = convert(x)
     except (ValueError, TypeError) as e:
         raise TypeError(f"To be compatible with tf.function, Python functions must return zero or more Tensors or "
-                        f"ExtensionTypes or None values; in compilation of {function!r}, found return value of type "
+                        f"ExtensionTypes or None values; in compilation of {traced!r}, found return value of type "
                         f"{type(x).__name__}, which is not a Tensor or ExtensionType.") from e
     return t
 

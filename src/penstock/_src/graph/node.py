@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._src.base.api import export
 from penstock._src.base.errors import OperatorNotAllowedInGraphError
 from penstock._src.base.static_shape import TensorShape, as_dims, merge
-from penstock._src.graph import context
+from penstock._src.graph import absent, context
 from penstock._src.graph.arguments import input_types
 from penstock._src.graph.graphdef import attr_from_message, func_message, is_attr_message, node_def, op_def_message
 from penstock._src.graph.tensor_proto import make_tensor_proto
@@ -260,10 +260,19 @@ class Tensor(TensorType, Edge):
         return (self[i] for i in range(self.static_dims[0]))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
+        kind = TypeError if hasattr(self, "_keras_history") else NotImplementedError
+        raise kind(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array: it has no value yet. Use "
+                   "functions of `tf` instead of numpy's, or run it in a session and use the result.")
 
     def __index__(self) -> int:
         raise TypeError(f"A symbolic tensor ({self.name}) cannot be used as an index.")
+
+    def __float__(self) -> float:
+        raise TypeError(f"A symbolic tensor ({self.name}) has no value that Python could use as a number: use tf.cast and "
+                        "other functions of `tf`, or run it in a session.")
+
+    def __int__(self) -> int:
+        return int(self.__float__())
 
     def __hash__(self) -> int:
         if context.process.tensor_equality and context.process.eager and self.graph.building_function:
@@ -274,6 +283,9 @@ class Tensor(TensorType, Edge):
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__)
         return new
+
+
+absent.declare(Tensor)
 
 
 def _iterable_in_graph(t: Tensor) -> bool:

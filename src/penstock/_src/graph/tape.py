@@ -191,6 +191,9 @@ def _targets(target: Any) -> list:
 def _target(t: Any) -> Any:
     if hasattr(t, "handle") and not isinstance(t, Tensor):
         return t.handle
+    if isinstance(t, (bool, int, float, complex)):
+        raise AttributeError(f"The target of a gradient must be a tensor that was computed under the tape, not {t!r}: a "
+                             "conversion by float() or .numpy() ends what the tape can follow.")
     return convert(t)
 
 

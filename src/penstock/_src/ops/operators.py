@@ -62,8 +62,11 @@ def _for_libraries(public: str, method: Callable) -> Callable:
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
-def _binary(name: str, call: Callable) -> None:
-    """Defines __name__ and __rname__; call(x, y, name) takes tensors or Python scalars."""
+def _binary(name: str, call: Callable, strict: bool = True) -> None:
+    """Defines __name__ and __rname__; call(x, y, name) takes tensors or Python scalars.
+
+    `strict`: whether a Python value on the right must fit the type of the tensor when it is converted, not when the op runs.
+    """
     reflected = f"__r{name}__"
 
     def forward(x: Any, y: Any) -> Any:
@@ -75,7 +78,10 @@ def _binary(name: str, call: Callable) -> None:
             return _with_sparse(name, x, y)
         with name_scope(None, name, [x]) as scope:
             try:
-                y = convert(y, name="y", preferred_dtype=x.dtype.base_dtype)
+                if strict and context.executing_eagerly() and not hasattr(y, "dtype"):
+                    y = convert(y, x.dtype.base_dtype, "y")
+                else:
+                    y = convert(y, name="y", preferred_dtype=x.dtype.base_dtype)
             except (TypeError, ValueError):
                 if hasattr(type(y), reflected):
                     return NotImplemented
@@ -136,15 +142,15 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     return _add(x, convert(y, x.dtype.base_dtype, "y"), name or "add")
 
 
-_binary("add", _add)
+_binary("add", _add, strict=False)
 _binary("sub", lambda x, y, name: math.sub(x, y, name=name))
 _binary("mul", lambda x, y, name: math.mul(x, y, name=name))
 _binary("div", lambda x, y, name: division.div(x, y, name=name))
-_binary("truediv", _truediv)
+_binary("truediv", _truediv, strict=False)
 _binary("floordiv", lambda x, y, name: division.floor_div_op(x, y, name=name))
 _binary("mod", lambda x, y, name: division.floor_mod(x, y, name=name))
 _binary("pow", lambda x, y, name: math.pow_op(x, y, name=name))
-_binary("matmul", _matmul)
+_binary("matmul", _matmul, strict=False)
 _binary("and", _logical("LogicalAnd", "BitwiseAnd"))
 _binary("or", _logical("LogicalOr", "BitwiseOr"))
 _binary("xor", _logical("", "BitwiseXor"))

@@ -427,3 +427,15 @@ def test_predict_and_evaluate_are_not_in_training_mode(eagerly):
     with tf1.keras.backend.learning_phase_scope(1):
         assert model.predict(np.ones((1, 1)), verbose=0) == 0
         assert model.evaluate(np.ones((1, 1)), np.zeros((1, 1)), verbose=0) == 0
+
+
+def test_a_batch_size_beside_a_dataset():
+    """TensorFlow 2 ignores it, TensorFlow 1 refuses it."""
+    data = tf.data.Dataset.from_tensor_slices((np.ones((4, 3), "f"), np.ones((4, 1), "f"))).batch(2)
+    m = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])
+    m.compile("sgd", "mse")
+    if tf.executing_eagerly():
+        assert m.fit(data, batch_size=4, verbose=0).params["steps"] == 2
+    else:
+        with pytest.raises(ValueError, match="batch_size"):
+            m.fit(data, batch_size=4, verbose=0)

@@ -197,7 +197,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: Any, column_names: Any = Non
         raise ValueError("column_defaults and select_columns must have the same length.")
     names = list(column_names) if selected is None else [column_names[i] for i in selected]
     if label_name is not None and label_name not in names:
-        raise ValueError("`label_name` provided must be one of the columns.")
+        raise ValueError(f"`label_name` provided must be one of the columns: {names}. Received: {label_name!r}.")
 
     def read(filename: Any) -> Any:
         records = CsvDatasetV2(filename, column_defaults, compression_type, None, header, field_delim, use_quote_delim,

@@ -4,12 +4,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
+
 import penstock.compat.v1 as tf
-from penstock._src.base import dtypes, nest
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.api import export
 from penstock._src.data.datasets.arguments import AUTOTUNE, int64
 from penstock._src.data.datasets.dataset import DatasetV2, VariantDataset
 from penstock._src.data.datasets.dataset_v1 import DatasetV1, VariantDatasetV1
+from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io.record import TFRecordOptions
@@ -138,6 +141,9 @@ def list_files(cls: Any, file_pattern: Any, shuffle: Any, seed: Any) -> Any:
     patterns = convert(file_pattern, dtypes.string, "file_pattern")
     files = get("MatchingFiles")(patterns)
     count = tf.shape(files, out_type=dtypes.int64)[0]
+    if context.executing_eagerly() and not int(count):
+        named = ", ".join(p.decode(errors="replace") for p in np.atleast_1d(patterns.numpy()))
+        raise errors.invalid(f"No files matched pattern: {named} (relative to {os.getcwd()})")
     check = tf.debugging.Assert(count > 0, ["No files matched pattern: ", patterns])
     with tf.control_dependencies([check] if check is not None else []):
         files = tf.identity(files)

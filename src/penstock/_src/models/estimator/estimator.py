@@ -320,7 +320,10 @@ class Estimator:
         return self._call_model_fn(features, labels, mode, self._config), hooks
 
     def _features_and_labels(self, input_fn: Any, mode: str) -> tuple[Any, Any, list]:
-        taken = inspect.signature(input_fn).parameters if callable(input_fn) else {}
+        if not callable(input_fn):
+            raise TypeError(f"input_fn must be a function that makes the dataset or the tensors, got {input_fn!r}: the "
+                            "Estimator calls it inside of its own graph. Pass `lambda: dataset()` instead of a dataset.")
+        taken = inspect.signature(input_fn).parameters
         arguments = {n: v for n, v in (("mode", mode), ("params", self.params), ("config", self.config)) if n in taken}
         with tf.device("/cpu:0"):
             result = input_fn(**arguments)

@@ -12,6 +12,7 @@ from penstock._src.graph import context
 from penstock._src.graph.graph import Graph
 from penstock._src.graph.messages import Event, GraphDef, SessionLog, Summary, TaggedRunMetadata
 from penstock._src.graph.meta_graph import create_meta_graph_def
+from penstock._src.graph.node import Tensor
 from penstock._src.io import paths
 from penstock._src.io.events import EventsWriter
 from penstock._src.ops.io.summary_writer import SummaryWriterResource
@@ -84,6 +85,9 @@ class FileWriter:
         self._warn_if_closed()
         if isinstance(summary, bytes):
             summary = Summary.FromString(summary)
+        if isinstance(summary, Tensor):
+            raise AttributeError(f"add_summary takes the value of a summary, not the op that computes it ({summary.name}): "
+                                 "pass session.run(summary).")
         if not isinstance(summary, Summary):
             summary = Summary.FromString(summary.SerializeToString())
         self.event_writer.add_summary(summary, global_step)

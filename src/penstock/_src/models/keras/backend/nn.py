@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.eager_tensor import EagerTensor
@@ -162,6 +163,22 @@ def _tensor(x: Any) -> Any:
     return x if isinstance(x, Tensor) or is_variable(x) else tf.convert_to_tensor(x)
 
 
+def _check_classes(target: Tensor, output: Tensor) -> None:
+    """InvalidArgumentError if there are known to be more or fewer labels than rows of logits."""
+    labels, rows = target.shape.num_elements(), output.shape[:-1].num_elements()
+    if labels is None or rows is None or labels == rows:
+        return
+    if target.shape.rank == output.shape.rank and labels == output.shape.num_elements():
+        advice = "The labels look one-hot: use categorical_crossentropy, or tf.argmax(labels, -1)."
+    elif output.shape.rank is not None and output.shape.rank > 2:
+        advice = "Each position of the output is taken for an example: is a Flatten or a pooling layer missing before it?"
+    else:
+        advice = "Labels are one number per row."
+    raise errors.invalid("logits and labels must have the same first dimension, got logits shape "
+                         f"[{rows},{output.shape[-1]}] and labels shape [{labels}] (outputs {output.shape}, labels "
+                         f"{target.shape}). {advice}")
+
+
 @export("keras.backend.sparse_categorical_crossentropy")
 def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Any:
     """The cross entropy with labels that are integers."""
@@ -178,6 +195,7 @@ def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool 
     target = tf.cast(target, "int64")
     flat = rank is not None and ndim(target) is not None and ndim(target) != rank - 1
     dims = tf.shape(output)
+    _check_classes(target, output)
     if flat:
         target, output = tf.reshape(target, [-1]), tf.reshape(output, [-1, dims[-1]])
     result = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=target, logits=output)

@@ -187,6 +187,9 @@ class Compiled:
         loss, weights, asked, asked_weighted = self._given
         self.keys = keys = names if keys is None else keys
         self.losses = loss_functions(loss, keys)
+        for made in self.losses:
+            if isinstance(made, losses.Loss):
+                made._allow_sum_over_batch_size = True       # replicas' means are weighted by their rows here
         self.weights = loss_weights(weights, keys)
         self.tracker = metrics.Mean(name="loss")
         self.output_trackers = [metrics.Mean(name=f"{n}_loss") if len(names) > 1 and f is not None else None

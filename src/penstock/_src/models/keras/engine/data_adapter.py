@@ -563,7 +563,7 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
         if weights is not None:
             raise ValueError("`sample_weight` argument is not supported when data is a generator or Sequence instance. Instead "
                              "pass sample weights as the third element of the generator.")
-        if batch_size is not None:
+        if batch_size is not None and not context.process.eager:
             raise ValueError("The `batch_size` argument must not be specified for the given input type. Received input: "
                              f"{x}, batch_size: {batch_size}")
         return PythonSource(model, x, steps, class_weight, shuffle is True, training, workers, use_multiprocessing,
@@ -595,7 +595,7 @@ def _refuse_others(x: Any, y: Any, weights: Any, batch_size: Any) -> None:
                          "Instead, "
                          "you can provide sample_weight as the third element  of your dataset, i.e. (inputs, targets, "
                          f"sample_weight). Received: x={x}, sample_weight={weights}")
-    if batch_size is not None:
+    if batch_size is not None and not context.process.eager:         # 2.x ignores it
         raise ValueError("The `batch_size` argument must not be specified for the given input type. Received input: "
                          f"{x}, batch_size: {batch_size}")
 

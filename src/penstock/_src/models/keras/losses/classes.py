@@ -8,6 +8,7 @@ import penstock as tf
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
+from penstock._src.models.distribute.contexts import has_strategy
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.losses import functions
 from penstock._src.models.keras.losses.reduction import Reduction, compute_weighted_loss, masked_weights, same_rank
@@ -42,6 +43,8 @@ class Loss:
     1.5
     """
 
+    _allow_sum_over_batch_size = False          # `compile` sets it: `fit` weights the means of replicas by their rows
+
     def __init__(self, reduction: Any = AUTO, name: str | None = None):
         Reduction.validate(reduction)
         self.reduction, self.name = reduction, name
@@ -69,6 +72,12 @@ class Loss:
         raise NotImplementedError("Must be implemented in subclasses.")
 
     def _get_reduction(self) -> str:
+        if self.reduction in (AUTO, Reduction.SUM_OVER_BATCH_SIZE) and not self._allow_sum_over_batch_size and has_strategy():
+            raise ValueError("Please use `tf.keras.losses.Reduction.SUM` or `tf.keras.losses.Reduction.NONE` for loss "
+                             "reduction when losses are used with `tf.distribute.Strategy`, except for specifying losses in "
+                             "`Model.compile()` for use by `Model.fit()`: the mean over the examples of one replica would be "
+                             "added up over all replicas. Divide by the global batch size instead: "
+                             "tf.nn.compute_average_loss(losses, global_batch_size=n).")
         return Reduction.SUM_OVER_BATCH_SIZE if self.reduction == AUTO else self.reduction
 
 

@@ -461,6 +461,9 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         self._set_hyper("decay", self._initial_decay)
 
     def _set_hyper(self, name: str, value: Any) -> None:
+        if isinstance(value, (str, bytes)):
+            raise TypeError(f"`{name}` of {type(self).__name__} must be a number, a tensor, a schedule or a function, got "
+                            f"{value!r}.")
         if isinstance(value, Trackable) and not isinstance(value, Tensor):
             self._track_trackable(value, name, overwrite=True)
         before = self._hyper.get(name)

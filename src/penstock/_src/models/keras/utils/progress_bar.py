@@ -11,6 +11,8 @@ import numpy as np
 
 from penstock._src.base.api import export
 
+_FILE_INTERVAL = 60.0          # the seconds between two bars of an epoch in a file
+
 
 @export("keras.utils.Progbar")
 class Progbar:
@@ -26,11 +28,13 @@ class Progbar:
         self.stateful_metrics = set(stateful_metrics or [])
         out = sys.stdout
         self._dynamic_display = bool(getattr(out, "isatty", lambda: False)() or "ipykernel" in sys.modules
-                                     or "posix" in sys.modules or "PYCHARM_HOSTED" in os.environ)
+                                     or "PYCHARM_HOSTED" in os.environ)
         self._total_width = self._seen_so_far = 0
         self._values: dict[str, Any] = {}
         self._values_order: list[str] = []
         self._start, self._last_update = time.monotonic(), float("-inf")
+        if not self._dynamic_display and interval:          # a file keeps every bar that is drawn, each as a line
+            self.interval, self._last_update = max(interval, _FILE_INTERVAL), self._start
         self._after_first: float | None = None
 
     def due(self) -> bool:
@@ -71,7 +75,7 @@ class Progbar:
 
     def _draw(self, current: int, now: float, finalize: bool) -> None:
         before = self._total_width
-        start = "\b" * before + "\r" if self._dynamic_display else "\n"
+        start = "\b" * before + "\r" if self._dynamic_display else ""
         bar = self._bar(current)
         each = self._time_per_unit(current, now)
         if self.target is None or finalize:
@@ -80,8 +84,9 @@ class Progbar:
             info = f" - ETA: {_eta(each * (self.target - current))}"
         info += self._shown()
         self._total_width = len(bar) + len(info)
-        info += " " * max(before - self._total_width, 0)
-        _write(start + bar + info + ("\n" if finalize else ""))
+        if self._dynamic_display:
+            info += " " * max(before - self._total_width, 0)
+        _write(start + bar + info + ("\n" if finalize or not self._dynamic_display else ""))
 
     def _bar(self, current: int) -> str:
         if self.target is None:
