@@ -71,6 +71,8 @@ def build(cluster: tf.train.ClusterSpec, task: int) -> tuple[Any, list[Any], tup
         train = opt.minimize(loss, global_step=step)
         test_loss = tf.losses.sparse_softmax_cross_entropy(y_test, test, loss_collection=None)
         right = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(test, 1), y_test), tf.float32))
+        tf.summary.scalar("loss", loss)
+        tf.summary.scalar("learning_rate", FLAGS.rate)
     if FLAGS.folder:
         hooks.append(tf.train.experimental.InputPositionHook(FLAGS.folder, f"worker_{task}"))
     return train, hooks, (step, test_loss, right)
@@ -84,8 +86,8 @@ def work(cluster: tf.train.ClusterSpec, server: tf.train.Server, task: int) -> N
     began, first, due, steps = None, 0, FLAGS.report_steps, 0
     with tf.train.MonitoredTrainingSession(
             master=server.target, is_chief=task == FLAGS.chief, config=config, checkpoint_dir=FLAGS.folder,
-            save_checkpoint_steps=FLAGS.save_steps, save_checkpoint_secs=None, save_summaries_steps=None,
-            save_summaries_secs=None, log_step_count_steps=None, stop_grace_period_secs=5,
+            save_checkpoint_steps=FLAGS.save_steps, save_checkpoint_secs=None, save_summaries_secs=None,
+            save_summaries_steps=10 if FLAGS.folder else None, log_step_count_steps=None, stop_grace_period_secs=5,
             hooks=[*hooks, tf.train.StopAtStepHook(last_step=FLAGS.steps)]) as sess:
         while not sess.should_stop():
             if delay:

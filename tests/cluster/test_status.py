@@ -1,7 +1,9 @@
 """penstock status and the status page: contents and access."""
 import json
 import re
+import shutil
 import socket
+import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -9,7 +11,9 @@ import urllib.request
 import pytest
 
 import penstock.compat.v1 as tf
+from penstock._src.base import progress
 from penstock._src.cluster import status, status_page
+from penstock._src.cluster.slow_ops import Sampler
 from penstock._src.cluster.status_history import History
 from penstock._src.cluster.status_metrics import prometheus
 from penstock_cli import main
@@ -71,8 +75,9 @@ def test_memory_and_the_variables_of_each_task(cluster):
     assert second["variables"] == {"count": 1, "bytes": 2000, "largest": [["v1", 2000]]}
     assert worker["variables"]["count"] == 0 and worker["memory"] > 1 << 20
     shown = {title: rows for title, _, rows in status.tables([first, second, worker])}
-    assert shown["Variables"] == [["/job:ps/replica:0/task:0", "1", "40 B", "v0 (40 B)"],
-                                  ["/job:ps/replica:0/task:1", "1", "2.0 KB", "v1 (2.0 KB)"]]
+    assert shown["Variables"] == [["/job:ps/replica:0/task:0", "1", "40 B"], ["/job:ps/replica:0/task:1", "1", "2.0 KB"]]
+    assert shown["Largest variables"] == [["v1", "/job:ps/replica:0/task:1", "2.0 KB"],
+                                          ["v0", "/job:ps/replica:0/task:0", "40 B"]]
 
 
 def test_a_task_that_does_not_answer_is_listed(capsys, monkeypatch):
@@ -109,7 +114,8 @@ def test_the_page_wants_its_key(cluster, capsys):
 def task(name, **more):
     return {"task": name, "address": "a:1", "incarnation": "1", "up": 1.0, "devices": [], "steps": 1, "steps_per_second": 10.0,
             "sent_per_second": 0.0, "received_per_second": 2e6, "sessions": [], "queues": [], "waits": [], "memory": 1 << 20,
-            "variables": {"count": 0, "bytes": 0, "largest": []}, **more}
+            "variables": {"count": 0, "bytes": 0, "largest": []}, "restarts": 0, "spent": [1.0, 2.0, 3.0],
+            "step_seconds": [0.01, 0.02, 0.005], "links": [], "slow_ops": [], "scalars": {}, "checkpoints": [], **more}
 
 
 def test_the_page_shows_a_straggler_and_a_lost_task_first():
@@ -129,7 +135,7 @@ def test_history():
     assert [what for _, what in history.events] == ["b does not answer: gone", "b answers again", "b was restarted"]
     assert [[v for _, v in run] for run in history._runs("b", "steps_per_second")] == [[1.0, 2.0], [4.0, 10.0]]
     page = history.charts()
-    assert page.count("<svg") == 4 and page.count("<polyline") == 4 * 3          # the line of b is interrupted
+    assert page.count("<svg") == 5 and page.count("<polyline") == 5 * 3          # the line of b is interrupted
     assert ">2M</text>" in page and "b was restarted" in page
     assert History().charts() == ""
 
@@ -206,3 +212,126 @@ def test_a_page_whose_sampler_fails_goes_on(caplog):
         assert any("penstock history" in r.getMessage() and "no status yet" in r.getMessage() for r in caplog.records)
     finally:
         page.close()
+
+
+def test_what_steps_spend_their_time_on(cluster):
+    servers = cluster(ps=1, worker=2)
+    with tf.device("/job:ps/task:0"):
+        queue = tf.FIFOQueue(5, tf.float32, shared_name="inbox")
+        large = tf.get_variable("large", [300, 300], use_resource=True)
+    put, product = queue.enqueue(1.0), tf.reduce_sum(tf.matmul(large, large))
+    with tf.device("/job:worker/task:0"):
+        used = tf.identity(queue.dequeue()) + product
+    with tf.Session(servers["worker", 0].target) as sess, tf.Session(servers["worker", 1].target) as other:
+        sess.run(tf.global_variables_initializer())
+        waiting = threading.Thread(target=lambda: sess.run(used))
+        waiting.start()
+        assert eventually(lambda: any(t["waits"] for t in status.ask(servers["worker", 0].target)["tasks"]))
+        other.run(put)
+        waiting.join(60)
+        ps, worker, _ = status.ask(servers["worker", 0].target)["tasks"]
+    for task in (ps, worker):
+        compute, wait, transfer = task["spent"]
+        assert compute > 0 and wait > 0 and transfer > 0 and len(status.step_time(task)) == 4
+    sent, received, *_ = {peer: numbers for peer, *numbers in worker["links"]}["/job:ps/replica:0/task:0"]
+    assert sent > 0 and received > 0
+    titles = {title for title, *_ in status.tables([ps, worker])}
+    assert {status.STEP_TIME, "Links"} <= titles
+
+
+def test_a_step_of_one_task_is_counted(cluster):
+    server = cluster(worker=1)["worker", 0]
+    with tf.Session(server.target) as sess:
+        before = status.ask(server.target)["tasks"][0]
+        sess.run(tf.constant(1.0) + 1.0)
+        after = status.ask(server.target)["tasks"][0]
+    assert after["steps"] == before["steps"] + 1 and after["spent"][0] > before["spent"][0]
+
+
+def test_scalars_and_checkpoints_reach_the_status(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "process", progress.Progress())
+    server = cluster(worker=1)["worker", 0]
+    v, step = tf.get_variable("v", initializer=1.0), tf.train.get_or_create_global_step()
+    merged = tf.summary.merge([tf.summary.scalar("loss", v * 0.25), tf.summary.histogram("spread", v)])
+    with tf.Session(server.target) as sess, tf.summary.FileWriter(tmp_path) as writer:
+        sess.run(tf.global_variables_initializer())
+        writer.add_summary(sess.run(merged), 7)
+        path = tf.train.Saver().save(sess, str(tmp_path / "model"), step)
+        writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag="rate", simple_value=float("nan"))]), 8)
+        task, = status.ask(server.target)["tasks"]
+    assert task["scalars"] == {"loss": [7, 0.25], "rate": [8, "nan"]} and json.loads(json.dumps(task, allow_nan=False))
+    assert [save[1] for save in task["checkpoints"]] == [path]
+    assert status.problems([task]) == [f"{task['task']}: rate is nan at step 8"]
+    history = History()
+    history.add([task], 1.0)
+    history.add([task], 2.0)
+    assert "<figcaption>loss</figcaption>" in history.charts() and path in history.charts()
+    lines = prometheus([task]).splitlines()
+    assert f'penstock_scalar{{task="{task["task"]}",tag="loss"}} 0.25' in lines
+    assert any(line.startswith("penstock_checkpoint_timestamp_seconds{") for line in lines)
+
+
+def test_the_slowest_ops():
+    sampler, running, end = Sampler(), threading.Event(), threading.Event()
+
+    def slow(x):
+        running.set()
+        end.wait(60)
+        return x
+    op = tf.py_func(slow, [tf.constant(1.0)], tf.float32, name="slow_one")
+    with tf.Session() as sess:
+        working = threading.Thread(target=lambda: sess.run(op))
+        working.start()
+        assert running.wait(60)
+        for _ in range(4):
+            sampler.look()
+        end.set()
+        working.join(60)
+        sampler.look()
+    assert ["slow_one", 0.8] in [[name, part] for name, _, part in sampler.slowest()]
+
+
+def test_all_wait_for_one():
+    def worker(i, wait):
+        return task(f"/job:worker/task:{i}", sessions=[{}], steps_per_second=10.0, step_seconds=[0.01, wait, 0.0])
+    tasks = [worker(0, 0.08), worker(1, 0.081), worker(2, 0.005)]
+    assert status.stragglers(tasks) == ["/job:worker/task:2: 95.0 ms of its own in each step, where 20.0 are usual"]
+    assert status.stragglers(tasks[:2]) == []
+
+
+def test_watched_from_outside_by_any_task_that_answers(cluster, monkeypatch):
+    monkeypatch.setattr(status, "_SHORT", 0.2)
+    monkeypatch.setattr(status, "_PATIENCE", 0.5)
+    servers = cluster(ps=1, worker=1)
+    watched = status.Watched({"ps": [servers["ps", 0].target.removeprefix("grpc://")],
+                              "worker": [servers["worker", 0].target.removeprefix("grpc://")]}, "")
+    assert ["error" in t for t in watched()] == [False, False]
+    servers["ps", 0].stop()
+    assert ["error" in t for t in watched()] == [True, False]
+    servers["worker", 0].stop()
+    assert ["error" in t for t in watched()] == [True, True]
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="Chromium is not installed")
+def test_the_page_in_a_browser(tmp_path):
+    """The page follows the cluster without being loaded again, and its picture can be taken."""
+    asked = []
+
+    def collect():
+        asked.append(1)
+        return [task("/job:worker/task:0", steps=len(asked), slow_ops=[["dense/MatMul", "MatMul", 0.4]],
+                     scalars={"loss": [len(asked), 1 / len(asked)]})]
+    page = status_page.StatusPage("localhost", collect)
+    try:
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+                   "--no-first-run", "--disable-background-networking"]
+        shown = subprocess.run([*command, "--virtual-time-budget=9000", "--dump-dom", page.url], capture_output=True, text=True,
+                               timeout=200, check=True).stdout
+        picture = tmp_path / "page.png"
+        subprocess.run([*command, f"--screenshot={picture}", page.url], capture_output=True, timeout=200, check=True)
+    finally:
+        page.close()
+    assert "dense/MatMul" in shown and "class=\"bar\"" in shown and "class=\"wrong\"" not in shown
+    steps, = map(int, re.findall("<td>loss</td><td>([0-9]+)</td>", shown))
+    assert steps > 3                             # one of the sampler, one as loaded, and more since then
+    assert picture.read_bytes()[:4] == b"\x89PNG"

@@ -63,6 +63,8 @@ TLS_KEY = _switch("PENSTOCK_TLS_KEY", str, "", "Clusters", "The file of the cert
 TLS_CA = _switch("PENSTOCK_TLS_CA", str, "", "Clusters", "The file of the authority that signed the cluster's certificates.")
 STATUS_PAGE = _switch("PENSTOCK_STATUS_PAGE", str, "", "Clusters",
                       "PORT:KEY, to serve the status page from the start, at this port and under this key.")
+RESTARTS = _switch("PENSTOCK_RESTARTS", int, "0", "Clusters",
+                   "How often this task was started again, as the status page shows it. Set by `penstock launch`.")
 JOINS = _switch("PENSTOCK_JOINS", flag, "0", "Clusters",
                 "This task joins a cluster that has started without it: its servers send their cluster to the tasks that they "
                 "reach, which need not have it. Set by `penstock launch --max-workers`.")

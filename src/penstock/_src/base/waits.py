@@ -23,6 +23,18 @@ _log = logging.getLogger("penstock")
 _said: dict[str, float] = {}
 
 
+class Spent(threading.local):
+    """What this thread has spent its time on, in seconds: waiting for others in steps, and moving bytes to and from other
+    tasks. The counters only grow: whoever measures a step takes the differences. A wait that reads messages moves bytes."""
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+        self.moved = 0.0
+
+
+spent = Spent()
+
+
 class Locks:
     """The locks of several variables, always acquired in one order, so that two threads cannot wait for each other."""
 

@@ -10,9 +10,11 @@ at once, before the part waits for a value, or with the message that begins or e
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Container
 from typing import Any
 
+from penstock._src.base.waits import spent
 from penstock._src.cluster.formats import decode, encode
 from penstock._src.cluster.link import Link
 from penstock._src.cluster.peers import Peers
@@ -51,7 +53,12 @@ class Exchange(LocalRendezvous):
         if self.error is not None:
             raise self.error
         link = self.links.get(task)
-        value, form = encode(value, self.format) if self.format else (value, None)
+        if self.format:
+            began = time.monotonic()
+            value, form = encode(value, self.format)
+            spent.moved += time.monotonic() - began
+        else:
+            form = None
         if link is None or self.pump is None:
             self._post(link or self._peers.get(task), [(key, value, form)])
             return
@@ -64,7 +71,9 @@ class Exchange(LocalRendezvous):
         """Sends the values that are queued for a link of the step."""
         sent, opening = self.waiting_to_go.pop(link, ()), self.openings.pop(link, None)
         if opening is not None:
+            began = time.monotonic()
             opening(list(sent))
+            spent.moved += time.monotonic() - began
         elif sent:
             self._post(link, list(sent))
 
@@ -75,7 +84,9 @@ class Exchange(LocalRendezvous):
 
     def _post(self, link: Link, sent: list[Sent]) -> None:
         master, _, number = self.step.partition(":")
+        began = time.monotonic()
         link.post(_head(master, *keys_of(sent)), values_of(sent), int(number))
+        spent.moved += time.monotonic() - began
 
     def take(self, keys: Any, values: Any) -> None:
         """Values that another task has sent, under keys as `keys_of` returns them."""

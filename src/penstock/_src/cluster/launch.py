@@ -10,17 +10,19 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from penstock._src.base import switches
 from penstock._src.cluster import security
 from penstock._src.cluster.ports import free_addresses
+from penstock._src.cluster.status import Watched
+from penstock._src.cluster.status_page import StatusPage
 from penstock._src.cluster.tf_config import tf_config
 
 SERVES = "ps"                       # the job whose tasks end when the others have
@@ -73,8 +75,9 @@ class Task:
     def start(self) -> None:
         """Starts the process, in its own group: a Ctrl-C is the launcher's."""
         self.due = None
+        environment = {**os.environ, **self.environment, switches.RESTARTS.name: str(self.restarts)}
         self.process = subprocess.Popen(
-            [*_TIED, *self.command], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,
+            [*_TIED, *self.command], env=environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
     def signal(self, sign: int) -> None:
@@ -191,18 +194,16 @@ class Launcher:
 
 def local_tasks(script: list[str], jobs: dict[str, int], plain_ps: bool = False, secret: str | None = None) -> list[Task]:
     """The tasks that run a script on this machine: `jobs` has the number of tasks of each job."""
-    addresses = iter(free_addresses(sum(jobs.values()) + 1))
+    addresses = iter(free_addresses(sum(jobs.values())))
     cluster = {job: [next(addresses) for _ in range(count)] for job, count in jobs.items() if count and job != OUTSIDE}
     secret = secret or security.secret().decode()
-    page = f"{next(addresses).rpartition(':')[2]}:{secrets.token_urlsafe(24)}"
     with open(script[0], encoding="utf-8", errors="replace") as file:
         source = file.read()
     made = []
     for job, count in jobs.items():
         for i in range(count):
             command = command_of(sys.executable, script, source, cluster, job, i, plain_ps)
-            shown = {"PENSTOCK_STATUS_PAGE": page} if (job, i) == (asked(cluster), 0) else {}
-            made.append(Task(job, i, command, {**surroundings(cluster, job, i, secret), **shown}))
+            made.append(Task(job, i, command, surroundings(cluster, job, i, secret)))
     return made
 
 
@@ -211,15 +212,25 @@ def asked(cluster: dict[str, list[str]]) -> str:
     return next((job for job in (SERVES, "chief", "worker") if cluster.get(job)), "")
 
 
-def where(tasks: Iterable[Task]) -> list[str]:
-    """The facts that an operator needs: addresses, the command that shows the state of the cluster, and the page's address."""
-    found = {t.name: t.environment for t in tasks}
-    cluster = json.loads(next(iter(found.values()))["TF_CONFIG"])["cluster"]
+@contextlib.contextmanager
+def watched(cluster: dict[str, list[str]], say: Callable[[str], None]) -> Iterator[None]:
+    """Says what an operator needs: addresses, the command that shows the state of the cluster, and the address of the page,
+    which this process serves meanwhile. So it has the history of tasks that die."""
+    say("cluster  " + "  ".join(f"{job}: {', '.join(of)}" for job, of in cluster.items()))
     served = asked(cluster)
     if not served:
-        return []
+        yield
+        return
     address = cluster[served][0]
-    port, _, key = found[f"{served} 0"]["PENSTOCK_STATUS_PAGE"].partition(":")
-    return ["cluster  " + "  ".join(f"{job}: {', '.join(of)}" for job, of in cluster.items()),
-            f"status   penstock status grpc://{address}",
-            f"page     http://{address.rpartition(':')[0]}:{port}/?key={key}"]
+    page = StatusPage("localhost", Watched(cluster, address))
+    say(f"status   penstock status grpc://{address}")
+    say(f"page     {page.url}")
+    try:
+        yield
+    finally:
+        page.close()
+
+
+def cluster_of(tasks: Iterable[Task]) -> dict[str, list[str]]:
+    """The addresses of the tasks of each job."""
+    return json.loads(next(iter(tasks)).environment["TF_CONFIG"])["cluster"]

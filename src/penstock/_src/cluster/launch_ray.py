@@ -105,11 +105,13 @@ class _Job:
         self._moves: dict[Name, int] = {}                      # how often tasks of the beginning were lost
         self._left: set[int] = set()                           # indices of joined workers whose machines were lost
         self._ended: set[Name] = set()
+        self._watching = contextlib.ExitStack()                # the status page
 
     def run(self) -> int:
         """Runs the job to its end; returns the exit status."""
         try:
             self._begin()
+            self._watching.enter_context(local.watched(self._cluster, _say))
             for _ in range(max(0, self._options.most - self._jobs["worker"])):
                 self._place(None)
             while not self._done():
@@ -118,6 +120,7 @@ class _Job:
                     return code
             return 0
         finally:
+            self._watching.close()
             self._end()
             if self._group is not None:
                 self._ray.util.remove_placement_group(self._group)
@@ -146,10 +149,6 @@ class _Job:
         found = dict(zip(names, self._ray.get([a.address.remote() for a in actors.values()]), strict=True))
         self._cluster = {job: [found[job, i] for i in range(count)] for job, count in self._jobs.items()
                          if count and job != local.OUTSIDE}
-        _say("cluster  " + "  ".join(f"{job}: {', '.join(of)}" for job, of in self._cluster.items()))
-        served = local.asked(self._cluster)
-        if served:
-            _say(f"status   penstock status grpc://{self._cluster[served][0]}")
         for name, actor in actors.items():
             self._start(name, actor, joins=False)
 

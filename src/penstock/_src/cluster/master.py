@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.waits import spent
 from penstock._src.cluster.cluster_engine import ClusterEngine
 from penstock._src.cluster.task_engine import refuse_client_code
+from penstock._src.cluster.task_step import TaskStep
 from penstock._src.cluster.tasks import Tasks
 from penstock._src.cluster.worker import Worker
 from penstock._src.graph.graph import Graph
@@ -24,7 +27,7 @@ class MasterSession:
     """One session of one client; `trusted` if the client is in this process."""
 
     def __init__(self, config: Any, worker: Worker, trusted: bool = False):
-        self._config, self._trusted = config, trusted
+        self._config, self._trusted, self._worker = config, trusted, worker
         self._tasks = Tasks(worker, config)
         self._lock = threading.Lock()
         self._known: dict[str, Any] = {}
@@ -79,7 +82,11 @@ class MasterSession:
         metadata = RunMetadata() if header["metadata"] else None
         elements = self._elements(header["fetches"])
         self.steps += 1
+        began, waited, moved = time.monotonic(), spent.waited, spent.moved
         step, raw = self._engine.step(elements, self._elements(header["feeds"]), values, options, metadata)
+        if not isinstance(step.runnable, TaskStep):          # all of it has run here
+            self._worker.steps_run += 1
+            self._worker.account(began, waited, moved)
         results = [raw[slot] if slot >= 0 else None for slot in step.slots]
         return {}, [*results, *([metadata.SerializeToString()] if metadata is not None else [])]
 

@@ -24,7 +24,7 @@ import torch
 from penstock._src.base import errors, switches, tf_logging
 from penstock._src.base.api import export
 from penstock._src.base.service import supervise
-from penstock._src.cluster import security, shared, wire
+from penstock._src.cluster import security, shared, slow_ops, wire
 from penstock._src.cluster.acceptor import Acceptor
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import split_address
@@ -40,7 +40,7 @@ from penstock._src.graph.messages import ServerDef
 from penstock._src.io import confine
 from penstock._src.kernels.devices.device_config import use_threads
 
-_LOOK_SECONDS = 0.5                 # how often busy connections are polled
+_LOOKS = 5                          # samples of running ops between two looks at busy connections
 _servers: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -263,7 +263,11 @@ class Server:
 
     def _look(self) -> None:
         """Cancels the steps of clients that have gone away."""
-        while not self._ended.wait(_LOOK_SECONDS):
+        while True:
+            for _ in range(_LOOKS):
+                if self._ended.wait(slow_ops.SECONDS):
+                    return
+                self._status.sample_ops()
             with self._lock:
                 busy = dict(self._busy)
             for sock in _readable(busy):

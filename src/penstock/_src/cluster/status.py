@@ -6,6 +6,8 @@ request. `cluster` queries the other tasks over the links that exist, or opens t
 from __future__ import annotations
 
 import collections
+import dataclasses
+import math
 import os
 import pathlib
 import resource
@@ -14,15 +16,42 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from penstock._src.base import errors
+import torch
+
+from penstock._src.base import errors, progress, switches
 from penstock._src.cluster.connection import Connections
+from penstock._src.cluster.slow_ops import Sampler
 from penstock._src.execute import watchdog
 
 _SAMPLES = 21                       # counters of the last ten seconds
 _PATIENCE = 2.0                     # seconds that another task has to answer
+_SHORT = 0.3                        # the same, where another one was asked before
 _MOST = 200                         # queues, sessions and waits that are listed
-_LARGEST = 3                        # variables of a task that are named
+_ASKED = 4                          # tasks that are asked, one after the other
+_LARGEST = 10                       # variables of a task that are named
+_PLACED = 20                        # variables of the cluster that are listed
+STEP_TIME = "Time of a step, in milliseconds"
 SLOW = 0.5                          # a straggler runs at less than this fraction of the usual rate of its job
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counters:
+    """What a server counts, at one time: parts of steps, the seconds these took (computing, waiting, moving bytes), and the
+    bytes sent and received by the task at the other end."""
+    time: float
+    steps: int
+    spent: list[float]
+    links: dict[str, list[int]]
+
+    @property
+    def sent(self) -> int:
+        """Bytes sent to all tasks."""
+        return sum(sent for sent, _ in self.links.values())
+
+    @property
+    def received(self) -> int:
+        """Bytes received from all tasks."""
+        return sum(received for _, received in self.links.values())
 
 
 class StatusBoard:
@@ -30,30 +59,44 @@ class StatusBoard:
 
     def __init__(self, server: Any):
         self._server, self._began = server, time.monotonic()
-        self._samples: collections.deque[tuple[float, int, int, int]] = collections.deque(maxlen=_SAMPLES)
+        self._samples: collections.deque[Counters] = collections.deque(maxlen=_SAMPLES)
+        self._ops = Sampler()
+        self.sample_ops = self._ops.look
         self.tick()
 
     def tick(self) -> None:
         """Samples the counters; called periodically."""
         self._samples.append(self._sample())
 
-    def _sample(self) -> tuple[float, int, int, int]:
+    def _sample(self) -> Counters:
         views = self._server._views                  # a coordinator brings its own cluster
-        links = [link for view in views.all() for link in view.peers.links()]
-        return time.monotonic(), views.steps_run, sum(lk.sent for lk in links), sum(lk.received for lk in links)
+        links: dict[str, list[int]] = {}
+        for link in [link for view in views.all() for link in view.peers.links()]:
+            both = links.setdefault(link.peer, [0, 0])
+            both[0] += link.sent
+            both[1] += link.received
+        return Counters(time.monotonic(), views.steps_run, views.spent, links)
 
     def own(self) -> dict[str, Any]:
         """This task, as plain data."""
         server, now, then = self._server, self._sample(), self._samples[0]
-        seconds = max(now[0] - then[0], 1e-3)
+        seconds, steps = max(now.time - then.time, 1e-3), now.steps - then.steps
         return {"task": server._peers.task, "address": f"{server._host}:{server._port}", "pid": os.getpid(),
                 "incarnation": f"{server.incarnation:x}", "up": time.monotonic() - self._began, "memory": resident_bytes(),
-                "devices": [[d.name, d.device_type, d.memory_limit_bytes] for d in server._worker.devices.all],
-                "steps": now[1], "steps_per_second": (now[1] - then[1]) / seconds,
-                "sent_per_second": max(0, now[2] - then[2]) / seconds,
-                "received_per_second": max(0, now[3] - then[3]) / seconds,
+                "restarts": switches.RESTARTS.value(),
+                "devices": [[d.name, d.device_type, d.memory_limit_bytes, _used(d)] for d in server._worker.devices.all],
+                "steps": now.steps, "steps_per_second": steps / seconds, "spent": now.spent,
+                "step_seconds": [(b - a) / steps for a, b in zip(then.spent, now.spent, strict=True)] if steps > 0 else [],
+                "sent_per_second": max(0, now.sent - then.sent) / seconds,
+                "received_per_second": max(0, now.received - then.received) / seconds,
+                "links": [[peer, *both, *(max(0, b - a) / seconds for a, b in zip(then.links.get(peer, (0, 0)), both,
+                                                                                 strict=True))]
+                          for peer, both in sorted(now.links.items())],
                 "sessions": self._sessions(), "queues": self._queues(), "waits": self._waits(),
-                "variables": self._variables()}
+                "variables": self._variables(), "slow_ops": self._ops.slowest(),
+                "scalars": {tag: [step, value if math.isfinite(value) else str(value)]
+                            for tag, (step, value) in list(progress.process.scalars.items())},
+                "checkpoints": [list(save) for save in list(progress.process.saves)]}
 
     def _sessions(self) -> list[dict[str, Any]]:
         with self._server._lock:
@@ -111,6 +154,11 @@ def resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024         # the peak
 
 
+def _used(device: Any) -> int:
+    """The memory of a GPU that tensors use; 0 for other devices, whose memory is that of the process."""
+    return torch.cuda.memory_allocated(device.index) if device.device_type == "GPU" else 0
+
+
 def _line(wait: Any) -> str:
     op = wait.operation()
     name = (op.origin or op).name if op is not None else "a step"
@@ -133,6 +181,7 @@ def stragglers(tasks: list[dict[str, Any]]) -> list[str]:
         usual = statistics.median(t["steps_per_second"] for t in mine)
         found += [f"{t['task']}: {t['steps_per_second']:.1f} steps/s, where {usual:.1f} are usual" for t in mine
                   if len(mine) > 1 and t["steps_per_second"] < SLOW * usual]
+        found += _slow_in_step(mine, usual)
     tallies: dict[str, tuple[int, int]] = {}
     for task in tasks:
         for queue in task.get("queues", ()):
@@ -144,29 +193,72 @@ def stragglers(tasks: list[dict[str, Any]]) -> list[str]:
     return found
 
 
+def _slow_in_step(tasks: list[dict[str, Any]], usual: float) -> list[str]:
+    """Tasks for which the others of their job wait: all have the same rate, and this one takes most of a step itself."""
+    own = {t["task"]: 1 / t["steps_per_second"] - t["step_seconds"][1] for t in tasks
+           if t.get("sessions") and t.get("step_seconds") and t["steps_per_second"] >= SLOW * usual > 0}
+    if len(own) < 2:
+        return []
+    others = statistics.median_low(own.values())
+    return [f"{task}: {1000 * mine:.1f} ms of its own in each step, where {1000 * others:.1f} are usual"
+            for task, mine in own.items() if mine > others / SLOW]
+
+
+def problems(tasks: list[dict[str, Any]]) -> list[str]:
+    """What needs attention: tasks that do not answer, stragglers, and losses that are no numbers."""
+    return [*(f"{t['task']} does not answer: {t['error']}" for t in tasks if "error" in t), *stragglers(tasks),
+            *(f"{t['task']}: {tag} is {value} at step {step}" for t in tasks
+              for tag, (step, value) in t.get("scalars", {}).items() if isinstance(value, str))]
+
+
 # -- for people -----------------------------------------------------------------------------------------------------------
 def tables(tasks: list[dict[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
     """The status as tables: title, headers, rows."""
-    made = [("Tasks", ["task", "address", "up", "steps", "steps/s", "sent/s", "received/s", "sessions", "memory"],
-             [[t["task"], t["address"], t["error"], "", "", "", "", "", ""] if "error" in t else
-              [t["task"], t["address"], f"{t['up']:.0f} s", str(t["steps"]), f"{t['steps_per_second']:.1f}",
+    answering = [t for t in tasks if "error" not in t]
+    made = [("Tasks", ["task", "address", "up", "restarts", "steps", "steps/s", "sent/s", "received/s", "sessions", "memory"],
+             [[t["task"], t["address"], t["error"], *[""] * 7] if "error" in t else
+              [t["task"], t["address"], f"{t['up']:.0f} s", str(t["restarts"]), str(t["steps"]), f"{t['steps_per_second']:.1f}",
                _bytes(t["sent_per_second"]), _bytes(t["received_per_second"]), str(len(t["sessions"])), _bytes(t["memory"])]
               for t in tasks]),
-            ("Variables", ["task", "variables", "size", "largest"],
-             [[t["task"], str(v["count"]), _bytes(v["bytes"]), ", ".join(f"{n} ({_bytes(s)})" for n, s in v["largest"])]
-              for t in tasks if (v := t.get("variables")) and v["count"]]),
-            ("Devices", ["device", "memory"],
-             [[name, _bytes(memory)] for t in tasks for name, _, memory in t.get("devices", ())]),
+            (STEP_TIME, ["task", "compute", "wait", "transfer", "between steps"],
+             [[t["task"], *(f"{1000 * s:.2f}" for s in step_time(t))] for t in answering if step_time(t)]),
+            ("Slowest ops, of the last two minutes", ["task", "op", "type", "of the time"],
+             [[t["task"], name, kind, f"{part:.1%}"] for t in answering for name, kind, part in t["slow_ops"][:5]]),
+            ("Checkpoints", ["task", "written", "took", "path"],
+             [[t["task"], time.strftime("%H:%M:%S", time.localtime(when)), f"{seconds:.2f} s", path]
+              for t in answering for when, path, seconds in reversed(t["checkpoints"])]),
+            ("Scalars of summaries", ["task", "name", "step", "value"],
+             [[t["task"], tag, str(step), value if isinstance(value, str) else f"{value:.6g}"]
+              for t in answering for tag, (step, value) in t["scalars"].items()]),
+            ("Variables", ["task", "variables", "size"],
+             [[t["task"], str(v["count"]), _bytes(v["bytes"])] for t in answering if (v := t["variables"])["count"]]),
+            ("Largest variables", ["variable", "task", "size"],
+             [[name, task, _bytes(size)] for size, name, task in sorted(
+                 ((size, name, t["task"]) for t in answering for name, size in t["variables"]["largest"]),
+                 key=lambda row: -row[0])[:_PLACED]]),
+            ("Links", ["task", "to and from", "sent", "sent/s", "received", "received/s"],
+             [[t["task"], peer, _bytes(sent), _bytes(sending), _bytes(received), _bytes(receiving)]
+              for t in answering for peer, sent, received, sending, receiving in t["links"]]),
+            ("Devices", ["device", "memory", "in use"],
+             [[name, _bytes(memory), _bytes(used) if used else ""]
+              for t in answering for name, _, memory, used in t["devices"]]),
             ("Sessions", ["task", "session", "steps", "running now"],
-             [[t["task"], str(s["number"]), str(s["steps"]), str(s["running"])] for t in tasks for s in t.get("sessions", ())]),
+             [[t["task"], str(s["number"]), str(s["steps"]), str(s["running"])] for t in answering for s in t["sessions"]]),
             ("Queues", ["task", "name", "kind", "size", "waiting", ""],
              [[t["task"], q["name"], q["kind"], str(q["size"]), str(q["waiting"]),
                "closed" if q.get("closed") else f"step {q['step']}" if "step" in q else ""]
-              for t in tasks for q in t.get("queues", ())]),
+              for t in answering for q in t["queues"]]),
             ("Oldest waits", ["task", "since", "what"],
-             [[t["task"], f"{w['seconds']:.1f} s", w["what"]] for t in tasks for w in t.get("waits", ())[:3]]),
+             [[t["task"], f"{w['seconds']:.1f} s", w["what"]] for t in answering for w in t["waits"][:3]]),
             ("Stragglers", ["task"], [[line] for line in stragglers(tasks)])]
     return [table for table in made if table[2] or table[0] == "Tasks"]
+
+
+def step_time(task: dict[str, Any]) -> list[float]:
+    """The seconds of a step of a task: computing, waiting for others, moving bytes, and the time until the next step; empty if
+    there was none lately."""
+    parts = task["step_seconds"]
+    return [*parts, max(0.0, 1 / task["steps_per_second"] - sum(parts))] if parts else []
 
 
 def _bytes(count: float) -> str:
@@ -175,6 +267,28 @@ def _bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+class Watched:
+    """The status of a cluster from outside, from whichever of its tasks answers: `cluster` has the addresses of each job."""
+
+    def __init__(self, cluster: dict[str, list[str]], first: str):
+        self._cluster, self._last = cluster, first
+
+    def __call__(self) -> list[dict[str, Any]]:
+        """The status of all tasks; one that cannot be reached is listed with its error."""
+        tasks = {address: f"/job:{job}/replica:0/task:{i}" for job, of in list(self._cluster.items()) for i, address in
+                 enumerate(of)}
+        wrong = {}
+        for address in sorted(tasks, key=lambda a: a != self._last)[:_ASKED]:
+            try:
+                found = ask(address, timeout=_PATIENCE if address == self._last else _SHORT)["tasks"]
+                self._last = address
+                return found
+            except errors.OpError as e:
+                wrong[address] = e.message
+        return [{"task": task, "address": address, "error": wrong.get(address, "no task of the cluster answers")}
+                for address, task in tasks.items()]
 
 
 def ask(target: str, do: str = "status", timeout: float = 10.0) -> dict[str, Any]:

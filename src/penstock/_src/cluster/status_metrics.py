@@ -13,6 +13,16 @@ METRICS = (
     ("penstock_steps_per_second", "gauge", "The same, per second of the last ten."),
     ("penstock_sent_bytes_per_second", "gauge", "Bytes that a task sends to others."),
     ("penstock_received_bytes_per_second", "gauge", "Bytes that a task receives from others."),
+    ("penstock_step_seconds_total", "counter", "What a task has spent its steps on: compute, wait or transfer."),
+    ("penstock_link_sent_bytes", "gauge", "Bytes that a task has sent over its open links to another one."),
+    ("penstock_link_received_bytes", "gauge", "Bytes that a task has received over them."),
+    ("penstock_restarts", "gauge", "How often a task was started again, as far as its launcher says."),
+    ("penstock_scalar", "gauge", "The newest scalar of a summary, such as the loss or the learning rate."),
+    ("penstock_scalar_step", "gauge", "The step that it belongs to."),
+    ("penstock_checkpoint_timestamp_seconds", "gauge", "When a task wrote its newest checkpoint."),
+    ("penstock_checkpoint_seconds", "gauge", "How long that took."),
+    ("penstock_op_time_ratio", "gauge", "The part of the last two minutes in which a task ran an op: the slowest ones."),
+    ("penstock_device_used_bytes", "gauge", "Memory of a GPU that tensors use."),
     ("penstock_task_memory_bytes", "gauge", "Memory of the process of a task."),
     ("penstock_variables", "gauge", "Variables that a task holds."),
     ("penstock_variable_bytes", "gauge", "Bytes of these variables."),
@@ -54,6 +64,19 @@ def _of(task: dict[str, Any]) -> list[tuple[str, dict[str, str], float]]:
              ("penstock_variable_bytes", who, task["variables"]["bytes"]), ("penstock_sessions", who, len(sessions)),
              ("penstock_running_steps", who, sum(s["running"] for s in sessions)),
              ("penstock_oldest_wait_seconds", who, max((w["seconds"] for w in waits), default=0.0))]
+    found += [("penstock_step_seconds_total", {**who, "part": part}, seconds)
+              for part, seconds in zip(("compute", "wait", "transfer"), task["spent"], strict=True)]
+    for peer, sent, received, *_ in task["links"]:
+        found += [("penstock_link_sent_bytes", {**who, "peer": peer}, sent),
+                  ("penstock_link_received_bytes", {**who, "peer": peer}, received)]
+    found.append(("penstock_restarts", who, task["restarts"]))
+    for tag, (step, value) in task["scalars"].items():
+        found += [("penstock_scalar", {**who, "tag": tag}, float(value)), ("penstock_scalar_step", {**who, "tag": tag}, step)]
+    for when, _, seconds in task["checkpoints"][-1:]:
+        found += [("penstock_checkpoint_timestamp_seconds", who, when), ("penstock_checkpoint_seconds", who, seconds)]
+    found += [("penstock_op_time_ratio", {**who, "op": name, "type": kind}, part) for name, kind, part in task["slow_ops"]]
+    found += [("penstock_device_used_bytes", {**who, "device": name}, used)
+              for name, kind, _, used in task["devices"] if kind == "GPU"]
     for queue in task["queues"]:
         which = {**who, "queue": queue["name"], "container": queue["container"]}
         found += [("penstock_queue_size", which, queue["size"]), ("penstock_queue_waiting", which, queue["waiting"])]

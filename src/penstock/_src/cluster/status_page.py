@@ -5,12 +5,15 @@ Forbidden". The page ends with the server.
 """
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
 import html
 import http.server
 import json
 import secrets
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
@@ -25,20 +28,76 @@ from penstock._src.cluster.status_metrics import prometheus
 _STYLE = ("body{font:14px system-ui,sans-serif;margin:2em;color:#222}h2{font-size:1.05em;margin:1.4em 0 .3em}"
           "table{border-collapse:collapse}td,th{padding:.2em .9em .2em 0;text-align:left;border-bottom:1px solid #ddd}"
           ".wrong{background:#fdecea;border-left:4px solid #c62828;padding:.4em .8em}"
-          "figure{display:inline-block;margin:0 2em 1em 0}figcaption{color:#555}svg{border-bottom:1px solid #bbb}")
+          "figure{display:inline-block;margin:0 2em 1em 0}figcaption{color:#555}text{font-size:11px;fill:#777}"
+          ".bar{display:flex;height:1em;width:22em}.bar i{height:100%}")
+_PARTS = {"compute": "#2ca02c", "wait": "#d62728", "transfer": "#1f77b4", "between steps": "#ccc"}
+_ASK_AGAIN = 2000                       # milliseconds between two looks of a browser
+# Replaces the page by a new one now and then. When nobody answers, the last one stays, under a line that says since when.
+_SCRIPT = """
+let gone = null
+async function again() {
+  try {
+    const answer = await fetch(location.href, {cache: 'no-store'})
+    if (!answer.ok) throw new Error('status ' + answer.status)
+    const made = new DOMParser().parseFromString(await answer.text(), 'text/html')
+    document.body.replaceChildren(...made.body.childNodes)
+    gone = null
+  } catch (error) {
+    if (!gone) {
+      gone = document.createElement('p')
+      gone.className = 'wrong'
+      gone.textContent = 'This page gets no answer since ' + new Date().toLocaleTimeString() + ': ' + error.message
+      document.body.prepend(gone)
+    }
+  }
+  setTimeout(again, %d)
+}
+setTimeout(again, %d)
+""" % (_ASK_AGAIN, _ASK_AGAIN)
+_RUNS = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+_POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_RUNS}'; connect-src 'self'; base-uri 'none'"
 
 
 def render(tasks: list[dict[str, Any]], charts: str = "") -> str:
     """The page: what needs attention first, then charts of the past, then the present."""
-    lost = [f"{t['task']} does not answer: {t['error']}" for t in tasks if "error" in t]
-    wrong = "".join(f"<p class=wrong>{html.escape(line)}</p>" for line in [*lost, *status.stragglers(tasks)])
-    parts = ["<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=2><title>penstock</title>"
-             f"<style>{_STYLE}</style><h1>penstock</h1>{wrong}{charts}"]
+    wrong = "".join(f"<p class=wrong>{html.escape(line)}</p>" for line in status.problems(tasks))
+    parts = ["<!doctype html><html><head><meta charset=utf-8><noscript><meta http-equiv=refresh content=2></noscript>"
+             f"<title>penstock</title><style>{_STYLE}</style><script>{_SCRIPT}</script></head><body><h1>penstock</h1>"
+             f"{wrong}{charts}"]
     for title, headers, rows in status.tables(tasks):
         head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+        bars = _bars(tasks) if title == status.STEP_TIME else {}
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + bars.get(row[0], "") + "</tr>"
+                       for row in rows)
         parts.append(f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>")
-    return "".join(parts)
+    return "".join([*parts, "</body></html>"])
+
+
+def _bars(tasks: list[dict[str, Any]]) -> dict[str, str]:
+    """For each task a cell with the parts of its steps as a bar. The longest bar is that of the longest step."""
+    times = {t["task"]: found for t in tasks if "error" not in t and (found := status.step_time(t))}
+    longest = max(map(sum, times.values()), default=0.0) or 1.0
+    return {name: "<td><div class=bar>" + "".join(
+        f"<i title='{part}' style='width:{100 * seconds / longest:.1f}%;background:{color}'></i>"
+        for (part, color), seconds in zip(_PARTS.items(), parts, strict=True)) + "</div></td>" for name, parts in times.items()}
+
+
+class Shared:
+    """Collects the status for several readers, one after the other: those that wait meanwhile get the same answers."""
+
+    def __init__(self, collect: Callable[[], list[dict[str, Any]]]):
+        self._collect, self._lock = collect, threading.Lock()
+        self._tasks: list[dict[str, Any]] = []
+        self._began = 0.0
+
+    def __call__(self) -> list[dict[str, Any]]:
+        asked = time.monotonic()
+        with self._lock:
+            if self._began < asked:
+                began = time.monotonic()
+                self._tasks = self._collect()
+                self._began = began
+            return self._tasks
 
 
 _MOST = 32                              # connections at once; for one more, the oldest is dropped
@@ -77,7 +136,7 @@ class StatusPage:
     """A small web server in a thread, and another thread that samples the status."""
 
     def __init__(self, host: str, collect: Callable[[], list[dict[str, Any]]], port: int = 0, key: str = ""):
-        key, history = key or secrets.token_urlsafe(24), History()
+        key, history, collect = key or secrets.token_urlsafe(24), History(), Shared(collect)
         forms: dict[str, tuple[str, Callable[[list[dict[str, Any]]], str]]] = {
             "/": ("text/html; charset=utf-8", lambda tasks: render(tasks, history.charts())),
             "/status.json": ("application/json", json.dumps),
@@ -100,6 +159,7 @@ class StatusPage:
                 self.send_header("Content-Type", kind)
                 self.send_header("Cache-Control", "no-store")
                 self.send_header("Referrer-Policy", "no-referrer")
+                self.send_header("Content-Security-Policy", _POLICY)
                 self.end_headers()
                 self.wfile.write(data.encode())
 

@@ -8,9 +8,11 @@ has begun is kept, and one for a finished step is dropped.
 from __future__ import annotations
 
 import functools
+import time
 from typing import TYPE_CHECKING, Any
 
 from penstock._src.base import errors, tf_logging
+from penstock._src.base.waits import spent
 from penstock._src.cluster.exchange import Exchange, Sent, keys_of, values_of
 from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.pump import Pump
@@ -57,10 +59,13 @@ class StepServer:
         link = self._link
         try:
             while True:
+                waited, moved = spent.waited, spent.moved
                 header, values = link.next()
                 do = header.get("do")
                 if do == "run":
+                    began = time.monotonic() - (spent.moved - moved)
                     self._run(header, values)
+                    self._worker.account(began, waited, moved)
                 elif do == "tensor":                     # for a step that has not begun, or is over
                     self._worker.tensor(header, values)
                 del header, values
@@ -91,7 +96,9 @@ class StepServer:
         except Exception as e:
             head, results = {"do": "done", "error": described(e)}, ()
         try:
+            began = time.monotonic()
             self._link.post(head, results, number)
+            spent.moved += time.monotonic() - began
         except errors.UnavailableError:
             raise
         except errors.OpError as e:                      # a value that cannot be sent

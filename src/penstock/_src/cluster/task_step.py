@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.waits import spent
 from penstock._src.cluster.exchange import Exchange, Sent, keys_of, values_of
 from penstock._src.cluster.link import Link, made_error
 from penstock._src.cluster.pump import Pump
@@ -87,6 +88,13 @@ class _Run:
 
     def go(self) -> tuple:
         """Runs the step; returns what it fetches."""
+        began, waited, moved = time.monotonic(), spent.waited, spent.moved
+        try:
+            return self._go()
+        finally:
+            self.worker.account(began, waited, moved)
+
+    def _go(self) -> tuple:
         exchange = self.worker.begin(self.name, self.own_ctx, None)
         exchange.format = self.its.here.format
         links = self._connect()

@@ -55,6 +55,7 @@ class Views:
         self.own = self._make(task, cluster, _spoken(cluster.as_cluster_def()) if switches.JOINS.value() else None)
         self._others: dict[tuple[str, str], View] = {}
         self._steps_before = 0                       # of views that were dropped
+        self._spent_before = [0.0, 0.0, 0.0]
         self._lock = threading.Lock()
 
     def all(self) -> list[View]:
@@ -67,6 +68,13 @@ class Views:
         """The parts of steps that this task has run, in all its clusters."""
         with self._lock:
             return self._steps_before + sum(view.worker.steps_run for view in (self.own, *self._others.values()))
+
+    @property
+    def spent(self) -> list[float]:
+        """Seconds that this task's steps have computed, waited, and moved bytes, in all its clusters."""
+        with self._lock:
+            return [sum(parts) for parts in zip(self._spent_before, *(view.worker.spent for view in (
+                self.own, *self._others.values())), strict=True)]
 
     def of_session(self, cluster_def: Any, host: str, port: int) -> View:
         """The view for a session of this server; its task is the one that has the server's address."""
@@ -102,6 +110,7 @@ class Views:
         with self._lock:
             gone = [self._others.pop(key) for key, view in list(self._others.items()) if view.idle]
             self._steps_before += sum(view.worker.steps_run for view in gone)
+            self._spent_before = [sum(p) for p in zip(self._spent_before, *(v.worker.spent for v in gone), strict=True)]
         for view in gone:
             view.close()
         for view in self.all():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors
+from penstock._src.base.waits import spent
 from penstock._src.cluster.shared import LEAST, Incoming, Outgoing
 
 _PREFIX = struct.Struct("<4sIQQ")
@@ -232,10 +234,12 @@ class Reader:
         while True:
             if self._end - self._at < _PREFIX.size and not self.begun():
                 return None
+            began = time.monotonic()
             magic, length, size, number = _PREFIX.unpack_from(self._buffer, self._at)
             self._at += _PREFIX.size
             if magic == _PIECE and not length and number in self._arriving:
                 made = self._piece(size, number)
+                spent.moved += time.monotonic() - began
                 if made is not None:
                     return made
                 continue
@@ -248,7 +252,9 @@ class Reader:
             if number:
                 header["number"] = number
             if magic == _WHOLE:
-                return header, [self._value(kind) for kind in kinds]
+                values = [self._value(kind) for kind in kinds]
+                spent.moved += time.monotonic() - began
+                return header, values
             self._begin(header, kinds, size)
 
     def _header(self, length: int) -> tuple[dict[str, Any], list[_Kind], int]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock._src.base import errors
+from penstock._src.base.waits import spent
 from penstock._src.cluster import formats
 from penstock._src.cluster.exchange import Exchange
 from penstock._src.cluster.link import Link, described
@@ -55,6 +56,7 @@ class Worker:
         self.peers, self.resources, self.devices, self._defaults = peers, resources, devices, defaults
         self.sessions: dict[str, WorkerSession] = {}
         self.steps_run = 0
+        self.spent = [0.0, 0.0, 0.0]                 # seconds of steps: computing, waiting, moving bytes
         self._steps = WorkerSteps(time.monotonic())
         self._running: dict[str, tuple[StepContext, Exchange]] = {}
         self._lock = threading.Lock()
@@ -200,14 +202,19 @@ class Worker:
         done: list[Any] = []
 
         def work() -> None:
+            waited, moved = spent.waited, spent.moved
             try:
                 done.append((self.run(part, ctx, values, stats), None))
             except BaseException as e:
                 done.append((None, e))
+            beside.extend((spent.waited - waited, spent.moved - moved))
             pump.wake()
+        beside: list[float] = []
         self._threads.start(work)
-        while not done:
+        while not beside:
             pump.once(None)
+        spent.waited += beside[0]
+        spent.moved += beside[1]
         results, error = done[0]
         if error is not None:
             raise error
@@ -236,6 +243,13 @@ class Worker:
             self.steps_run += 1
             for call in tuple(ctx.at_end.values()):
                 call()
+
+    def account(self, began: float, waited: float, moved: float) -> None:
+        """Adds the time of a step on this thread, from what `began` and the thread's counters were before it."""
+        waited, moved = spent.waited - waited, spent.moved - moved
+        computed = max(0.0, time.monotonic() - began - waited - moved)
+        for i, seconds in enumerate((computed, waited, moved)):
+            self.spent[i] += seconds
 
     def end(self, step: str) -> None:
         """Ends a step at this task."""

@@ -29,11 +29,11 @@ _waits: dict[int, Wait] = {}
 class Wait(waits.Wait):
     """One wait of one thread in a step; `remote` if another task should end it."""
 
-    __slots__ = ("ctx", "thread", "remote")
+    __slots__ = ("ctx", "thread", "remote", "moved")
 
     def __init__(self, ctx: Any, about: Callable[[], str], remote: bool = False):
         super().__init__(about)
-        self.ctx, self.thread, self.remote = ctx, threading.get_ident(), remote
+        self.ctx, self.thread, self.remote, self.moved = ctx, threading.get_ident(), remote, waits.spent.moved
 
     def __enter__(self) -> Wait:
         _waits[id(self)] = self
@@ -41,6 +41,7 @@ class Wait(waits.Wait):
 
     def __exit__(self, *_: Any) -> None:
         _waits.pop(id(self), None)
+        waits.spent.waited += time.monotonic() - self.since - (waits.spent.moved - self.moved)
 
     def report(self) -> None:
         """Logs what it waits for; in a session, only if that may continue forever."""

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, progress
 from penstock._src.graph.message_names import message_class
 from penstock._src.io import paths
 from penstock._src.io.record import RecordReader, TFRecordWriter
 
 _VERSION = "brain.Event:2"
+_FLOAT = 1                          # DT_FLOAT
 _uid = itertools.count()
 
 
@@ -83,6 +85,10 @@ class EventsWriter:
                     else:
                         self._tags.add(value.tag)
             self.add(event_class()(wall_time=time.time(), step=int(step or 0), summary=summary))
+        for value in summary.value:
+            number = _scalar(value)
+            if number is not None:
+                progress.process.scalar(value.tag, int(step or 0), number)
 
     def flush(self) -> None:
         """Writes all buffered events to the file."""
@@ -104,6 +110,17 @@ class EventsWriter:
             writer, self._writer, self.closed = self._writer, None, True
             if writer is not None:
                 writer.close()
+
+
+def _scalar(value: Any) -> float | None:
+    """The number in a value of a summary, if it is one: a field of 1.x, or a float tensor without dimensions of 2.x."""
+    if value.HasField("simple_value"):
+        return value.simple_value
+    if not value.HasField("tensor") or value.tensor.tensor_shape.dim or value.tensor.dtype != _FLOAT:
+        return None
+    if value.tensor.float_val:
+        return value.tensor.float_val[0]
+    return struct.unpack("<f", value.tensor.tensor_content)[0] if len(value.tensor.tensor_content) == 4 else None
 
 
 class read_events:                                 # noqa: N801  (called as a function)

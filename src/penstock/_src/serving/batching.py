@@ -7,6 +7,7 @@ one bad request does not fail those it happened to be combined with.
 """
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import deque
@@ -20,6 +21,7 @@ import numpy as np
 from penstock._src.base import errors
 from penstock._src.base.waits import joined
 from penstock._src.serving.config import Batching
+from penstock._src.serving.division import Division, shares
 
 Run = Callable[[Mapping[str, np.ndarray], tuple[str, ...]], list[np.ndarray]]
 
@@ -144,11 +146,15 @@ def divided(outputs: list[np.ndarray], tasks: list[Task], padding: int) -> list[
 
 
 class Batcher:
-    """Threads that run the batches of one version."""
+    """Threads that run the batches of one version. `divided` is the number of steps into which a batch may be divided."""
 
-    def __init__(self, run: Run, options: Batching, observe: Callable[[Batch, float, int], None] = lambda *_: None):
+    def __init__(self, run: Run, options: Batching, observe: Callable[[Batch, float, int], None] = lambda *_: None,
+                 divided: int = 1):
         self._run, self._options, self._observe = run, options, observe
         self._queue = BatchQueue(options)
+        self._division = Division(divided)
+        self._parts: deque[Callable[[], None]] = deque()       # of batches that were divided
+        self._idle = 0
         self._changed = threading.Condition()
         self._closed = False
         self._threads = [threading.Thread(target=self._work, name=f"batch-{i}", daemon=True)
@@ -192,15 +198,37 @@ class Batcher:
     def _work(self) -> None:
         while True:
             with self._changed:
-                batch, delay = self._queue.take(time.monotonic())
-                if batch is None:
-                    if self._closed and delay is None:
-                        return
-                    self._changed.wait(delay)
-                    continue
-                if len(self._queue):
-                    self._changed.notify()           # there may be work for another thread
-            self._process(batch)
+                if self._parts:
+                    work = self._parts.popleft()
+                else:
+                    batch, delay = self._queue.take(time.monotonic())
+                    if batch is None:
+                        if self._closed and delay is None:
+                            return
+                        self._idle += 1
+                        self._changed.wait(delay)
+                        self._idle -= 1
+                        continue
+                    work, *rest = self._divided(batch)
+                    self._parts.extend(rest)
+                    self._changed.notify(len(rest) + bool(len(self._queue)))         # there may be work for other threads
+            work()
+
+    def _divided(self, batch: Batch) -> list[Callable[[], None]]:
+        """What to run for a batch: one step, or several at once. The lock is held."""
+        rows = batch.rows
+        count = self._division.parts(rows, len(batch.tasks), self._idle)
+        began, left, lock = time.monotonic(), [count], threading.Lock()
+
+        def process(part: Batch) -> None:
+            self._process(part)
+            with lock:
+                left[0] -= 1
+                if left[0]:
+                    return
+            self._division.took(rows, count, time.monotonic() - began)
+        parts = [Batch(batch.opened, tasks, sum(t.rows for t in tasks)) for tasks in shares(batch.tasks, count)]
+        return [functools.partial(process, part) for part in parts]
 
     def _process(self, batch: Batch) -> None:
         """Runs a batch, without the requests whose clients have cancelled them."""

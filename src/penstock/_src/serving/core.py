@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import penstock as tf
 from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.io import paths
@@ -36,6 +37,12 @@ CODE_NAMES = {getattr(errors, n): n for n in (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
     "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL",
     "UNAVAILABLE", "DATA_LOSS")}
+
+
+def _steps_at_once() -> int:
+    """The number of steps that a machine runs at once: a GPU runs one, and the host one on each core."""
+    return 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0)) if hasattr(
+        os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Core:
@@ -67,7 +74,7 @@ class Core:
         version.servable = servable = formats.load(version.path, self.options.saved_model_tags, self.options.restricted)
         batching = self._batching(version)
         if batching is not None:
-            version.batcher = Batcher(servable.run, batching, self._observer(version.name))
+            version.batcher = Batcher(servable.run, batching, self._observer(version.name), _steps_at_once())
         if self.options.enable_model_warmup:
             warmup.warm_up(version, self.settings, self.options.num_request_iterations_for_warmup,
                            lambda call: servable.run(call.feeds, call.fetches), self.metrics)

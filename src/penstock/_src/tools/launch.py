@@ -22,7 +22,7 @@ import signal
 import sys
 import threading
 
-from penstock._src.cluster.launch import Launcher, local_tasks, where
+from penstock._src.cluster.launch import Launcher, cluster_of, local_tasks, watched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,9 +61,8 @@ def run(args: argparse.Namespace) -> int:
                         ("ps", "worker") if args.coordinated else ("ps",))
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, lambda number, _: launcher.stop(128 + number))
-    for line in where(launcher.tasks):
-        screen.say(f"-- {line}")
-    code = launcher.run()
+    with watched(cluster_of(launcher.tasks), lambda line: screen.say(f"-- {line}")):
+        code = launcher.run()
     screen.say(f"-- {launcher.summary()}")
     return code
 

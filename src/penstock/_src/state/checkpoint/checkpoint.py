@@ -3,10 +3,11 @@ checkpoints."""
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from typing import Any
 
-from penstock._src.base import clock, dtypes, errors
+from penstock._src.base import clock, dtypes, errors, progress
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
@@ -198,8 +199,11 @@ class _Checkpoint(AutoTrackable):
             self._saver.sharding = options.experimental_sharding_callback
         if isinstance(file_prefix, Tensor) and not hasattr(file_prefix, "_value"):
             return self._saver.save_to(file_prefix)
+        began = time.monotonic()
         done = self._saver.save(_as_text(file_prefix), session=session)
         path = done.decode() if isinstance(done, bytes) else done.numpy().decode() if context.executing_eagerly() else done
+        if isinstance(path, str):
+            progress.process.saved(path, time.monotonic() - began)
         called_back(options, path)
         return path
 

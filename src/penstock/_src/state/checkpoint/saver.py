@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from penstock._src.base import clock, errors
+from penstock._src.base import clock, errors, progress
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.base.waits import Locks, joined
@@ -241,7 +242,10 @@ class Saver:
         if not context.executing_eagerly() and not hasattr(sess, "run"):
             raise TypeError(f"'sess' must be a Session; {sess}")
 
+        began = time.monotonic()
+
         def recorded(path: str) -> None:
+            progress.process.saved(path, time.monotonic() - began)
             if write_state:
                 self._record(path)
                 state.write_state(os.path.dirname(save_path), path, self.last_checkpoints, latest_filename,
