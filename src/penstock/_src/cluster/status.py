@@ -27,6 +27,7 @@ _SAMPLES = 21                       # counters of the last ten seconds
 _PATIENCE = 2.0                     # seconds that another task has to answer
 _SHORT = 0.3                        # the same, where another one was asked before
 _MOST = 200                         # queues, sessions and waits that are listed
+_SERVES = "/job:ps/"
 _ASKED = 4                          # tasks that are asked, one after the other
 _LARGEST = 10                       # variables of a task that are named
 _PLACED = 20                        # variables of the cluster that are listed
@@ -177,7 +178,9 @@ def stragglers(tasks: list[dict[str, Any]]) -> list[str]:
     for task in tasks:
         if "error" not in task:
             by_job.setdefault(_order(task["task"])[0], []).append(task)
-    for mine in by_job.values():
+    for job, mine in by_job.items():
+        if job.startswith(_SERVES):                  # the rate of a parameter server follows from the variables that it holds
+            continue
         usual = statistics.median(t["steps_per_second"] for t in mine)
         found += [f"{t['task']}: {t['steps_per_second']:.1f} steps/s, where {usual:.1f} are usual" for t in mine
                   if len(mine) > 1 and t["steps_per_second"] < SLOW * usual]

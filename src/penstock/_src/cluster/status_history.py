@@ -26,7 +26,7 @@ class History:
         self._samples: collections.deque[tuple[float, dict[str, dict[str, float]]]] = collections.deque(maxlen=_SAMPLES)
         self._gone: dict[str, float] = {}            # when a task stopped answering
         self._incarnations: dict[str, str] = {}
-        self._saved: dict[str, float] = {}           # when a task wrote its newest checkpoint
+        self._saved: dict[str, tuple[float, str]] = {}         # the newest checkpoint of each task
         self._tags: list[str] = []                   # of scalars, in the order in which they appeared
         self.events: collections.deque[tuple[float, str]] = collections.deque(maxlen=20)
 
@@ -61,9 +61,8 @@ class History:
         self._gone.pop(name, None)
         self._incarnations[name] = task["incarnation"]
         for when, path, _ in task.get("checkpoints", ()):
-            if when > self._saved.get(name, 0.0):
-                self._saved[name] = when
-                self.events.append((when, f"{name} wrote the checkpoint {path}"))
+            if when > self._saved.get(name, (0.0, ""))[0]:
+                self._saved[name] = when, f"{name} wrote the checkpoint {path}"
 
     def charts(self) -> str:
         """The charts, and what they mean, as HTML."""
@@ -86,7 +85,8 @@ class History:
         return sorted(self._tags, key=place)[:_MOST_SCALARS]
 
     def _log(self) -> str:
-        rows = "".join(f"<tr><td>{_time(when)}</td><td>{html.escape(what)}</td></tr>" for when, what in reversed(self.events))
+        events = sorted([*self.events, *self._saved.values()], reverse=True)
+        rows = "".join(f"<tr><td>{_time(when)}</td><td>{html.escape(what)}</td></tr>" for when, what in events)
         return f"<h2>Events</h2><table>{rows}</table>" if rows else ""
 
     def _chart(self, key: str, colors: dict[str, str]) -> str:

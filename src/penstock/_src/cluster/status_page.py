@@ -65,12 +65,16 @@ def render(tasks: list[dict[str, Any]], charts: str = "") -> str:
              f"<title>penstock</title><style>{_STYLE}</style><script>{_SCRIPT}</script></head><body><h1>penstock</h1>"
              f"{wrong}{charts}"]
     for title, headers, rows in status.tables(tasks):
-        head = "".join(f"<th>{html.escape(h)}</th>" for h in headers)
-        bars = _bars(tasks) if title == status.STEP_TIME else {}
+        bars, colors = (_bars(tasks), _PARTS) if title == status.STEP_TIME else ({}, {})
+        head = "".join(f"<th>{html.escape(h)}{_mark(colors[h]) if h in colors else ''}</th>" for h in headers)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + bars.get(row[0], "") + "</tr>"
                        for row in rows)
         parts.append(f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>")
     return "".join([*parts, "</body></html>"])
+
+
+def _mark(color: str) -> str:
+    return f" <span style='color:{color}'>&#9632;</span>"
 
 
 def _bars(tasks: list[dict[str, Any]]) -> dict[str, str]:
