@@ -78,16 +78,16 @@ def inside(token, call=torch.get_num_threads):
 
 
 @pytest.fixture
-def short_kernels(monkeypatch):
+def one_core(monkeypatch):
     if libgomp() is None:
         pytest.skip("torch does not use GNU's OpenMP here")
     monkeypatch.setattr(sharing.waiting.machine, "look", lambda: None)
-    monkeypatch.setattr(sharing.waiting.machine, "one_thread", True)
+    monkeypatch.setattr(sharing.waiting.machine, "threads", 1)
     yield
     assert not sharing._limited
 
 
-def test_a_step_of_short_kernels_beside_other_processes_has_one_thread_and_its_caller_keeps_all(four_threads, short_kernels):
+def test_a_step_beside_other_processes_has_one_thread_and_its_caller_keeps_all(four_threads, one_core):
     def run():
         sharing.use_threads(4)
         seen = [inside(1), torch.get_num_threads(), *inside(2, lambda: (inside(3), torch.get_num_threads()))]
@@ -95,16 +95,39 @@ def test_a_step_of_short_kernels_beside_other_processes_has_one_thread_and_its_c
     assert on_a_thread(run) == [1, 4, 1, 1, 4]
 
 
-def test_steps_at_once_of_short_kernels_know_the_number_of_all_threads(four_threads, short_kernels, monkeypatch):
+def test_steps_at_once_beside_other_processes_know_the_number_of_all_threads(four_threads, one_core, monkeypatch):
     monkeypatch.setattr(sharing, "_total", 0)
     monkeypatch.setattr(sharing, "_ALONE", -1.0)
 
     def run():
         torch.set_num_threads(4)
         inside(1, lambda: inside(2))                             # two steps are counted for the first time
-        monkeypatch.setattr(sharing.waiting.machine, "one_thread", False)
+        monkeypatch.setattr(sharing.waiting.machine, "threads", 0)
         return inside(3)
     assert on_a_thread(run) == 4
+
+
+def test_steps_at_once_share_what_other_processes_leave(four_threads, one_core, monkeypatch):
+    monkeypatch.setattr(sharing.waiting.machine, "threads", 3)
+
+    def run():
+        sharing.use_threads(4)
+        return used(1), used(2, 1), used(3, 9), torch.get_num_threads()
+    assert on_a_thread(run) == (3, 1, 1, 4)
+
+
+def test_an_eager_op_has_the_threads_that_other_processes_leave(four_threads, one_core, monkeypatch):
+    import penstock as tf2
+    x, seen, back = tf2.constant([1.0]), [], sharing.host_threads.use_cores
+    monkeypatch.setattr(sharing.host_threads, "use_cores", lambda count: (seen.append(torch.get_num_threads()), back(count)))
+
+    def run():
+        sharing.use_threads(4)
+        tf2.math.sin(x)
+        with pytest.raises(tf2.errors.InvalidArgumentError):
+            tf2.raw_ops.Reshape(tensor=x, shape=[3])
+        return [*seen, torch.get_num_threads()]
+    assert on_a_thread(run) == [1, 1, 4]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Threads of kernels spin while the cores are theirs, and sleep soon when others use them too."""
+"""Kernels have as many threads as other processes leave cores; these spin if the machine is otherwise idle."""
 import os
 import subprocess
 import sys
@@ -7,10 +7,9 @@ import threading
 import pytest
 import torch
 
+import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.kernels import waiting
-
-SECOND = 1_000_000_000
 
 
 @pytest.fixture
@@ -23,73 +22,125 @@ def load():
 
 @pytest.fixture
 def looks(monkeypatch, load):
-    """Inspects times that the test returns: nanoseconds that a thread has run and waited for a core since the last one."""
-    clock, total, slept = [1000.0], [SECOND, 0], [0]
+    """Inspects the cores that this process and others have used, and waited for, since the last time; returns the number of
+    threads."""
+    clock, totals = [1000.0], [0.0, 0.0, 0.0]
     monkeypatch.setattr(waiting, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(waiting, "_sleeps", lambda: slept[0])
+    monkeypatch.setattr(load, "sleep_soon", lambda: setattr(load, "sleeps", True))
+    monkeypatch.setattr(load, "spin", lambda: setattr(load, "sleeps", False))
 
-    def look(ran, waited, later=1.0, thread="1", sleeps=0):
+    def look(own, others, waited, later=0.3, cores=2, usable=None):
+        load.cores, load._usable = cores, usable or cores
         clock[0] += later
-        slept[0] += sleeps
-        total[0] += ran
-        total[1] += waited
-        monkeypatch.setattr(waiting, "_times", lambda: {thread: tuple(total)})
+        for i, part in enumerate((own + others, own, waited)):
+            totals[i] += part * later
+        busy, mine, wait = totals
+        monkeypatch.setattr(waiting, "_times", lambda: waiting.Times(clock[0], busy, mine, {"1": wait}))
         load.look()
-        return load.asleep is not None
-    look(0, 0)
+        return load.threads or load._usable
+    look(0, 0, 0)
     return look
 
 
-def test_threads_sleep_when_they_wait_for_cores_and_try_to_spin_again_later_and_later(looks):
-    assert not looks(SECOND, 0)
-    assert not looks(SECOND, SECOND // 10)                       # a little, now and then, is no reason
-    assert looks(SECOND, SECOND)
-    for pause in (1, 2, 4, 8, 16, 16):
-        assert looks(SECOND, 0, pause)                           # not inspected
-        assert not looks(SECOND, SECOND, 0.5)                    # tried, whatever it was before
-        assert looks(SECOND, SECOND)
-    assert not looks(SECOND, SECOND, 16.5)
-    assert not looks(SECOND, 0)                                  # alone again
-    assert looks(SECOND, SECOND)
-    assert not looks(SECOND, 0, 1.5)
+def test_a_core_that_another_process_uses_is_left_to_it_until_it_ends(looks):
+    assert looks(2, 0, 0) == 2
+    assert looks(1.95, 0.05, 0.04) == 2                          # a little, now and then, is no reason
+    assert looks(1.5, 0.5, 0.5) == 1                             # on the core of one thread
+    assert looks(1, 1, 0) == 1
+    assert looks(1, 0.5, 0) == 1
+    assert looks(1, 0.05, 0) == 2
+    assert looks(1.33, 0.67, 0.67) == 1                          # moved between the cores
 
 
-def test_too_little_work_says_nothing(looks):
-    assert not any(looks(1000, 100_000) for _ in range(10))
-    assert looks(SECOND, SECOND)
+def test_others_on_cores_that_are_free_are_not_in_the_way(looks):
+    assert looks(1, 1, 0.01) == 2
 
 
-def test_threads_that_end_or_begin_say_nothing(looks):
-    assert not looks(SECOND, SECOND, thread="2")
-    assert looks(SECOND, SECOND, thread="2")
+def test_a_process_that_does_not_compute_says_nothing(looks):
+    assert looks(0.2, 1.8, 0.2) == 2
+    assert looks(0.2, 1.8, 0.8) == 1                             # it would, but has to wait
+    assert looks(0.2, 0, 0) == 1
+    assert looks(1, 0, 0) == 2
+
+
+def test_threads_of_this_process_alone_are_not_others(looks):
+    assert looks(2, 0, 1.5) == 2
+
+
+def test_some_cores_of_many(looks, load):
+    assert looks(15.06, 0.94, 0.94, cores=16) == 15 and load.sleeps
+    assert looks(15, 1, 0.05, cores=16) == 15
+    assert looks(12.5, 3.5, 1.5, cores=16) == 12
+    assert looks(12, 4, 0, cores=16) == 12
+    assert looks(12, 0.01, 0, cores=16) == 16 and not load.sleeps
+    assert looks(2, 14, 14, cores=16) == 2
+
+
+def test_two_processes_of_many_threads_have_half_of_the_cores_each(looks):
+    assert looks(2, 2, 2, cores=4) == 2
+    assert looks(2, 2, 0.01, cores=4) == 2
+
+
+def test_beside_more_processes_than_cores_there_is_one_thread(looks):
+    assert looks(0.4, 1.6, 1.6) == 1
+    assert looks(0.25, 1.75, 0.75) == 1
+
+
+def test_a_thread_that_was_of_no_use_returns_later_and_later(looks, load):
+    assert looks(1.5, 0.5, 0.5) == 1
+    for pause in (0.25, 0.5, 1, 2, 4, 4):
+        assert looks(1, 0, 0, max(0.3, pause + 0.1)) == 2
+        assert looks(1.5, 0.5, 0.5) == 1
+        if pause > 0.25:
+            assert looks(1, 0, 0) == 1                           # too soon
+    assert looks(1, 0, 0, 5) == 2
+    assert looks(2, 0, 0, 5) == 2
+    assert looks(1.5, 0.5, 0.5) == 1
+    assert looks(1, 0, 0) == 2
+
+
+def test_deterministic_ops_have_the_same_number_of_threads_always(looks, monkeypatch):
+    assert looks(1.5, 0.5, 0.5) == 1
+    monkeypatch.setattr(waiting.process, "seeds_required", True)
+    assert looks(1, 0.9, 0) == 2
+    assert looks(1.5, 0.5, 0.5) == 2
 
 
 def test_looks_are_seldom(looks):
-    looks(SECOND, 0)
-    assert not looks(SECOND, 9 * SECOND, later=0.1)
+    assert looks(1.5, 0.5, 0.5, later=0.1) == 2
+    assert looks(1.5, 0.5, 0.5, later=0.2) == 1
 
 
-def test_short_kernels_run_on_one_thread_while_cores_are_shared(looks, load):
-    looks(SECOND, 0, sleeps=100_000)
-    assert not load.one_thread                              # the cores are free
-    assert looks(SECOND, SECOND, sleeps=100_000)
-    assert not load.one_thread                              # those were sleeps of threads that should have spun
-    assert looks(SECOND // 10, SECOND // 10, 0.3, sleeps=waiting._SLEEPS)
-    assert not load.one_thread                              # there is a core for the second thread half of the time
-    assert looks(SECOND // 2, SECOND, 0.3, sleeps=waiting._SLEEPS)
-    assert load.one_thread
-    assert looks(SECOND // 2, 0, 0.3)                            # one thread does not sleep: no reason to return to more
-    assert load.one_thread
-    assert not looks(SECOND, SECOND, 0.5)                        # spinning is tried again
-    assert not load.one_thread
+def test_a_system_that_reports_nothing_leaves_all_threads(load, monkeypatch):
+    monkeypatch.setattr(waiting, "_times", lambda: None)
+    monkeypatch.setattr(waiting, "_BETWEEN_LOOKS", -1.0)
+    load.look()
+    load.look()
+    assert load.threads == load._without_others()
 
 
-def test_long_kernels_keep_their_threads_while_cores_are_shared(looks, load):
-    assert looks(SECOND, SECOND)
-    assert looks(SECOND // 2, SECOND, 0.5, sleeps=waiting._SLEEPS // 4)
-    assert not load.one_thread
-    assert looks(1000, 0, 0.4, sleeps=1000)                      # too little work says nothing
-    assert not load.one_thread
+@pytest.mark.parametrize("files, quota", [
+    ({"cpu.max": "max 100000\n"}, 0), ({"cpu.max": "250000 100000\n"}, 3), ({"cpu.max": "50000 100000"}, 1), ({}, 0),
+    ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0),
+    ({"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2),
+    ({"cpu.max": "what"}, 0)])
+def test_the_limit_of_a_container(files, quota, monkeypatch):
+    def read(path):
+        try:
+            return files[path.removeprefix("/sys/fs/cgroup/")]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+    monkeypatch.setattr(waiting, "_read", read)
+    assert waiting._quota() == quota
+
+
+def test_a_limited_container_has_no_more_threads_when_others_leave(monkeypatch, looks, load):
+    monkeypatch.setattr(waiting, "_cores", lambda: (8, 3))
+    load.reset()
+    assert load.threads == 3
+    looks(3, 0, 0, cores=8, usable=3)
+    assert looks(2, 6, 2, cores=8, usable=3) == 2
+    assert looks(2, 0, 0, cores=8, usable=3) == 3
 
 
 TEAM = """
@@ -122,25 +173,25 @@ def test_times_are_those_of_this_process():
     for _ in range(50):
         x = torch.tanh(x @ x)
     after = waiting._times()
-    if not before:
-        pytest.skip("the system does not say how long threads wait for a core")
+    if before is None:
+        pytest.skip("the system does not say how busy the cores are")
+    assert after.now > before.now and after.own > before.own and after.busy >= before.busy
     me = str(threading.get_native_id())
-    assert after[me][0] > before[me][0] and after[me][1] >= before[me][1]
+    assert not before.waited or after.waited[me] >= before.waited[me]
 
 
-def test_steps_look(monkeypatch):
+def test_steps_and_eager_ops_look(monkeypatch):
     seen = []
     monkeypatch.setattr(waiting.machine, "look", lambda: seen.append(1))
     with tf.Graph().as_default(), tf.Session() as sess:
         sess.run(tf.constant(1.0) + 2.0)
-    assert seen
+    steps = len(seen)
+    tf2.math.sin([1.0])
+    assert 0 < steps < len(seen)
 
 
 def test_a_child_begins_with_nothing_known(looks, load):
-    assert looks(SECOND, SECOND)
-    assert looks(SECOND, 3 * SECOND, 0.5, sleeps=10 * waiting._SLEEPS) and load.one_thread
-    kept = load.asleep
+    assert looks(1.5, 0.5, 0.5) == 1
     load.reset()
-    assert load.asleep is None and not load.one_thread
-    assert not looks(SECOND, SECOND)                             # the first measurement says nothing
-    kept.release()
+    assert load.asleep is None and load.threads == load._without_others()
+    assert looks(1.5, 0.5, 0.5) == 2                             # the first measurement says nothing

@@ -15,6 +15,7 @@ from penstock._src.graph.node import AnyOp, Operation, Tensor
 from penstock._src.kernels import waiting
 from penstock._src.kernels.devices.device_config import use_threads
 from penstock._src.kernels.devices.devices import DeviceSet
+from penstock._src.kernels.host_threads import on_cores
 from penstock._src.ops import rules
 from penstock._src.ops.registry import OPS
 from penstock._src.step.compiler import compile_step
@@ -51,8 +52,9 @@ class Part:
     def run(self, ctx: StepContext, values: Any) -> tuple:
         """Runs one step; returns the fetched values."""
         waiting.machine.look()
+        threads = waiting.machine.threads
         try:
-            results = self.runnable.run(ctx, *values)
+            results = on_cores(threads, self.runnable.run, ctx, *values) if threads else self.runnable.run(ctx, *values)
             if ctx.deadline is not None:
                 ctx.remaining()
             return results

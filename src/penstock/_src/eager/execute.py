@@ -14,7 +14,9 @@ from penstock._src.graph.eager_tensor import EagerTensor
 from penstock._src.graph.engine import engine
 from penstock._src.graph.failure import kind, reason
 from penstock._src.graph.recording import record
+from penstock._src.kernels import host_threads
 from penstock._src.kernels.devices.device_config import settings
+from penstock._src.kernels.waiting import machine
 from penstock._src.ops.registry import OpDef
 
 
@@ -57,6 +59,8 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         bound = placement.on_device(bound, opdef, device, inputs, counts, types)
         if settings.log_placement:
             placement.log(opdef, device)
+    machine.look()
+    before = host_threads.use_at_most(machine.threads) if machine.threads else 0
     try:
         out = bound(*values, ctx=eager_context()) if kernel.wants_ctx else bound(*values)
     except errors.OpError as e:
@@ -66,6 +70,9 @@ def execute(opdef: OpDef, args: tuple, given: dict[str, Any], name: str | None) 
         if made_as is None:
             raise
         raise _typed(e, made_as, opdef, inputs, attrs, counts, name) from e
+    finally:
+        if before:
+            host_threads.use_cores(before)
     if len(opdef.outputs) == 1 and not opdef.list_output:
         outputs = [EagerTensor(out, types[0])]
     elif not types:

@@ -38,28 +38,29 @@ def libgomp() -> ctypes.CDLL | None:
     return ctypes.CDLL(path) if "libgomp" in os.path.basename(os.path.realpath(path)) else None
 
 
-def use_one_core() -> int:
-    """Makes kernels that are called from this thread use no other thread; returns how many they used before.
+def use_at_most(most: int) -> int:
+    """Limits the threads of kernels that are called from this thread; returns how many they had before, 0 if no more than that.
 
     OpenMP is told directly: `torch.set_num_threads` would set the number for threads that begin later, too.
     """
     gomp = libgomp()
     before = 1 if gomp is None else torch.get_num_threads()      # the query makes torch set its number first
-    if before > 1:
-        gomp.omp_set_num_threads(1)                              # type: ignore[union-attr]
+    if before <= most:
+        return 0
+    gomp.omp_set_num_threads(most)                               # type: ignore[union-attr]
     return before
 
 
 def use_cores(count: int) -> None:
-    """Undoes `use_one_core`, which has returned the count."""
+    """Undoes `use_at_most`, which has returned the count."""
     gomp = libgomp()
-    if gomp is not None and count > 1:
+    if gomp is not None and count:
         gomp.omp_set_num_threads(count)
 
 
-def on_one_core(run: Callable, *args: Any) -> Any:
-    """Calls a function on this thread only, because its kernels are too short for several threads."""
-    before = use_one_core()
+def on_cores(most: int, run: Callable, *args: Any) -> Any:
+    """Calls a function whose kernels have a limited number of threads: with one, they run on this thread only."""
+    before = use_at_most(most)
     try:
         return run(*args)
     finally:

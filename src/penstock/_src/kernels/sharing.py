@@ -11,7 +11,7 @@ long, or may itself wait for another one.
 
 Steps that are recorded (step/compile/recorded.py) keep that lock for little of their time, and do not queue.
 
-Beside other processes, a step of short kernels uses one core (kernels/waiting.py). Only the step is limited, and only OpenMP is
+Beside other processes, a step uses the cores that they leave (kernels/waiting.py). Only the step is limited, and only OpenMP is
 told, which discards nothing.
 
 Steps that may wait for others (for elements of a queue, for example) are not counted, because they mostly wait.
@@ -45,7 +45,7 @@ class _Mine(threading.local):
 _mine = _Mine()
 _computing: dict[int, int] = {}          # the steps of all sessions that compute now, with their threads
 _line: collections.deque[_thread.LockType] = collections.deque()         # the queue of waiting steps, first in first out
-_limited: dict[int, int] = {}            # the steps that use one core because of other processes, with the number of before
+_limited: dict[int, int] = {}            # the steps that use fewer cores because of other processes, with the number of before
 _total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
 
 
@@ -55,9 +55,9 @@ def begin(token: int, in_line: bool = True) -> None:
         _stand_in_line()
     _computing[token] = _thread.get_ident()
     waiting.machine.look()
-    if waiting.machine.one_thread:
-        before = host_threads.use_one_core()
-        if before > 1:
+    if waiting.machine.threads:
+        before = host_threads.use_at_most(max(1, waiting.machine.threads // len(_computing)))
+        if before:
             _limited[token] = before
     elif _total or len(_computing) > 1:
         _limit(len(_computing))

@@ -1,41 +1,49 @@
-"""How the threads of a kernel wait for each other: spinning if the cores are free, sleeping if other processes use them.
+"""How many threads a kernel gets, and how they wait for each other, by what other processes leave of the cores.
 
-Waking a thread takes as long as a small kernel, so threads with exclusive cores should spin between kernels. But a thread that
-spins for one without a core wastes time until that one is scheduled: steps get tens of times slower when processes share the
-cores. libgomp's threads spin GOMP_SPINCOUNT times before they sleep, but only a hundred times while it manages more threads
-than there are cores. So the time that this process's threads have waited for a core is measured a few times a second; if it is
-too long, an idle team of threads is kept for some seconds, only to be counted.
+The threads of a kernel do equal parts of its work, and wait for the last of them. Beside a process that uses one of two cores,
+the thread on that core has half of its time, so two threads are no faster than one. They are several times slower, because a
+step has hundreds of kernels, and a thread that is preempted keeps the others waiting for a time slice. So a step has as many
+threads as there are cores that others do not use. A few times a second this is measured: how busy the cores are, how long this
+process's threads have run, and how long they have waited for a core.
 
-Threads that sleep are woken for every kernel, and each waits for a core again. If several others wait for each core, short
-kernels lose more by that than they gain from a second thread, so they run on one. The number of times that threads have slept
-tells how short they are.
+Waking a thread takes as long as a small kernel, so threads with exclusive cores should spin between kernels: libgomp's spin
+GOMP_SPINCOUNT times before they sleep, but only a hundred times while it manages more threads than there are cores. While
+several threads share the machine with others, an idle team of threads is kept, only to be counted.
 """
 from __future__ import annotations
 
 import _thread
 import contextlib
 import ctypes
+import math
 import os
-from time import monotonic
+from time import monotonic, process_time
+from typing import NamedTuple
 
+from penstock._src.base.modes import process
 from penstock._src.kernels.host_threads import libgomp
 
-try:
-    import resource
-except ImportError:          # not on this system
-    resource = None          # type: ignore[assignment]
-
 _BETWEEN_LOOKS = 0.2         # seconds
-_ENOUGH = 100_000_000        # nanoseconds of work, to judge by
-_SHARED = 0.25               # the part of their time that threads wait for a core, when others use them as much
-_CROWDED = 0.6               # the same part, when there are more others than cores
-_SLEEPS = 1000               # per second of work, when kernels are short: a thread may keep its core for some milliseconds
-_SHORTEST, _LONGEST = 1.0, 16.0              # seconds to sleep soon, before spinning is tried again: twice as long each time
+_COST = 0.01                 # the part of the time that measuring may take
+_ACTIVE = 0.5                # cores that this process uses, or waits for, when it computes
+_IN_THE_WAY = 0.1            # cores that it waits for, when others are in its way
+_GAIN = 0.7                  # of the last of n threads, in n-ths of the speed of one: kernels do not scale perfectly
+_ALWAYS = 0.15               # cores that are used now and then on an idle machine
+_MARGIN = 0.1                # cores that must be free in addition before a thread returns
+_SHORTEST, _LONGEST = 0.25, 4.0              # seconds until a thread returns that was of no use: twice as long each time
+
+
+class Times(NamedTuple):
+    """Seconds since some beginning."""
+
+    now: float
+    busy: float                                  # of all processes, on the cores that this one may use
+    own: float                                   # of this process
+    waited: dict[str, float]                     # for a core, of each thread of this process
 
 
 class Load:
-    """What is known of the load of the machine: the times of this process's threads at the last measurement, and what follows
-    from them."""
+    """What is known of the load of the machine: the times of the last measurement, and what follows from them."""
 
     def __init__(self) -> None:
         self.reset()
@@ -43,16 +51,20 @@ class Load:
     def reset(self) -> None:
         """Forgets everything, as a forked child must, which has none of the threads."""
         self.asleep: _thread.LockType | None = None      # held as long as the team is to be kept
-        self.one_thread = False                          # whether cores are shared and kernels are short
+        self.cores, self._usable = _cores()
+        self.threads = self._without_others()            # for a kernel; 0: as many as otherwise
         self._measuring = _thread.allocate_lock()
         self._next = 0.0                                 # when to measure again
-        self._before: dict[str, tuple[int, int]] = {}    # the times of threads
-        self._slept = 0                                  # how often threads had slept
-        self._pause = _SHORTEST                          # the next period without spinning
-        self._until = 0.0                                # when spinning is tried again
+        self._before: Times | None = None
+        self._raised = -math.inf                         # when a thread has returned
+        self._pause = 0.0                                # before another one returns
+        self._until = 0.0                                # the end of it
+
+    def _without_others(self) -> int:
+        return self._usable if self._usable < self.cores else 0
 
     def look(self) -> None:
-        """Chooses between spinning and sleeping; to be called now and then while kernels run. It is cheap."""
+        """Measures, if the last time is a while ago; to be called now and then while kernels run. It is cheap."""
         if monotonic() > self._next and self._measuring.acquire(False):
             try:
                 self._measure()
@@ -60,26 +72,53 @@ class Load:
                 self._measuring.release()
 
     def _measure(self) -> None:
-        """A woken thread also waits briefly for its core, so only times of spinning threads tell whether cores are shared."""
-        times, now = _times(), monotonic()
-        self._next = now + _BETWEEN_LOOKS
-        both = [(*self._before[thread], *times[thread]) for thread in self._before if thread in times]
-        waited = sum(off - off_before for _, off_before, _, off in both)
-        ran = sum(on - on_before for on_before, _, on, _ in both)
-        if self.asleep is not None and now > self._until:
-            self.spin()
-        elif both and ran + waited < _ENOUGH:
+        start = monotonic()
+        before, self._before = self._before, _times()
+        ended = monotonic()
+        self._next = ended + max(_BETWEEN_LOOKS, (ended - start) / _COST)
+        if process.seeds_required:                       # sums in another order round differently
+            self._use(self._usable, ended)
             return
-        elif self.asleep is not None:
-            if not self.one_thread and waited > _CROWDED * (ran + waited):
-                self.one_thread = (_sleeps() - self._slept) * 1_000_000_000 > _SLEEPS * ran
-        elif ran and waited > _SHARED * (ran + waited):
-            self.sleep_soon()
+        if before is None or self._before is None:
+            return
+        passed = self._before.now - before.now
+        own = (self._before.own - before.own) / passed
+        others = max(0.0, (self._before.busy - before.busy) / passed - own)
+        waited = sum(time - before.waited[t] for t, time in self._before.waited.items() if t in before.waited) / passed
+        if own + waited < _ACTIVE:                       # this process has not computed all the time
+            return
+        self._use(self._chosen(own, others, waited, self.threads or self._usable), ended)
+
+    def _chosen(self, own: float, others: float, waited: float, current: int) -> int:
+        """The number of threads, from the cores that this process and others used, and that its threads waited for, while
+        kernels had `current` threads.
+
+        While others are in the way, they would use more, at most what this process has waited for. But a process that is
+        in the way of others, too, keeps what it had, so that two processes of many threads each take half of the cores.
+        """
+        wanted = others + min(waited, others)
+        spare = max(_GAIN / self.cores, _ALWAYS)
+        fitting = self.cores - math.ceil(max(0.0, wanted - spare))
+        if waited >= _IN_THE_WAY and fitting < current:
+            return max(1, min(current, max(fitting, int(own + 0.25))))
+        returning = min(self._usable, self.cores - math.ceil(max(0.0, wanted - spare + _MARGIN)))
+        return max(current, returning)
+
+    def _use(self, count: int, now: float) -> None:
+        current = self.threads or self._usable
+        if count < current:
+            in_vain = now - self._raised < max(1.0, self._pause)
+            self._pause = min(max(_SHORTEST, 2 * self._pause), _LONGEST) if in_vain else 0.0
             self._until = now + self._pause
-            self._pause = min(2 * self._pause, _LONGEST)
+        elif count > current:
+            if now < self._until:
+                return
+            self._raised = now
+        self.threads = count if count < self.cores else 0
+        if 1 < self.threads:
+            self.sleep_soon()
         else:
-            self._pause = _SHORTEST
-        self._before, self._slept = times, _sleeps()
+            self.spin()
 
     def sleep_soon(self) -> None:
         """Makes threads sleep soon after a kernel."""
@@ -91,30 +130,54 @@ class Load:
         _thread.start_new_thread(_keep_team, (gomp, self.asleep))
 
     def spin(self) -> None:
-        """Makes threads spin between kernels, as many as there are cores."""
-        self.one_thread = False
+        """Makes threads spin between kernels."""
         if self.asleep is not None:
             self.asleep.release()
             self.asleep = None
 
 
-machine = Load()
+def _cores() -> tuple[int, int]:
+    """The number of cores that this process may run on, and of those that its control group may use at a time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores, min(cores, _quota() or cores)
 
 
-def _sleeps() -> int:
-    """How often threads of this process have slept."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw if resource is not None else 0
+def _quota() -> int:
+    """The whole cores that a container may use; 0 if it has no limit."""
+    for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            words = " ".join(_read(f"/sys/fs/cgroup/{name}") for name in files).split()
+            return max(0, math.ceil(int(words[0]) / int(words[1])))      # "max" or -1: no limit
+    return 0
 
 
-def _times() -> dict[str, tuple[int, int]]:
-    """How long each thread of this process has run, and has waited for a core, in nanoseconds; empty if the system does not
-    report it."""
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as f:
+        return f.read()
+
+
+def _times() -> Times | None:
+    """The times now; None if the system does not report them."""
+    try:
+        mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        ticks = 0
+        for line in _read("/proc/stat").splitlines():
+            name, *fields = line.split()
+            if name in mine:
+                ticks += sum(map(int, fields[:8])) - int(fields[3]) - int(fields[4])         # without idle, iowait
+            elif not name.startswith("cpu"):
+                break
+        return Times(monotonic(), ticks / os.sysconf("SC_CLK_TCK"), process_time(), _waited())
+    except (AttributeError, OSError, ValueError, IndexError):
+        return None
+
+
+def _waited() -> dict[str, float]:
+    """How long each thread of this process has waited for a core."""
     times = {}
-    with contextlib.suppress(OSError):
-        for thread in os.listdir("/proc/self/task"):
-            with contextlib.suppress(OSError, ValueError), open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
-                on, off, _ = f.read().split()
-                times[thread] = int(on), int(off)
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError, ValueError):
+            times[thread] = int(_read(f"/proc/self/task/{thread}/schedstat").split()[1]) / 1e9
     return times
 
 
@@ -124,6 +187,8 @@ def _keep_team(gomp: ctypes.CDLL, until: _thread.LockType) -> None:
     gomp.GOMP_parallel(nothing, None, gomp.omp_get_num_procs() + 1, 0)
     until.acquire()
 
+
+machine = Load()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=machine.reset)

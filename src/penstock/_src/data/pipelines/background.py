@@ -16,7 +16,7 @@ from penstock._src.base import errors
 from penstock._src.base.waits import wait_for
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
-from penstock._src.kernels.host_threads import on_one_core, use_one_core
+from penstock._src.kernels.host_threads import on_cores, use_at_most
 
 _QUICK = 1e-3                       # seconds: elements that take less, on average, are not worth a thread
 _TRIES = 8
@@ -205,7 +205,7 @@ def start_thread(target: Any, *args: Any) -> threading.Thread:
 
 def _on_one_core(target: Any, *args: Any) -> None:
     """Limits kernels to one thread: with kernels on all cores, this thread and the consuming step would compete."""
-    use_one_core()
+    use_at_most(1)
     target(*args)
 
 
@@ -355,7 +355,7 @@ class _ParallelCursor(Cursor):
             return None
         began = time.thread_time() if self._here is None else 0.0
         try:
-            return on_one_core(self._workers.run, ctx, element)
+            return on_cores(1, self._workers.run, ctx, element)
         except errors.OutOfRangeError as e:
             if self._stage.preserve:
                 raise ended(e) from None
