@@ -428,3 +428,20 @@ def test_commands_of_notebooks_over_several_lines(tmp_path):
     (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
     done = penstock("run", str(tmp_path / "n.ipynb"))
     assert done.stdout == "1\n", done.stderr
+
+
+def test_names_that_installed_libraries_look_for_are_not_reported(tmp_path):
+    """A library under site-packages that tries a removed name gets it, silently; the program's own use is reported."""
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "old_library.py").write_text("from itertools import izip\nPAIRS = list(izip([1], [2]))\n")
+    done = penstock("run", program(tmp_path, f"""
+        import sys
+        import tensorflow as tf
+        sys.path.insert(0, {str(library)!r})
+        import old_library
+        from itertools import imap
+        print(old_library.PAIRS, list(imap(abs, [-1])))
+        """), cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[(1, 2)] [1]"], done.stderr
+    assert "imap was removed since" in done.stderr and "izip" not in done.stderr

@@ -1,6 +1,10 @@
-"""Restores removed names in modules by a `__getattr__`; each name is reported once, on stderr."""
+"""Restores removed names in modules by a `__getattr__`; each name that a program uses is reported once, on stderr.
+
+Installed libraries get the names without a report: they often only look whether a name exists.
+"""
 from __future__ import annotations
 
+import pathlib
 import sys
 import types
 from typing import Any
@@ -20,6 +24,11 @@ def shown(value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
+def _is_installed(frame: types.FrameType) -> bool:
+    """Whether a frame runs code of an installed library, and not of a program."""
+    return "site-packages" in pathlib.Path(frame.f_code.co_filename).parts
+
+
 def supply(module: types.ModuleType, values: dict[str, Any], short: str) -> None:
     """Makes a module provide names that it no longer has."""
     before = module.__dict__.get("__getattr__")
@@ -28,7 +37,8 @@ def supply(module: types.ModuleType, values: dict[str, Any], short: str) -> None
 
     def find(name: str) -> Any:
         if name in values:
-            say(f"{short}.{name}", shown(values[name]))
+            if not _is_installed(sys._getframe(1)):
+                say(f"{short}.{name}", shown(values[name]))
             return values[name]
         if before is not None:
             return before(name)
