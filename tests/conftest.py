@@ -34,6 +34,22 @@ settings.register_profile("shared machine", deadline=None, suppress_health_check
 settings.load_profile("shared machine")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="another order of the files, and of the tests in each")
+
+
+def pytest_collection_modifyitems(config, items):
+    """The order of a seed; the tests of a file stay together, as they share its fixtures."""
+    if config.getoption("--shuffle") is None:
+        return
+    order, files = random.Random(config.getoption("--shuffle")), {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for held in files.values():
+        order.shuffle(held)
+    items[:] = [item for held in order.sample(list(files.values()), len(files)) for item in held]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_and_tracebacks():
     torch.set_num_threads(1)
