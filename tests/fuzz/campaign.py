@@ -6,7 +6,7 @@
 A batch of cases runs in a process of its own (`worker.py`), some five seconds to a minute of them, as starting one takes
 seconds: a crash or a hang ends the batch, is recorded with its case, and the campaign continues with the next case. The corpus
 folder keeps where each target is, the cases that did something new (they are mutated further), and those that went wrong. At
-the end `docs/fuzzing.md` has the sums of all runs over this corpus.
+the end `docs/fuzzing.md` has the sums of all runs; a corpus that begins continues from them.
 """
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import selectors
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from tests.fuzz.worker import Progress
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH = 10 ** 7                                # cases of a process at most
 SILENT, STILL = 120, 1200                      # seconds of processor time and of any time in a case: then it is killed
+FURTHER = 16                                   # numbers that each case of a lost corpus is taken to have used
 SHORT, LONG = 5.0, 60.0                        # seconds of processor time for the cases of a process
 KINDS = ("read", "refused", "untyped", "slow", "crash")
 
@@ -39,7 +41,8 @@ typed error, or counts as wrong: an untyped error, more than 30 seconds of proce
 that did something new (another error, another line of penstock) are kept and mutated further. Mutations keep the structure
 of a format most of the time (fields of messages, values of JSON, records, tables and zip members with the right checksums).
 A case that ran before is not counted again. *Repaired* are the cases that went wrong and, run again with `--again`, end
-well now. The campaign continues where the last one ended. Seconds are processor time, the start of processes included.
+well now. The campaign continues where the last one ended, in a new corpus from the sums of this page. Seconds are
+processor time, the start of processes included.
 `make fuzz ARGS='--minutes 600 --jobs 8'` runs for a night.
 
 """
@@ -48,25 +51,26 @@ well now. The campaign continues where the last one ended. Seconds are processor
 class Target:
     """One target of a campaign: its folder, and what is known of it."""
 
-    def __init__(self, name: str, corpus: pathlib.Path):
+    def __init__(self, name: str, corpus: pathlib.Path, recorded: dict[str, Any] | None = None):
         self.name, self.folder = name, corpus / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._state = self.folder / "state.json"
-        known = json.loads(self._state.read_text()) if self._state.exists() else {}
+        known = json.loads(self._state.read_text()) if self._state.exists() else recorded or {}
         self.next: int = known.get("next", 0)
         self.counts = collections.Counter(known.get("counts", {}))
         self.seen: set[str] = set(known.get("seen", []))
         self.wrong: list[Any] = known.get("wrong", [])
         self.seconds: float = known.get("seconds", 0.0)
+        self._repaired: int = known.get("repaired", 0)           # in corpora that are gone
 
     def repaired(self) -> int:
         """How many of the cases that went wrong end well since."""
-        return len(list(self.folder.glob("repaired-*")))
+        return self._repaired + len(list(self.folder.glob("repaired-*")))
 
     def save(self) -> None:
         """Keeps where the target is."""
         state = {"next": self.next, "counts": self.counts, "seen": sorted(self.seen), "wrong": self.wrong[-50:],
-                 "seconds": round(self.seconds, 1)}
+                 "seconds": round(self.seconds, 1), "repaired": self._repaired}
         self._state.write_text(json.dumps(state, indent=1))
 
     def batch(self, count: int, seconds: float = 120.0) -> None:
@@ -159,6 +163,17 @@ def page(targets: list[Target]) -> str:
     return "\n".join(text) + "\n"
 
 
+def recorded(text: str) -> dict[str, dict[str, Any]]:
+    """The state of each target as far as a page has it, for a corpus that begins. Its numbers are beyond those that ran: a case
+    that ran before can be counted again only if another number makes it, too."""
+    found = {}
+    for name, *row in re.findall(r"^\| ([\w-]+) " + r"\| ([\d,]+) " * 9 + r"\|$", text, re.MULTILINE):
+        total, *counts, repaired, _, seconds = (int(x.replace(",", "")) for x in row)
+        found[name] = {"next": FURTHER * total, "counts": dict(zip(KINDS, counts, strict=True)), "repaired": repaired,
+                       "seconds": seconds}
+    return found
+
+
 def run(targets: list[Target], minutes: float, jobs: int, seconds: float, report: Callable[[], None]) -> None:
     """Runs batches of the targets in turn, those first that had the least time, `jobs` at a time; reports after each round."""
     until = time.monotonic() + 60 * minutes
@@ -188,7 +203,8 @@ def main() -> int:
     args = parser.parse_args()
     from tests.fuzz.targets import TARGETS
     wanted = [n for n in args.only.split(",") if n] or list(TARGETS)
-    every = {name: Target(name, args.corpus) for name in TARGETS}
+    known = recorded(args.page.read_text()) if args.page.exists() else {}
+    every = {name: Target(name, args.corpus, known.get(name)) for name in TARGETS}
     before = sum(len(t.wrong) for t in every.values())
 
     def report() -> None:

@@ -39,6 +39,18 @@ def test_cases_that_ran_before_are_not_counted(tmp_path):
     assert sum(target.counts.values()) == 6 and target.next == 6
 
 
+def test_a_new_corpus_continues_from_the_page(tmp_path):
+    target = campaign.Target("wav", tmp_path / "lost")
+    target.counts.update(read=1200, refused=34, crash=1)
+    target.seconds = 2.0
+    (target.folder / "repaired-1").touch()
+    text = campaign.page([target])
+    again = campaign.Target("wav", tmp_path / "new", campaign.recorded(text)["wav"])
+    assert again.counts == target.counts and again.repaired() == 1 and again.next >= 1235
+    again.save()
+    assert campaign.page([campaign.Target("wav", tmp_path / "new")]) == text
+
+
 def test_cases_are_known_after_the_file_is_closed(tmp_path):
     first = worker.Cases(tmp_path / "cases")
     assert [first.add(b"a"), first.add(b"b"), first.add(b"a")] == [True, True, False]
