@@ -80,7 +80,7 @@ def _kind_of(value: Any) -> str:
 
 def _element(value: Any, kind: str, op: Any) -> Any:
     if kind == "string":
-        return value.encode("utf-8") if isinstance(value, str) else value
+        return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     if kind == "type":
         return dtypes.as_dtype(value).enum
     if kind == "shape":

@@ -514,7 +514,7 @@ def _bytes(s: Any) -> bytes:
 def _public_attr(kind: str | None, value: Any, op: Operation) -> Any:
     """Attributes as TensorFlow's get_attr returns them: bytes for strings, messages for shapes and tensors."""
     if isinstance(value, str):
-        return value.encode("utf-8")
+        return value.encode("utf-8", "surrogateescape")
     if isinstance(value, TensorShape):
         return value.as_proto()
     if kind == "tensor":

@@ -102,12 +102,12 @@ def string_array(value: Any) -> np.ndarray:
     """A numpy object array of bytes from text, bytes or nested lists of them."""
     array = np.asarray(value)
     if array.dtype.kind == "U":
-        flat = [s.encode("utf-8") for s in array.ravel().tolist()]
+        flat = [s.encode("utf-8", "surrogateescape") for s in array.ravel().tolist()]
     elif array.dtype.kind == "S":
         # numpy strips trailing NULs of fixed-width bytes; lists of bytes come through object arrays.
         flat = array.ravel().tolist()
     else:
-        flat = [s.encode("utf-8") if isinstance(s, str) else s for s in array.ravel().tolist()]
+        flat = [s.encode("utf-8", "surrogateescape") if isinstance(s, str) else s for s in array.ravel().tolist()]
     for s in flat:
         if not isinstance(s, bytes):
             raise TypeError(f"Expected binary or unicode string, got {s!r}")

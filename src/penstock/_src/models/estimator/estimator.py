@@ -488,7 +488,7 @@ def _signatures(outputs: dict[str, Any], receiver: Any) -> dict[str, Any]:
 
 
 def _timestamped(base: Any) -> str:
-    base = base.decode() if isinstance(base, bytes) else str(base)
+    base = os.fsdecode(base) if isinstance(base, bytes) else str(base)
     for _ in range(10):
         folder = os.path.join(base, str(int(time.time())))
         if not tf.gfile.Exists(folder) and not tf.gfile.Exists(os.path.join(base, f"temp-{os.path.basename(folder)}")):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import os
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -35,7 +36,7 @@ def warm_start_settings(given: Any) -> WarmStartSettings | None:
     if not isinstance(given, (str, bytes)):
         raise ValueError("warm_start_from must be a string or a WarmStartSettings, instead got "
                          f"{type(given)}")
-    path = given.decode() if isinstance(given, bytes) else given
+    path = os.fsdecode(given) if isinstance(given, bytes) else given
     if tf.gfile.Exists(f"{path}/saved_model.pb") or tf.gfile.Exists(f"{path}/saved_model.pbtxt"):
         path = f"{path}/variables/variables"
     return WarmStartSettings(path)

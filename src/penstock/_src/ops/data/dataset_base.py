@@ -87,7 +87,7 @@ def text(value: Any, name: str) -> str:
     """The text in a scalar string."""
     if not isinstance(value, np.ndarray) or value.size != 1:
         raise errors.invalid(f"{name} must be a scalar")
-    return value.reshape(-1)[0].decode()
+    return value.reshape(-1)[0].decode("utf-8", "surrogateescape")
 
 
 class Body:

@@ -1,6 +1,7 @@
 """Datasets over files: lines, records, records of a fixed length, names that match a pattern."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def _matching_files_dataset(patterns):
         matching = sorted(paths.glob(pattern))
         if not matching:
             raise errors.NotFoundError(None, None, "Didn't find any matching files")
-        found.extend(name.encode() for name in matching)
+        found.extend(os.fsencode(name) for name in matching)
     column = np.empty(len(found), dtype=object)
     column[:] = sorted(found)
     return _strings(sources.Slices([column]))

@@ -1,6 +1,8 @@
 """Whole files as strings: ReadFile, WriteFile, MatchingFiles."""
 from __future__ import annotations
 
+import os
+
 from penstock._src.base import errors
 from penstock._src.io import paths
 from penstock._src.kernels import strings
@@ -44,4 +46,4 @@ def _matching_files_kernel(pattern):
     if pattern.ndim > 1:
         raise errors.invalid(f"pattern must be a scalar or vector, got shape {list(pattern.shape)}")
     found = sorted({p for one in pattern.reshape(-1).tolist() for p in paths.glob(one)})
-    return strings.pack([p.encode() for p in found])
+    return strings.pack([os.fsencode(p) for p in found])

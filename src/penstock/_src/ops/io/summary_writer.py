@@ -8,6 +8,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.graph.message_names import message_class
+from penstock._src.io import paths
 from penstock._src.io.events import EventsWriter, event_class
 from penstock._src.kernels import strings
 from penstock._src.ops.io.summary import audio_message, histogram_message, image_message, parse_metadata, tensor_message
@@ -96,7 +97,8 @@ def _held(writer: Any) -> SummaryWriterResource:
 def _create_summary_file_writer_kernel(writer, logdir, max_queue, flush_millis, filename_suffix):
     settings = _number(max_queue, "max_queue"), _number(flush_millis, "flush_millis") / 1000
     if _held(writer).events is None:
-        writer.events = EventsWriter(_text(logdir, "logdir"), *settings, _text(filename_suffix, "filename_suffix"))
+        folder = paths.as_text(strings.scalar(logdir, "logdir"))
+        writer.events = EventsWriter(folder, *settings, _text(filename_suffix, "filename_suffix"))
 
 
 @flush_summary_writer.kernel

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import re
 from typing import Any
 
@@ -313,7 +314,7 @@ kv_restore.shape(lambda resource, prefix: [])
 
 @kv_restore.kernel
 def _kv_restore_kernel(resource, prefix, *, tensor_name):
-    table, path = _table(resource), strings.scalar(prefix, "prefix").decode()
+    table, path = _table(resource), os.fsdecode(strings.scalar(prefix, "prefix"))
     with save_restore.open_reader(path) as reader:
         restore_rows(table, reader, shown_text(tensor_name))
 

@@ -1,6 +1,7 @@
 """The ops of lookup tables: create, initialize, find, export. The classes over them are in `lookup_tables`."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -275,7 +276,7 @@ initialize_from_text_v2.shape(_file_shape)
 
 @_kernel(initialize_from_text, initialize_from_text_v2)
 def _initialize_from_text_kernel(table_handle, filename, *, key_index, value_index, vocab_size, delimiter, offset):
-    table, path = initializable(table_handle), strings.scalar(filename, "filename").decode()
+    table, path = initializable(table_handle), os.fsdecode(strings.scalar(filename, "filename"))
     if not path:
         raise errors.invalid("filename cannot be empty.")
     if len(delimiter) != 1:

@@ -201,7 +201,9 @@ class _Checkpoint(AutoTrackable):
             return self._saver.save_to(file_prefix)
         began = time.monotonic()
         done = self._saver.save(_as_text(file_prefix), session=session)
-        path = done.decode() if isinstance(done, bytes) else done.numpy().decode() if context.executing_eagerly() else done
+        if not isinstance(done, bytes) and context.executing_eagerly():
+            done = done.numpy()
+        path = os.fsdecode(done) if isinstance(done, bytes) else done
         if isinstance(path, str):
             progress.process.saved(path, time.monotonic() - began)
         called_back(options, path)
@@ -211,7 +213,7 @@ class _Checkpoint(AutoTrackable):
         """Waits for pending writes. Writes are synchronous, so there are none."""
 
     def _save(self, file_prefix: Any, session: Any, options: Any = None) -> str:
-        file_prefix = _as_text(file_prefix)
+        file_prefix = state.nameable(_as_text(file_prefix))
         if context.inside_function():
             raise NotImplementedError("Calling tf.train.Checkpoint.save() from a function is not supported, as save() modifies "
                                       "saving metadata in ways not supported by TensorFlow Operations. Consider using "

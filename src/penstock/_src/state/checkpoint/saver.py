@@ -235,6 +235,8 @@ class Saver:
         if not self._is_built and not context.executing_eagerly():
             raise RuntimeError("`build()` should be called before save if defer_build==True")
         save_path = paths.as_text(save_path)
+        if write_state:
+            state.nameable(save_path)
         latest_filename = latest_filename or "checkpoint"
         if os.path.split(latest_filename)[0]:
             raise ValueError("'latest_filename' must not contain path components")
@@ -301,7 +303,7 @@ class Saver:
             feeds[folder] = parts
         if consistent:
             feeds.update(_snapshot(sess, self.saver_def.save_tensor_name))
-        return sess.run(self.saver_def.save_tensor_name, feeds).decode()
+        return os.fsdecode(sess.run(self.saver_def.save_tensor_name, feeds))
 
     def wait(self) -> None:
         """Waits until an asynchronous save is on disk; raises its error, if any."""

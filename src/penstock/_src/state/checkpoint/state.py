@@ -21,6 +21,17 @@ def _is_absolute(path: str) -> bool:
     return os.path.isabs(path) or "://" in path
 
 
+def nameable(path: str) -> str:
+    """A path that state files can name: they are text. InvalidArgumentError before anything is written for another one."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidArgumentError(
+            None, None, f"The path {os.fsencode(path)!r} is not UTF-8, and the file that names a directory's checkpoints is "
+            "text. Choose another directory, or use tf.train.Checkpoint.write and read, which take any path.") from None
+    return path
+
+
 def _state_file(folder: str, latest_filename: str | None) -> str:
     return paths.join(folder, latest_filename or "checkpoint") if folder else latest_filename or "checkpoint"
 
@@ -85,7 +96,7 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     Returns:
         A `CheckpointState` with `model_checkpoint_path` and `all_model_checkpoint_paths`, or None.
     """
-    folder = paths.as_text(checkpoint_dir)
+    folder = nameable(paths.as_text(checkpoint_dir))
     file = _state_file(folder, latest_filename)
     try:
         if not paths.exists(file):
