@@ -129,7 +129,7 @@ def cover(wanted: Slice, stored: list[Slice], shape: tuple[int, ...]) -> list[tu
         boxes.append(common)
         out.append((i, tuple(slice(a - h, b - h) for (a, b), (h, _) in zip(common, have, strict=True)),
                     tuple(slice(a - w, b - w) for (a, b), (w, _) in zip(common, want, strict=True))))
-    _refuse_overlap(np.array(boxes, dtype=np.int64))
+    _refuse_overlap(np.array(boxes, dtype=np.int64).reshape(len(boxes), len(want), 2))      # of numbers, too
     return out if volume == math.prod(b - a for a, b in want) else None
 
 
