@@ -1,6 +1,7 @@
 """Downloads from a local server that redirects, breaks off, is slow, changes its file, or has another one."""
 import hashlib
 import http.server
+import os
 import threading
 
 import numpy as np
@@ -139,6 +140,21 @@ def test_several_threads_download_one_file(server, tmp_path):
     for t in threads:
         t.join()
     assert (tmp_path / "a.bin").read_bytes() == CONTENT and left(tmp_path) == ["a.bin"]
+
+
+def test_a_lock_file_that_goes_away_at_any_moment_is_made_again(server, tmp_path, monkeypatch):
+    """Its holder removes it between any two steps of one that waits for it."""
+    lock, taken = tmp_path / "a.bin.part.lock", []
+
+    def take(fd):
+        if len(taken) < 3:
+            lock.unlink()
+        taken.append(fd)
+        return True
+    monkeypatch.setattr(module, "try_lock", take)
+    monkeypatch.setattr(os.path, "exists", lambda path: True if path == str(lock) else os.path.lexists(path))
+    download(server.url(), str(tmp_path / "a.bin"), SHA)
+    assert len(taken) == 4 and (tmp_path / "a.bin").read_bytes() == CONTENT
 
 
 def test_keras_downloads_data_sets_and_replaces_outdated_files(server, tmp_path, monkeypatch):

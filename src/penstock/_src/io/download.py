@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock._src.base import switches
 from penstock._src.base.waits import Wait
-from penstock._src.io.locks import try_lock
+from penstock._src.io.locks import is_still, try_lock
 
 _BLOCK = 1 << 20
 _TRIES = 3
@@ -149,7 +149,7 @@ def _locked(name: str) -> Iterator[None]:
             waited = Wait(lambda: f"another process to download what {name} locks")
             while not try_lock(file.fileno()):
                 time.sleep(min(waited.patience() or 0.05, 0.05))
-            if not os.path.exists(name) or not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
+            if not is_still(file.fileno(), name):
                 continue                                   # its holder has removed it meanwhile: lock the new one
             try:
                 yield

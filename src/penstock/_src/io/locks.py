@@ -106,6 +106,14 @@ def try_lock(fd: int) -> bool:
     return True
 
 
+def is_still(fd: int, path: str) -> bool:
+    """Whether an open file is the one at `path`, which others may remove or replace at any time."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 # -- temporary files -------------------------------------------------------------------------------------------------
 def create_temporary(path: str) -> tuple[Any, str]:
     """A new locked file beside `path`, open for writing, and its name."""
@@ -121,7 +129,7 @@ def create_temporary(path: str) -> tuple[Any, str]:
             return file, temporary
         with contextlib.suppress(OSError):
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        if os.path.exists(temporary):                # it was not removed before it was locked
+        if is_still(file.fileno(), temporary):       # it was not removed before it was locked
             return file, temporary
         file.close()
 
