@@ -146,3 +146,22 @@ def test_floats_and_casts_are_as_before():
     assert tf.constant(np.array([1.5]), tf.int32).numpy().tolist() == [1]
     assert int(tf.cast(BIG, tf.int32)) == 5                 # what cast is for
     assert tf.constant(2**64, tf.float32).numpy() == np.float32(2**64)
+
+
+def test_arrays_of_generators_and_weights():
+    """Where TensorFlow lets NumPy convert an array, whose integers then wrap."""
+    wide = np.array([2**32 + 5, 1])
+    for value in (wide, np.int64(2**32 + 5)):
+        signature = tf.TensorSpec(np.shape(value), tf.int32)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="could not be converted"):
+            list(tf.data.Dataset.from_generator(lambda value=value: iter([value]), output_signature=signature))
+    fitting = tf.data.Dataset.from_generator(lambda: iter([np.array([7, -7])]), output_signature=tf.TensorSpec([2], tf.int32))
+    assert next(iter(fitting)).numpy().tolist() == [7, -7]
+    counts = tf.Variable([0, 0])
+    with pytest.raises(ValueError, match="out-of-range integer"):
+        tf.keras.backend.set_value(counts, wide)
+    tf.keras.backend.set_value(counts, np.array([3, -4]))
+    assert counts.numpy().tolist() == [3, -4]
+    double = tf.keras.backend.function([x := tf.compat.v1.keras.Input((), dtype="int32")], [x * 2])
+    with pytest.raises(ValueError, match="out-of-range integer"):
+        double([wide])

@@ -157,7 +157,7 @@ def _array(value: Any, spec: TensorSpec) -> np.ndarray:
                 raise TypeError("not text")
         elif array.dtype != wanted:
             if isinstance(value, (np.ndarray, np.generic)) and array.dtype != object:
-                array = array.astype(wanted)            # arrays are converted as numpy does, even to narrower types
+                array = dtypes.exact_cast(array, wanted)        # integers that fit; floats are cut off, as numpy does
             elif array.dtype.kind in "OSU" or array.dtype.kind == "f" and not spec.dtype.is_floating \
                     and not spec.dtype.is_complex:
                 raise TypeError("not a number of the type")

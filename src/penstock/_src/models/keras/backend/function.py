@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import nest
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.eager.wrap_function import pruned
 from penstock._src.graph import context
@@ -51,7 +51,7 @@ class GraphFunction:
                 value = session.run(value)
             elif hasattr(value, "_value"):
                 value = value.numpy()
-            feeds[hole] = np.asarray(value, hole.dtype.base_dtype.as_numpy_dtype)
+            feeds[hole] = dtypes.exact_cast(np.asarray(value), hole.dtype.base_dtype.as_numpy_dtype)
         got = session.run([*self.outputs, *self.fetches, self.updates_op], feed_dict=feeds, options=self.run_options,
                           run_metadata=self.run_metadata)
         n = len(self.outputs)

@@ -195,7 +195,7 @@ def set_value(x: Any, value: Any) -> None:
 @export("keras.backend.batch_set_value")
 def batch_set_value(tuples: Any) -> None:
     """Assigns values to many variables in one step: pairs of variable and array."""
-    pairs = [(x, np.asarray(value, dtype=x.dtype.base_dtype.as_numpy_dtype)) for x, value in tuples]
+    pairs = [(x, dtypes.exact_cast(np.asarray(value), x.dtype.base_dtype.as_numpy_dtype)) for x, value in tuples]
     if not pairs:
         return
     if context.eager_outside_functions():
