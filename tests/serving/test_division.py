@@ -17,10 +17,10 @@ def task(rows):
 def learned(whole, divided, most=4, rows=8):
     """A division that has measured both ways of batches with some rows."""
     made = Division(most)
-    for _ in range(5):
+    for _ in range(3):
         assert made.parts(rows, 8, 3) == 1
         made.took(rows, 1, whole)
-    for _ in range(5):
+    for _ in range(3):
         if made.parts(rows, 8, 3) > 1:
             made.took(rows, made.parts(rows, 8, 3), divided)
     return made

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 _WORTH = 0.005                      # seconds: shorter steps stay whole
-_IGNORED = 2                        # first runs, which compile
-_TRIALS = 3                         # runs of each way before one is chosen
+_IGNORED = 1                        # first runs, which compile
+_TRIALS = 2                         # runs of each way before one is chosen
 _AGAIN = 50                         # runs of the faster way before the other one is tried again
 _NEW = 0.3                          # the weight of a new time in the average
 
