@@ -439,3 +439,12 @@ def test_a_batch_size_beside_a_dataset():
     else:
         with pytest.raises(ValueError, match="batch_size"):
             m.fit(data, batch_size=4, verbose=0)
+
+
+@pytest.mark.parametrize("given", ["mae", tf.keras.metrics.MeanAbsoluteError(name="mae"),
+                                   lambda y, p: tf.reduce_mean(tf.abs(y - p), -1)], ids=["name", "object", "function"])
+def test_one_metric_needs_no_list(given):
+    x, y = data()
+    m = sequential(tf.keras)
+    m.compile("sgd", "mse", metrics=given, weighted_metrics="mse")
+    assert len(m.fit(x, y, verbose=0).history) == 3

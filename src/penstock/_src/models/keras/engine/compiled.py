@@ -123,6 +123,8 @@ def metrics_by_output(given: Any, names: list[str]) -> list[list]:
     if isinstance(given, Mapping):
         check_keys("metrics", given, names)
         return [_listed(given.get(name, [])) for name in names]
+    if (isinstance(given, str) or callable(given)) and context.process.eager:
+        given = [given]
     if not isinstance(given, (list, tuple)):
         raise TypeError(f"Type of `metrics` argument not understood. Expected a list or dictionary, found: {given}")
     if any(isinstance(m, (list, tuple)) for m in given):

@@ -57,7 +57,7 @@ def describe(network: Any) -> dict[str, Any]:
     """The config of a functional network."""
     renumbered: dict[str, int] = {}
     for layer in network.layers:
-        kept = 1 if skips_first_node(layer) else 0
+        kept = 1 if skips_first_node(layer) and not layer.__dict__.get("_inferred_input") else 0
         for i in range(len(layer._inbound_nodes)):
             if node_key(layer.name, i) in network._network_nodes:
                 renumbered[node_key(layer.name, i)] = kept
@@ -124,26 +124,38 @@ class _Builder:
 
     def __init__(self, config: dict[str, Any], custom_objects: Any):
         self.layers: dict[str, Any] = {}
-        self.waiting: list[tuple[Any, Any]] = []
+        self.waiting: list[tuple[Any, Any, tuple[str, int]]] = []
+        self.nodes: dict[tuple[str, int], Any] = {}     # the calls that were made, by the layer's name and number in config
+        calls: dict[str, list] = {}
         for data in config["layers"]:
             layer = tf.keras.layers.deserialize(data, custom_objects=custom_objects)
             name = data.get("name") or layer.name
             self.layers[name] = layer
-            calls = data.get("inbound_nodes", ())
-            self.waiting.extend((layer, call) for call in _calls_in(calls))
+            calls[name] = _calls_in(data.get("inbound_nodes", ()))
+        used = _numbers(config, self.layers)
+        for name, layer in self.layers.items():
+            first = _first_number(layer, len(calls[name]), used.get(name, set()))
+            if not calls[name] and layer._inbound_nodes:
+                self.nodes[name, first] = layer._inbound_nodes[0]
+            self.waiting.extend((layer, call, (name, first + i)) for i, call in enumerate(calls[name]))
 
     def tensor(self, ref: list) -> Any:
         """The tensor that a reference names; None if its call has not been made yet."""
-        nodes = self.layers[ref[0]]._inbound_nodes
-        return None if len(nodes) <= ref[1] else nest.flatten(nodes[ref[1]].output_tensors)[ref[2]]
+        node = self.nodes.get((ref[0], ref[1]))
+        return None if node is None else nest.flatten(node.output_tensors)[ref[2]]
 
     def run(self) -> None:
         """Makes the calls, those first whose inputs are there."""
         while self.waiting:
-            left = [(layer, call) for layer, call in self.waiting if not self._made(layer, call)]
+            left = []
+            for layer, call, key in self.waiting:
+                if self._made(layer, call):
+                    self.nodes[key] = layer._inbound_nodes[-1]
+                else:
+                    left.append((layer, call, key))
             if len(left) == len(self.waiting):
                 raise ValueError("Improperly formatted model config: the inputs of these layers are never created: "
-                                 f"{sorted({layer.name for layer, _ in left})}")
+                                 f"{sorted({layer.name for layer, _, _ in left})}")
             self.waiting = left
 
     def _made(self, layer: Any, call: Any) -> bool:
@@ -215,6 +227,31 @@ class _Builder:
         return True
 
 
+def _numbers(data: Any, layers: dict[str, Any]) -> dict[str, set[int]]:
+    """The numbers of calls by which a config refers to the results of each layer."""
+    found: dict[str, set[int]] = {}
+
+    def visit(x: Any) -> None:
+        if isinstance(x, (list, tuple)):
+            if len(x) in (3, 4) and isinstance(x[0], str) and x[0] in layers and type(x[1]) is type(x[2]) is int:
+                found.setdefault(x[0], set()).add(x[1])
+            for v in x:
+                visit(v)
+        elif isinstance(x, dict):
+            for v in x.values():
+                visit(v)
+    visit([[v.get("inbound_nodes") for v in data["layers"]], data["input_layers"], data["output_layers"]])
+    return found
+
+
+def _first_number(layer: Any, calls: int, used: set[int]) -> int:
+    """The number that a config gives the first call of a layer. Of a model that has a call of its own to make its outputs, it
+    may be 1; whether a stack counts that call depends on who wrote the config, and on whether it was built by then."""
+    if used and calls and max(used) >= calls:
+        return 1
+    return 0 if 0 in used else int(skips_first_node(layer))
+
+
 def _calls_in(calls: Any) -> list:
     """The calls of a layer; in config a call is a list of references, or Keras 3's dictionary of arguments."""
     return list(calls)
@@ -228,7 +265,7 @@ def rebuild(cls: Any, config: dict[str, Any], custom_objects: Any) -> Any:
     def tensors(data: Any) -> Any:
         data = _wrapped(data)
         refs = [data] if isinstance(data, _Ref) else nest.flatten(data)
-        found = [nest.flatten(builder.layers[r.items[0]]._inbound_nodes[r.items[1]].output_tensors)[r.items[2]] for r in refs]
+        found = [builder.tensor(r.items) for r in refs]
         return found[0] if isinstance(data, _Ref) else nest.pack_sequence_as(data, found)
 
     extra = {"trainable": config["trainable"]} if "trainable" in config else {}

@@ -163,7 +163,7 @@ class Sequential(Functional):
             return False                                        # the caller builds layer by layer, and reports what is wrong
         if nest.is_nested(last):
             return False
-        self.__dict__.update(inputs=[first], outputs=[last])
+        self.__dict__.update(inputs=[first], outputs=[last], _inferred_input=True)
         self._init_graph_network(self.inputs, self.outputs, name=self.name)
         return True
 
