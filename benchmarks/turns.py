@@ -41,7 +41,7 @@ def main(doc: str | None, modules: tuple[str, str], work: dict[str, Callable], r
     pythons = {"penstock": (sys.executable, modules[0]), "tensorflow": (args.tf, modules[1])}
     items = args.only.split(",") if args.only else list(work)
     print(head)
-    _group(items, pythons, args.rounds, report, _environment(args.threads))
+    group(items, pythons, args.rounds, report, _environment(args.threads))
     return None
 
 
@@ -51,7 +51,7 @@ def _environment(threads: int) -> dict[str, str]:
     return dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", **dict.fromkeys(names, str(threads)))
 
 
-def _group(items: list[str], pythons: dict[str, tuple[str, str]], rounds: int, report: Callable[[str, Seconds], str],
+def group(items: list[str], pythons: dict[str, tuple[str, str]], rounds: int, report: Callable[[str, Seconds], str],
            environment: dict[str, str]) -> None:
     """Runs the items in the same processes, one per side."""
     running = {name: subprocess.Popen([python, sys.argv[0], "--worker", module], stdin=subprocess.PIPE,

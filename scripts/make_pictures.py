@@ -1,6 +1,9 @@
-"""Takes the pictures of the documentation in headless Chromium: the dashboard of a cluster in trouble, and pages of the site.
+"""Takes the pictures of the documentation in headless Chromium: the dashboard of a cluster in trouble, TensorBoard, what
+objects show in a notebook, and pages of the site.
 
     .site/bin/python scripts/make_pictures.py dashboard     # docs/pictures/dashboard_*.png
+    .site/bin/python scripts/make_pictures.py tensorboard   # docs/pictures/tensorboard.png
+    .site/bin/python scripts/make_pictures.py notebook      # docs/pictures/notebook.png
     .site/bin/python scripts/make_pictures.py site          # five pages of build/site, after `make site`
 
 The cluster is examples/digits_cluster.py with a worker that is ten times slower than the others; later one of its parameter
@@ -15,7 +18,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -26,7 +28,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 PROGRAM = ["examples/digits_cluster.py", "--steps=100000", "--delay=0.02", "--slow_worker=2"]
 SITE_PAGES = {"overview": "", "keras": "tutorials/first_keras/", "api": "api/v2/nn/", "errors": "errors/",
-              "performance": "benchmarks/"}
+              "performance": "performance/"}
 
 
 def wait_for_text(page: Page, address: str, pattern: str, seconds: float = 120) -> None:
@@ -75,6 +77,55 @@ def server_process(launcher: int) -> int:
     raise SystemExit("parameter server 0 is not running")
 
 
+def tensorboard() -> None:
+    """TensorBoard, with the log of the demo."""
+    python = ROOT / ".venv" / "bin" / "python"
+    environment = {**os.environ, "PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder, browser_page() as page:
+        subprocess.run([str(python), "-m", "penstock._src.tools.demo", "--logdir", folder], cwd=ROOT, env=environment,
+                       check=True, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([str(python), "-m", "tensorboard.main", "--logdir", folder, "--port", "0", "--bind_all"],
+                                  stderr=subprocess.PIPE, text=True)
+        assert server.stderr is not None
+        try:
+            port = next(m[1] for m in (re.search(r"http://\S+:(\d+)/", line) for line in server.stderr) if m)
+            page.set_viewport_size({"width": 1280, "height": 620})
+            page.goto(f"http://127.0.0.1:{port}/#scalars")
+            page.wait_for_selector("text=loss", timeout=60_000)
+            page.wait_for_timeout(4000)                     # the curves are drawn after the cards
+            page.screenshot(path=PICTURES / "tensorboard.png")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+SHOWN = """
+import penstock as tf
+from penstock import digits
+(x, y), _ = digits.load()
+tf.keras.utils.set_random_seed(1)
+model = tf.keras.Sequential([tf.keras.layers.Conv2D(16, 3, activation="relu", input_shape=(8, 8, 1)),
+                             tf.keras.layers.Flatten(), tf.keras.layers.Dense(10)], name="digits")
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1500).batch(64).prefetch(2)
+model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+history = model.fit(data, epochs=8, verbose=0)
+print("<body style='font: 14px sans-serif; padding: 1em'><style>td, th { padding: .25em .8em; text-align: right } "
+      "table { border-collapse: collapse } tr:nth-child(even) { background: #f2f2f2 }</style>")          # as notebooks do
+for name in ("model", "history", "data"):
+    print(f"<pre style='color: #777'>[&nbsp;]: {name}</pre>", globals()[name]._repr_html_())
+"""
+
+
+def notebook() -> None:
+    """What a model, its training and a dataset show in a notebook."""
+    html = subprocess.run([str(ROOT / ".venv" / "bin" / "python"), "-c", SHOWN], cwd=ROOT, check=True, text=True,
+                          stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}).stdout
+    with browser_page() as page:
+        page.set_viewport_size({"width": 620, "height": 400})
+        page.set_content(html)
+        page.screenshot(path=PICTURES / "notebook.png", full_page=True)
+
+
 def site() -> None:
     """Pictures of five pages of the built site, in build/."""
     with served(ROOT / "build" / "site") as address, browser_page() as page:
@@ -86,9 +137,10 @@ def site() -> None:
 def main() -> None:
     """Runs what the command line requests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("dashboard", "site"))
+    makers = {"dashboard": dashboard, "tensorboard": tensorboard, "notebook": notebook, "site": site}
+    parser.add_argument("what", choices=makers)
     PICTURES.mkdir(exist_ok=True)
-    sys.exit({"dashboard": dashboard, "site": site}[parser.parse_args().what]())
+    makers[parser.parse_args().what]()
 
 
 if __name__ == "__main__":

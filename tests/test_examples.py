@@ -2,6 +2,7 @@
 import importlib.util
 import pathlib
 
+import numpy as np
 import pytest
 
 import penstock.compat.v1 as tf
@@ -47,3 +48,49 @@ def test_keras_digits(monkeypatch):
         model = example.network()
         model.fit(x, tf.keras.utils.to_categorical(y, 10), batch_size=32, epochs=3, verbose=0)
         assert model.evaluate(x_test, tf.keras.utils.to_categorical(y_test, 10), verbose=0)[1] > 0.8
+
+
+# -- the gallery ------------------------------------------------------------------------------------------------------
+GALLERY = sorted(p.stem for p in (EXAMPLES / "gallery").glob("*.py"))
+
+
+def test_every_program_of_the_gallery_is_on_its_page():
+    page = (EXAMPLES.parent / "docs" / "gallery.md").read_text()
+    for name in GALLERY:
+        assert f"(../examples/gallery/{name}.py)" in page and f"(pictures/gallery_{name}.png)" in page
+        assert (EXAMPLES.parent / "docs" / "pictures" / f"gallery_{name}.png").exists()
+
+
+def test_mandelbrot():
+    """Points in the set stay for all iterations, those outside leave at once."""
+    count = load("gallery/mandelbrot").counts(width=44, height=25, iterations=30)
+    assert count.shape == (25, 44) and count[12, 22] == 30 and count[0, 0] < 3
+
+
+def test_ripples():
+    """Waves run as far as their speed takes them, and lose energy."""
+    example = load("gallery/ripples")
+    start = np.zeros((41, 41), np.float32)
+    start[20, 20] = 1.0
+    height = example.simulate(tf.constant(start), tf.zeros([41, 41]), tf.constant(200)).numpy()
+    np.testing.assert_allclose(height, height[::-1], atol=1e-5)
+    assert 0 < np.abs(height).max() < 1 and np.abs(height[0]).max() < 0.05 < np.abs(height[14:27, 14:27]).max()
+
+
+def test_spirals():
+    example = load("gallery/spirals")
+    x, y = example.points(300)
+    assert example.train(x, y, epochs=2).predict(x, verbose=0).shape == (300, 1)
+
+
+def test_written_digits():
+    assert load("gallery/written_digits").train(epochs=1)(tf.zeros([3, 16])).shape == (3, 64)
+
+
+def test_the_map_of_the_digits_puts_like_beside_like():
+    example = load("gallery/digits_plane")
+    draw = np.random.RandomState(0)
+    x = np.repeat([[0.0] * 4, [40.0] * 4], 20, 0) + draw.randn(40, 4)
+    where = example.layout(example.neighbours(x), steps=300)
+    near = np.linalg.norm(where[:, None] - where[None], axis=-1)
+    assert near[:20, :20].mean() < near[:20, 20:].min()

@@ -21,7 +21,7 @@ def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]], mo
              for row in rows[:most]]
     if len(rows) > most:
         lines.append(f"<tr><td colspan='{len(header)}'>… {len(rows) - most} more</td></tr>")
-    return (f"<table><caption style='text-align:left'>{escape(caption)}</caption>"
+    return (f"<table><caption style='text-align:left;white-space:nowrap'>{escape(caption)}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
 
 
