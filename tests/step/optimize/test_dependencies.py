@@ -58,3 +58,28 @@ def test_checks_run_though_nobody_uses_their_result():
         y = tf.constant(1.)
     with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
         sess.run(y, {x: np.nan})
+
+
+def test_a_wait_for_what_the_inputs_imply_is_dropped_however_much_that_is():
+    variables = [tf.get_variable(f"v{i}", [2], use_resource=True) for i in range(40)]
+    x = tf.placeholder(tf.float32, [2])
+    for v in variables:
+        x = tf.tanh(x * v.read_value())
+    with tf.control_dependencies([tf.exp(x)]):
+        y = tf.identity(x * 2.)
+    left = after(simplify_dependencies, [y])
+    assert "Exp" not in left and left.count("ReadVariableOp") == 40
+
+
+def test_a_wait_for_many_other_effects_stays():
+    variables = [tf.get_variable(f"v{i}", [2], use_resource=True) for i in range(40)]
+    total = tf.add_n([tf.exp(v.read_value()) for v in variables])
+    with tf.control_dependencies([total]):
+        changed = [tf.assign_add(v, [1., 1.]).op for v in variables]
+    with tf.control_dependencies(changed):
+        y = tf.identity(total)
+    with tf.Session() as sess:
+        for v in variables:
+            v.load(np.zeros(2), sess)
+        np.testing.assert_allclose(sess.run(y), [40., 40.])
+        np.testing.assert_allclose(sess.run(y), [40. * np.e] * 2, rtol=1e-5)

@@ -103,6 +103,25 @@ def test_other_effects_keep_the_order():
     assert seen == [(2.0, 1.0), (2.0, 2.0)]
 
 
+def test_lookups_and_draws_are_no_reason_to_wait():
+    a, b = tf.Variable([[1.0], [2.0]]), tf.Variable(3.0)
+
+    @tf.function
+    def f(i):
+        x = tf.nn.embedding_lookup(a, i)
+        noise = tf.random.uniform([]) + tf.random.uniform([])
+        b.assign_add(1.0)
+        a.assign_add([[1.0], [1.0]])
+        return x, tf.nn.embedding_lookup(a, i) + b, noise
+    for k in range(2):
+        x, y, _ = f(tf.constant([1]))
+        np.testing.assert_allclose([x, y], [[[2.0 + k]], [[7.0 + 2 * k]]])
+    edges = _edges(f, tf.constant([1, 0]))
+    assert ("AssignAddVariableOp", "AssignAddVariableOp") not in edges and ("RandomUniform", "AssignAddVariableOp") not in edges
+    assert ("RandomUniform", "RandomUniform") in edges and ("ResourceGather", "AssignAddVariableOp") in edges
+    assert ("AssignAddVariableOp", "ResourceGather") in edges and ("ResourceGather", "RandomUniform") not in edges
+
+
 def test_an_assignment_that_only_a_read_waits_for_still_runs():
     """In a step with another effect, too: here the draw of a random number."""
     v1 = tf.compat.v1

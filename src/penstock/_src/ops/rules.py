@@ -101,6 +101,12 @@ class tiers:
     on_host: set[OpDef] = set()           # changes what its handle refers to on the host: not part of a captured step
 
 
+class attention:
+    """step/tiers/blocks.py"""
+
+    softmax: set[OpDef] = set()           # of the rows of scores
+
+
 class memory:
     """step/optimize/memory.py: elementwise ops need no entry."""
 
@@ -129,7 +135,8 @@ class inlining:
 class fusion:
     """step/optimize/fusion.py"""
 
-    fuse: RuleTable[Callable] = RuleTable()    # (op, Fusing) -> an op in place of this one and those before it, or None
+    # (op, Fusing) -> an op in place of this one and those before it, or a value per output; None: it stays
+    fuse: RuleTable[Callable] = RuleTable()
     absorb: RuleTable[Callable] = RuleTable()  # (op, Fusing): may change the inputs of this op itself
     # (op, fed) -> (begin, end) if, with what is known of it, it returns its last input as these rows among zeros
     among_zeros: RuleTable[Callable] = RuleTable()
@@ -143,6 +150,7 @@ class updates:
     # (*numbers, **attributes) -> the rule of kernels/_rules.h that does the same to float32, and its numbers; or None
     chosen: RuleTable[Callable] = RuleTable()
     alone: set[OpDef] = set()             # changes the variables that it is given, and does nothing else
+    looks: set[OpDef] = set()             # reads a part or the shape of a variable, and does nothing else
     assigns: set[OpDef] = set()           # sets the variable that is its first input to its second
     compiled: set[OpDef] = set()          # changes variables, and nothing else, and has a compiled kernel on the host
 

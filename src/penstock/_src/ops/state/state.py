@@ -497,6 +497,7 @@ def _batch_gather_gradient(handle: Any, indices: Any, grad: Any, batch: int) -> 
 
 resource_gather_nd = op("ResourceGatherNd", "resource: resource, indices: Tindices -> output: dtype",
                         "dtype: type, Tindices: type in {index}", stateful=True)
+rules.updates.looks |= {variable_shape, resource_gather, resource_gather_nd}
 
 
 @resource_gather_nd.shape

@@ -40,7 +40,9 @@ class _Ancestors:
 
     def __init__(self, step: StepGraph):
         self.fed = step.fed
+        self.exact = not step.has_control_flow    # whether `done` has all that an op may depend on
         self.bit: dict[Node, int] = {}
+        self.order: list[Node] = []               # those that have a bit
         self.done: dict[Node, int] = {}           # with the op's own bit
 
     def _data(self, op: Node) -> int:
@@ -56,15 +58,30 @@ class _Ancestors:
         return out
 
     def not_implied(self, op: Node, waits: list[Node]) -> list[Node]:
-        """Those of `waits` that are not implied by the inputs of `op`."""
+        """Those of `waits` that are not implied by the inputs of `op`; of one without effects, the effects behind it."""
         data = self._data(op)
-        return [c for c in waits if not self.bit.get(c, 0) & data]
+        found: dict[Node, None] = {}
+        for c in waits:
+            found.update(dict.fromkeys(self._left(c, data)))
+        return list(found)
+
+    def _left(self, op: Node, data: int) -> list[Node]:
+        """What a wait for `op` adds to waiting for the effects in `data`."""
+        if op in self.bit:
+            return [] if self.bit[op] & data else [op]
+        left = self.done.get(op, 0) & ~data
+        if op not in self.done or not self.exact or left.bit_count() > _MOST:
+            return [op]
+        return [self.order[i] for i in range(left.bit_length()) if left >> i & 1]
 
     def note(self, op: Node, has_effect: bool) -> None:
         out = self._data(op)
         for c in op.control_inputs:
             out |= self.done.get(c, 0)
-        if has_effect and len(self.bit) < _MOST_BITS:
+        if has_effect and len(self.bit) == _MOST_BITS:
+            self.exact = False
+        elif has_effect:
+            self.order.append(op)
             bit = self.bit[op] = 1 << len(self.bit)
             out |= bit
         self.done[op] = out

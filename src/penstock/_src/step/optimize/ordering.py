@@ -4,7 +4,8 @@ Functions order all of their effects, one after the other. Of an op that does no
 order with ops on the same variables matters, and only if one of the two changes them. Without the rest, updates of all
 variables can be computed together.
 
-A step with any other effect (queues, random numbers, printing, client code) keeps its order.
+Draws of random numbers keep their order among each other. A step with any other effect (queues, printing, client code) keeps
+its order.
 """
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 from penstock._src.step.optimize.forwarding import anchored
 
 _MOST = 4096                 # ops on variables
+_DRAWS = "draws"             # stands for the variable that random ops change
 
 
 def relax_order(step: StepGraph) -> None:
@@ -34,7 +36,7 @@ def relax_order(step: StepGraph) -> None:
         before[op] = done
         if op in used:
             earlier = dict.fromkeys(o for key in used[op] for o in same.get(key, ()))
-            needed = [o for o in earlier if bits[o] & done and not (o.opdef.reads and op.opdef.reads)]
+            needed = [o for o in earlier if bits[o] & done and not (_reads(o) and _reads(op))]
             op.control_inputs = [*(c for c in op.control_inputs if c not in used), *needed]
             for key in used[op]:
                 same.setdefault(key, []).append(op)
@@ -48,7 +50,7 @@ def forward_assigned(step: StepGraph) -> None:
     used = _only_variables(step)
     writers: dict[Any, list[Node]] = {}
     for op, keys in used.items():
-        for key in () if op.opdef.reads else keys:
+        for key in () if _reads(op) else keys:
             writers.setdefault(key, []).append(op)
     kept = step.kept()
     by: dict[int, Value] = {}
@@ -78,10 +80,17 @@ def _only_variables(step: StepGraph) -> dict[Node, list[Any]]:
 
 def _variables(op: Node) -> list[Any] | None:
     """What identifies the variables that an op reads or changes, if it does nothing else; else None."""
-    if not op.opdef.reads and op.opdef not in rules.updates.alone:
+    if op.opdef.random and not any(t.dtype.base_dtype == dtypes.resource for t in op.inputs):
+        return [_DRAWS]
+    if not _reads(op) and op.opdef not in rules.updates.alone:
         return None
     keys = [_variable(t) for t in op.inputs if t.dtype.base_dtype == dtypes.resource]
     return keys if keys and None not in keys else None
+
+
+def _reads(op: Node) -> bool:
+    """Whether an op on variables changes none."""
+    return op.opdef.reads or op.opdef in rules.updates.looks
 
 
 def _variable(t: Value) -> Any:
@@ -102,4 +111,4 @@ def _may_matter(op: Node) -> bool:
 def _requested(step: StepGraph, used: dict[Node, Any]) -> None:
     """Keeps ops with effects that run only because others wait for them."""
     known = set(step.targets)
-    step.targets += [op for op in used if not op.opdef.reads and op not in known]
+    step.targets += [op for op in used if not _reads(op) and not op.opdef.random and op not in known]
