@@ -158,3 +158,23 @@ def test_a_batch_by_one_matrix_that_is_not_finite_or_not_contiguous():
     np.testing.assert_allclose(moved(x, y).numpy(), wanted, rtol=1e-4, atol=1e-5)
     with pytest.raises(tf.errors.InvalidArgumentError, match="size-incompatible|must be equal"):
         tf2.raw_ops.BatchMatMulV2(x=tf2.zeros([2, 3, 4]), y=tf2.zeros([5, 6]))
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_the_gradient_of_a_matrix_for_a_whole_batch_is_one_product(adjoint):
+    x, y = tf2.constant(R.randn(3, 4, 5)), tf2.constant(R.randn(*((2, 5) if adjoint else (5, 2))))
+
+    @tf2.function
+    def f(x, y):
+        with tf2.GradientTape() as tape:
+            tape.watch([x, y])
+            loss = tf2.reduce_sum(tf2.square(tf2.matmul(x, y, adjoint_b=adjoint)))
+        return tape.gradient(loss, [x, y])
+    to_x, to_y = f(x, y)
+    right = y.numpy().T if adjoint else y.numpy()
+    grad = 2 * x.numpy() @ right
+    np.testing.assert_allclose(to_x, grad @ right.T, rtol=1e-10)
+    expected = np.einsum("bij,bik->jk", x.numpy(), grad)
+    np.testing.assert_allclose(to_y, expected.T if adjoint else expected, rtol=1e-10)
+    kinds = [op.type for op in f.get_concrete_function(x, y).graph.get_operations()]
+    assert kinds.count("MatMul") == 1 and kinds.count("BatchMatMulV2") == 2

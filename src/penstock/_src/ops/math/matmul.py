@@ -346,9 +346,25 @@ def _sparse_mat_mul_gradient(op, grad):
 @batch_mat_mul_v2.gradient
 def _batch_mat_mul_gradient(op, grad):
     x, y = op.inputs
-    gx, gy = _factors(grad, x, y, op.attrs["adj_x"], op.attrs["adj_y"],
-                      lambda x, y, t_x, t_y: batch_mat_mul_v2(x, y, adj_x=t_x, adj_y=t_y))
+    adj_x, adj_y = op.attrs["adj_x"], op.attrs["adj_y"]
+    if _one_for_all(x, y) and not adj_x:             # one product over all rows, in place of a sum of products
+        rows, of_rows = _rows(x), _rows(grad)
+        return batch_mat_mul_v2(grad, y, adj_y=not adj_y), \
+            mat_mul(of_rows, rows, transpose_a=True) if adj_y else mat_mul(rows, of_rows, transpose_a=True)
+    gx, gy = _factors(grad, x, y, adj_x, adj_y, lambda x, y, t_x, t_y: batch_mat_mul_v2(x, y, adj_x=t_x, adj_y=t_y))
     return unbroadcast(gx, x, y, trailing=2), unbroadcast(gy, y, x, trailing=2)
+
+
+def _one_for_all(x: Any, y: Any) -> bool:
+    """Whether all matrices of a batch are multiplied by one real matrix of known sizes."""
+    batch, one = x.static_dims, y.static_dims
+    return batch is not None and one is not None and len(batch) > 2 and len(one) == 2 and None not in one and \
+        batch[-1] is not None and x.dtype.is_floating
+
+
+def _rows(x: Any) -> Any:
+    """The rows of all matrices of a batch."""
+    return get("Reshape")(x, np.array([-1, x.static_dims[-1]], np.int32))
 
 
 # -- public functions -------------------------------------------------------------------------------------------------
