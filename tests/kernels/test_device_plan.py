@@ -115,11 +115,13 @@ def test_the_source_computes_what_separate_calls_do(seed, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
-def test_steps_round_as_separate_ops_do(tmp_path):
+def test_only_casts_and_results_round(tmp_path):
     x, y = (torch.randn(6, 16, generator=torch.Generator().manual_seed(i)).to(BF16) for i in range(2))
-    terms = [Given(0), Given(1), Step("MUL", (0, 1), BF16), Step("ADD", (2, 0), BF16), Step("SUB", (3, 2), BF16)]
-    plan = Plan((6, 16), [(BF16, (6, 16))] * 2, terms, [4], [(6, 16)])
-    expected = x * y + x - x * y
+    terms = [Given(0), Given(1), Step("MUL", (0, 1), BF16), Step("ADD", (2, 0), BF16), Step("COPY", (3,), BF16),
+             Step("SUB", (4, 2), BF16)]
+    plan = Plan((6, 16), [(BF16, (6, 16))] * 2, terms, [5], [(6, 16)])
+    product = x.float() * y.float()
+    expected = ((product + x.float()).bfloat16().float() - product).bfloat16()
     assert torch.equal(on_host(plan, [x, y], tmp_path)[0], expected) and torch.equal(plan.run([x, y])[0], expected)
 
 

@@ -4,8 +4,9 @@ A `Plan` is a list of *terms* over an array of some shape: arrays that are given
 each of which computes one term of others. Sums and maxima over the last axis are steps, too: then a group of threads computes a
 row, in one pass for each reduction that another one needs and one for the results.
 
-Each step rounds to the type of the op that it represents, and nothing is contracted, so a plan returns what separate kernels
-return, but for the order of sums. Where there is no NVRTC, or it fails, `Plan.separate` calls ATen for each step. The same
+Steps compute in single precision. Casts and results round to their types, other steps do not, so a plan returns what separate
+kernels return, or something closer to the exact value. Steps that stand for ops in half precision use the fast functions of the
+device, whose errors are below that precision. Where there is no NVRTC, or it fails, `Plan.separate` calls ATen for each step. The same
 source, compiled for one lane by a C++ compiler, is what the tests run.
 """
 from __future__ import annotations
@@ -91,6 +92,14 @@ _REDUCTIONS: dict[str, tuple[str, str, Callable]] = {       # the first value, h
     "ROW_SUM": ("0.f", "a + b", lambda a: a.sum(-1, keepdim=True)),
     "ROW_MAXIMUM": ("-INFINITY", "(a > b || a != a) ? a : b", lambda a: a.amax(-1, keepdim=True)),
 }
+_QUICK = {                              # the same, as exact as half precision needs
+    "DIV": "quick_div(a, b)",
+    "SIGMOID": "quick_div(1.f, 1.f + quick_exp(-a))",
+    "TANH": "quick_tanh(a)",
+    "EXP": "quick_exp(a)",
+    "LOG": "quick_log(a)",
+    "RECIPROCAL": "quick_div(1.f, a)",
+}
 INSTRUCTIONS = frozenset(_EACH) | frozenset(_REDUCTIONS)
 
 _HEAD = """
@@ -121,6 +130,17 @@ __device__ __forceinline__ void put(f16 &to, float v) { _Float16 h = (_Float16)v
 #else
 __device__ __forceinline__ float F(f16 v) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v.x)); return r; }
 __device__ __forceinline__ void put(f16 &to, float v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.x) : "f"(v)); }
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+__device__ __forceinline__ float quick_tanh(float a) { float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
+__device__ __forceinline__ float quick_exp(float a) { return __expf(a); }
+__device__ __forceinline__ float quick_log(float a) { return __logf(a); }
+__device__ __forceinline__ float quick_div(float a, float b) { return __fdividef(a, b); }
+#else
+__device__ __forceinline__ float quick_tanh(float a) { return tanhf(a); }
+__device__ __forceinline__ float quick_exp(float a) { return expf(a); }
+__device__ __forceinline__ float quick_log(float a) { return logf(a); }
+__device__ __forceinline__ float quick_div(float a, float b) { return a / b; }
 #endif
 template <class T> __device__ __forceinline__ float rounded(float v) { T t; put(t, v); return F(t); }
 """
@@ -171,7 +191,7 @@ class Plan:
                 sources = [found[s] for s in term.sources]
                 made = _REDUCTIONS[term.kind][2](sources[0].expand(self.dims)) if term.kind in _REDUCTIONS \
                     else _EACH[term.kind][1](*sources)
-                found.append(made.to(term.dtype).float())
+                found.append((made.to(term.dtype) if _rounds(term) else made).float())
         return [found[r].to(t).expand((*self.dims[:-1], 1) if narrow else self.dims).reshape(s).contiguous()
                 for r, t, s, narrow in zip(self.results, self.types, self.shapes, self.per_row, strict=True)]
 
@@ -179,6 +199,11 @@ class Plan:
     def source(self) -> str:
         """The generated kernel."""
         return self._source.text()
+
+
+def _rounds(term: Step) -> bool:
+    """Whether a step rounds to its type: casts do, and what is true or false."""
+    return term.kind == "COPY" or term.dtype is torch.bool
 
 
 def _dtype(term: Term) -> torch.dtype:
@@ -249,7 +274,7 @@ class _Source:
             lines += [f"float t{i} = {_REDUCTIONS[s.kind][0]};" for i, s in steps]
             lines += self._over_columns([s.sources[0] for _, s in steps], done,
                                         [f"t{i} = {s.kind}_two(t{i}, {self._value(s.sources[0])});" for i, s in steps])
-            lines += [f"t{i} = {self._rounded(f'{s.kind}_all(t{i})', s.dtype)};" for i, s in steps]
+            lines += [f"t{i} = {self._rounded(f'{s.kind}_all(t{i})', s)};" for i, s in steps]
             done.update(now)
             left = [i for i in left if i not in now]
         lines += self._narrow(done, [])
@@ -373,7 +398,7 @@ class _Source:
                 lines.append(f"float t{i} = F({f'v{i}.x[k]' if wide else f's{i}'});")
             elif isinstance(term, Step):
                 names = [f"float {n} = {self._value(s)};" for n, s in zip("abc", term.sources, strict=False)]
-                lines.append(f"float t{i}; {{ {' '.join(names)} t{i} = {self._rounded(_EACH[term.kind][0], term.dtype)}; }}")
+                lines.append(f"float t{i}; {{ {' '.join(names)} t{i} = {self._rounded(self._computed(term), term)}; }}")
         return lines
 
     def _value(self, i: int) -> str:
@@ -381,10 +406,15 @@ class _Source:
         return _number(term) if isinstance(term, float) else f"t{i}"
 
     @staticmethod
-    def _rounded(expression: str, dtype: torch.dtype) -> str:
-        if dtype is torch.float32:
+    def _computed(step: Step) -> str:
+        return _QUICK.get(step.kind, _EACH[step.kind][0]) if step.dtype in (torch.bfloat16, torch.float16) else \
+            _EACH[step.kind][0]
+
+    @staticmethod
+    def _rounded(expression: str, step: Step) -> str:
+        if step.dtype is torch.float32 or not _rounds(step):
             return expression
-        return f"(float)({expression})" if dtype is torch.bool else f"rounded<{_NAMES[dtype]}>({expression})"
+        return f"(float)({expression})" if step.dtype is torch.bool else f"rounded<{_NAMES[step.dtype]}>({expression})"
 
 
 def _number(value: float) -> str:
@@ -442,7 +472,7 @@ class _Kernel:
 
 def _compiled(source: str, name: str) -> tuple[bytes, str]:
     from torch.cuda import _utils
-    return _utils._nvrtc_compile(source, name, nvcc_options=["--fmad=false"])
+    return _utils._nvrtc_compile(source, name, nvcc_options=["--fmad=true"])
 
 
 def _load(binary: bytes, name: str, device: torch.device) -> Callable:
