@@ -25,6 +25,18 @@ rules.numbers.inputs[cast_op] = frozenset(["x"])
 cast_op.shape(lambda x: x)
 rules.memory.cheap.add(cast_op)
 
+
+@rules.fusion.fuse(cast_op)
+def _cast_before_reshape(op, f):
+    """On a GPU, a cast of what an op computes moves before a reshape, so that it is joined with that op."""
+    made = None if f.on_host(op) else f.only(op.inputs[0], op)
+    if made is None or made.opdef not in rules.arithmetic.takes_shape or not rules.is_pointwise(f.source(made.inputs[0]).op):
+        return None
+    x = f.source(made.inputs[0])
+    moved = f.make("Cast", [x], op.attrs, op, outputs=[f.result(op.outputs[0].dtype, x.static_dims)])
+    return f.make(made.type, [f.add(moved)[0], *made.inputs[1:]], {**made.attrs, "T": op.attrs["DstT"]}, op)
+
+
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

@@ -43,6 +43,7 @@ def _vectors(logits: torch.Tensor) -> torch.Tensor:
     return logits
 
 
+rules.attention.softmax.add(softmax_op)
 softmax_op.kernel(lambda logits: torch.softmax(_vectors(logits), -1))
 log_softmax_op.kernel(lambda logits: pointwise.log_softmax(_vectors(logits)))
 
@@ -327,6 +328,108 @@ def _wrong_label(labels: torch.Tensor, classes: int) -> Exception:
 @sparse_xent.gradient
 def _sparse_xent_gradient(op, grad_loss, grad_grad):
     return _to_logits(op, grad_loss, grad_grad), None
+
+
+# -- on GPUs, as ops that are joined with others (step/optimize/on_device.py) ------------------------------------------
+_MOST_CLASSES = 1 << 24              # numbers that are exact in single precision
+
+
+class _Parts:
+    """Writes a cross entropy as elementwise ops and reductions of rows.
+
+    The gradient converts the logits again, so that only they and two numbers per row are kept for it, not an array of single
+    precision.
+    """
+
+    def __init__(self, op: Any, f: Any):
+        self.op, self.f = op, f
+        self.dims = tuple(op.inputs[0].static_dims)
+        self.rows = (self.dims[0], 1)
+        logits = self._before_cast(f.source(op.inputs[0]))
+        one, two = self._single(logits), self._single(logits)
+        largest = self.reduced("Max", one)
+        self.scores = self.each("Sub", one, largest)
+        self.log_sum = self.each("Log", self.reduced("Sum", self.each("Exp", self.scores)))
+        self.p = self.each("Exp", self.each("Sub", self.each("Sub", two, largest), self.log_sum))
+
+    def _before_cast(self, t: Any) -> Any:
+        """Logits before they were converted to single precision, in the shape of the op."""
+        shape, made = None, self.f.maker(t, self.op)
+        if made is not None and made.opdef in rules.arithmetic.takes_shape:
+            shape, made = made.inputs[1], self.f.maker(made.inputs[0], self.op)
+        if made is None or made.opdef is not get("Cast") or made.inputs[0].dtype not in (dtypes.bfloat16, dtypes.float16):
+            return t
+        source = self.f.source(made.inputs[0])
+        return source if shape is None else self.make("Reshape", [source, shape], self.dims, source.dtype, T=source.dtype)
+
+    def make(self, name: str, inputs: list, dims: tuple, kind: Any = dtypes.float32, /, **attrs: Any) -> Any:
+        """An op with one result."""
+        made = self.f.make(name, inputs, attrs, self.op, outputs=[self.f.result(kind, dims)])
+        return self.f.add(made)[0]
+
+    def _single(self, t: Any) -> Any:
+        return t if t.dtype == dtypes.float32 else self.make("Cast", [t], self.dims, SrcT=t.dtype, DstT=dtypes.float32)
+
+    def each(self, name: str, *inputs: Any, dtype: Any = dtypes.float32) -> Any:
+        """An elementwise op; one number per row if all inputs are that."""
+        kind = next(t.dtype for t in inputs if t.dtype != dtypes.bool) if any(t.dtype != dtypes.bool for t in inputs) else None
+        dims = self.dims if any(t.static_dims in (self.dims, self.dims[1:]) for t in inputs) else self.rows
+        return self.make(name, list(inputs), dims, dtype, **({} if kind is None else {"T": kind}))
+
+    def reduced(self, name: str, x: Any) -> Any:
+        """One number per row."""
+        axis = self.constant(np.array([-1], np.int32))
+        return self.make(name, [x, axis], self.rows, T=dtypes.float32, Tidx=dtypes.int32, keep_dims=True)
+
+    def constant(self, value: Any) -> Any:
+        """A constant of the graph."""
+        value = np.asarray(value)
+        dtype = dtypes.as_dtype(value.dtype)
+        return self.make("Const", [], value.shape, dtype, value=value, dtype=dtype)
+
+    def results(self, loss: Any, backprop: Any) -> list:
+        """In the types and shapes of the op."""
+        loss = self.make("Reshape", [loss, self.constant(np.array(self.dims[:1], np.int32))], self.dims[:1], T=dtypes.float32)
+        kinds = [t.dtype for t in self.op.outputs]
+        return [t if k == dtypes.float32 else self.make("Cast", [t], t.static_dims, k, SrcT=dtypes.float32, DstT=k)
+                for t, k in zip((loss, backprop), kinds, strict=True)]
+
+
+def _is_apart(op: Any, f: Any) -> bool:
+    dims = op.inputs[0].static_dims
+    return not f.on_host(op) and dims is not None and len(dims) == 2 and None not in dims and dims[0] > 1 and \
+        1 < dims[1] <= _MOST_CLASSES and op.attrs["T"] != dtypes.float64
+
+
+@rules.fusion.fuse(xent)
+def _xent_apart(op, f):
+    labels = f.source(op.inputs[1])
+    if not _is_apart(op, f) or labels.static_dims != op.inputs[0].static_dims:
+        return None
+    parts = _Parts(op, f)
+    labels = parts._single(labels)
+    loss = parts.reduced("Sum", parts.each("Mul", labels, parts.each("Sub", parts.log_sum, parts.scores)))
+    return parts.results(loss, parts.each("Sub", parts.p, labels))
+
+
+@rules.fusion.fuse(sparse_xent)
+def _sparse_xent_apart(op, f):
+    """A label out of range yields NaN."""
+    labels = f.source(op.inputs[1])
+    if not _is_apart(op, f) or labels.static_dims != op.inputs[0].static_dims[:1]:
+        return None
+    parts = _Parts(op, f)
+    column = parts.make("Reshape", [labels, parts.constant(np.array(parts.rows, np.int32))], parts.rows, labels.dtype,
+                        T=labels.dtype)
+    label = parts.make("Cast", [column], parts.rows, SrcT=labels.dtype, DstT=dtypes.float32)
+    places = parts.constant(np.arange(parts.dims[1], dtype=np.float32))
+    is_label = parts.each("Equal", places, label, dtype=dtypes.bool)
+    zero, one, nan = (parts.constant(np.float32(v)) for v in (0.0, 1.0, math.nan))
+    wrong = parts.each("LogicalOr", parts.each("Less", label, zero, dtype=dtypes.bool), parts.each(
+        "GreaterEqual", label, parts.constant(np.float32(parts.dims[1])), dtype=dtypes.bool), dtype=dtypes.bool)
+    loss = parts.each("Sub", parts.log_sum, parts.reduced("Sum", parts.each("SelectV2", is_label, parts.scores, zero)))
+    backprop = parts.each("SelectV2", is_label, parts.each("Sub", parts.p, one), parts.p)
+    return parts.results(parts.each("SelectV2", wrong, nan, loss), parts.each("SelectV2", wrong, nan, backprop))
 
 
 # -- public functions ------------------------------------------------------------------------------------------------

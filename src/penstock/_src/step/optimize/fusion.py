@@ -111,14 +111,15 @@ class Fusing:
             if id(t) in self._wanted:
                 self._wanted.add(id(other))
 
-    def give(self, t: Value, old: Node) -> None:
-        """Replaces the only output of `old` by `t` of another op, and removes `old`."""
+    def give(self, values: list[Value], old: Node) -> None:
+        """Replaces the outputs of `old` by values of other ops, and removes `old`."""
         self.gone.add(old)
-        self.instead[old] = t.op
-        self.by[id(old.outputs[0])] = t
-        self._users[id(t)] = self._users.get(id(old.outputs[0]), [])
-        if id(old.outputs[0]) in self._wanted:
-            self._wanted.add(id(t))
+        self.instead[old] = values[0].op
+        for before, t in zip(old.outputs, values, strict=True):
+            self.by[id(before)] = t
+            self._users[id(t)] = self._users.get(id(before), [])
+            if id(before) in self._wanted:
+                self._wanted.add(id(t))
 
 
 def fuse(step: StepGraph) -> None:
@@ -139,8 +140,8 @@ def _replace(step: StepGraph, by: dict, absorb: dict) -> None:
     fusing = Fusing(step)
     for op in asked:
         made = by[op.opdef](op, fusing)
-        if isinstance(made, Value):
-            fusing.give(made, op)
+        if isinstance(made, (Value, list)):
+            fusing.give(made if isinstance(made, list) else [made], op)
         elif made is not None:
             before = {id(fusing.source(t)) for t in op.inputs}
             for t in made.inputs:
