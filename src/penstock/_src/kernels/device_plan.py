@@ -6,8 +6,8 @@ row, in one pass for each reduction that another one needs and one for the resul
 
 Steps compute in single precision. Casts and results round to their types, other steps do not, so a plan returns what separate
 kernels return, or something closer to the exact value. Steps that stand for ops in half precision use the fast functions of the
-device, whose errors are below that precision. Where there is no NVRTC, or it fails, `Plan.separate` calls ATen for each step. The same
-source, compiled for one lane by a C++ compiler, is what the tests run.
+device, whose errors are below that precision. Where there is no NVRTC, or it fails, `Plan.separate` calls ATen for each step.
+The same source, compiled for one lane by a C++ compiler, is what the tests run.
 """
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ compiled code).
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.lanes import compile_lanes
@@ -28,6 +29,7 @@ from penstock._src.step.partition.split import partition
 from penstock._src.step.place.placer import Placement, inside
 from penstock._src.step.runnable import Runnable
 from penstock._src.step.spec import StepEnv, StepSpec
+from penstock._src.step.tiers.blocks import use_blocks
 from penstock._src.step.tiers.tiers import tiered
 
 
@@ -67,7 +69,8 @@ def optimized(spec: StepSpec, env: StepEnv, dims: list | None = None) -> StepGra
     if spec.place is not None:
         spec.place(step)
         verify.placed(step.ops)
-    return optimize(step, env.options, spec.known if dims is None else dims, spec.in_loop, _placing(spec, env))
+    return optimize(step, env.options, spec.known if dims is None else dims, spec.in_loop, _placing(spec, env),
+                    functools.partial(use_blocks, ctx=env.ctx))
 
 
 def _placing(spec: StepSpec, env: StepEnv) -> Place | None:

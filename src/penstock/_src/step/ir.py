@@ -153,6 +153,7 @@ class StepGraph:
         self.fed = {id(t) for t in feeds}
         self.has_control_flow = any(op.opdef.control_flow for op in ops)
         self.joins_pointwise = False                  # whether pointwise ops of loops will be joined (pointwise.py)
+        self.use_blocks: Callable[[StepGraph], None] | None = None     # the pass that finds known blocks (step/tiers/blocks.py)
 
     @classmethod
     def of(cls, ops: list[Node], fetches: list[Value], targets: list[Node], feeds: list[Value]) -> StepGraph:
@@ -235,6 +236,27 @@ class StepGraph:
             roots = [*transfers, *(t.op for t in self.fetches if id(t) not in self.fed), *self.targets]
             kept = needed((), [op for op in roots if op in left], self.fed)
         self.ops = kept
+
+    def replace_groups(self, instead: dict[Node, Node], by: dict[int, Value]) -> None:
+        """Replaces ops by others, each where the last of its group was, or before the first op that needs it; the rest keeps
+        its order. `by` has the values of the new ops, by the ids of the old ones."""
+        last = {made: op for op, made in instead.items()}              # groups are in the order of the step
+        order = [instead.get(op, op) for op in self.ops if op not in instead or last[instead[op]] is op]
+        self.ops = order
+        self.substitute(by)
+        done: dict[Node, None] = {}
+        for op in order:
+            left = [op]
+            while left:
+                now = left[-1]
+                first = [d for d in (*(t.op for t in now.inputs if id(t) not in self.fed), *now.control_inputs)
+                         if d not in done]
+                if first:
+                    left += first
+                else:
+                    done[left.pop()] = None
+        self.ops = list(done)
+        self.prune()
 
     def prune(self) -> None:
         """Dead-code elimination."""

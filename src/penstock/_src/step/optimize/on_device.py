@@ -50,7 +50,7 @@ def join_on_device(step: StepGraph) -> None:
             for part in parts if len(parts) > 1 else ():
                 _join(step, part, users, by, instead)
     if by:
-        _put(step, instead, by)
+        step.replace_groups(instead, by)
 
 
 def _join(step: StepGraph, group: list[Node], users: dict[int, list[Node]], by: dict[int, Value],
@@ -107,26 +107,6 @@ def _passes_others(found: list[list[Node]], home: dict[Node, int], users: dict[i
             left += [u for o in members for t in o.outputs for u in users.get(id(t), ())]
             left += [u for o in members for u in after.get(o, ())]
     return False
-
-
-def _put(step: StepGraph, instead: dict[Node, Node], by: dict[int, Value]) -> None:
-    """Replaces ops, each where the last of its group was, or before the first op that needs it; others keep their order."""
-    last = {made: op for op, made in instead.items()}                  # groups are in the order of the step
-    order = [instead.get(op, op) for op in step.ops if op not in instead or last[instead[op]] is op]
-    step.ops = order
-    step.substitute(by)
-    done: dict[Node, None] = {}
-    for op in order:
-        left = [op]
-        while left:
-            now = left[-1]
-            first = [d for d in (*(t.op for t in now.inputs if id(t) not in step.fed), *now.control_inputs) if d not in done]
-            if first:
-                left += first
-            else:
-                done[left.pop()] = None
-    step.ops = list(done)
-    step.prune()
 
 
 def _is_able(op: Node, step: StepGraph) -> bool:

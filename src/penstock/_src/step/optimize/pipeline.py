@@ -29,6 +29,13 @@ from penstock._src.step.optimize.shapes import calls_open, check_functions, spec
 from penstock._src.step.optimize.small import join_small
 from penstock._src.step.optimize.updates import join_updates
 
+
+def known_blocks(step: StepGraph) -> None:
+    """Replaces structures that have kernels of their own."""
+    if step.use_blocks is not None:
+        step.use_blocks(step)
+
+
 PASSES = (
     ("dependency_optimization", simplify_dependencies),
     ("arithmetic_optimization", forward_values),
@@ -41,6 +48,7 @@ PASSES = (
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
     ("arithmetic_optimization", fix_sizes),
+    ("remapping", known_blocks),
     ("remapping", fuse),
     ("joined_updates", join_updates),
     ("remapping", join_pointwise),
@@ -54,15 +62,16 @@ PASSES = (
 _VERIFY = switches.VERIFY_PASSES.value()            # tests set it
 _IN_BODIES: dict[Any, Callable] = {improve_loops: improve_body, join_pointwise: join_body, join_regions: join_regions_of_body,
                                release_early: lambda body: None, recompute_cheap: lambda body: None,
-                               join_on_device: lambda body: None}
+                               join_on_device: lambda body: None, known_blocks: lambda body: None}
 
 
 def optimize(step: StepGraph, options: Options, dims: list | None = None, in_loop: bool = False,
-             place: Place | None = None) -> StepGraph:
+             place: Place | None = None, blocks: Callable[[StepGraph], None] | None = None) -> StepGraph:
     """Runs the passes that `options` request on a step; for feeds of shapes `dims`, if given, or as the body of a loop.
 
-    `place` assigns devices to the ops of called functions.
+    `place` assigns devices to the ops of called functions; `blocks` replaces structures that have kernels of their own.
     """
+    step.use_blocks = blocks
     if _VERIFY:
         verify(step, "import and placement")
     check_functions(step)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from penstock._src.step.tiers import views
+from penstock._src.step.tiers import valueless, views
 from penstock._src.step.tiers.attention_kernels import kernel_for
 from penstock._src.step.tiers.views import aten
 
@@ -507,7 +507,8 @@ class _Attention:
         low = torch.zeros(keep.shape, dtype=dtype, device=keep.device).masked_fill_(~keep, -math.inf)
         self.graph.register_buffer(name, low)
         node = self.graph.graph.get_attr(name)
-        node.meta["val"] = self.softmax.meta["val"].fake_mode.from_tensor(low)
+        example = self.softmax.meta["val"]
+        node.meta["val"] = valueless.like(low) if isinstance(example, valueless.StandIn) else example.fake_mode.from_tensor(low)
         return node
 
     def _substitute(self, product: torch.fx.Node, made: Any, shape: tuple, transposed: bool) -> None:

@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils.flop_counter import flop_registry
 
 from penstock._src.kernels import draws
+from penstock._src.step.tiers import valueless
 from penstock._src.step.tiers.captured import is_variable
 
 aten = torch.ops.aten
@@ -187,6 +188,18 @@ def trace(program: Any, ctx: Any, feeds: tuple, device: torch.device) -> Lowered
         if not later:
             raise
         return _trace(program, ctx, feeds, device, None)
+
+
+def block(program: Any, ctx: Any, shapes: list[tuple], device: torch.device) -> torch.fx.GraphModule:
+    """The graph of a short program without variables, for feeds of these shapes and types."""
+    step, drawn = _rebindable(program), draws.Draws(lowering=True)
+    given = [valueless.of(dims, dtype, device) for dims, dtype in shapes]
+    with draws.traced(drawn), torch.no_grad():
+        graph = valueless.recorded(lambda *values: step(ctx, *values), given)
+    if drawn.required:
+        raise Unsupported("it checks values")
+    _fold_uniform(graph, device)
+    return graph
 
 
 def _trace(program: Any, ctx: Any, feeds: tuple, device: torch.device, later: list | None) -> Lowered:
