@@ -423,12 +423,14 @@ def _sparse_xent_apart(op, f):
                         T=labels.dtype)
     label = parts.make("Cast", [column], parts.rows, SrcT=labels.dtype, DstT=dtypes.float32)
     places = parts.constant(np.arange(parts.dims[1], dtype=np.float32))
-    is_label = parts.each("Equal", places, label, dtype=dtypes.bool)
+
+    def is_label() -> Any:                               # twice, so that it is not stored
+        return parts.each("Equal", places, label, dtype=dtypes.bool)
     zero, one, nan = (parts.constant(np.float32(v)) for v in (0.0, 1.0, math.nan))
     wrong = parts.each("LogicalOr", parts.each("Less", label, zero, dtype=dtypes.bool), parts.each(
         "GreaterEqual", label, parts.constant(np.float32(parts.dims[1])), dtype=dtypes.bool), dtype=dtypes.bool)
-    loss = parts.each("Sub", parts.log_sum, parts.reduced("Sum", parts.each("SelectV2", is_label, parts.scores, zero)))
-    backprop = parts.each("SelectV2", is_label, parts.each("Sub", parts.p, one), parts.p)
+    loss = parts.each("Sub", parts.log_sum, parts.reduced("Sum", parts.each("SelectV2", is_label(), parts.scores, zero)))
+    backprop = parts.each("SelectV2", is_label(), parts.each("Sub", parts.p, one), parts.p)
     return parts.results(parts.each("SelectV2", wrong, nan, loss), parts.each("SelectV2", wrong, nan, backprop))
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from penstock._src.base import dtypes
 from penstock._src.ops import rules
@@ -58,9 +58,14 @@ def recompute_cheap(step: StepGraph) -> None:
         refused |= late
 
 
-def at_peak(step: StepGraph) -> int:
-    """After how many ops a step has the most memory in use; 0 where that does not matter."""
-    return _Lifetimes(step).peak_place() + 1 if _concerned(step) else 0
+def at_peak(step: StepGraph, joined: Collection[Value] = ()) -> int:
+    """After how many ops a step has the most memory in use; 0 where that does not matter. Values in `joined` will not be
+    stored."""
+    if not _concerned(step):
+        return 0
+    found = _Lifetimes(step)
+    found.bytes.update(dict.fromkeys(joined, 0))
+    return found.peak_place() + 1
 
 
 class _Lifetimes:
