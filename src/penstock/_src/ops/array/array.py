@@ -578,6 +578,29 @@ def _transpose_batching(op, rows, x, perm):
     return None if perm.stacked else [transpose_op(x.tensor, rows.prefixed(perm._replace(tensor=perm.tensor + 1), [0]))]
 
 rules.arithmetic.permutes.add(transpose_op)
+
+
+@rules.fusion.fuse(transpose_op)
+def _transpose_fuse(op, f):
+    """On a GPU, stacked tensors are transposed before, as views, so that stacking is the only copy."""
+    made = None if f.on_host(op) else f.only(op.inputs[0], op)
+    perm = f.source(op.inputs[1])
+    if made is None or made.opdef is not get("Pack") or not perm.op.opdef.constant or \
+            id(perm) in f.step.fed or made.inputs[0].static_dims is None:
+        return None
+    rank = len(made.inputs[0].static_dims) + 1
+    at, order = made.attrs["axis"] % rank, [int(p) % rank for p in perm.op.attrs["value"].reshape(-1)]
+    inner = np.array([p - (p > at) for p in order if p != at], np.int32)
+    axes = f.add(f.make("Const", [], {"value": inner, "dtype": dtypes.int32}, op,
+                        outputs=[f.result(dtypes.int32, inner.shape)]))[0]
+    turned = []
+    for t in made.inputs:
+        dims = tuple(t.static_dims[i] for i in inner)
+        turned += f.add(f.make("Transpose", [t, axes], {"T": t.dtype, "Tperm": dtypes.int32}, op,
+                               outputs=[f.result(t.dtype, dims)]))
+    return f.make("Pack", turned, {**made.attrs, "axis": order.index(at)}, op, (len(turned),))
+
+
 conjugate_transpose_op = op("ConjugateTranspose", "x: T, perm: Tperm -> y: T",
                             "T: type, Tperm: type in {index} = int32")
 
