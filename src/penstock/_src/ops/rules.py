@@ -137,6 +137,7 @@ class fusion:
 
     # (op, Fusing) -> an op in place of this one and those before it, or a value per output; None: it stays
     fuse: RuleTable[Callable] = RuleTable()
+    simplify: RuleTable[Callable] = RuleTable()    # the same, also in steps for a compiler
     absorb: RuleTable[Callable] = RuleTable()  # (op, Fusing): may change the inputs of this op itself
     # (op, fed) -> (begin, end) if, with what is known of it, it returns its last input as these rows among zeros
     among_zeros: RuleTable[Callable] = RuleTable()

@@ -17,7 +17,7 @@ from penstock._src.kernels import triton_nn
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math import matmul
-from penstock._src.ops.nn import conv, pool_places
+from penstock._src.ops.nn import conv, pool_places, windows
 from penstock._src.ops.registry import get, internal, op
 
 _T = ("T: type in {float32 float64 int32 uint8 int16 int8 complex64 int64 qint8 quint8 qint32 bfloat16 uint16 "
@@ -123,6 +123,24 @@ def _bias_add_grad_kernel(out_backprop, *, data_format):
         raise errors.invalid(f"Input tensor must be at least 2D: {tuple(out_backprop.shape)}")
     axis = _channel_axis(out_backprop.ndim, data_format)
     return torch.sum(out_backprop, [a for a in range(out_backprop.ndim) if a != axis], dtype=out_backprop.dtype)
+
+
+@rules.fusion.simplify(bias_add_grad)
+def _no_gradient_before_batch_norm(op, f):
+    """The gradient of batch norm in training sums to zero in each channel. On a GPU it is not summed up."""
+    made = None if f.on_host(op) else f.maker(op.inputs[0], op)
+    dims = op.outputs[0].static_dims
+    if made is None or made.opdef is not get("FusedBatchNormGradV3") or not made.attrs["is_training"] or dims is None or \
+            None in dims or f.source(op.inputs[0]) is not made.outputs[0] or \
+            op.attrs["data_format"] != ("NCHW" if windows.channels_first(made.attrs["data_format"]) else "NHWC"):
+        return None
+    zero = f.make("Const", [], {"value": np.zeros([], np.float32), "dtype": dtypes.float32}, op,
+                  outputs=[f.result(dtypes.float32, ())])
+    narrow = f.make("Cast", [f.add(zero)[0]], {"SrcT": dtypes.float32, "DstT": op.attrs["T"]}, op,
+                    outputs=[f.result(op.attrs["T"], ())])
+    sizes = f.make("Const", [], {"value": np.array(dims, np.int32), "dtype": dtypes.int32}, op,
+                   outputs=[f.result(dtypes.int32, (1,))])
+    return f.make("Fill", [f.add(sizes)[0], f.add(narrow)[0]], {"T": op.attrs["T"], "index_type": dtypes.int32}, op)
 
 
 @rules.regions.lower(bias_add_grad)

@@ -200,6 +200,31 @@ def _batch_norm_v3_fuse(op, f):
     return None if op.attrs["is_training"] else conv.fuse_batch_norm(op, f)
 
 
+@rules.fusion.simplify(batch_norm_v3)
+def _without_bias(op, f):
+    """On a GPU, a bias before batch norm in training moves the mean, and nothing else: it is added there alone."""
+    made = None if f.on_host(op) or not op.attrs["is_training"] else f.maker(op.inputs[0], op)
+    if made is None or made.opdef is not get("BiasAdd") or op.attrs["exponential_avg_factor"] not in (None, 1.0) or \
+            made.attrs["data_format"] != ("NCHW" if channels_first(op.attrs["data_format"]) else "NHWC"):
+        return None
+    biased, (x, bias) = f.source(op.inputs[0]), (f.source(t) for t in made.inputs)
+    users = f.takers(biased)
+    if users is None or bias.static_dims is None or not all(
+            u is op or u.opdef is batch_norm_grad_v3 and u.inputs[1] is biased and u.inputs[3] is op.outputs[3] and
+            u.inputs[0] is not biased for u in users):
+        return None
+    f.give([x], made)
+    plain = f.make(op.type, [x, *op.inputs[1:]], op.attrs, op)
+    wide = bias
+    if bias.dtype != op.outputs[1].dtype:
+        cast = f.make("Cast", [bias], {"SrcT": bias.dtype, "DstT": op.outputs[1].dtype}, op,
+                      outputs=[f.result(op.outputs[1].dtype, bias.static_dims)])
+        wide = f.add(cast)[0]
+    moved = f.make("AddV2", [plain.outputs[1], wide], {"T": wide.dtype}, op,
+                   outputs=[f.result(wide.dtype, op.outputs[1].static_dims)])
+    return [plain.outputs[0], f.add(moved)[0], *plain.outputs[2:]]
+
+
 for _op in (batch_norm_grad_v1, batch_norm_grad_v2, batch_norm_grad_v3):
     _op.shape(_batch_norm_grad_shape)
     _op.kernel(_batch_norm_grad)

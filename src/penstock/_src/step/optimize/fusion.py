@@ -132,6 +132,11 @@ def fix_sizes(step: StepGraph) -> None:
     _replace(step, rules.rows.fixed, {})
 
 
+def simplify(step: StepGraph) -> None:
+    """Applies the rules that are for compilers, too."""
+    _replace(step, rules.fusion.simplify, {})
+
+
 def _replace(step: StepGraph, by: dict, absorb: dict) -> None:
     asked = [op for op in step.ops if op.opdef in by]
     changed = [op for op in step.ops if op.opdef in absorb]

@@ -17,7 +17,7 @@ from penstock._src.step.optimize.dependencies import simplify_dependencies
 from penstock._src.step.optimize.early import advance_early
 from penstock._src.step.optimize.folding import fold_constants
 from penstock._src.step.optimize.forwarding import forward_values
-from penstock._src.step.optimize.fusion import fix_sizes, fuse
+from penstock._src.step.optimize.fusion import fix_sizes, fuse, simplify
 from penstock._src.step.optimize.inlining import inline_calls
 from penstock._src.step.optimize.memory import recompute_cheap, release_early
 from penstock._src.step.optimize.on_device import join_on_device
@@ -48,6 +48,7 @@ PASSES = (
     ("common_subexpressions", merge_common),
     ("loop_optimization", improve_loops),
     ("arithmetic_optimization", fix_sizes),
+    ("arithmetic_optimization", simplify),
     ("remapping", known_blocks),
     ("remapping", fuse),
     ("joined_updates", join_updates),
