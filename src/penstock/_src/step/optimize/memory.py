@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from penstock._src.base import dtypes
 from penstock._src.ops import rules
@@ -26,6 +26,7 @@ from penstock._src.step.ir import Node, StepGraph, Value
 _LARGE = 1 << 20             # bytes of a value that is worth a kernel
 _LEAST = 1 << 26             # bytes that have to be saved
 _MOST = 20_000               # ops of a step
+_NEAR = 64                   # ops before the peak that may be joined with those behind it
 _TRIES = 4                   # cuts, if some reads of variables cannot be used
 _ANY = 1 << 60               # more than all memory
 
@@ -58,14 +59,21 @@ def recompute_cheap(step: StepGraph) -> None:
         refused |= late
 
 
-def at_peak(step: StepGraph, joined: Collection[Value] = ()) -> int:
-    """After how many ops a step has the most memory in use; 0 where that does not matter. Values in `joined` will not be
-    stored."""
+def at_peak(step: StepGraph) -> int:
+    """After how many ops a step has the most memory in use; 0 where that does not matter. Cheap ops before, down to a product
+    or a convolution, count as behind it: joined, they store less."""
     if not _concerned(step):
         return 0
-    found = _Lifetimes(step)
-    found.bytes.update(dict.fromkeys(joined, 0))
-    return found.peak_place() + 1
+    at = _Lifetimes(step).peak_place() + 1
+    first = max(0, at - _NEAR)
+    return max((i + 1 for i in range(first, at) if not _is_light(step.ops[i])), default=first)
+
+
+def _is_light(op: Node) -> bool:
+    """Whether an op is elementwise or a reduction, moves nothing, or makes little."""
+    kind = op.opdef
+    return kind in rules.algebra.elementwise or kind in rules.memory.cheap or kind in rules.pointwise.reduces or \
+        rules.is_pointwise(op) or _shares(op) or kind.reads or sum(map(_size, op.outputs)) < _LARGE
 
 
 class _Lifetimes:

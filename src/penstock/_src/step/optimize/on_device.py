@@ -40,9 +40,7 @@ def join_on_device(step: StepGraph) -> None:
     if len(able) < _LEAST:
         return
     users = step.users()
-    fetched = {id(t) for t in step.fetches}
-    joined = [t for op in able for t in op.outputs if id(t) not in fetched and able.issuperset(t.users)]
-    late = set(step.ops[at_peak(step, joined):])
+    late = set(step.ops[at_peak(step):])
     by: dict[int, Value] = {}
     instead: dict[Node, Node] = {}
     order = {op: i for i, op in enumerate(step.ops)}

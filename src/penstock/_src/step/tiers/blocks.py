@@ -22,7 +22,7 @@ from penstock._src.ops import rules
 from penstock._src.ops.registry import internal
 from penstock._src.step.compile.program import write_program
 from penstock._src.step.ir import Node, StepGraph, Value
-from penstock._src.step.tiers import attention, lower, views
+from penstock._src.step.tiers import attention, lower
 
 _MOST = 96                   # ops of a block
 _SMALL = 64                  # elements of constants that a product takes: shapes and axes, not matrices
@@ -212,7 +212,7 @@ def _split(graph: torch.fx.GraphModule, late: frozenset[int]) -> _Traced:
             waits.add(node)
     later = frozenset(i for i, r in enumerate(results) if r in waits)
     body = [n for n in nodes[:-1] if n.op != "placeholder"]
-    kept = [n for n in body if n not in waits and any(u in waits for u in n.users) and _is_tensor(n)]
+    kept = [n for n in body if n not in waits and any(u in waits for u in n.users)]
     early = [n for i, n in enumerate(inputs) if i not in late]
     random = any(torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()) and _drops(n) for n in body)
     first = _part(graph, [n for n in body if n not in waits], early, [r for i, r in enumerate(results) if i not in later], kept)
@@ -230,10 +230,6 @@ def _split(graph: torch.fx.GraphModule, late: frozenset[int]) -> _Traced:
     return _Traced(begin, end, later, random)
 
 
-def _is_tensor(node: torch.fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), torch.Tensor)
-
-
 def _drops(node: torch.fx.Node) -> bool:
     """Whether a kernel of attention draws: it has a rate of dropout that is not zero."""
     names = [a.name for a in node.target._schema.arguments]                                # type: ignore[union-attr]
@@ -246,15 +242,9 @@ def _drops(node: torch.fx.Node) -> bool:
 def _part(graph: torch.fx.GraphModule, body: list, inputs: list, results: list, kept: list) -> Callable:
     """Some nodes of a graph as a function of inputs; it returns results and kept values."""
     made = torch.fx.Graph()
-    by: dict[torch.fx.Node, Any] = {n: made.placeholder(n.name) for n in inputs}
-
-    def moved(node: torch.fx.Node) -> Any:
-        if node in by:
-            return by[node]
-        value = node.meta.get("val")
-        return None if value is None else int(value)                     # a size that a kernel returned
+    by: dict[torch.fx.Node, torch.fx.Node] = {n: made.placeholder(n.name) for n in inputs}
     for node in body:
-        new = made.node_copy(node, moved)
+        new = made.node_copy(node, by.__getitem__)
         if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
             new.target = torch.ops.aten.reshape.default                  # inputs may have any layout
         elif getattr(node.target, "__name__", "").startswith("_scaled_dot_product"):
@@ -263,12 +253,13 @@ def _part(graph: torch.fx.GraphModule, body: list, inputs: list, results: list, 
                     if isinstance(a, torch.fx.Node) and i < len(node.args) and _is_matrix(node.args[i]):
                         new.update_arg(i, made.call_function(_with_rows, (a,)))
         by[node] = new
-    made.output(([moved(r) if isinstance(r, torch.fx.Node) else r for r in results], [by[n] for n in kept]))
+    made.output(([by[r] if isinstance(r, torch.fx.Node) else r for r in results], [by[n] for n in kept]))
     return torch.fx.GraphModule(graph, made).forward
 
 
 def _is_matrix(node: Any) -> bool:
-    return isinstance(node, torch.fx.Node) and _is_tensor(node) and len(views.shape_of(node)) == _FOUR
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.ndim == _FOUR
 
 
 def _with_rows(x: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 aten = torch.ops.aten
+_ATTENTION = "aten::_scaled_dot_product"
 _COMPARES = {aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor,
              aten.eq.Scalar, aten.ne.Scalar, aten.lt.Scalar, aten.le.Scalar, aten.gt.Scalar, aten.ge.Scalar,
              aten.logical_and.default, aten.logical_or.default, aten.logical_not.default}
@@ -72,26 +73,51 @@ def computed(func: Any, args: Any, kwargs: dict) -> Any:
         return StandIn(torch.empty(args[0], dtype=kwargs.get("dtype"), device="meta"), torch.device(device))
     args, kwargs = pytree.tree_map_only(torch.Tensor, _shape_only, (args, kwargs))
     with _disable_current_modes():
-        if func is aten.bmm.default:
-            found = args[0].new_empty((*args[0].shape[:2], args[1].shape[2]))
-        else:
-            found = _elementwise(func, args) if torch.Tag.pointwise in func.tags and not kwargs else func(*args, **kwargs)
+        found = _known(func, args, kwargs)
+        found = func(*args, **kwargs) if found is None else found
     return pytree.tree_map_only(torch.Tensor, lambda t: StandIn(t, torch.device(device)), found)
 
 
-def _elementwise(func: Any, args: tuple) -> torch.Tensor:
-    """The shape and type of an elementwise result. PyTorch finds them, and those of bmm, by code that takes long to import."""
+def _known(func: Any, args: tuple, kwargs: dict) -> Any:
+    """The shapes and types of some results, which PyTorch finds by code that takes seconds to import; None for others."""
+    if func is aten.bmm.default:
+        return _empty((*args[0].shape[:2], args[1].shape[2]), args[0])
+    if func is aten._softmax.default and not args[2]:
+        return _empty(args[0].shape, args[0])
+    if func.name().startswith(_ATTENTION):
+        return _attention(func, args)
+    if func is aten.sum.dim_IntList and args[1]:
+        axes = {a % args[0].ndim for a in args[1]}
+        keep = len(args) > 2 and args[2]
+        dims = [1 if i in axes else n for i, n in enumerate(args[0].shape) if keep or i not in axes]
+        return torch.empty(dims, dtype=kwargs.get("dtype") or args[0].dtype, device="meta")
+    return _elementwise(func, args) if torch.Tag.pointwise in func.tags and not kwargs else None
+
+
+def _empty(dims: Any, like: torch.Tensor) -> torch.Tensor:
+    return torch.empty(dims, dtype=like.dtype, device="meta")
+
+
+def _attention(func: Any, args: tuple) -> tuple:
+    """The results of a kernel of attention: only of the first one, or of gradients, the shape is used."""
+    if func.name().endswith("backward"):
+        biased = "efficient" in func.name() and args[4] is not None
+        return tuple([_empty(a.shape, a) for a in args[1:5 if biased else 4]])
+    first = _empty((*args[0].shape[:-1], args[2].shape[-1]), args[0])
+    return first, *[_empty((0,), args[0]) if str(r.type) == "Tensor" else 0 for r in func._schema.returns[1:]]
+
+
+def _elementwise(func: Any, args: tuple) -> torch.Tensor | None:
     given = args[1:] if func is aten.where.self else args
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    dims = torch.broadcast_tensors(*tensors)[0].shape
     numbers = [a for a in given if isinstance(a, (torch.Tensor, int, float))]
     dtype = numbers[0].dtype if len(numbers) == 1 and isinstance(numbers[0], torch.Tensor) else \
         torch.result_type(numbers[0], numbers[1])
     if func in _COMPARES:
         dtype = torch.bool
     elif not dtype.is_floating_point:
-        return func(*args)                               # some return floats for integers
-    return torch.empty(dims, dtype=dtype, device="meta")
+        return None                                      # some return floats for integers
+    return torch.empty(torch.broadcast_tensors(*tensors)[0].shape, dtype=dtype, device="meta")
 
 
 class _Recorder(TorchDispatchMode):
