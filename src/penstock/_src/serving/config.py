@@ -63,7 +63,7 @@ class Options:
     rest_api_max_body_bytes: int = 1 << 30
     max_connections: int = 4096
     max_pending_requests: int = 1024
-    session_threads: int = 0                         # concurrent steps without batching; 0: twice the CPUs
+    session_threads: int = 0                         # concurrent steps without batching; 0: one for each core
     batching: Batching | None = None
     per_model_batching: bool = False
     file_system_poll_wait_seconds: float = 1.0

@@ -39,10 +39,17 @@ CODE_NAMES = {getattr(errors, n): n for n in (
     "UNAVAILABLE", "DATA_LOSS")}
 
 
-def _steps_at_once() -> int:
-    """The number of steps that a machine runs at once: a GPU runs one, and the host one on each core."""
-    return 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0)) if hasattr(
-        os, "sched_getaffinity") else os.cpu_count() or 1
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _on_gpu() -> bool:
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def _session_threads() -> int:
+    """The threads of steps that are not batched. Two for each core would wait for each other, and for Python's lock: every
+    step would be slower, and none of them earlier. A step on a GPU leaves its thread's core to others."""
+    return 2 * _CORES if _on_gpu() else max(2, _CORES)
 
 
 class Core:
@@ -53,7 +60,7 @@ class Core:
         self.settings = Settings(options.enable_serialization_as_tensor_content, options.enable_signature_method_name_check)
         self.repository = Repository(self._load, options.max_num_load_retries, options.load_retry_interval_seconds,
                                      options.allow_version_labels_for_unavailable_models)
-        self._threads = ThreadPoolExecutor(options.session_threads or 2 * (os.cpu_count() or 1), "penstock step")
+        self._threads = ThreadPoolExecutor(options.session_threads or _session_threads(), "penstock step")
         self._logs: dict[str, request_log.RequestLog] = {}
         self._pending = 0
         self._pending_lock = threading.Lock()
@@ -74,7 +81,7 @@ class Core:
         version.servable = servable = formats.load(version.path, self.options.saved_model_tags, self.options.restricted)
         batching = self._batching(version)
         if batching is not None:
-            version.batcher = Batcher(servable.run, batching, self._observer(version.name), _steps_at_once())
+            version.batcher = Batcher(servable.run, batching, self._observer(version.name), 1 if _on_gpu() else _CORES)
         if self.options.enable_model_warmup:
             warmup.warm_up(version, self.settings, self.options.num_request_iterations_for_warmup,
                            lambda call: servable.run(call.feeds, call.fetches), self.metrics)

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flag("rest_api_max_body_bytes", int, 1 << 30, "larger bodies are refused")
     switch("rest_api_enable_cors_support", False, "send CORS headers")
     flag("max_pending_requests", int, 1024, "more requests at a time get RESOURCE_EXHAUSTED")
-    flag("tensorflow_session_parallelism", int, 0, "concurrent steps without batching; 0: twice the CPUs")
+    flag("tensorflow_session_parallelism", int, 0, "concurrent steps without batching; 0: one for each core, two with a GPU")
     switch("enable_batching", False, "combine requests")
     flag("batching_parameters_file", str, "", "BatchingParameters in text format")
     switch("enable_per_model_batching_parameters", False, "read batching_params.pbtxt in each version's folder")
