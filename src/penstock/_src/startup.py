@@ -7,6 +7,7 @@ import gc
 import importlib
 import os
 
+from penstock._src.base import tracebacks
 from penstock._src.base.api import LazyModule
 from penstock._src.graph.engine import engine
 
@@ -32,6 +33,7 @@ def load() -> None:
         for name in CORE:
             importlib.import_module(f"penstock._src.{name}")
         engine.bodies = LazyModule("penstock._src.step.bodies")
+        tracebacks.install()
     finally:
         if started:
             gc.freeze()         # modules do not become garbage; else the first call would walk over all of them

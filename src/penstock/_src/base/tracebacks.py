@@ -1,12 +1,17 @@
 """Tracebacks that end at the user's line: frames of this library below it do not help users, and are omitted.
 
-An error leaves the library at few places: a call of an op, a session's run, a call of a function. There
-its traceback loses the frames after the last one that is the user's (inside of a Python function that an op calls, there may
-be such frames). `tf.debugging.disable_traceback_filtering()` shows everything, for work on the library itself.
+Where most errors leave the library (a call of an op, a session's run, a call of a function), the traceback loses the frames
+after the last one that is the user's. What is shown in the end (by Python, in a thread, in a notebook) also loses those between
+the user's: of `fit`, of a dataset whose function failed, of a strategy. `tf.debugging.disable_traceback_filtering()` shows
+everything, for work on the library itself.
 """
 from __future__ import annotations
 
+import sys
+import threading
+import traceback as printing
 import types
+from typing import Any
 
 from penstock._src.base.api import export
 
@@ -57,6 +62,68 @@ def _until_user(traceback: types.TracebackType | None) -> types.TracebackType | 
     for entry in reversed(entries[:count]):
         made = types.TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return made
+
+
+def shown(error: BaseException, seen: frozenset[int] = frozenset()) -> None:
+    """Leaves the user's frames in the traceback of an error that is about to be printed, and in those of its causes.
+
+    An error without a frame of the user is left as it is, and so is one of the library's own: it must be reported whole.
+    """
+    if not _State.filtering or id(error) in seen:
+        return
+    entries, at = [], error.__traceback__
+    while at is not None:
+        entries.append(at)
+        at = at.tb_next
+    own = isinstance(error, AssertionError | RecursionError) and entries and not _is_user(entries[-1].tb_frame)
+    if any(_is_user(e.tb_frame) for e in entries) and not own:
+        made = None
+        for entry in reversed(entries):
+            if _is_user(entry.tb_frame):
+                made = types.TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        error.__traceback__ = made
+    for other in (error.__cause__, error.__context__):
+        if other is not None:
+            shown(other, seen | {id(error)})
+
+
+def install() -> None:
+    """Shortens what Python, threads and IPython print of errors that nobody catches."""
+    before, of_threads = sys.excepthook, threading.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None) -> None:
+        shown(error)
+        if before is sys.__excepthook__:            # which does not know the lines of notebooks that `penstock run` runs
+            printing.print_exception(kind, error, error.__traceback__)
+        else:
+            before(kind, error, error.__traceback__)
+
+    def thread_hook(args: Any) -> None:
+        if args.exc_value is not None:
+            shown(args.exc_value)
+            args = threading.ExceptHookArgs((args.exc_type, args.exc_value, args.exc_value.__traceback__, args.thread))
+        of_threads(args)
+
+    sys.excepthook, threading.excepthook = hook, thread_hook
+    shell = _shell()
+    if shell is not None:
+        original = shell._get_exc_info
+
+        def exc_info(given: Any = None) -> Any:
+            kind, error, traceback = original(given)
+            if isinstance(error, BaseException) and traceback is error.__traceback__:
+                shown(error)
+                traceback = error.__traceback__
+            return kind, error, traceback
+
+        shell._get_exc_info = exc_info
+
+
+def _shell() -> Any:
+    """The shell of IPython that this process runs, if any."""
+    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = get() if get is not None else None
+    return shell if hasattr(shell, "_get_exc_info") else None
 
 
 def _is_user(frame: types.FrameType) -> bool:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import pathlib
 import sys
-import traceback
 import types
 from typing import Any
 
@@ -94,7 +93,4 @@ def _show(error: BaseException) -> None:
     while tb is not None and os.path.dirname(os.path.abspath(tb.tb_frame.f_code.co_filename)) == here:
         tb = tb.tb_next
     sys.stdout.flush()
-    if sys.excepthook is not sys.__excepthook__:
-        sys.excepthook(type(error), error.with_traceback(tb), tb)
-    else:
-        traceback.print_exception(type(error), error, tb)
+    sys.excepthook(type(error), error.with_traceback(tb), tb)
