@@ -31,14 +31,14 @@ def train(strategy: tf.distribute.Strategy, steps: int = 400, folder: str | None
     with strategy.scope():
         model, optimizer = network(), tf.keras.optimizers.SGD(0.1)
         optimizer.build(model.trainable_variables)
-    losses = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    losses = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
     @tf.function
     def step(iterator: Any) -> Any:
         def replica(batch: Any) -> Any:
             x, y = batch
             with tf.GradientTape() as tape:
-                loss = losses(y, model(x, training=True))
+                loss = tf.nn.compute_average_loss(losses(y, model(x, training=True)))
             optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
             return loss
         return strategy.run(replica, args=(next(iterator),))

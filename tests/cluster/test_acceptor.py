@@ -226,7 +226,7 @@ def test_a_watcher_that_fails_is_restarted_and_reported(monkeypatch, caplog):
         if len(ticks) == 2:
             raise ValueError("descriptor out of range")
     monkeypatch.setattr(server_module.StatusBoard, "tick", tick)
-    monkeypatch.setattr(server_module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(server_module.slow_ops, "SECONDS", 0.002)
     made = tf.train.Server.create_local_server()
     try:
         assert eventually(lambda: len(ticks) > 4)
