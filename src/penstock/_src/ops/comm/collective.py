@@ -120,8 +120,8 @@ def _device(node: Any, ctx: Any) -> Any:
 
 
 def _reduce(x, keys, merge_op, final_op, communication_hint, timeout_seconds, node, ctx):
+    how = _collective().named(communication_hint)          # a mistake does not wait for the other members
     with _member(node, ctx, keys, timeout_seconds) as (group, rank, limits):
-        how = _collective().named(communication_hint)
         return group.all_reduce(rank, keys[2], x, merge_op, final_op, how=how, sequence=None, **limits)
 
 
