@@ -1,9 +1,11 @@
 """Quantization: round trips, ranges, gradients."""
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf2
 import penstock.compat.v1 as tf
+from penstock._src.ops.quantized import quantize
 
 X = np.linspace(-2, 3, 41).astype(np.float32)
 
@@ -124,3 +126,23 @@ def test_numbers_of_bits_are_scalars():
         tf.raw_ops.QuantizeAndDequantizeV3(input=[1.], input_min=-1., input_max=1., num_bits=[8])
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be rank 0"):
         tf2.raw_ops.QuantizedRelu(features=tf2.cast([1.], tf.quint8), min_features=[1., 2.], max_features=3.)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranges_that_are_read_as_numbers_give_what_tensors_give(seed, monkeypatch):
+    """A range of one number is read; in a step that is traced, and per channel, ranges are tensors."""
+    r = np.random.RandomState(seed)
+    for i in range(60):
+        low, high = (np.sort(r.randn(2)) * 10 ** r.uniform(-3, 3) * (i % 10 > 0)).astype("f")
+        x = torch.tensor([*(r.randn(20) * 10 ** r.uniform(-3, 3)), np.nan, np.inf, -np.inf], dtype=torch.float32)
+        grad, bits, narrow = torch.randn(x.shape), int(r.randint(2, 17)), bool(r.randint(2))
+
+        def results(low=torch.tensor(low), high=torch.tensor(high), x=x, grad=grad, bits=bits, narrow=narrow):
+            rest = low, high, bits, narrow
+            return quantize._fake_quantized(x, *rest), *quantize._fake_backward(grad, x, *rest)
+        numbers = results()
+        with monkeypatch.context() as patch:
+            patch.setattr(quantize, "_numbers", lambda low, high: (low, high))
+            tensors = results()
+        for a, b in zip(numbers, tensors, strict=True):
+            np.testing.assert_array_equal(a, b)

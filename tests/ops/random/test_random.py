@@ -1,10 +1,12 @@
 """Random ops: TensorFlow's numbers for its seeds, streams per session, distributions without seeds, wrong arguments."""
 import numpy as np
 import pytest
+import torch
 
 import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.execute.context import eager_context
+from penstock._src.ops.random import random
 from penstock._src.ops.registry import get
 from tests.checks import raises_op
 
@@ -200,3 +202,17 @@ def test_raw_ops_need_seeds_where_results_must_repeat():
         assert tf2.raw_ops.RandomStandardNormal(shape=[1], dtype=tf2.float32, seed=3).shape == [1]
     finally:
         tf2.config.experimental.disable_op_determinism()
+
+
+def test_few_and_many_classes_are_drawn_alike(monkeypatch):
+    logits = np.random.RandomState(0).randn(6, 5) * 3
+    logits[0, 1], logits[1], logits[2, 0], logits[3, 4] = -np.inf, -np.inf, np.inf, np.nan
+    drawn = torch.tensor(np.random.RandomState(1).rand(6, 40))
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        found = []
+        for most in (random._SMALL, 0):
+            monkeypatch.setattr(random, "_SMALL", most)
+            given = torch.tensor(logits, dtype=dtype)
+            found.append(random.draw_classes(given, torch.tensor(40), torch.int64, lambda *_: drawn))
+        assert found[0].dtype == torch.int64 and found[0].tolist() == found[1].tolist()
+        monkeypatch.undo()

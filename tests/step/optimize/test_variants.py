@@ -35,11 +35,21 @@ def test_a_shape_that_comes_again_gets_a_program():
     assert step.text() == "general"
 
 
-def test_few_programs_are_kept():
+def test_the_more_programs_there_are_the_more_often_a_shape_must_come():
     step = made()
-    for n in range(variants._MOST):
+    for n in range(variants._FEW):
         times(step, (n,), variants._AFTER + 1)
-    assert times(step, (99,), variants._AFTER + 3) == ["general"] * (variants._AFTER + 3)
+    for n in range(variants._FEW, variants._MOST):
+        assert times(step, (n,), n + 1) == ["general"] * n + [f"[({n},)]"]
+    assert times(step, (99,), variants._MOST + 2) == ["general"] * (variants._MOST + 2)
+    assert times(step, (0,), 1) == ["[(0,)]"]
+
+
+def test_few_programs_are_kept_where_each_holds_memory():
+    step = Variants(Named("general"), lambda dims: Named(str(dims)), few=True)
+    for n in range(variants._FEW):
+        times(step, (n,), variants._AFTER + 1)
+    assert times(step, (99,), 20) == ["general"] * 20
     assert times(step, (0,), 1) == ["[(0,)]"]
 
 

@@ -41,7 +41,7 @@ def compile_step(spec: StepSpec, env: StepEnv) -> Runnable:
     def build(dims: list | None = None) -> Runnable:
         return runnable_of(optimized(spec, env, dims), env, Origin(spec, env, dims))
     if env.whole and env.options.shape_optimization and spec.shapes_open:
-        return Variants(runnable_of(optimized(spec, env), env), build)
+        return Variants(runnable_of(optimized(spec, env), env), build, few=env.ctx.devices.mixed)
     return build()
 
 

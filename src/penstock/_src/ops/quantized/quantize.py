@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import Dims, merge, rank_at_least, rank_is
 from penstock._src.graph.convert import convert
@@ -420,18 +420,39 @@ fake_channels_gradient = _fake("FakeQuantWithMinMaxVarsPerChannelGradient", f"gr
                                "The gradient of fake_quant_with_min_max_vars_per_channel.").no_gradient()
 
 
-def _nudged(low: torch.Tensor, high: torch.Tensor, bits: int, narrow: bool) -> tuple:
+def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple:
     """A range nudged so that zero is one of its levels: low, high, the size of a level."""
     if not 2 <= bits <= 16:
         raise errors.invalid(f"num_bits must be between 2 and 16, inclusive, but is {bits}")
     least, most = float(narrow), float(2 ** bits - 1)
+    if not isinstance(low, torch.Tensor):
+        with np.errstate(all="ignore"):
+            scale = (high - low) / np.float32(most - least)
+            at = np.nan_to_num(np.float32(least) - low / scale, nan=0.0)
+            whole = np.trunc(at)
+            zero = np.clip(whole + np.sign(at) if abs(at - whole) >= 0.5 else whole, np.float32(least), np.float32(most))
+            return (least - zero) * scale, (most - zero) * scale, scale
     scale = (high - low) / (most - least)
     zero = half_away((least - low / scale).nan_to_num(0.0)).clamp(least, most)
     return (least - zero) * scale, (most - zero) * scale, scale
 
 
+def _numbers(low: torch.Tensor, high: torch.Tensor) -> tuple[Any, Any]:
+    """One range for all channels as numbers of float32, if they can be read: a nudged range takes many ops on tensors."""
+    if low.dim() or not low.is_cpu or tracing.lowering() or tracing.recording():
+        return low, high
+    return np.float32(low.item()), np.float32(high.item())
+
+
 def _fake_quantized(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, bits: int, narrow: bool) -> torch.Tensor:
+    low, high = _numbers(low, high)
     a, b, scale = _nudged(low, high, bits, narrow)
+    if not isinstance(low, torch.Tensor):
+        if low == 0 and high == 0:
+            return torch.zeros_like(x)
+        with np.errstate(all="ignore"):
+            zero = float(np.floor(-a / scale + np.float32(0.5)))
+        return x.clamp(float(a), float(b)).sub_(float(a)).div_(float(scale)).add_(0.5).floor_().sub_(zero).mul_(float(scale))
     zero = (-a / scale + 0.5).floor()
     out = (((x.clamp(a, b) - a) / scale + 0.5).floor() - zero) * scale
     return torch.where((low == 0) & (high == 0), torch.zeros_like(out), out)
@@ -443,9 +464,16 @@ def _fake_backward(grad: torch.Tensor, x: torch.Tensor, low: torch.Tensor, high:
     if grad.shape != x.shape:
         raise errors.invalid(f"gradient and input must be the same size: {arrays.show(grad.shape)} and "
                              f"{arrays.show(x.shape)}")
+    low, high = _numbers(low, high)
     a, b, _ = _nudged(low, high, bits, narrow)
-    none = (low == 0) & (high == 0)
     zero = torch.zeros_like(grad)
+    if not isinstance(low, torch.Tensor):
+        if low == 0 and high == 0:
+            return grad, zero, zero
+        below, above = x < float(a), x > float(b)
+        passed = grad.masked_fill(~((x >= float(a)) & (x <= float(b))), 0.0)
+        return passed, torch.where(below, grad, zero), torch.where(above, grad, zero)
+    none = (low == 0) & (high == 0)
     return (torch.where(none | (x >= a) & (x <= b), grad, zero), torch.where(~none & (x < a), grad, zero),
             torch.where(~none & (x > b), grad, zero))
 

@@ -1,8 +1,9 @@
 """Programs of one step for recurring shapes of its feeds.
 
 The first program of a step accepts feeds of all shapes that the graph allows. Recurring shapes get their own program, in which
-everything that follows from them is computed at compile time; so unknown shapes cost a training loop nothing. Only a few such
-programs are kept, and they are compiled only when they are likely to be used.
+everything that follows from them is computed at compile time; so unknown shapes cost a training loop nothing. They are
+compiled only when they are likely to be used: the more programs a step has, the more often a further set of shapes must come.
+On GPUs only a few are kept, because each has its CUDA graph, which holds memory.
 """
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ from penstock._src.step.ir import Node
 from penstock._src.step.runnable import Runnable
 
 _AFTER = 2           # runs with the same shapes before they get a program
-_MOST = 4            # programs of one step
-_REMEMBERED = 64     # sets of shapes that are counted
+_FEW = 4             # programs that are compiled as soon as that; a further one, after as many runs as there are programs
+_MOST = 32           # programs of one step
+_REMEMBERED = 256    # sets of shapes that are counted
 
 
 class Variants(Runnable):
     """The programs of a step by the shapes of its feeds; `general` is the one for all others."""
 
-    def __init__(self, general: Runnable, build: Callable[[list], Runnable]):
-        self.general, self._build = general, build
+    def __init__(self, general: Runnable, build: Callable[[list], Runnable], few: bool = False):
+        self.general, self._build, self._most = general, build, _FEW if few else _MOST
         self._made: dict[tuple, Runnable] = {}
         self._seen: dict[tuple, int] = {}
 
@@ -55,7 +57,8 @@ class Variants(Runnable):
 
     def _other(self, key: tuple) -> Runnable:
         times = self._seen.get(key, 0)
-        if times < _AFTER or len(self._made) >= _MOST:
+        programs = len(self._made)
+        if times < (_AFTER if programs < _FEW else programs) or programs >= self._most:
             if len(self._seen) >= _REMEMBERED:
                 self._seen.clear()
             self._seen[key] = times + 1
