@@ -7,6 +7,7 @@ variables all use this module.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,15 +161,29 @@ def index_of(dims: Sequence[int], parts: list[Part]) -> tuple[tuple, list[int]]:
     return tuple(index), flips
 
 
-def strided_view(x: Any, begin: Any, end: Any, strides: Any, **masks: int) -> tuple[Any, list[int]]:
+def located(dims: Sequence[int], begin: Sequence, end: Sequence, strides: Sequence,
+            **masks: int) -> tuple[tuple, Sequence[int]]:
+    """`index_of` the plan of a slice of a value of shape `dims`; most come again."""
+    if any(type(n) is not int for n in dims):            # of a trace
+        return index_of(dims, plan(len(dims), begin, end, strides, **masks))
+    return _located(tuple(dims), tuple(begin), tuple(end), tuple(strides), tuple(masks.items()))
+
+
+@functools.lru_cache(1024)
+def _located(dims: tuple, begin: tuple, end: tuple, strides: tuple, masks: tuple) -> tuple[tuple, tuple]:
+    index, flips = index_of(dims, plan(len(dims), begin, end, strides, **dict(masks)))
+    return index, tuple(flips)
+
+
+def strided_view(x: Any, begin: Any, end: Any, strides: Any, **masks: int) -> tuple[Any, Sequence[int]]:
     """`view` for begin, end and strides as tensors."""
     for t in (begin, end, strides):
         if t.dim() != 1:
             raise errors.invalid("Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
                                  f"{arrays.show(begin.shape)}, {arrays.show(end.shape)}, and "
                                  f"{arrays.show(strides.shape)} instead.")
-    parts = plan(len(arrays.dims_of(x)), begin.tolist(), end.tolist(), strides.tolist(), **masks)
-    return view(x, parts)
+    index, flips = located(arrays.dims_of(x), begin.tolist(), end.tolist(), strides.tolist(), **masks)
+    return arrays.part(x, index), flips
 
 
 def read(x: Any, begin: Any, end: Any, strides: Any, **masks: int) -> Any:
