@@ -2,6 +2,7 @@
 
 import faulthandler
 import itertools
+import math
 import os
 import pathlib
 import random
@@ -17,6 +18,7 @@ os.environ["PENSTOCK_VERIFY_PASSES"] = "1"       # before the compiler is import
 import penstock
 from penstock._src.base import modes
 from penstock._src.graph import context, random_seed
+from penstock._src.kernels import waiting
 from penstock._src.kernels.devices import device_config
 from penstock._src.ops.random import random as random_ops
 from tests import checks, leaks
@@ -53,6 +55,7 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_and_tracebacks():
     torch.set_num_threads(1)
+    waiting.machine._next = math.inf                          # numbers of threads do not depend on the load
     penstock.debugging.disable_traceback_filtering()
     random_ops.generator("cpu")                               # seeded before each test
     if not faulthandler.is_enabled():
