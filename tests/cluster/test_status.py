@@ -313,6 +313,7 @@ def test_watched_from_outside_by_any_task_that_answers(cluster, monkeypatch):
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="Chromium is not installed")
+@pytest.mark.timeout(500)
 def test_the_page_in_a_browser(tmp_path):
     """The page follows the cluster without being loaded again, and its picture can be taken."""
     asked = []

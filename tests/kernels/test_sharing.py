@@ -11,7 +11,7 @@ from tests.checks import eventually
 
 
 @pytest.fixture
-def four_threads():
+def four_threads(idle_machine):
     before = torch.get_num_threads()
     sharing.use_threads(4)
     yield

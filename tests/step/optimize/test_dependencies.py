@@ -81,5 +81,5 @@ def test_a_wait_for_many_other_effects_stays():
     with tf.Session() as sess:
         for v in variables:
             v.load(np.zeros(2), sess)
-        np.testing.assert_allclose(sess.run(y), [40., 40.])
+        np.testing.assert_allclose(sess.run(y), [40., 40.], rtol=1e-6)
         np.testing.assert_allclose(sess.run(y), [40. * np.e] * 2, rtol=1e-5)
