@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import penstock as tf
-from penstock._src.compat.programs import importer
+from penstock._src.base import api
+from penstock._src.compat.programs import importer, missing, private_names
+from penstock._src.compat.programs.folders import PLACES
 from penstock._src.compat.programs.inside import eager, registries, tapes
 
 
@@ -329,3 +331,31 @@ def test_seeds_of_distributions():
     assert util.gen_new_seed(None, "salt") is None
     assert util.gen_new_seed(0, "salt") == util.gen_new_seed(0, "salt") != util.gen_new_seed(0, "pepper")
     assert _module("ops.control_flow_util").GetContainingXLAContext(None) is None
+
+
+def test_public_names_are_found_in_the_modules_that_define_them():
+    wrong = []
+    for name in sorted(private_names._modules()):
+        module = _module(name)
+        for inner, (version, public) in private_names.exported(name).items():
+            try:
+                wanted = api.resolve(version, public)
+            except AttributeError:
+                continue                                  # not here under its public name either
+            found = getattr(module, inner, None)
+            if found is None or isinstance(found, missing.Missing) or found is not wanted and "@" not in PLACES.get(name, ""):
+                wrong.append(f"{name}.{inner}: {found} instead of {public}")
+    assert wrong == []
+
+
+def test_names_of_two_versions_are_those_of_the_program():
+    from tensorflow.python.checkpoint.checkpoint import Checkpoint
+    from tensorflow.python.data.ops import dataset_ops
+    from tensorflow.python.distribute import distribute_lib, sharded_variable
+    assert Checkpoint is tf.train.Checkpoint
+    assert dataset_ops.Dataset is tf.data.Dataset
+    assert dataset_ops.DatasetV1 is tf.compat.v1.data.Dataset
+    assert isinstance(tf.distribute.get_strategy(), distribute_lib.Strategy)
+    assert sharded_variable.FixedShardsPartitioner is tf.distribute.experimental.partitioners.FixedShardsPartitioner
+    with importer.in_place("v1"):
+        assert _module("data.ops.dataset_ops").Dataset is tf.compat.v1.data.Dataset

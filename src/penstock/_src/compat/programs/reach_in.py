@@ -2,7 +2,8 @@
 `tensorflow.contrib.layers.python.layers`, `tensorflow.examples.tutorials.mnist`.
 
 A module there is a view: `folders.py` has the public prefixes of its names, and the modules of penstock for those that are not
-public. Ops of generated modules (`gen_math_ops`) are `tf.raw_ops`, called with their names in small letters.
+public; `private_names.py` has what each module of 2.21 exports. Ops of generated modules (`gen_math_ops`) are `tf.raw_ops`,
+called with their names in small letters.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import types
 from typing import Any
 
 from penstock._src.base import api as names
-from penstock._src.compat.programs import message_pool, missing
+from penstock._src.compat.programs import message_pool, missing, private_names
 from penstock._src.compat.programs.folders import PLACES
 from penstock._src.compat.programs.missing import NOTHING
 from penstock._src.graph import messages
@@ -67,7 +68,8 @@ class Alias(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         inner = f"{self.__name__.partition('.')[2]}.{name}"
-        if any(known == inner or known.startswith(inner + ".") for known in OWN_MODULES):
+        if any(known == inner or known.startswith(inner + ".") for known in OWN_MODULES) or \
+                private_names.has_module(inner.removeprefix("python.")):
             return importlib.import_module(f"{self.__name__}.{name}")
         return getattr(self._module, name)
 
@@ -105,19 +107,24 @@ class View(types.ModuleType):
         return function(*args, **kwargs)
 
     def _stated(self, name: str) -> Any:
-        """The object of this name in the places of `folders.py`, or NOTHING."""
-        for where in self._where:
-            if where.startswith("@"):
-                value = _own(where[1:], name)
-            else:                                      # the folders are those of 1.15
-                value = _public("v1", name if where == "." else f"{where}.{name}")
-            if value is not NOTHING:
+        """The object of this name in the places of `folders.py`, which are those of 1.15, or as 2.21 exports it; or NOTHING.
+
+        A program for 2.x gets what 2.21 has under the name (`data.ops.dataset_ops.Dataset`), unless penstock's own modules
+        take its place.
+        """
+        found = [p for p in self._where if self._api == "v1" or p.startswith("@")]
+        for where in found:
+            if (value := _at(where, name)) is not NOTHING:
                 return value
-        return NOTHING
+        value = _exported(self._rest, name)
+        rest = iter(p for p in self._where if p not in found)
+        while value is NOTHING and (where := next(rest, "")):
+            value = _at(where, name)
+        return value
 
     def _star_names(self) -> list[str]:
         """The names of `from module import *`: those of the stated places; from tf itself, none that shadow builtins."""
-        found: set[str] = set()
+        found = set(private_names.exported(self._rest.removeprefix("python.")))
         for where in self._where:
             if where.startswith("@"):
                 found.update(n for n, v in vars(importlib.import_module(f"penstock._src.{where[1:]}")).items()
@@ -142,6 +149,17 @@ class View(types.ModuleType):
 def _guessed(rest: str) -> bool:
     """Whether a module is assumed to exist only because of its folder: its functions take precedence."""
     return rest.startswith(("python.estimator.", "python.keras."))
+
+
+def _at(where: str, name: str) -> Any:
+    """The object of this name in one place of `folders.py`, or NOTHING."""
+    return _own(where[1:], name) if where.startswith("@") else _public("v1", name if where == "." else f"{where}.{name}")
+
+
+def _exported(rest: str, name: str) -> Any:
+    """The public object that TensorFlow 2.21 defines in a module under this name, or NOTHING."""
+    known = private_names.exported(rest.removeprefix("python.")).get(name)
+    return NOTHING if known is None else _public(*known)
 
 
 def _own(module: str, name: str) -> Any:
@@ -224,7 +242,8 @@ def _place(rest: str) -> str | None:
         return " ".join([*(".".join(words[:n]) for n in range(len(words), 0, -1)), f"@compat.programs.inside.{inside}"])
     if words[-1].startswith("gen_") and words[-1].endswith("_ops"):
         return "@compat.programs.inside.ops"
-    return PLACES.get(".".join(words)) or (PLACES.get(f"ops.{words[0]}") if len(words) == 1 else None)
+    known = PLACES.get(".".join(words)) or (PLACES.get(f"ops.{words[0]}") if len(words) == 1 else None)
+    return "." if known is None and private_names.has_module(".".join(words)) else known
 
 
 def _in_keras_file(words: list[str]) -> bool:
