@@ -142,3 +142,16 @@ def test_jacobians_with_parallel_iterations_need_a_persistent_tape():
 def test_a_tape_that_was_never_entered_has_no_gradients():
     with pytest.raises(RuntimeError, match="one set of gradients"):
         tf.GradientTape().gradient(tf.constant(1.0), tf.constant(1.0))
+
+
+@pytest.mark.parametrize("value", [lambda x, w: tf.concat([x, w], 0), lambda x, w: tf.tile(w, tf.cast(x[0], tf.int32)),
+                                   lambda x, w: tf.pad(w, tf.cast(x, tf.int32)), lambda x, w: tf.matmul(x, w)])
+def test_gradient_has_the_static_shape_of_its_variable(value):
+    w = tf.Variable(tf.ones([3, 2]))
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def shape(x):
+        with tf.GradientTape() as tape:
+            y = value(x, w)
+        return tf.constant(tape.gradient(y, w).shape.as_list())
+    assert shape.get_concrete_function().function_def is not None        # traced: the shape was known

@@ -1,6 +1,7 @@
 """Tapes: record executed (or built) ops and differentiate them in reverse."""
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeVar
 
 from penstock._src.base import dtypes, nest
@@ -240,8 +241,18 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
         ins = list(ins) if isinstance(ins, (list, tuple)) else [ins]
         for t, g in zip(inputs, ins, strict=True):
             if g is not None and id(t) in reachable:
-                grads.setdefault(id(t), []).append(g if isinstance(g, (Tensor, IndexedSlices)) else convert(g))
+                g = g if isinstance(g, (Tensor, IndexedSlices)) else convert(g)
+                if type(g) is Tensor and t.dtype != dtypes.resource:
+                    _refine(g, t)
+                grads.setdefault(id(t), []).append(g)
     return [kept[id(s)] if id(s) in kept else add_gradients(grads[id(s)]) if id(s) in grads else None for s in sources]
+
+
+def _refine(grad: Tensor, t: Any) -> None:
+    """Gives the gradient in a graph what is known of its tensor's shape: slices of run-time sizes have lost it."""
+    if grad.static_dims is None or t.static_dims is not None and None in grad.static_dims:
+        with contextlib.suppress(ValueError):              # of a custom gradient: what uses it reports its shape
+            grad.set_shape(t.static_dims)
 
 
 def _take(grads: dict[int, list], t: Any, kept: dict[int, Any], sources: set[int]) -> Any:
