@@ -154,3 +154,17 @@ def test_arrays_of_unknown_rank(call, shape):
     for out in (traced(array), call(array)):
         np.testing.assert_array_equal(out, expected)
         assert out.shape == np.shape(expected)
+
+
+def test_objects_that_convert_themselves_take_part():
+    class Weight:
+        __hash__ = None                                    # as of Keras 3's variables, which compare elementwise
+
+        def __tf_tensor__(self, dtype=None, name=None):
+            return tf.constant([[1.0, 2.0]], dtype=dtype or tf.float32)
+
+    w = Weight()
+    assert tnp.matmul(w, np.float32([[1], [10]])).numpy().tolist() == [[21.0]]
+    assert tnp.maximum(w, 1.5).dtype == tf.float32
+    assert tnp.concatenate([w, w], 1).shape == (1, 4)
+    assert tnp.result_type(w, np.float64) == np.float64

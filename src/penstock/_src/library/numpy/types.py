@@ -70,8 +70,8 @@ def _kind(x: Any) -> Any:
         return x.as_numpy_dtype
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype
-    if isinstance(x, (bool, numbers.Number)):
-        return x
+    if not isinstance(x, type) and hasattr(x, "__tf_tensor__"):
+        return tf.convert_to_tensor(x).dtype.as_numpy_dtype
     return x
 
 
@@ -104,9 +104,7 @@ def finfo(dtype: Any) -> Any:
 def tensor(x: Any, dtype: Any = None) -> Any:
     """A tensor of `x`; without a dtype, by NumPy's rules."""
     dtype = as_dtype(dtype)
-    if isinstance(x, tf.Variable):
-        x = tf.convert_to_tensor(x)
-    if isinstance(x, tf.IndexedSlices):
+    if isinstance(x, (tf.Variable, tf.IndexedSlices)) or hasattr(x, "__tf_tensor__"):
         x = tf.convert_to_tensor(x)
     if isinstance(x, tf.Tensor):
         return x if dtype is None or x.dtype == dtype else tf.cast(x, dtype)
