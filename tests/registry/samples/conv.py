@@ -80,3 +80,7 @@ sample("DepthwiseConv2dNativeBackpropFilter", _x, np.array([3, 2, 3, 2], np.int3
        strides=[1, 2, 2, 1], padding="SAME")
 sample("DepthwiseConv2dNative", _x, _wd, strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0],
        expect=lambda x, w: convolve(np.pad(x, [(0, 0), (1, 2), (0, 1), (0, 0)]), w, (1, 1), (1, 1), "VALID", depthwise=True))
+_whole = np.arange(2 * 5 * 6 * 3, dtype=np.int32).reshape(2, 5, 6, 3) - 40
+_window = np.arange(24, dtype=np.int32).reshape(2, 2, 3, 2) - 9
+sample("Conv2D", _whole, _window, strides=[1, 2, 1, 1], padding="VALID",
+       expect=lambda x, w: convolve(x, w, (2, 1), (1, 1), "VALID").astype(np.int32))

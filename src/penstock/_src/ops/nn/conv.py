@@ -470,9 +470,11 @@ def _flops(result: tuple, window: tuple) -> int:
 
 # -- the ops ---------------------------------------------------------------------------------------------------------
 _T = "T: type in {half bfloat16 float32 float64}, "
-_2D = (_T + "strides: list(int), use_cudnn_on_gpu: bool = True, padding: string in {SAME VALID EXPLICIT}, "
-       "explicit_paddings: list(int) = [], data_format: string in {NHWC NCHW} = 'NHWC', "
-       "dilations: list(int) = [1, 1, 1, 1]")
+_WITH_INTEGERS = "T: type in {half bfloat16 float32 float64 int32}, "
+_2D_GEOMETRY = ("strides: list(int), use_cudnn_on_gpu: bool = True, padding: string in {SAME VALID EXPLICIT}, "
+                "explicit_paddings: list(int) = [], data_format: string in {NHWC NCHW} = 'NHWC', "
+                "dilations: list(int) = [1, 1, 1, 1]")
+_2D = _T + _2D_GEOMETRY
 _3D = (_T + "strides: list(int) >= 5, padding: string in {SAME VALID}, data_format: string in {NDHWC NCDHW} = 'NDHWC', "
        "dilations: list(int) = [1, 1, 1, 1, 1]")
 _DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID EXPLICIT}, "
@@ -480,8 +482,8 @@ _DEPTHWISE = (_T + "strides: list(int), padding: string in {SAME VALID EXPLICIT}
               "explicit_paddings: list(int) = []")
 
 fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T -> output: T",
-                        _2D + ", num_args: int >= 0, fused_ops: list(string) = []")
-conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _2D)
+                        _WITH_INTEGERS + _2D_GEOMETRY + ", num_args: int >= 0, fused_ops: list(string) = []")
+conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _WITH_INTEGERS + _2D_GEOMETRY)
 rules.batching.first[conv2d_op] = (0,)
 conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
 rules.batching.first[conv2d_to_input], rules.batching.sizes[conv2d_to_input] = (2,), 0
