@@ -111,13 +111,6 @@ def _modes_and_default_graph(_nothing_left_behind):
     device_config.reset()
 
 
-@pytest.fixture
-def idle_machine(monkeypatch):
-    """A machine of which other processes use nothing: kernels have the threads that the program asks for."""
-    monkeypatch.setattr(waiting.machine, "look", lambda: None)
-    monkeypatch.setattr(waiting.machine, "threads", 0)
-
-
 @pytest.fixture(scope="session")
 def nursery():
     """Processes that start quickly, for tests of clusters."""

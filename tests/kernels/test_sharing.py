@@ -11,7 +11,7 @@ from tests.checks import eventually
 
 
 @pytest.fixture
-def four_threads(idle_machine):
+def four_threads():
     before = torch.get_num_threads()
     sharing.use_threads(4)
     yield

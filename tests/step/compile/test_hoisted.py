@@ -53,7 +53,7 @@ def test_inference_follows_its_variables(count):
     assert 3 <= len(count) < 3 * (hoisted._SETTLED + 3)
 
 
-def test_filters_are_arranged_once_for_each_number_of_threads(idle_machine, monkeypatch):
+def test_filters_are_arranged_once_for_each_number_of_threads(monkeypatch):
     arranged, before = [], torch.get_num_threads()
     real = hoisted.Hoisted._arranged
     monkeypatch.setattr(hoisted.Hoisted, "_arranged",
