@@ -227,3 +227,26 @@ def test_a_cross_entropy_and_its_gradient_are_one_kernel(labels, plans, monkeypa
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a.numpy()[fine], b.numpy()[fine], rtol=2e-2, atol=1e-3)
         assert np.isnan(a.numpy()[~fine]).all()
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64], ids=lambda d: d.name)
+def test_cross_entropies_of_every_type(dtype, plans, monkeypatch):
+    """Also of large logits, and of rows that have infinite ones."""
+    logits = np.random.RandomState(0).randn(5, 7) * 20
+    logits[1, 2], logits[2, 3], logits[4] = -np.inf, 6e4, -300.0
+    labels, shares = np.array([1, 0, 3, 6, 2]), np.eye(7)[[1, 0, 3, 6, 2]] * 0.5 + 0.5 / 7
+    some = tf.constant(shares[2:], dtype)
+    f = tf.function(lambda x: (*tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=tf.constant(labels)),
+                               *tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=x[2:], labels=some)))
+    monkeypatch.setattr(fusion.Fusing, "on_host", lambda self, op: "Entropy" not in op.type)
+    found = f(tf.constant(logits, dtype))
+    assert bool(plans) is (dtype != tf.float64)
+    x = np.asarray(tf.cast(tf.constant(logits, dtype), tf.float64))
+    p = np.exp(x - x.max(-1, keepdims=True))
+    log_p = x - x.max(-1, keepdims=True) - np.log(p.sum(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    expected = -log_p[np.arange(5), labels], p - np.eye(7)[labels], -(shares * log_p)[2:].sum(-1), (p - shares)[2:]
+    tolerance = {tf.float16: 5e-3, tf.bfloat16: 2e-2}.get(dtype, 1e-5)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_allclose(np.asarray(tf.cast(a, tf.float64)), b, rtol=tolerance, atol=tolerance)
