@@ -107,7 +107,7 @@ def test_an_unknown_file_system_is_named():
         tf.io.gfile.exists("nosuch://x")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
 def test_what_the_system_has_run_out_of(number):
     with pytest.raises(errors.ResourceExhaustedError, match=f"/a; {os.strerror(number)}"), paths.typed("/a"):
         raise OSError(number, os.strerror(number))

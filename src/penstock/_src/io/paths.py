@@ -24,7 +24,7 @@ _KINDS: dict[type, type] = {
     FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
     IsADirectoryError: errors.FailedPreconditionError, NotADirectoryError: errors.FailedPreconditionError,
     FileExistsError: errors.AlreadyExistsError}
-_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EMLINK, errno.ENOMEM, errno.ENOBUFS)
+_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EMLINK, errno.ENOMEM, errno.ENOBUFS)
 _NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may inspect; its characters
 
 
