@@ -1,9 +1,11 @@
 """Options of tf.function in copies, pickles and attributes; and errors of traces for wrong arguments."""
 import pickle
+import threading
 
 import pytest
 
 import penstock as tf
+from tests.checks import eventually
 
 
 def double(x):
@@ -159,6 +161,18 @@ def test_many_traces_in_few_calls_are_worth_two_warnings(caplog):
         f(20 + i)
     assert len(caplog.records) == 2
     assert "5 out of the last 5 calls to f triggered tf.function retracing" in caplog.text
+
+
+def test_threads_that_wait_for_a_trace_have_not_traced(caplog):
+    f = tf.function(lambda x: x + 1)
+    threads = [threading.Thread(target=f, args=(tf.constant(1.0),)) for _ in range(8)]
+    with f._lock:                                              # nobody traces before all have begun their call
+        for t in threads:
+            t.start()
+        assert eventually(lambda: f._history.calls == 8)
+    for t in threads:
+        t.join()
+    assert f.experimental_get_tracing_count() == 1 and not caplog.records
 
 
 def test_functions_created_in_a_loop_share_a_history(caplog):

@@ -380,10 +380,11 @@ class Function:
             concrete = self._quick.get(key) if key is not None else None
             if concrete is not None:
                 return concrete.call_flat(args)
-            traces = self._trace_count
-            concrete, tensors = self._choose(args, kwargs)
-            if traces != self._trace_count and context.executing_eagerly():
-                self._history.traced(self._name)
+            with self._lock:                                   # the traces of other threads are not this call's
+                traces = self._trace_count
+                concrete, tensors = self._choose(args, kwargs)
+                if traces != self._trace_count and context.executing_eagerly():
+                    self._history.traced(self._name)
             if key is not None and len(tensors) == len(args) and all(map(operator.is_, tensors, args)):
                 if len(self._quick) >= _MOST_QUICK:
                     self._quick.clear()
