@@ -153,6 +153,15 @@ def entry(prefix: str, name: str, value: object) -> str:
     return "\n\n".join(p for p in parts if p)
 
 
+def boost(api: str, inner: str) -> str:
+    """The front matter of an API page: how early a search shows it. A name is meant where most programs use it."""
+    if inner in ("", "keras", "keras.layers", "data", "nn", "train") or inner.startswith("keras.") and inner.count(".") == 1:
+        weight = 8 if api == "v2" else 4
+    else:
+        weight = 1 if re.match(r"raw_ops|contrib|experimental|keras\..*\..*", inner) else 2
+    return f"---\nsearch:\n  boost: {weight}\n---\n\n"
+
+
 def write_api_page(module: str) -> tuple[str, int]:
     """Writes the page of one module, or one page per letter if it is large; its path and how many names it has."""
     loaded = importlib.import_module(f"penstock.{module}" if module else "penstock")
@@ -167,7 +176,8 @@ def write_api_page(module: str) -> tuple[str, int]:
     for letter, some in parts.items():
         blocks = [entry(prefix, n, getattr(loaded, n)) for n in some]
         place = page.with_name(f"{page.stem}-{letter}.md") if letter else page
-        place.write_text("\n\n".join([head[0] + (f": {letter.upper()}" if letter else ""), *head[1:], *blocks]) + "\n")
+        title = head[0] + (f": {letter.upper()}" if letter else "")
+        place.write_text(boost(api, inner) + "\n\n".join([title, *head[1:], *blocks]) + "\n")
     if len(parts) > 1:
         page.write_text("\n\n".join([*head, *(index_of(page.stem, letter, some) for letter, some in parts.items())]) + "\n")
     return page.relative_to(PAGES / "api").as_posix(), len(names)
