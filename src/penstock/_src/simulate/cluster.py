@@ -34,13 +34,15 @@ class Cluster:
         self.numbers = itertools.count(1)
         self.trace: Any = None                       # a Trace, if requested
         self.tasks: dict[str, Task] = {}
-        shared = Cores(self.clock, machines.of("worker").cores)
+        self.cores = Cores(self.clock, machines.of("worker").cores, machines.network.jitter)     # of one machine
         for job, count in jobs.items():
             for i in range(count):
                 rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
                 name = task_name(job, i)
                 machine = machines.of(job)
-                self.tasks[name] = Task(self, name, LocalHost(name, machine, shared) if local else Host(name, machine, rack))
+                number = i if job == "worker" else jobs.get("worker", 0) + len(self.tasks)
+                self.tasks[name] = Task(self, name, LocalHost(name, machine, self.cores, number) if local else
+                                        Host(name, machine, rack))
 
     def job(self, name: str) -> list[Task]:
         """The tasks of a job."""
@@ -310,7 +312,7 @@ class MasterRun:
     def start(self) -> None:
         """The client requests the step."""
         host = self.task.host
-        host.prepare(self.task.cluster.clock, host.machine.step_seconds, self._go)
+        host.prepare(self.task.cluster.clock, self._go)
 
     def _go(self) -> None:
         if self not in self.task.masters:                # the task has died before it could begin

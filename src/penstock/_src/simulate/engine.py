@@ -6,6 +6,7 @@ calls are created in the order of simulated time, bookings are too, and a queue 
 from __future__ import annotations
 
 import heapq
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -95,72 +96,113 @@ class Servers:
         return self.busy / (seconds * len(self._free)) if seconds else 0.0
 
 
-class Cores:
-    """Cores that the processes of one machine share. A process keeps its core while it has work; without a free core, it waits
-    behind those that asked before. Work takes longer while no core is idle, because caches and memory are shared too. These are
-    calls instead of bookings: when a process gets a core depends on the others."""
+class Core:
+    """A core that some processes of one machine have. A process keeps it while it has work; the others wait, first come, first
+    served. These are calls instead of bookings: when a process gets the core depends on the others."""
 
-    __slots__ = ("clock", "busy", "_idle", "_ready")
+    __slots__ = ("busy", "copies", "_machine", "_ready", "_recent")
 
-    def __init__(self, clock: Clock, count: int):
-        self.clock = clock
-        self.busy = 0.0                              # seconds of work so far
-        self._idle = count
+    def __init__(self, machine: Cores):
+        self.busy = False
+        self.copies = 0                              # of large values so far
+        self._machine = machine
         self._ready: deque[Process] = deque()
+        self._recent: list[Process] = []             # the processes that have had it, the last one first
 
     def wake(self, process: Process) -> None:
         """A process has work."""
-        if self._idle:
-            self._idle -= 1
-            process.next()
-        else:
+        if self.busy:
             self._ready.append(process)
+        else:
+            self.busy = True
+            self._machine.active += 1
+            self._run(process)
 
-    @property
-    def crowded(self) -> bool:
-        """Whether all cores are in use."""
-        return not self._idle
+    def _run(self, process: Process) -> None:
+        recent = self._recent
+        others = recent.index(process) if process in recent else len(recent)
+        if others or not recent:
+            recent[:] = [process, *(p for p in recent if p is not process)]
+        process.begin(others)
 
     def leave(self) -> None:
-        """A process has no more work."""
+        """Its process has no more work."""
         if self._ready:
-            self._ready.popleft().next()
+            self._run(self._ready.popleft())
         else:
-            self._idle += 1
+            self.busy = False
+            self._machine.active -= 1
+
+
+class Cores:
+    """The cores of one machine, to which processes are pinned. A copy takes `slower` times as long while another core works,
+    `slower_alone` times else; after copies, the caches have to be filled again, which takes `refill` seconds. Everything takes
+    longer or shorter at random: `jitter` is the standard deviation of the logarithm."""
+
+    __slots__ = ("clock", "busy", "active", "slower", "slower_alone", "refill", "jitter", "draw", "_all")
+
+    def __init__(self, clock: Clock, count: int, jitter: float = 0.0):
+        self.clock, self.jitter = clock, jitter
+        self.busy = 0.0                              # seconds of work so far
+        self.active = 0                              # cores that work now
+        self.slower = self.slower_alone = 1.0
+        self.refill = 0.0
+        self.draw = random.Random(0)
+        self._all = [Core(self) for _ in range(count)]
+
+    def core(self, number: int) -> Core:
+        """The core of the process of that number."""
+        return self._all[number % len(self._all)]
 
 
 class Process:
-    """A process on shared cores: it does one thing at a time, in order, as Python's lock has it."""
+    """A process on a core: it does one thing at a time, in order, as Python's lock has it. When it gets its core after others,
+    what they have replaced in the caches costs `cold` seconds for each of them."""
 
-    __slots__ = ("busy", "_cores", "_work")
+    __slots__ = ("busy", "_cores", "_core", "_cold", "_copies", "_work")
 
-    def __init__(self, cores: Cores):
+    def __init__(self, cores: Cores, number: int, cold: float = 0.0):
         self.busy = 0.0
-        self._cores = cores
+        self._cores, self._core, self._cold = cores, cores.core(number), cold
+        self._copies = 0                             # of its core, when it got it the last time
         self._work: deque[tuple[float, float, Callable, tuple]] = deque()
 
-    def work(self, seconds: float, crowded: float, call: Callable, args: tuple) -> None:
-        """Works for some seconds, or for `crowded` if no core is idle when it begins, and makes a call."""
-        self._work.append((seconds, crowded, call, args))
+    def work(self, seconds: float, copying: float, call: Callable, args: tuple) -> None:
+        """Works for some seconds, of which it copies for `copying` more if nothing disturbs it; then makes a call."""
+        self._work.append((seconds, copying, call, args))
         if len(self._work) == 1:
-            self._cores.wake(self)
+            self._core.wake(self)
 
-    def next(self) -> None:
-        """Begins the first piece of work, on a core."""
-        alone, crowded, *_ = self._work[0]
-        seconds = crowded if self._cores.crowded else alone
+    def begin(self, others: int) -> None:
+        """Gets its core, which so many other processes have had since."""
+        cold = others * self._cold
+        if self._copies != self._core.copies:
+            cold += self._cores.refill
+        self._copies = self._core.copies
+        self._next(cold)
+
+    def _next(self, cold: float = 0.0) -> None:
+        """Begins the first piece of work."""
+        cores = self._cores
+        seconds, copying, *_ = self._work[0]
+        seconds += cold
+        if copying:
+            self._core.copies += 1
+            seconds += copying * (cores.slower if cores.active > 1 else cores.slower_alone)
+        if cores.jitter:
+            seconds *= cores.draw.lognormvariate(-cores.jitter ** 2 / 2, cores.jitter)       # its mean is 1
         self.busy += seconds
-        self._cores.busy += seconds
-        self._cores.clock.after(seconds, self._done)
+        cores.busy += seconds
+        cores.clock.after(seconds, self._done)
 
     def _done(self) -> None:
         *_, call, args = self._work[0]
         call(*args)                                  # more work may be added: it has to wait for its turn
         self._work.popleft()
         if self._work:
-            self.next()
+            self._next()
         else:
-            self._cores.leave()
+            self._core.leave()
 
 
 class Pipe:

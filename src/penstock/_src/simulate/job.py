@@ -18,7 +18,7 @@ from penstock._src.cluster.recovery import LONGEST, Recovery
 from penstock._src.graph.graph import Graph
 from penstock._src.kernels.devices.devices import DeviceSet
 from penstock._src.simulate.cluster import Cluster, MasterRun, Task
-from penstock._src.simulate.machines import Machines
+from penstock._src.simulate.machines import Machines, Network
 from penstock._src.simulate.plan import Costs, StepCode, compile_step
 from penstock._src.simulate.results import Results
 
@@ -67,6 +67,7 @@ class Job:
             self.step = program.code or compiled(program.step)
             self._setup, self._join = [compiled(s) for s in program.setup], [compiled(s) for s in program.join]
             self._chief = compiled(program.chief) if program.chief else None
+        self._set_caches(machines.network)
         self.ended: dict[Task, int] = {}                   # steps of each worker
         self.errors: list[BaseException] = []
         self.results = Results(self)
@@ -76,6 +77,21 @@ class Job:
         self._restoring = False
         self._at_barrier = 0
         self._wanted = 0
+
+    def _set_caches(self, network: Network) -> None:
+        """What the values of a step do to the caches of one machine. Without another core at work, copies are as fast as those
+        of the least bytes that were measured."""
+        cores, (factor, refill) = self.cluster.cores, network.cached(self.in_use)
+        least = min((f for _, f, _ in network.caches), default=1.0)
+        cores.slower, cores.slower_alone, cores.refill = factor, max(1.0, factor / least), refill
+
+    @property
+    def in_use(self) -> int:
+        """The bytes of large values that all tasks use in a step: what the servers have, and for each worker what it receives,
+        computes and sends."""
+        sent = self.step.own.out_bytes if self.step.own is not None else 0
+        received = sum(part.out_bytes for part in self.step.others.values())
+        return received + len(self.workers) * (received + 2 * sent)
 
     # -- running ----------------------------------------------------------------------------------------------------------
     def run(self, steps: int, limit: float = float("inf")) -> Results:

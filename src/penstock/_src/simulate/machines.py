@@ -49,11 +49,11 @@ class Machine:
     receive_seconds: float = 2e-5   # of a thread, to receive a message
     large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
     copy_bandwidth: float = 0.0     # bytes per second that a thread copies, of a message that is not small; 0: at no cost
-    crowding: float = 1.0           # how many times as long work takes while all cores of one machine are in use
-    copy_crowding: float = 1.0      # the same, for copies
+    cold_seconds: float = 0.0       # more, for each other process that has had its core since (on one machine)
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
-    step_seconds: float = 0.0       # of a client, before a step begins
+    client_seconds: float = 0.0     # of a client, before a step; on one machine, it is a process of its own
+    step_seconds: float = 0.0       # of a worker, to begin a step
     straggling: Straggling = dataclasses.field(default_factory=Straggling)
     failures_per_day: float = 0.0   # of a task
     restart_seconds: float = 30.0   # until a task that has failed is back
@@ -70,10 +70,25 @@ class Network:
     large_latency: float = 0.0      # seconds more, for a message that is not small: its receiver has to make room
     small: int = 64 << 10           # bytes: smaller messages pass between the chunks of large ones
     header: int = 100               # bytes of a message beside its tensors
-    one_machine: bool = False       # all tasks are processes that share the cores of one machine, with their clients. A
-                                    # process uses one core at a time
+    one_machine: bool = False       # all tasks are processes of one machine, with their clients: the workers, then the servers,
+                                    # are pinned to its cores in turn. A process does one thing at a time
+    caches: list = dataclasses.field(default_factory=list)      # on one machine, [bytes, factor, seconds], …: by the bytes that
+                                    # all tasks use in a step, how many times as long copies take while another core works,
+                                    # and how long it takes a process to continue when its core has copied
+    jitter: float = 0.0             # of all work on one machine: standard deviation of the logarithm
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
+
+
+    def cached(self, in_use: float) -> tuple[float, float]:
+        """The factor and the seconds of `caches` for so many bytes: between the points, and beyond the last, on a line."""
+        points = [(0.0, 1.0, 0.0), *sorted(map(tuple, self.caches))]
+        if len(points) == 1:
+            return 1.0, 0.0
+        upper = next((i for i, (size, *_) in enumerate(points) if size >= in_use and i), len(points) - 1)
+        (a, *low), (b, *high) = points[upper - 1], points[upper]
+        factor, seconds = (x + (y - x) * (in_use - a) / (b - a) for x, y in zip(low, high, strict=True))
+        return max(1.0, factor), max(0.0, seconds)
 
 
 @dataclasses.dataclass
@@ -124,11 +139,19 @@ def _filled(kind: type, given: Any, where: str) -> Any:
         if name not in fields:
             raise errors.invalid(f"{where}: unknown field {name!r}. Known fields: {', '.join(fields)}.")
         values[name] = _filled(Straggling, value, f"{where}, {name}") if name == "straggling" else \
-            bool(value) if name == "one_machine" else _number(value, name, where)
+            bool(value) if name == "one_machine" else _points(value, where) if name == "caches" else \
+            _number(value, name, where)
     for name in ("cores", "message_threads"):
         if name in values:
             values[name] = max(1, int(values[name]))
     return kind(**values)
+
+
+def _points(value: Any, where: str) -> list[list[float]]:
+    """Triples of numbers."""
+    if not isinstance(value, list) or any(not isinstance(p, list) or len(p) != 3 for p in value):
+        raise errors.invalid(f"{where}: caches must be a list of [bytes, factor, seconds], not {value!r}.")
+    return [[_number(x, "caches", where) for x in p] for p in value]
 
 
 def _number(value: Any, name: str, where: str) -> float:

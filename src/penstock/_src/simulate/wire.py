@@ -55,32 +55,33 @@ class Host:
         """Makes a call when a core has worked for some seconds."""
         clock.schedule(self.cores.book(clock.now, seconds), call, args)
 
-    def prepare(self, clock: Clock, seconds: float, call: Callable) -> None:
-        """Makes a call when a client of this host has worked for some seconds, on a machine of its own."""
-        clock.after(seconds, call)
+    def prepare(self, clock: Clock, call: Callable) -> None:
+        """Makes a call when a client, on a machine of its own, has requested a step and this host has begun it."""
+        clock.after(self.machine.client_seconds + self.machine.step_seconds, call)
 
 
 class LocalHost(Host):
-    """A process of a machine whose cores all tasks share. It computes, sends, receives and runs its client in turns."""
+    """A process of a machine whose cores all tasks share: it computes, sends and receives in turns. Its client is another."""
 
-    __slots__ = ("process",)
+    __slots__ = ("process", "client")
 
-    def __init__(self, name: str, machine: Machine, cores: Cores):
+    def __init__(self, name: str, machine: Machine, cores: Cores, number: int = 0):
         super().__init__(name, machine)
-        self.process = Process(cores)
+        self.process, self.client = (Process(cores, number, machine.cold_seconds) for _ in range(2))
         self.cores, self.threads = cores, self.process         # type: ignore[assignment]
 
     def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
-        self.process.work(seconds, seconds * self.machine.crowding, call, args)
+        self.process.work(seconds, 0.0, call, args)
 
-    def prepare(self, clock: Clock, seconds: float, call: Callable) -> None:
-        self.compute(clock, seconds, call, ())
+    def prepare(self, clock: Clock, call: Callable) -> None:
+        def requested() -> None:
+            self.compute(clock, self.machine.step_seconds, call, ())
+        self.client.work(self.machine.client_seconds, 0.0, requested, ())
 
     def handle(self, seconds: float, size: int, call: Callable, args: tuple) -> None:
         """Makes a call after the work for a message, of which `size` bytes are copied."""
-        machine = self.machine
-        copied = machine.copy_seconds(size) if size else 0.0
-        self.process.work(seconds + copied, seconds * machine.crowding + copied * machine.copy_crowding, call, args)
+        large = self.machine.large_seconds if size else 0.0
+        self.process.work(seconds + large, self.machine.copy_seconds(size) - large if size else 0.0, call, args)
 
 
 class Wire:

@@ -1,0 +1,209 @@
+"""Steps of real processes on this machine, and the processor time that each process works for them.
+
+One cluster (`penstock server`) and a client for each of its workers serve all cases, so that they are measured in turns: what
+else happens to the machine meanwhile happens to all of them. Processes are pinned to cores, first the workers of a case with
+their clients, then its servers, one core after the other: where the system would move them changes from second to second, and
+with it the time of a step by a factor of two.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import penstock.compat.v1 as tf
+from penstock._src.cluster.ports import free_addresses
+from penstock._src.simulate import programs
+
+WORKERS, SERVERS = 4, 2             # of the cluster
+_CLIENT = "from penstock._src.simulate import bench; bench.client()"
+
+
+class Case(NamedTuple):
+    """Null steps of `size` bytes: of the first workers, with the first servers. `beside`: so many further workers run
+    the same with the last server meanwhile, to keep the machine busy."""
+    size: int
+    workers: int = 1
+    servers: int = 1
+    beside: int = 0
+
+
+class Round(NamedTuple):
+    """One round of a case: the mean time of a step of its workers, the seconds that a client, a worker and a server work for
+    it, and how much steps differ: the standard deviation relative to the mean, without the longest hundredth."""
+    step: float
+    client: float
+    worker: float
+    server: float
+    spread: float
+    servers: int
+
+    @property
+    def work(self) -> float:
+        """Of all processes."""
+        return self.client + self.worker + self.server * self.servers
+
+
+class Bench:
+    """A cluster of real processes, and clients of its workers."""
+
+    def __init__(self, stack: contextlib.ExitStack):
+        addresses = free_addresses(WORKERS + SERVERS)
+        cluster = {"ps": addresses[:SERVERS], "worker": addresses[SERVERS:]}
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        tasks = [(job, i) for job, found in cluster.items() for i in range(len(found))]
+        self._started: dict[tuple[str, int], subprocess.Popen] = {}
+        for job, i in tasks:
+            env["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": job, "index": i}})
+            self._start(stack, (job, i), env, "-m", "penstock", "server")
+        for task in tasks:
+            self._line(task)                         # it listens
+        for i, address in enumerate(cluster["worker"]):
+            self._start(stack, ("client", i), env, "-c", _CLIENT, f"grpc://{address}", str(i))
+        self.cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+    def _start(self, stack: contextlib.ExitStack, task: tuple[str, int], env: dict[str, str], *command: str) -> None:
+        made = stack.enter_context(subprocess.Popen([sys.executable, *command], env=env, text=True,
+                                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        stack.callback(made.kill)                    # there is no state to keep
+        self._started[task] = made
+
+    def _line(self, task: tuple[str, int]) -> str:
+        found = self._started[task].stdout
+        assert found is not None
+        line = found.readline()
+        if not line:
+            raise RuntimeError(f"{task[0]} {task[1]} has ended")
+        return line
+
+    def _ask(self, worker: int, *what: Any) -> None:
+        """Sends a request to the client of a worker."""
+        print(json.dumps(what), file=self._started["client", worker].stdin, flush=True)
+
+    # -- cases --------------------------------------------------------------------------------------------------------
+    def prepare(self, case: Case) -> None:
+        """Builds the steps of a case; the first worker initializes its variables."""
+        for i, key in self._keys(case).items():
+            self._ask(i, "build", *key, 0)
+            self._line(("client", i))
+
+    def _keys(self, case: Case) -> dict[int, tuple[int, int, int]]:
+        """By worker, the size of its step, its first server, and how many it has."""
+        return {i: (case.size, 0, case.servers) if i < case.workers else (case.size, SERVERS - 1, 1)
+                for i in range(case.workers + case.beside)}
+
+    def round(self, case: Case, seconds: float) -> Round:
+        """Runs the steps of a case for some seconds."""
+        self._pin(case)
+        every = self._of(case)
+        used = [_used(self._started[t].pid) for t in every]
+        for i, key in self._keys(case).items():
+            self._ask(i, "run", *key, seconds)
+        answers = [json.loads(self._line(("client", i))) for i in self._keys(case)][:case.workers]
+        spent = {t: _used(self._started[t].pid) - before for t, before in zip(every, used, strict=True)}
+        steps = sum(count for count, _ in answers)
+
+        def share(kind: str) -> float:
+            return sum(s for (job, i), s in spent.items() if job == kind and (i < case.workers or job == "ps")) / steps
+        return Round(seconds * case.workers / steps, share("client"), share("worker"), share("ps") / case.servers,
+                     sum(spread for _, spread in answers) / case.workers, case.servers)
+
+    def _of(self, case: Case) -> list[tuple[str, int]]:
+        return [*((k, i) for i in range(case.workers) for k in ("worker", "client")), *(("ps", i) for i in range(case.servers))]
+
+    def _pin(self, case: Case) -> None:
+        """Moves the processes of a case to their cores."""
+        if self.cores:
+            for task, core in pins(case, len(self.cores)).items():
+                _pin(self._started[task].pid, self.cores[core])
+
+
+def pins(case: Case, cores: int) -> dict[tuple[str, int], int]:
+    """The core of each process: one after the other. Workers beside a case, and the server that they have, use all of them."""
+    found = {("client", i): i % cores for i in range(case.workers)}
+    found |= {("worker", i): i % cores for i in range(case.workers)}
+    found |= {("ps", i): (case.workers + i) % cores for i in range(case.servers)}
+    if case.beside:
+        for i in range(case.beside):
+            found["worker", case.workers + i] = found["client", case.workers + i] = (i + 1) % cores
+        found["ps", SERVERS - 1] = (case.beside + 1) % cores
+    return found
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[Bench]:
+    """The processes."""
+    with contextlib.ExitStack() as stack:
+        yield Bench(stack)
+
+
+def _pin(process: int, core: int) -> None:
+    for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(int(thread.name), {core})
+
+
+def _used(process: int) -> float:
+    """The processor time of a process and its threads, in seconds. It has nanoseconds where the system has."""
+    found = 0
+    for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(OSError):               # it has ended
+            found += int((thread / "schedstat").read_text().split()[0])
+    return found / 1e9
+
+
+# -- the process of a client ------------------------------------------------------------------------------------------
+def client() -> None:
+    """Builds and runs steps as a worker, as its input says, until that ends."""
+    target, index = sys.argv[1], int(sys.argv[2])
+    steps: dict[tuple, Any] = {}
+    with contextlib.ExitStack() as stack:
+        for line in sys.stdin:
+            do, size, first, servers, last = json.loads(line)
+            key = size, first, servers
+            if do == "build":
+                if key not in steps:
+                    steps[key] = stack.enter_context(_step(target, index, size, first, servers))
+                print(0, flush=True)
+            else:
+                print(json.dumps(_steps_in(steps[key], last)), flush=True)
+
+
+def _steps_in(step: Any, seconds: float) -> tuple[float, float]:
+    """Steps in some seconds, of the last one the part in that time; and how much their times differ."""
+    times, began = [time.perf_counter()], time.perf_counter()
+    while times[-1] - began < seconds:
+        step()
+        times.append(time.perf_counter())
+    took = sorted(b - a for a, b in zip(times, times[1:], strict=False))
+    n = len(took)
+    most = took[:max(2, n * 99 // 100)]
+    spread = statistics.pstdev(most) / statistics.mean(most) if n > 1 else 0.0
+    return n - (times[-1] - began - seconds) / (times[-1] - times[-2]), spread
+
+
+@contextlib.contextmanager
+def _step(target: str, index: int, size: int, first: int, servers: int) -> Iterator[Any]:
+    """A function that runs a null step, as one worker."""
+    program = programs.dense_null_step(size)(servers)
+    filters = ["/job:ps", f"/job:worker/task:{index}"]
+    for op in program.graph.get_operations():
+        if "container" in op.opdef.attrs:
+            op._set_attr("container", f"{size} {first} {servers}")
+        job, _, task = op.device.partition("/task:")
+        if task:
+            op._set_device(f"{job}/task:{int(task) + (first if job == '/job:ps' else index)}")
+    with program.graph.as_default(), tf.Session(target, config=tf.ConfigProto(device_filters=filters)) as sess:
+        if sess.run(tf.report_uninitialized_variables()).size:
+            sess.run(tf.global_variables_initializer())
+        step = sess.make_callable(tf.group(*program.step))
+        for _ in range(20):
+            step()
+        yield step
