@@ -15,6 +15,7 @@ import argparse
 import os
 import resource
 import time
+from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -57,6 +58,10 @@ class Session:
     def step(self, keys: np.ndarray) -> None:
         """One training step."""
         self._step(keys)
+
+    def close(self) -> None:
+        """Frees the rows."""
+        self._session.close()
 
 
 class Dictionary:
@@ -104,24 +109,25 @@ def compare(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dic
     return {name: done[name] / spent[name] for name in parts}
 
 
-def on_gpu(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dict[str, float]:
-    """Milliseconds of a step, by name: rows on the host, half or all of them on a GPU, and a dense variable there."""
-    rng = np.random.default_rng(0)
-    tiers = {name: tf.StorageOption("HBM_DRAM", device_capacity=most) for name, most in (
-        ("half on the GPU", rows // 2), ("on the GPU", rows))}
-    parts = {"on the host": Session(True, rows, dim, optimizer),
-             **{name: Session(True, rows, dim, optimizer, storage) for name, storage in tiers.items()},
-             "dense variable": Session(False, rows, dim, optimizer)}
-    spent: dict[str, list[float]] = {name: [] for name in parts}
-    for _ in range(rounds):
-        keys = _skewed(rng, batch, rows)
-        for name, part in parts.items():
-            torch.cuda.synchronize()
+def on_gpu(rows: int, dim: int, batch: int, optimizer: str, rounds: int, seconds: float) -> Iterator[tuple[str, float, float]]:
+    """For each part its name, the seconds until its rows were there, and the milliseconds of a step: rows on the host, half or
+    all of them on a GPU, and a dense variable there. A part makes no more steps after some seconds."""
+    tiers = {"on the host": None, "half on the GPU": tf.StorageOption("HBM_DRAM", device_capacity=rows // 2),
+             "on the GPU": tf.StorageOption("HBM_DRAM", device_capacity=rows), "dense variable": None}
+    for name, storage in tiers.items():
+        rng, began = np.random.default_rng(0), time.perf_counter()
+        part = Session(name != "dense variable", rows, dim, optimizer, storage)
+        torch.cuda.synchronize()
+        ready = time.perf_counter()
+        spent: list[float] = []
+        while len(spent) < rounds and (len(spent) < 4 or time.perf_counter() - ready < seconds):
+            keys = _skewed(rng, batch, rows)
             before = time.perf_counter()
             part.step(keys)
             torch.cuda.synchronize()
-            spent[name].append(time.perf_counter() - before)
-    return {name: 1e3 * float(np.median(times[rounds // 2:])) for name, times in spent.items()}
+            spent.append(time.perf_counter() - before)
+        part.close()
+        yield name, ready - began, 1e3 * float(np.median(spent[len(spent) // 2:]))
 
 
 def bounded(total: float, capacity: int, dim: int, batch: int, state: str, minutes: float) -> None:
@@ -170,6 +176,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--gpu", action="store_true", help="milliseconds of a step with rows on a GPU, in place of the rest")
+    parser.add_argument("--seconds", type=float, default=4.0, help="after which a part of --gpu makes no more steps")
     parser.add_argument("--bounded", type=float, default=0, help="lookups and updates of the bounded run, in place of the rest")
     parser.add_argument("--capacity", type=int, default=1_000_000)
     parser.add_argument("--state", default="", help="a file (.npz) that the bounded run continues from and writes")
@@ -179,10 +186,10 @@ def main() -> None:
         bounded(given.bounded, given.capacity, given.dim, given.batch, given.state, given.minutes)
         return
     if given.gpu:
+        print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}, on {torch.cuda.get_device_name()}", flush=True)
         for optimizer in ("sgd", "adagrad"):
-            for name, milliseconds in on_gpu(given.rows, given.dim, given.batch, optimizer, given.rounds).items():
-                print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}, {optimizer}: {name:18} "
-                      f"{milliseconds:8.3f} ms")
+            for name, ready, took in on_gpu(given.rows, given.dim, given.batch, optimizer, given.rounds, given.seconds):
+                print(f"{optimizer:8} {name:18} {took:8.3f} ms a step, ready after {ready:5.1f} s", flush=True)
         return
     print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}: "
           "millions of lookups and updates per second of CPU time")
