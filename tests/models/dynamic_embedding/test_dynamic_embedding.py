@@ -128,20 +128,93 @@ def test_vectors_of_each_field(combiner):
     assert int(layer.params.size()) == 2
 
 
-def test_a_file_system_saver_keeps_rows_in_checkpoints(tmp_path):
-    def made(name):
-        creator = de.CuckooHashTableCreator(saver=de.FileSystemSaver(proc_size=1, proc_rank=0))
-        return de.get_variable(name, dim=2, initializer=0.0, kv_creator=creator)
-    first, second = made("first"), made("second")
-    first.upsert([5, 7], [[1.0, 2.0], [3.0, 4.0]])
+def saved(name, devices=None, **arguments):
+    creator = de.CuckooHashTableCreator(saver=de.FileSystemSaver(**arguments))
+    return de.get_variable(name, dim=2, initializer=0.0, devices=devices, kv_creator=creator)
+
+
+def test_a_file_system_saver_writes_rows_beside_checkpoints(tmp_path):
+    first, second = saved("first", ["/cpu:0"] * 2, buffer_size=2), saved("second", ["/cpu:0"] * 3)
+    keys = list(range(7))
+    first.upsert(keys, [[k, k + 0.5] for k in keys])
     path = tf.train.Checkpoint(table=first).save(str(tmp_path / "saved"))
-    tf.train.Checkpoint(table=second).restore(path)
-    np.testing.assert_array_equal(second.lookup([7, 5, 6]), [[3, 4], [1, 2], [0, 0]])
+    folder = tmp_path / "TFRADynamicEmbedding-1"
+    parts = [np.fromfile(folder / f"first_mht_{i}of2_rank0_size1-keys", np.int64) for i in (1, 2)]
+    rows = [np.fromfile(folder / f"first_mht_{i}of2_rank0_size1-values", np.float32).reshape(-1, 2) for i in (1, 2)]
+    assert [sorted(p % 2) for p in parts] == [[0] * 4, [1] * 3]
+    for part, values in zip(parts, rows, strict=True):
+        np.testing.assert_array_equal(values, np.stack([part, part + 0.5], 1))
+    tf.train.Checkpoint(table=second).restore(path)                  # onto another number of tables
+    np.testing.assert_array_equal(second.lookup([6, 5, 9]), [[6, 6.5], [5, 5.5], [0, 0]])
+    assert int(second.size()) == 7
+    bundle = tf.train.load_checkpoint(path)
+    assert not any("values" in name for name in bundle.get_variable_to_shape_map())
 
 
-@pytest.mark.parametrize(("arguments", "error"), [({"save_path": "rows"}, tf.errors.UnimplementedError),
-                                                  ({"proc_size": 2, "proc_rank": 0}, tf.errors.UnimplementedError),
-                                                  ({"proc_size": 2}, TypeError)])
-def test_a_file_system_saver_refuses_what_it_does_not_do(arguments, error):
+def test_processes_save_their_parts_and_restore_those_of_another_number(tmp_path):
+    for rank in range(2):
+        table = saved("t", save_path=str(tmp_path / "rows"), proc_size=2, proc_rank=rank)
+        table.upsert(list(range(rank, 10, 2)), [[k, 1.0] for k in range(rank, 10, 2)])
+        path = tf.train.Checkpoint(table=table).save(str(tmp_path / f"p{rank}"))
+    found = []
+    for rank in range(3):
+        table = saved("t", save_path=str(tmp_path / "rows"), proc_size=3, proc_rank=rank)
+        tf.train.Checkpoint(table=table).restore(path)
+        keys, values = table.export()
+        assert set(keys.numpy() % 3) == {rank}
+        np.testing.assert_array_equal(values[:, 0], keys.numpy())
+        found += keys.numpy().tolist()
+    assert sorted(found) == list(range(10))
+    (tmp_path / "rows" / "t_mht_1of1_rank0_size2-keys").unlink()
+    with pytest.raises(tf.errors.DataLossError, match="1 of 2 parts"):
+        tf.train.Checkpoint(table=saved("t", save_path=str(tmp_path / "rows"))).restore(path)
+
+
+def test_files_have_slots_and_are_removed_with_their_checkpoint(tmp_path):
+    with tf.Graph().as_default(), v1.Session() as sess:
+        table = saved("t", ["/cpu:0"] * 2)
+        rows = de.embedding_lookup(table, tf.constant([5, 6], tf.int64))
+        train = v1.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(rows))
+        saver = v1.train.Saver(max_to_keep=1)
+        sess.run(v1.global_variables_initializer())
+        sess.run(train)
+        for step in (3, 4):
+            path = saver.save(sess, str(tmp_path / "model"), step)
+        assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == ["TFRADynamicEmbedding-4"]
+        sess.run(train)
+        second = sess.run(rows)
+        saver.restore(sess, path)
+        sess.run(train)
+        np.testing.assert_array_equal(sess.run(rows), second)          # the moments are restored, too
+
+
+def test_string_keys_are_saved_in_files(tmp_path):
+    def made(name):
+        return de.get_variable(name, tf.string, dim=2, initializer=0.0,
+                               kv_creator=de.CuckooHashTableCreator(saver=de.FileSystemSaver()))
+    first, second = made("a"), made("b")
+    first.upsert(["", "red", b"\xff\x00"], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    tf.train.Checkpoint(table=second).restore(tf.train.Checkpoint(table=first).save(str(tmp_path / "m")))
+    np.testing.assert_array_equal(second.lookup([b"\xff\x00", "", "red"]), [[5, 6], [1, 2], [3, 4]])
+
+
+def test_rows_are_written_to_a_folder_on_request(tmp_path):
+    first, second = saved("t"), saved("t")
+    first.upsert([1, 2], [[1.0, 1.0], [2.0, 2.0]])
+    first.save_to_file_system(str(tmp_path))
+    second.load_from_file_system(str(tmp_path))
+    np.testing.assert_array_equal(second.lookup([2, 1]), [[2, 2], [1, 1]])
+    with pytest.raises(tf.errors.NotFoundError, match="No rows of other"):
+        saved("other").load_from_file_system(str(tmp_path))
+
+
+def test_two_variables_of_one_name_do_not_overwrite_each_other(tmp_path):
+    with pytest.raises(ValueError, match="same files"):
+        tf.train.Checkpoint(a=saved("t"), b=saved("t")).save(str(tmp_path / "m"))
+
+
+@pytest.mark.parametrize(("arguments", "error"), [({"proc_size": 2, "proc_rank": 2}, ValueError),
+                                                  ({"buffer_size": 0}, ValueError), ({"proc_size": 2}, TypeError)])
+def test_a_file_system_saver_checks_its_arguments(arguments, error):
     with pytest.raises(error):
         de.FileSystemSaver(**arguments)

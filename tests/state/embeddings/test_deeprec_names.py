@@ -1,4 +1,6 @@
 """Names of DeepRec around embedding variables: tables by quotient and remainder, lookups in groups, staged batches."""
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -58,14 +60,30 @@ def test_lookups_in_groups():
             v1.nn.group_embedding_lookup_sparse(tables, [ragged, ragged], ["sum"])
 
 
-def test_columns_in_a_group():
-    with tf.Graph().as_default(), v1.Session() as sess:
-        with v1.feature_column.group_embedding_column_scope(name="items"):
-            keys = v1.feature_column.categorical_column_with_embedding("item", dtype=tf.int64)
-            column = v1.feature_column.embedding_column(keys, 3, initializer=v1.constant_initializer(0.5))
-        made = v1.feature_column.input_layer({"item": tf.constant([[7], [9]], tf.int64)}, [column])
-        sess.run(v1.global_variables_initializer())
-        np.testing.assert_allclose(sess.run(made), np.full((2, 3), 0.5), rtol=1e-6, atol=1e-6)
+@pytest.mark.parametrize(("most", "lookups"), [(None, 1), (2, 2)])
+def test_columns_of_a_group_are_looked_up_together(most, lookups):
+    ids = tf.sparse.from_dense([[3, 1], [0, 0], [1, 0]])
+    ids = tf.SparseTensor(ids.indices, tf.cast(ids.values, tf.int64), ids.dense_shape)
+
+    def run(grouped):
+        scope = v1.feature_column.group_embedding_column_scope("items", most) if grouped else contextlib.nullcontext()
+        with tf.Graph().as_default() as graph, v1.Session() as sess:
+            features = {f"f{i}": tf.SparseTensor(ids.indices.numpy(), ids.values.numpy(), ids.dense_shape.numpy())
+                        for i in range(3)}
+            with scope:
+                columns = [v1.feature_column.embedding_column(
+                    v1.feature_column.categorical_column_with_embedding(f"f{i}", dtype=tf.int64), 2 + i, combiner,
+                    v1.random_normal_initializer(seed=i)) for i, combiner in enumerate(["sum", "mean", "sqrtn"])]
+            made = v1.feature_column.input_layer(features, columns)
+            train = v1.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(tf.square(made)))
+            sess.run(v1.global_variables_initializer())
+            sess.run(train)
+            return sess.run(made), [op.type for op in graph.get_operations()]
+    plain, _ = run(False)
+    found, ops = run(True)
+    np.testing.assert_allclose(found, plain, rtol=1e-5, atol=1e-6)
+    assert ops.count("GroupKvResourceLookup") == ops.count("GroupKvResourceLookupGrad") == lookups
+    assert "KvResourceGather" not in ops
 
 
 def test_staged_batches_end_with_the_dataset():

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
-from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.graph.trackable import Trackable
+from penstock._src.io import paths
 from penstock._src.state.embeddings.create import new_variable
 from penstock._src.state.embeddings.options import EmbeddingVariableOption, InitializerOption, StorageOption
-from penstock._src.state.embeddings.variable import EmbeddingVariable, KeyedSaveable
+from penstock._src.state.embeddings.variable import EmbeddingVariable, KeyedFiles, read_files, saveable_of, write_files
 
 
 @export("dynamic_embedding.CuckooHashTableConfig")
@@ -21,9 +21,11 @@ class CuckooHashTableConfig:
 
 @export("dynamic_embedding.CuckooHashTableCreator")
 class CuckooHashTableCreator:
-    """Makes tables in host memory. `saver` is a `FileSystemSaver` or None: both make tables part of checkpoints."""
+    """Makes tables in host memory. `saver` is a `FileSystemSaver`, or None: then rows are tensors of checkpoints."""
 
     def __init__(self, config: Any = None, saver: Any = None):
+        if saver is not None and not isinstance(saver, FileSystemSaver):
+            raise TypeError(f"saver must be a FileSystemSaver or None, got {saver!r}")
         self.config, self.saver = config, saver
 
     def option(self, initializer: Any) -> EmbeddingVariableOption:
@@ -33,28 +35,35 @@ class CuckooHashTableCreator:
 
 @export("dynamic_embedding.FileSystemSaver")
 class FileSystemSaver:
-    """Saves the rows of tables with checkpoints and SavedModels, as tables without it do: rows are tensors of the checkpoint,
-    on any file system, and are restored onto any number of tables. Separate files for rows are not written.
+    """Saves the rows of tables in files of their own, beside checkpoints and SavedModels: one file of keys and one of values
+    per table, which are arrays as they are in memory. They are restored onto any number of tables and processes.
 
     Args:
-        proc_size: Processes that train together. More than one raises UnimplementedError: use a strategy or a cluster, whose
-            tables are in one checkpoint.
+        proc_size: Processes that train together, each with a part of the keys (by remainder). Each saves its own part.
         proc_rank: The number of this process.
-        save_path: Where to write separate files of rows; UnimplementedError if given.
-        buffer_size: Rows that are written at a time: unused, checkpoints are written in one pass.
+        save_path: Folder of the files, of any file system. By default they are in `TFRADynamicEmbedding` beside each
+            checkpoint, with the number of the checkpoint.
+        buffer_size: Rows that are written at a time.
+
+    >>> creator = tf.dynamic_embedding.CuckooHashTableCreator(saver=tf.dynamic_embedding.FileSystemSaver())
+    >>> table = tf.dynamic_embedding.get_variable("users", dim=8, kv_creator=creator)
     """
 
     def __init__(self, proc_size: int | None = None, proc_rank: int | None = None, save_path: str | None = None,
                  buffer_size: int = 4096):
         if (proc_size is None) != (proc_rank is None):
             raise TypeError("proc_rank and proc_size must be given together")
-        if proc_size not in (None, 1):
-            raise errors.UnimplementedError(None, None, "Tables of several processes that each save a part of the rows are not "
-                                                        "supported: train with a tf.distribute strategy or a cluster.")
-        if save_path is not None:
-            raise errors.UnimplementedError(None, None, "Separate files of rows are not supported: rows are part of "
-                                                        "checkpoints. Leave save_path out.")
-        self.proc_size, self.proc_rank, self.save_path, self.buffer_size = 1, 0, None, buffer_size
+        self.proc_size, self.proc_rank = proc_size or 1, proc_rank or 0
+        if not 0 <= self.proc_rank < self.proc_size:
+            raise ValueError(f"proc_rank must be between 0 and {self.proc_size - 1}, got {proc_rank}")
+        if buffer_size < 1:
+            raise ValueError(f"buffer_size must be positive, got {buffer_size}")
+        self.save_path, self.buffer_size = save_path, int(buffer_size)
+
+    @property
+    def files(self) -> KeyedFiles:
+        """Where tables save their rows."""
+        return KeyedFiles(paths.as_text(self.save_path or ""), self.proc_size, self.proc_rank, self.buffer_size)
 
 
 @export("dynamic_embedding.HkvHashTableConfig")
@@ -101,8 +110,11 @@ class Variable(Trackable):
         self.key_dtype, self.value_dtype = tf.as_dtype(key_dtype), tf.as_dtype(value_dtype)
         self.devices = [devices] if isinstance(devices, str) else list(devices) if devices else [None]
         begins = 0.0 if initializer is None else initializer
-        option = (kv_creator or CuckooHashTableCreator()).option(begins)
+        self.kv_creator = kv_creator or CuckooHashTableCreator()
+        option, saver = self.kv_creator.option(begins), self.kv_creator.saver
         self._tables = [self._table(i, begins, option) for i in range(len(self.devices))]
+        for table in self._tables:
+            table.files = None if saver is None else saver.files
         self.restrict_policy = None if restrict_policy is None else restrict_policy(self)
 
     def _table(self, at: int, initializer: Any, option: Any) -> EmbeddingVariable:
@@ -181,7 +193,20 @@ class Variable(Trackable):
         return tf.no_op() if self.restrict_policy is None else self.restrict_policy.apply_restriction(num_reserved, **kwargs)
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
-        return {"table": lambda name=None: KeyedSaveable(self._tables, name or self.name)}
+        return saveable_of(self._tables, self.name)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+    def save_to_file_system(self, dirpath: str, proc_size: int = 1, proc_rank: int = 0, buffer_size: int = 4096,
+                            name: str | None = None) -> Any:
+        """Writes all rows to files in a folder, as `FileSystemSaver` does."""
+        files = KeyedFiles(paths.as_text(dirpath), proc_size, proc_rank, buffer_size)
+        return tf.group(*[write_files(files, "", t) for t in self._tables])
+
+    def load_from_file_system(self, dirpath: str, proc_size: int = 1, proc_rank: int = 0, buffer_size: int = 4096,
+                              name: str | None = None) -> Any:
+        """Replaces all rows by those in files."""
+        files = KeyedFiles(paths.as_text(dirpath), proc_size, proc_rank, buffer_size)
+        return tf.group(*[read_files(files, "", t) for t in self._tables])
 
 
 _KEPT = "dynamic_embedding_variables"         # the collection of a graph's variables, by name

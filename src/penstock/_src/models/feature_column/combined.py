@@ -5,7 +5,7 @@ import collections
 import contextlib
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -173,20 +173,61 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
     >>> tf.feature_column.embedding_column(words, dimension=16)
     """
     initializer = _checked(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
-    return EmbeddingColumn(_categorical(categorical_column), dimension, combiner, initializer, ckpt_to_load_from,
-                           tensor_name_in_ckpt, max_norm, trainable)
+    made = (GroupedEmbeddingColumn if _groups else EmbeddingColumn)(
+        _categorical(categorical_column), dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt, max_norm,
+        trainable)
+    if isinstance(made, GroupedEmbeddingColumn):
+        made.group = _groups[-1]
+    return made
+
+
+_groups: list[tuple[str, int | None]] = []          # the scopes that are open
 
 
 @export(v1=["feature_column.group_embedding_column_scope"])
 @contextlib.contextmanager
 def group_embedding_column_scope(name: str = "", params_num_per_group: int | None = None) -> Iterator[None]:
-    """A scope for embedding columns whose lookups DeepRec combines into one kernel. It changes nothing here: lookups are
-    separate ops of one program, and the results are the same. On a GPU they are one CUDA graph.
+    """A scope for embedding columns whose tables are looked up together: by one op, if they are embedding variables on one
+    device, or by one for every `params_num_per_group` of them.
 
     >>> with tf.feature_column.group_embedding_column_scope(name="items"):
     ...     column = tf.feature_column.embedding_column(items, 16)
     """
-    yield
+    _groups.append((name, params_num_per_group))
+    try:
+        yield
+    finally:
+        _groups.pop()
+
+
+class GroupedEmbeddingColumn(EmbeddingColumn):
+    """An embedding column whose table is looked up together with others of its group."""
+
+    group: tuple[str, int | None] = ("", None)
+
+
+def dense_of(columns: list, batch: Batch, within: Callable[[Any], Any]) -> list:
+    """The numbers of all columns; those of a group are looked up together. `within(column)` is a context with the weights of
+    a column."""
+    made: list = [None] * len(columns)
+    groups: dict[Any, list[tuple[int, Any, Any]]] = {}
+    for i, column in enumerate(columns):
+        with within(column) as weights:
+            if isinstance(column, GroupedEmbeddingColumn) and column.max_norm is None:
+                refuse_sequence(column, "embedding_column")
+                ids, strengths = batch.get(column)
+                table = column._table(weights)
+                if strengths is None and getattr(table, "_keyed", False):
+                    groups.setdefault(column.group, []).append((i, table, ids))
+                    continue
+            made[i] = column.dense(batch, weights)
+    for (name, most), members in groups.items():
+        positions, tables, ids = zip(*members, strict=True)
+        found = tf.nn.group_embedding_lookup_sparse(list(tables), list(ids), [columns[i].combiner for i in positions],
+                                                    params_num_per_group=most, name=name or None)
+        for i, rows in zip(positions, found, strict=True):
+            made[i] = rows
+    return made
 
 
 class SharedEmbeddingColumn(EmbeddingColumn):

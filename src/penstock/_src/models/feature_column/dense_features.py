@@ -1,6 +1,8 @@
 """Feature columns as Keras layers: DenseFeatures (a vector per row) and SequenceFeatures (a vector per time step of a row)."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
@@ -8,7 +10,7 @@ from penstock._src.base.api import export
 from penstock._src.models.feature_column import serialization
 from penstock._src.models.feature_column.base import Batch, DenseColumn
 from penstock._src.models.feature_column.categorical import KeySpace
-from penstock._src.models.feature_column.combined import SharedTable
+from penstock._src.models.feature_column.combined import SharedTable, dense_of
 from penstock._src.models.feature_column.layers import check_rows, sorted_columns
 from penstock._src.models.keras.engine.base_layer import Layer
 
@@ -74,13 +76,15 @@ class DenseFeatures(_Features):
 
     def call(self, features: dict[str, Any], cols_to_output_tensors: Any = None) -> Any:
         """The columns of a batch, side by side."""
-        batch, outputs = Batch(_checked(features), self._tables), []
-        for column in self._feature_columns:
+        @contextlib.contextmanager
+        def within(column: Any) -> Iterator[Any]:
             with tf.name_scope(column.name):
-                made = column.dense(batch, self._weight(column))
-                outputs.append(tf.reshape(made, [tf.shape(made)[0], column.variable_shape.num_elements()]))
-            if cols_to_output_tensors is not None:
-                cols_to_output_tensors[column] = outputs[-1]
+                yield self._weight(column)
+        found = dense_of(self._feature_columns, Batch(_checked(features), self._tables), within)
+        outputs = [tf.reshape(made, [tf.shape(made)[0], column.variable_shape.num_elements()])
+                   for column, made in zip(self._feature_columns, found, strict=True)]
+        if cols_to_output_tensors is not None:
+            cols_to_output_tensors.update(zip(self._feature_columns, outputs, strict=True))
         check_rows(self._feature_columns, outputs)
         return tf.concat(outputs, 1)
 

@@ -1,12 +1,15 @@
 """From columns to tensors: input_layer, linear_model, and the features of columns for parse_example."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.feature_column.base import Batch, CategoricalColumn, DenseColumn, FeatureColumn
 from penstock._src.models.feature_column.categorical import KeySpace
+from penstock._src.models.feature_column.combined import dense_of
 
 
 def sorted_columns(columns: Any, kind: Any, mark: str = "") -> list:
@@ -78,17 +81,18 @@ def input_layer(features: dict[str, Any], feature_columns: Any, weight_collectio
     _check_features(features)
     batch = Batch(features)
     with tf.variable_scope(None, default_name="input_layer", values=list(features.values())):
-        outputs = []
-        for column in columns:
-            variables: list = []
+        variables: dict[Any, list] = {column: [] for column in columns}
+
+        @contextlib.contextmanager
+        def within(column: Any) -> Iterator[Any]:
             with _scope_of(column):
-                made = column.dense(batch, _weights(_collections(weight_collections), trainable, variables))
-                flat = tf.reshape(made, [tf.shape(made)[0], column.variable_shape.num_elements()])
-            outputs.append(flat)
-            if cols_to_vars is not None:
-                cols_to_vars[column] = variables
-            if cols_to_output_tensors is not None:
-                cols_to_output_tensors[column] = flat
+                yield _weights(_collections(weight_collections), trainable, variables[column])
+        outputs = [tf.reshape(made, [tf.shape(made)[0], column.variable_shape.num_elements()])
+                   for column, made in zip(columns, dense_of(columns, batch, within), strict=True)]
+        if cols_to_vars is not None:
+            cols_to_vars.update(variables)
+        if cols_to_output_tensors is not None:
+            cols_to_output_tensors.update(zip(columns, outputs, strict=True))
         check_rows(columns, outputs)
         return tf.concat(outputs, 1)
 

@@ -199,68 +199,6 @@ def _weighted(rows: Any, weights: Any, segments: Any, combiner: str, scope: str 
     return tf.div_no_nan(total, tf.sqrt(tf.segment_sum(tf.square(weights), segments)), name=scope)
 
 
-@export(v1=["nn.group_embedding_lookup"])
-def group_embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None) -> list:
-    """The rows of several tables, each for its own ids.
-
-    >>> users, items = tf.nn.group_embedding_lookup([user_table, item_table], [user_ids, item_ids])
-    """
-    _check_group(params, ids, "ids")
-    with tf.name_scope(name, "group_embedding_lookup"):
-        return [lookup(p, i, partition_strategy) for p, i in zip(params, ids, strict=True)]
-
-
-@export(v1=["nn.group_embedding_lookup_sparse"])
-def group_embedding_lookup_sparse(params: Any, sp_ids: Any, combiners: Any, sp_weights: Any = None,
-                                  partition_strategy: str = "mod", is_sequence: bool = False,
-                                  params_num_per_group: int | None = None, name: str | None = None) -> list:
-    """The embeddings of several tables, each combined over its own ids. A row without ids has zeros.
-
-    Args:
-        params: List of tables.
-        sp_ids: List of SparseTensors or RaggedTensors, one for each table.
-        combiners: List of "sum", "mean" or "sqrtn".
-        sp_weights: List of weights like `sp_ids`, or None.
-        partition_strategy: As for `tf.nn.embedding_lookup`.
-        is_sequence: Whether the result has a vector for each position, [rows, positions, columns], instead of a combined one.
-        params_num_per_group: Accepted for compatibility and unused: each table has its own lookup op.
-        name: Name of the operations.
-
-    >>> tf.nn.group_embedding_lookup_sparse([users, items], [user_ids, item_ids], ["mean", "sum"])
-    """
-    weights = [None] * len(params) if sp_weights is None else sp_weights
-    for given, what in (sp_ids, "sp_ids"), (combiners, "combiners"), (weights, "sp_weights"):
-        _check_group(params, given, what)
-    with tf.name_scope(name, "group_embedding_lookup_sparse"):
-        if is_sequence:
-            return [_by_position(p, i, partition_strategy) for p, i in zip(params, sp_ids, strict=True)]
-        return [_of_each_row(p, i, w, c, partition_strategy) for p, i, w, c in zip(
-            params, sp_ids, weights, combiners, strict=True)]
-
-
-def _check_group(params: Any, given: Any, what: str) -> None:
-    if not isinstance(params, (list, tuple)) or len(params) != len(given):
-        raise ValueError(f"params must be a list with a table for each of {what}, got {params}")
-
-
-def _of_each_row(table: Any, ids: Any, weights: Any, combiner: str, strategy: str) -> Any:
-    """Combined embeddings of all rows: also of those at the end that have no ids."""
-    ids = ids.to_sparse() if hasattr(ids, "to_sparse") else ids
-    made = embedding_lookup_sparse(table, ids, weights, strategy, None, combiner)
-    rows = tf.cast(ids.dense_shape[0], dtypes.int32)
-    made = tf.pad(made, [[0, rows - tf.shape(made)[0]], [0, 0]])
-    made.set_shape([tf.get_static_value(rows), made.shape[1]])
-    return made
-
-
-def _by_position(table: Any, ids: Any, strategy: str) -> Any:
-    """The embeddings of all positions; those without an id have zeros."""
-    ids = ids.to_sparse() if hasattr(ids, "to_sparse") else ids
-    rows = lookup(table, ids.values, strategy)
-    shape = tf.concat([ids.dense_shape, tf.cast(tf.shape(rows)[1:], dtypes.int64)], 0)
-    return tf.scatter_nd(ids.indices, rows, shape)
-
-
 @export(v2=["nn.embedding_lookup_sparse"])
 @dispatched
 def embedding_lookup_sparse_v2(params: Any, sp_ids: Any, sp_weights: Any, combiner: str | None = None,

@@ -38,13 +38,13 @@ _KEYS = "Tkeys: type in {int32 int64 string}"
 _TYPES = f"dtype: type in {{floating}}, {_KEYS}"
 
 
-def _by_number(attrs: dict[str, Any]) -> bool:
+def by_number(attrs: dict[str, Any]) -> bool:
     """Whether keys are integers: only then rows are on GPUs."""
     return "Tkeys" not in attrs or attrs["Tkeys"].name != "string"
 
 
 def _has_device_rows(attrs: dict[str, Any]) -> bool:
-    return _by_number(attrs) and KeyedConfig.from_json(shown_text(attrs["config"])).device_rows > 0
+    return by_number(attrs) and KeyedConfig.from_json(shown_text(attrs["config"])).device_rows > 0
 
 
 kv_var_handle = internal("KvVarHandleOp", "-> resource: resource",
@@ -79,13 +79,14 @@ def _kv_var_handle_kernel(*, container, shared_name, dtype, Tkeys, config, ctx, 
     return ctx.resources.get_or_create(container, name, KeyedTable, make)
 
 
-def _table(resource: Any) -> KeyedTable:
+def table_of(resource: Any) -> KeyedTable:
+    """The table behind a handle."""
     return errors.expect(resource, KeyedTable, "an embedding variable")
 
 
-def _keyed(name: str, inputs: str, outputs: str, attrs: str = "") -> Any:
+def keyed_op(name: str, inputs: str, outputs: str, attrs: str = "") -> Any:
     """An op on a table. It runs on the table's device, and finds keys on the host."""
-    made = internal(name, f"resource: resource{inputs} -> {outputs}", attrs, stateful=True, gpu=_by_number,
+    made = internal(name, f"resource: resource{inputs} -> {outputs}", attrs, stateful=True, gpu=by_number,
                     host="indices keys global_step versions freqs gone")
     rules.tiers.on_host.add(made)
     return made
@@ -96,22 +97,23 @@ def _dim(c: Any) -> int | None:
     return None if dims is None else dims[1]
 
 
-initialize_kv_variable = _keyed("InitializeKvVariableOp", ", value: dtype", "", "dtype: type").no_gradient()
+initialize_kv_variable = keyed_op("InitializeKvVariableOp", ", value: dtype", "", "dtype: type").no_gradient()
 initialize_kv_variable.shape(lambda resource, value: [])
 
 
 @initialize_kv_variable.kernel
 def _initialize_kv_variable_kernel(resource, value):
-    _table(resource).initialize(value)
+    table_of(resource).initialize(value)
 
 
-kv_var_is_initialized = _keyed("KvVarIsInitializedOp", "", "is_initialized: bool").no_gradient()
+kv_var_is_initialized = keyed_op("KvVarIsInitializedOp", "", "is_initialized: bool").no_gradient()
 kv_var_is_initialized.shape(lambda resource: ())
-kv_var_is_initialized.kernel(lambda resource: torch.tensor(_table(resource).core is not None))
+kv_var_is_initialized.kernel(lambda resource: torch.tensor(table_of(resource).core is not None))
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
-kv_gather = _keyed("KvResourceGather", ", indices: Tkeys", "output: dtype", f"{_TYPES}, insert: bool = True")
+kv_gather = keyed_op("KvResourceGather", ", indices: Tkeys", "output: dtype", f"{_TYPES}, insert: bool = True")
+MAKE_ROWS = {kv_gather.name}        # the ops that make rows for new keys, unless their attribute `insert` is False
 
 
 @kv_gather.shape
@@ -121,13 +123,13 @@ def _kv_gather_shape(resource, indices, *, c):
 
 @kv_gather.kernel
 def _kv_gather_kernel(resource, indices, *, insert):
-    return _table(resource).lookup(indices, insert=insert)
+    return table_of(resource).lookup(indices, insert=insert)
 
 
 def without_inserts(graph_def: Any) -> None:
     """Makes the lookups of an exported graph create no rows, so that a served model does not grow."""
     for node in (n for nodes in (graph_def.node, *(f.node_def for f in graph_def.library.function)) for n in nodes):
-        if node.op == kv_gather.name:
+        if node.op in MAKE_ROWS:
             node.attr["insert"].b = False
 
 
@@ -140,7 +142,7 @@ def _kv_gather_gradient(op, grad):
     return IndexedSlices(rows, get("Reshape")(keys, [-1])), None
 
 
-kv_apply = _keyed("KvResourceSparseApply", ", grad: T, indices: Tkeys, global_step: int64, numbers: N * T", "",
+kv_apply = keyed_op("KvResourceSparseApply", ", grad: T, indices: Tkeys, global_step: int64, numbers: N * T", "",
                   f"T: type in {{floating}}, {_KEYS}, N: int >= 0, rule: string, slots: list(string), initial: list(float), "
                   "option: bool = False").no_gradient()
 kv_apply.shape(lambda resource, grad, indices, global_step, numbers: [])
@@ -148,7 +150,7 @@ kv_apply.shape(lambda resource, grad, indices, global_step, numbers: [])
 
 @kv_apply.kernel
 def _kv_apply_kernel(resource, grad, indices, global_step, numbers, *, rule, slots, initial, option, ctx):
-    table = _table(resource)
+    table = table_of(resource)
     columns = [table.add_slot(shown_text(s), x) for s, x in zip(slots, initial, strict=True)]
     update, step = training_op(rule), int(global_step)
     attrs = {n: option for n, a in update.attrs.items() if a.kind == "bool" and n != "use_locking"}
@@ -201,76 +203,77 @@ def _put_back(table: KeyedTable, keys: Any, rows: list, slots: list[str], step: 
         table.write(keys, held.read(), slot, slot is None and table.config.admission == ADMIT_ALL, versions)
 
 
-kv_rows = _keyed("KvResourceRows", ", keys: Tkeys", "rows: N * resource",
+kv_rows = keyed_op("KvResourceRows", ", keys: Tkeys", "rows: N * resource",
                  f"{_KEYS}, N: int >= 1, slots: list(string), initial: list(float)").no_gradient()
 kv_rows.shape(lambda resource, keys, *, N: [()] * N)
 
 
 @kv_rows.kernel
 def _kv_rows_kernel(resource, keys, *, slots, initial):
-    table = _table(resource)
+    table = table_of(resource)
     for s, x in zip(slots, initial, strict=True):
         table.add_slot(shown_text(s), x)
     return [_row_copy(table, keys, s) for s in (None, *map(shown_text, slots))]
 
 
-kv_put_rows = _keyed("KvResourcePutRows", ", keys: Tkeys, rows: N * resource, global_step: int64", "",
+kv_put_rows = keyed_op("KvResourcePutRows", ", keys: Tkeys, rows: N * resource, global_step: int64", "",
                      f"{_KEYS}, N: int >= 1, slots: list(string)").no_gradient()
 kv_put_rows.shape(lambda resource, keys, rows, global_step: [])
 kv_put_rows.kernel(lambda resource, keys, rows, global_step, *, slots: _put_back(
-    _table(resource), keys, rows, list(map(shown_text, slots)), int(global_step)))
+    table_of(resource), keys, rows, list(map(shown_text, slots)), int(global_step)))
 
-kv_insert = _keyed("KvResourceInsert", ", keys: Tkeys, values: dtype", "", _TYPES).no_gradient()
+kv_insert = keyed_op("KvResourceInsert", ", keys: Tkeys, values: dtype", "", _TYPES).no_gradient()
 kv_insert.shape(lambda resource, keys, values: [])
 
 
 @kv_insert.kernel
 def _kv_insert_kernel(resource, keys, values):
-    table = _table(resource)
+    table = table_of(resource)
     table.write(keys, values.reshape(-1, table.config.dim))
 
 
-kv_exists = _keyed("KvResourceExists", ", keys: Tkeys", "exists: bool", _KEYS).no_gradient()
+kv_exists = keyed_op("KvResourceExists", ", keys: Tkeys", "exists: bool", _KEYS).no_gradient()
 kv_exists.shape(lambda resource, keys: keys)
-kv_exists.kernel(lambda resource, keys: _table(resource).read(keys)[1].reshape(keys.shape))
+kv_exists.kernel(lambda resource, keys: table_of(resource).read(keys)[1].reshape(keys.shape))
 
-kv_remove = _keyed("KvResourceRemove", ", keys: Tkeys", "", _KEYS).no_gradient()
+kv_remove = keyed_op("KvResourceRemove", ", keys: Tkeys", "", _KEYS).no_gradient()
 kv_remove.shape(lambda resource, keys: [])
 
 
 @kv_remove.kernel
 def _kv_remove_kernel(resource, keys):
-    _table(resource).remove(keys)
+    table_of(resource).remove(keys)
 
 
-kv_prefetch = _keyed("KvResourcePrefetch", ", keys: Tkeys", "", _KEYS).no_gradient()
+kv_prefetch = keyed_op("KvResourcePrefetch", ", keys: Tkeys", "", _KEYS).no_gradient()
 kv_prefetch.shape(lambda resource, keys: [])
-kv_prefetch.kernel(lambda resource, keys: _table(resource).prefetch(keys))
+kv_prefetch.kernel(lambda resource, keys: table_of(resource).prefetch(keys))
 
-kv_statistics = _keyed("KvResourceStatistics", ", keys: Tkeys", "versions: int64, frequencies: int64", _KEYS).no_gradient()
+kv_statistics = keyed_op("KvResourceStatistics", ", keys: Tkeys", "versions: int64, frequencies: int64", _KEYS).no_gradient()
 kv_statistics.shape(lambda resource, keys: [keys, keys])
 
 
 @kv_statistics.kernel
 def _kv_statistics_kernel(resource, keys):
-    return tuple(t.reshape(keys.shape) for t in _table(resource).statistics(keys))
+    return tuple(t.reshape(keys.shape) for t in table_of(resource).statistics(keys))
 
 
 # -- all rows -----------------------------------------------------------------------------------------------------------
-kv_size = _keyed("KvResourceSize", "", "size: int64").no_gradient()
+kv_size = keyed_op("KvResourceSize", "", "size: int64").no_gradient()
 kv_size.shape(lambda resource: ())
-kv_size.kernel(lambda resource: torch.tensor(_table(resource).size(), dtype=torch.int64))
+kv_size.kernel(lambda resource: torch.tensor(table_of(resource).size(), dtype=torch.int64))
 
-kv_evict = _keyed("KvResourceEvict", ", global_step: int64", "evicted: int64").no_gradient()
+kv_evict = keyed_op("KvResourceEvict", ", global_step: int64", "evicted: int64").no_gradient()
 kv_evict.shape(lambda resource, global_step: ())
-kv_evict.kernel(lambda resource, global_step: torch.tensor(_table(resource).evict(int(global_step)), dtype=torch.int64))
+kv_evict.kernel(lambda resource, global_step: torch.tensor(table_of(resource).evict(int(global_step)), dtype=torch.int64))
 
-kv_clear = _keyed("KvResourceClear", "", "").no_gradient()
+kv_clear = keyed_op("KvResourceClear", "", "").no_gradient()
 kv_clear.shape(lambda resource: [])
-kv_clear.kernel(lambda resource: _table(resource).clear())
+kv_clear.kernel(lambda resource: table_of(resource).clear())
 
+SNAPSHOT_PARTS = ("keys", "values", "versions", "freqs", "slots", "slot_names", "gone")
 _SNAPSHOT = "keys: Tkeys, values: dtype, versions: int64, freqs: int64, slots: dtype, slot_names: string, gone: Tkeys"
-kv_export = _keyed("KvResourceExport", "", _SNAPSHOT, f"{_TYPES}, incremental: bool = False").no_gradient()
+kv_export = keyed_op("KvResourceExport", "", _SNAPSHOT, f"{_TYPES}, incremental: bool = False").no_gradient()
 
 
 @kv_export.shape
@@ -280,27 +283,33 @@ def _kv_export_shape(resource, *, c):
 
 @kv_export.kernel
 def _kv_export_kernel(resource, *, Tkeys, incremental):
-    table = _table(resource)
+    table = table_of(resource)
+    keys, values, versions, freqs, slots, names, gone = exported(table, incremental)
+    keys, gone = (k if Tkeys.torch in (None, torch.int64) else k.to(Tkeys.torch) for k in (keys, gone))
+    return keys, table.placed(values), versions, freqs, table.placed(slots), names, gone
+
+
+def exported(table: KeyedTable, incremental: bool) -> tuple:
+    """The rows to save, as `SNAPSHOT_PARTS` has them."""
     found = table.begin_save(incremental)
     names = [json.dumps([s, c.initial]).encode() for s, c in table.slots.items()]
     n = len(found.versions)
     slots = torch.cat([found.columns[s] for s in table.slots], 1) if names else torch.empty(n, 0, dtype=table.dtype.torch)
-    keys, gone = (k if Tkeys.torch in (None, torch.int64) else k.to(Tkeys.torch) for k in (found.keys, found.gone))
-    values = table.placed(found.columns[""].contiguous())
-    return keys, values, found.versions, found.frequencies, table.placed(slots), strings.pack(names), gone
+    return (found.keys, found.columns[""].contiguous(), found.versions, found.frequencies, slots, strings.pack(names),
+            found.gone)
 
 
-kv_saved = _keyed("KvResourceSaved", "", "").no_gradient()
+kv_saved = keyed_op("KvResourceSaved", "", "").no_gradient()
 kv_saved.shape(lambda resource: [])
-kv_saved.kernel(lambda resource: _table(resource).end_save())
+kv_saved.kernel(lambda resource: table_of(resource).end_save())
 
-kv_import = _keyed("KvResourceImport", f", {_SNAPSHOT}", "", f"{_TYPES}, clear: bool = True").no_gradient()
+kv_import = keyed_op("KvResourceImport", f", {_SNAPSHOT}", "", f"{_TYPES}, clear: bool = True").no_gradient()
 kv_import.shape(lambda *_: [])
 
 
 @kv_import.kernel
 def _kv_import_kernel(resource, keys, values, versions, freqs, slots, slot_names, gone, *, clear):
-    table = _table(resource)
+    table = table_of(resource)
     if table.core is None:
         table.initialize(None)
     if clear:
@@ -308,13 +317,13 @@ def _kv_import_kernel(resource, keys, values, versions, freqs, slots, slot_names
     import_rows(table, keys, values, versions, freqs, slots, slot_names, gone)
 
 
-kv_restore = _keyed("KvResourceRestore", ", prefix: string", "", "tensor_name: string").no_gradient()
+kv_restore = keyed_op("KvResourceRestore", ", prefix: string", "", "tensor_name: string").no_gradient()
 kv_restore.shape(lambda resource, prefix: [])
 
 
 @kv_restore.kernel
 def _kv_restore_kernel(resource, prefix, *, tensor_name):
-    table, path = _table(resource), os.fsdecode(strings.scalar(prefix, "prefix"))
+    table, path = table_of(resource), os.fsdecode(strings.scalar(prefix, "prefix"))
     with save_restore.open_reader(path) as reader:
         restore_rows(table, reader, shown_text(tensor_name))
 

@@ -20,6 +20,7 @@ from penstock._src.state.checkpoint.saveable import (
     ResourceVariableSaveable,
     SaveableObject,
     SaveSpec,
+    saved_beside,
     set_cpu0,
     validate_and_slice_inputs,
 )
@@ -42,10 +43,11 @@ class BaseSaverBuilder:
         """The op that saves."""
         specs = [spec for s in saveables for spec in s.specs]
         names, tensors, parts = [s.name for s in specs], [s.tensor for s in specs], [s.slice_spec for s in specs]
-        if self._write_version == SaverDef.V1:
-            return get("SaveSlices")(filename_tensor, names, parts, tensors, name="save")
-        if self._write_version == SaverDef.V2:
-            return get("SaveV2")(filename_tensor, names, parts, tensors)
+        with control_dependencies(saved_beside(saveables, filename_tensor)):
+            if self._write_version == SaverDef.V1:
+                return get("SaveSlices")(filename_tensor, names, parts, tensors, name="save")
+            if self._write_version == SaverDef.V2:
+                return get("SaveV2")(filename_tensor, names, parts, tensors)
         raise RuntimeError(f"Unexpected write_version: {self._write_version}")
 
     def bulk_restore(self, filename_tensor: Any, saveables: list, preferred_shard: int, restore_sequentially: bool) -> list:

@@ -35,6 +35,7 @@ from penstock._src.state.checkpoint.restore import (
     _session,
     next_restore,
 )
+from penstock._src.state.checkpoint.saveable import saved_beside
 from penstock._src.state.checkpoint.sharding import save_sharded
 from penstock._src.state.containers import NoDependency
 from penstock._src.state.variables.initializers import GlorotUniform, Zeros
@@ -113,9 +114,13 @@ class TrackableSaver:
     def _save_op(self, saveables: list, graph: Any, prefix: Any) -> Any:
         with device("/cpu:0"):
             specs = [spec for s in [*saveables, NoRestoreSaveable(graph, OBJECT_GRAPH_PROTO_KEY)] for spec in s.specs]
+            beside = saved_beside(saveables, prefix)
             if self.sharding is not None:
-                return save_sharded(prefix, specs, [s.op for s in saveables for _ in s.specs] + [None], self.sharding)
-            saved = get("SaveV2")(prefix, [s.name for s in specs], [s.slice_spec for s in specs], [s.tensor for s in specs])
+                with control_dependencies(beside):
+                    return save_sharded(prefix, specs, [s.op for s in saveables for _ in s.specs] + [None], self.sharding)
+            with control_dependencies(beside):
+                saved = get("SaveV2")(prefix, [s.name for s in specs], [s.slice_spec for s in specs],
+                                      [s.tensor for s in specs])
             if saved is None:
                 return prefix
             with control_dependencies([saved]):

@@ -53,7 +53,9 @@ class SaveSpec:
 class SaveableObject:
     """An object that is saved as one or more tensors. Subclasses define `restore`.
 
-    One that reads the checkpoint itself defines `restore_from(prefix)` instead of it: it returns the op that does.
+    One that reads the checkpoint itself defines `restore_from(prefix)` instead of it: it returns the op that does. One with
+    files of its own beside the checkpoint defines `save_beside(prefix)`: it returns the op that writes them; `beside` tells
+    which files these are.
     """
 
     def __init__(self, op: Any, specs: list[SaveSpec], name: str):
@@ -72,6 +74,17 @@ class SaveableObject:
     def restore(self, restored_tensors: list, restored_shapes: Any) -> Any:
         """Ops that assign the restored tensors; `restored_shapes` to reshape them to, or None."""
         raise ValueError("Calling an abstract method.")
+
+
+def saved_beside(saveables: list, prefix: Any) -> list:
+    """The ops that write what saveables have beside a checkpoint; nothing is left to do in eager mode."""
+    own = [s for s in saveables if hasattr(s, "save_beside")]
+    for s in own:
+        if any(s.beside == other.beside and s is not other for other in own):
+            raise ValueError(f"Two variables would be saved in the same files, because both are named {s.op.name}: give them, "
+                             "or their layers, different names.")
+    done = [s.save_beside(prefix) for s in own]
+    return [op for op in done if op is not None]
 
 
 class _OwnTensors:

@@ -14,7 +14,7 @@ from penstock._src.base import errors
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.graph.messages import CheckpointState, SaverDef
-from penstock._src.io import bundle, paths
+from penstock._src.io import bundle, keyed_files, paths
 
 
 def _is_absolute(path: str) -> bool:
@@ -170,6 +170,7 @@ def remove_checkpoint(checkpoint_prefix: Any, checkpoint_format_version: int = S
     prefix = paths.as_text(checkpoint_prefix)
     if checkpoint_format_version == SaverDef.V2:
         bundle.remove(prefix)
+        keyed_files.remove(prefix)
     else:
         remove_matching(prefix)
     remove_matching(meta_graph_filename(prefix, meta_graph_suffix))

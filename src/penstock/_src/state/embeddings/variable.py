@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from penstock._src.base import dtypes, nest
 from penstock._src.base.static_shape import TensorShape
@@ -24,12 +24,12 @@ from penstock._src.kernels.keyed import POOL, KeyedConfig
 from penstock._src.ops.core import group, identity
 from penstock._src.ops.registry import get
 from penstock._src.ops.state import keyed as ops
+from penstock._src.ops.state import keyed_files as file_ops
 from penstock._src.state.checkpoint.saveable import SaveableObject, SaveSpec
 from penstock._src.state.variables.reference import checked_collections
 from penstock._src.state.variables.resource import BaseResourceVariable
 
 _uid = itertools.count()
-_PARTS = ("keys", "values", "versions", "freqs", "slots", "slot_names", "gone")
 
 
 class _Lookups:
@@ -45,6 +45,7 @@ class EmbeddingVariable(BaseResourceVariable):
     """A table of embeddings by key, created by `tf.get_embedding_variable` and `dynamic_embedding.get_variable`."""
 
     _keyed = True
+    files: KeyedFiles | None = None                # where rows are saved, if not in the checkpoint
 
     def __init__(self, name: str, config: KeyedConfig, key_dtype: Any = dtypes.int64, dtype: Any = dtypes.float32,
                  initializer: Any = None, pool_rows: int = 4096, trainable: bool = True, collections: Any = None):
@@ -96,6 +97,12 @@ class EmbeddingVariable(BaseResourceVariable):
     dim = property(lambda self: self._config.dim, doc="The number of columns.")
     embedding_dim = dim
 
+    @property
+    def file_name(self) -> str:
+        """The name of the variable that this is a table of: its files have it."""
+        own = self._name.removesuffix(":0")
+        return own.removesuffix(f"/part_{self._config.part}") if self._config.parts > 1 else own
+
     def add_slot(self, slot: str, initial: float) -> str:
         """Adds a slot of an optimizer to all rows."""
         self.slots.setdefault(slot, float(initial))
@@ -119,9 +126,14 @@ class EmbeddingVariable(BaseResourceVariable):
         return stack
 
     # -- keys ---------------------------------------------------------------------------------------------------------
+    @staticmethod
+    def makes_rows() -> bool:
+        """Whether lookups make rows for new keys."""
+        return LOOKUPS.make_rows
+
     def sparse_read(self, indices: Any, name: str | None = None, insert: bool | None = None) -> Any:
         """The embeddings of keys. New keys get a row, unless `insert` is False."""
-        keys, insert = self._keys(indices), LOOKUPS.make_rows if insert is None else insert
+        keys, insert = self._keys(indices), self.makes_rows() if insert is None else insert
         with name_scope(name or "Gather") as scope, self._beside():
             if context.state.tapes:
                 variable_accessed(self)
@@ -224,7 +236,7 @@ class EmbeddingVariable(BaseResourceVariable):
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
-        return {"table": lambda name=None: KeyedSaveable([self], name or self._shared_name)}
+        return saveable_of([self], self._shared_name)
 
 
 def empty_table(handle: Any, name: str, trainable: bool) -> EmbeddingVariable | None:
@@ -269,10 +281,73 @@ def _specs(variable: EmbeddingVariable, name: str, incremental: bool) -> list[Sa
     stem, types = f"{name}-delta-" if incremental else f"{name}-", (None, variable.dtype, dtypes.int64, dtypes.int64,
                                                                    variable.dtype, dtypes.string, None)
     if variable._in_graph_mode:
-        return [SaveSpec(t, "", stem + part) for t, part in zip(variable._exported(incremental), _PARTS, strict=True)]
+        return [SaveSpec(t, "", stem + part)
+                for t, part in zip(variable._exported(incremental), ops.SNAPSHOT_PARTS, strict=True)]
     exported = functools.cache(lambda: variable._exported(incremental))
     return [SaveSpec(functools.partial(lambda i: exported()[i], i), "", stem + part, dtype or variable.key_dtype, "cpu:0")
-            for i, (part, dtype) in enumerate(zip(_PARTS, types, strict=True))]
+            for i, (part, dtype) in enumerate(zip(ops.SNAPSHOT_PARTS, types, strict=True))]
+
+
+class KeyedFiles(NamedTuple):
+    """Saves rows in files of their own: in a folder, or beside each checkpoint. With several processes, each has a part of the
+    rows."""
+    folder: str = ""
+    processes: int = 1
+    process: int = 0
+    block: int = 4096                          # rows that are written at a time
+
+
+class FilesSaveable(SaveableObject):
+    """The rows of embedding variables in files of their own. The checkpoint has the number of tables and their name."""
+
+    def __init__(self, variables: list[EmbeddingVariable], name: str, files: KeyedFiles):
+        self.variables, self.files = variables, files
+        with init_scope(), device("/cpu:0"):
+            specs = [SaveSpec(convert(value), "", f"{name}-{what}", device="cpu:0") for what, value in (
+                ("prev_global_shard_num", len(variables) * files.processes), ("file_name", variables[0].file_name))]
+        super().__init__(variables[0], specs, name)
+        self.beside = files.folder, variables[0].file_name, variables[0].config.part
+
+    def save_beside(self, prefix: Any) -> Any:
+        """Writes the rows."""
+        return self._each(functools.partial(write_files, self.files, prefix))
+
+    def restore_from(self, prefix: Any) -> Any:
+        """Replaces the rows by those of the files."""
+        return self._each(functools.partial(read_files, self.files, prefix, tensor_name=f"{self.name}-file_name"))
+
+    def _each(self, call: Callable[[EmbeddingVariable], Any]) -> Any:
+        done = [call(v) for v in self.variables]
+        return None if context.executing_eagerly() else group(*done)
+
+
+def write_files(files: KeyedFiles, prefix: Any, v: EmbeddingVariable) -> Any:
+    """Writes the rows of a table to files."""
+    with v._beside():
+        return file_ops.kv_write_files(v.handle, prefix, block=files.block, **_where(files, v))
+
+
+def read_files(files: KeyedFiles, prefix: Any, v: EmbeddingVariable, tensor_name: str = "") -> Any:
+    """Replaces the rows of a table by those in files. The checkpoint may have the name in the files, as a tensor."""
+    with v._beside():
+        return file_ops.kv_read_files(v.handle, prefix, tensor_name=tensor_name, **_where(files, v))
+
+
+def _where(files: KeyedFiles, v: EmbeddingVariable) -> dict[str, Any]:
+    return {"folder": files.folder, "file": v.file_name, "table": v.config.part, "tables": v.config.parts,
+            "process": files.process, "processes": files.processes}
+
+
+def saveable_of(variables: list[EmbeddingVariable], name: str) -> dict[str, Callable]:
+    """What a checkpoint has of the tables of a variable."""
+    files = variables[0].files
+
+    own = name
+
+    def made(name: str | None = None) -> SaveableObject:
+        name = name or own
+        return KeyedSaveable(variables, name) if files is None else FilesSaveable(variables, name, files)
+    return {"table": made}
 
 
 class PartitionedEmbeddingVariable(Trackable):
@@ -313,7 +388,7 @@ class PartitionedEmbeddingVariable(Trackable):
         return tuple(get("ConcatV2")(list(t), 0) for t in zip(*(p.export() for p in self._parts), strict=True))
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
-        return {"table": lambda name=None: KeyedSaveable(self._parts, name or self._name)}
+        return saveable_of(self._parts, self._name)
 
 
 class KeyedRows(BaseResourceVariable):
