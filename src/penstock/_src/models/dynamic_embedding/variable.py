@@ -195,6 +195,13 @@ class Variable(Trackable):
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return saveable_of(self._tables, self.name)
 
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return {f"table_{i}": t for i, t in enumerate(self._tables)}
+
+    def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
+        found = super()._lookup_dependency(name, cached_dependencies)
+        return self._list_extra_dependencies_for_serialization(None).get(name) if found is None else found
+
     # -- files --------------------------------------------------------------------------------------------------------
     def save_to_file_system(self, dirpath: str, proc_size: int = 1, proc_rank: int = 0, buffer_size: int = 4096,
                             name: str | None = None) -> Any:

@@ -174,7 +174,7 @@ class ObjectGraphView:
         saveables: list = []
         feeds: dict | None = None if self.saveables_cache is None else {}
         for obj, node in zip(objects, graph.nodes, strict=True):
-            for name, factory in saved_values(obj, self.saveables_cache).items():
+            for name, factory in self.values_of(obj).items():
                 way = ways[id(obj)]
                 key = f"{way}/{_ATTRIBUTES}/{_escaped(name)}" if way else f"{_ATTRIBUTES}/{_escaped(name)}"
                 made = self._made(obj, name, factory, key)
@@ -183,6 +183,10 @@ class ObjectGraphView:
                     attribute.full_name = getattr(s, "full_name", "")
                     saveables.append(self._frozen(s, feeds))
         return saveables, graph, feeds
+
+    def values_of(self, obj: Any) -> dict[str, Any]:
+        """What an object saves, by attribute."""
+        return saved_values(obj, self.saveables_cache)
 
     @staticmethod
     def _frozen(saveable: Any, feeds: dict | None) -> Any:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from penstock._src.base import dtypes, nest
+from penstock._src.base import dtypes, errors, nest
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
@@ -238,15 +239,57 @@ class EmbeddingVariable(BaseResourceVariable):
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return saveable_of([self], self._shared_name)
 
+    # -- SavedModels --------------------------------------------------------------------------------------------------
+    SAVED_AS = "penstock_embedding_variable"       # as a node of an object graph
+
+    def description(self) -> str:
+        """What a table like this one is made from, as text."""
+        return json.dumps({"name": self._name.removesuffix(":0"), "config": self._config.to_json(), "dtype": self._dtype.name,
+                           "key_dtype": self._key_dtype.name, "trainable": self._trainable,
+                           "files": None if self.files is None else list(self.files)})
+
+    def empty_copy(self, name: str) -> EmbeddingVariable:
+        """A table like this one, without rows."""
+        return described_table(self.description(), name)
+
 
 def empty_table(handle: Any, name: str, trainable: bool) -> EmbeddingVariable | None:
-    """A new table, without rows, like the one whose handle an op of an imported graph makes; None if it makes another handle.
-    New rows that are copies of given ones begin with zeros: exported lookups make none."""
+    """A new table, without rows, like the one whose handle an op of an imported graph makes; None if that is another op."""
     if handle.op.type != ops.kv_var_handle.name:
         return None
     config = KeyedConfig.from_json(handle.op.get_attr("config").decode())
-    made = EmbeddingVariable(name, config, handle.op.get_attr("Tkeys"), handle.op.get_attr("dtype"),
-                             lambda shape, dtype: get("Fill")(shape, convert(0, dtype)), 1, trainable=False)
+    return _empty(name, config, handle.op.get_attr("Tkeys"), handle.op.get_attr("dtype"), trainable)
+
+
+def described_table(description: str, name: str | None = None) -> EmbeddingVariable:
+    """A new table, without rows, like the one with a description; DataLossError if that is none."""
+    config, files, given = _described(description)
+    made = _empty(name or given["name"], config, given["key_dtype"], given["dtype"], given["trainable"])
+    made.files = files
+    return made
+
+
+def _described(description: str) -> tuple[KeyedConfig, KeyedFiles | None, dict[str, Any]]:
+    try:
+        given = json.loads(description)
+        config, files = KeyedConfig.from_json(given["config"]), given["files"]
+        kept = None if files is None else KeyedFiles(str(files[0]), *map(int, files[1:]))
+        types = {n: dtypes.as_dtype(given[n]) for n in ("dtype", "key_dtype")}
+        return config, kept, {**types, "name": str(given["name"]), "trainable": bool(given["trainable"])}
+    except (KeyError, TypeError, ValueError, IndexError) as e:
+        raise errors.DataLossError(None, None, f"Not the description of an embedding variable: {e}") from None
+
+
+def described_files(description: str) -> bool:
+    """Whether the table of a description has rows in files: beside its checkpoint, or out of memory."""
+    config, files = _described(description)[:2]
+    return files is not None or bool(config.storage)
+
+
+def _empty(name: str, config: KeyedConfig, key_dtype: Any, dtype: Any, trainable: bool) -> EmbeddingVariable:
+    """A table without rows. New rows that are copies of given ones begin with zeros: exported lookups make none."""
+    made = EmbeddingVariable(name, config, key_dtype, dtype, lambda shape, dtype: get("Fill")(shape, convert(0, dtype)), 1,
+                             trainable=False)
     made._trainable = trainable
     return made
 
@@ -389,6 +432,13 @@ class PartitionedEmbeddingVariable(Trackable):
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         return saveable_of(self._parts, self._name)
+
+    def _list_extra_dependencies_for_serialization(self, serialization_cache: Any) -> dict[str, Any]:
+        return {f"part_{i}": p for i, p in enumerate(self._parts)}
+
+    def _lookup_dependency(self, name: str, cached_dependencies: dict | None = None) -> Any:
+        found = super()._lookup_dependency(name, cached_dependencies)
+        return self._list_extra_dependencies_for_serialization(None).get(name) if found is None else found
 
 
 class KeyedRows(BaseResourceVariable):

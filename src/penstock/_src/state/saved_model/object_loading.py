@@ -32,6 +32,7 @@ from penstock._src.state.auto_trackable import AutoTrackable
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.containers import DictWrapper, ListWrapper, wrap
+from penstock._src.state.embeddings.variable import EmbeddingVariable, described_table
 from penstock._src.state.saved_model import revived_types
 from penstock._src.state.saved_model.model_builder import asset_path, variables_path
 from penstock._src.state.saved_model.model_loader import SavedModelLoader, asset_files, parse_saved_model
@@ -430,6 +431,8 @@ def _point_at(op: Any, path: str) -> None:
 
 
 def _user_object(saved: Any) -> Any:
+    if saved.identifier == EmbeddingVariable.SAVED_AS:
+        return described_table(saved.metadata)
     if saved.identifier in ("trackable_list_wrapper", "trackable_tuple_wrapper"):
         return ListWrapper([])
     if saved.identifier == "trackable_dict_wrapper":

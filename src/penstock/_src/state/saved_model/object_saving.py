@@ -17,7 +17,7 @@ import numpy as np
 from tensorboard.compat.proto.saved_object_graph_pb2 import FunctionSpec as SpecProto
 from tensorboard.compat.proto.saved_object_graph_pb2 import SavedObject, SavedObjectGraph
 
-from penstock._src.base import dtypes, errors, nest
+from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.eager.function import ConcreteFunction, Function
 from penstock._src.graph import context
@@ -33,11 +33,13 @@ from penstock._src.io import paths
 from penstock._src.io.messages import SavedModel
 from penstock._src.ops.control.functional import add_calling_op, call, stateful_partitioned_call
 from penstock._src.ops.registry import get
+from penstock._src.ops.state.keyed import without_inserts
 from penstock._src.state.checkpoint.builder import BulkSaverBuilder
 from penstock._src.state.checkpoint.checkpoint import TrackableSaver
 from penstock._src.state.checkpoint.object_graph import ObjectGraphView
 from penstock._src.state.checkpoint.object_graph import children as children_of
 from penstock._src.state.containers import DictWrapper, ListWrapper, _Tuple
+from penstock._src.state.embeddings.variable import EmbeddingVariable, is_keyed
 from penstock._src.state.saved_model import names, revived_types
 from penstock._src.state.saved_model.fingerprint import write_fingerprint
 from penstock._src.state.saved_model.model_builder import asset_name, copy_assets, variables_path, write_saved_model
@@ -371,10 +373,13 @@ class _Saving:
         with self._graph.as_default():
             for obj in self._nodes:
                 if isinstance(obj, Variable):
-                    if getattr(obj, "_keyed", False):
-                        raise errors.UnimplementedError(None, None, (
-                            f"tf.saved_model.save cannot save embedding variable {obj.name}: export a session with "
-                            "tf.compat.v1.saved_model.simple_save, or save rows with tf.train.Checkpoint."))
+                    if isinstance(obj, EmbeddingVariable):
+                        table = obj.empty_copy(self._graph.unique_name(obj._shared_name))
+                        there[id(obj.handle)] = table.handle
+                        saveable, = (made(f"{ways[id(obj)]}/.ATTRIBUTES/{attribute}")
+                                     for attribute, made in table._gather_saveables_for_checkpoint().items())
+                        self._reads[saveable.name] = saveable
+                        continue
                     name = obj._shared_name
                     unique = self._graph.unique_name(name)
                     handle = get("VarHandleOp")(shape=obj.shape, dtype=obj.dtype, shared_name=unique, name=unique + "/")
@@ -485,7 +490,9 @@ class _Saving:
             saved.output_signature.CopyFrom(_encoded(_specs(c.structured_outputs)))
 
     def _describe_one(self, obj: Any, node: Any) -> None:
-        if isinstance(obj, Variable):
+        if isinstance(obj, EmbeddingVariable):
+            node.user_object.identifier, node.user_object.metadata = EmbeddingVariable.SAVED_AS, obj.description()
+        elif isinstance(obj, Variable):
             node.variable.dtype, node.variable.trainable = obj.dtype.enum, obj.trainable
             node.variable.shape.CopyFrom(obj.shape.as_proto())
             node.variable.name = obj._shared_name
@@ -528,6 +535,7 @@ class _Saving:
             meta_graph = create_meta_graph_def(graph=self._graph, saver_def=saver_def, strip_default_attrs=True)
             if not meta_graph.HasField("saver_def"):
                 meta_graph.ClearField("saver_def")
+        without_inserts(meta_graph.graph_def)
         meta_graph.meta_info_def.tags.append(names.SERVING)
         meta_graph.meta_info_def.function_aliases.update(_aliases(self._options.function_aliases))
         for key, signature in signatures.items():
@@ -553,6 +561,10 @@ class _SavedView(ObjectGraphView):
     def __init__(self, root: Any, found: Mapping[int, list[tuple[str, Any]]]):
         super().__init__(root)
         self._found = found
+
+    def values_of(self, obj: Any) -> dict[str, Any]:
+        """What an object saves. The tables of an embedding variable are objects here, and save their own rows."""
+        return {} if is_keyed(obj) and not isinstance(obj, Variable) else super().values_of(obj)
 
     def list_dependencies(self, obj: Any) -> list:
         """The references to objects that may have a state."""

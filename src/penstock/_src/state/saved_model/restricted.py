@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock._src.base import errors
 from penstock._src.ops.registry import OPS
+from penstock._src.state.embeddings.variable import EmbeddingVariable, described_files
 from penstock._src.state.saved_model import names
 
 FILES = frozenset("""
@@ -23,7 +24,7 @@ FILES = frozenset("""
     MatchingFilesDataset ExperimentalMatchingFilesDataset CacheDataset CacheDatasetV2 SqlDataset ExperimentalSqlDataset
     CSVDataset ExperimentalCSVDataset DatasetToTFRecord ExperimentalDatasetToTFRecord
     CreateSummaryFileWriter GenerateVocabRemapping LoadAndRemapMatrix InitializeTableFromTextFile InitializeTableFromTextFileV2
-    KvResourceRestore
+    KvResourceRestore KvResourceReadFiles KvResourceWriteFiles
 """.split())
 OUTSIDE = frozenset("Abort RemoteCall DatasetFromGraph _Send _Recv _HostSend _HostRecv".split())
 _RESTORES = {"RestoreV2", "Restore", "RestoreSlice"}
@@ -34,6 +35,9 @@ def check(meta_graph: Any) -> None:
     library = {f.signature.name: f for f in meta_graph.graph_def.library.function}
     nodes = {n.name: n for n in meta_graph.graph_def.node}
     if meta_graph.HasField("object_graph_def"):
+        for node in meta_graph.object_graph_def.nodes:
+            if node.user_object.identifier == EmbeddingVariable.SAVED_AS and described_files(node.user_object.metadata):
+                raise errors.PermissionDeniedError(None, None, "The model has an embedding variable with rows in files")
         roots = set(meta_graph.object_graph_def.concrete_functions)
         _check_nodes((n for f in roots if f in library for n in library[f].node_def), library)
         return
