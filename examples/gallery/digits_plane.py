@@ -3,6 +3,7 @@
     python examples/gallery/digits_plane.py picture.png
 """
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -13,7 +14,7 @@ from penstock import digits
 COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"]
 
 
-def neighbours(x, width=9.0):
+def neighbours(x: Any, width: float = 9.0) -> Any:
     """How likely each picture is to take each other one for its neighbour."""
     distances = ((x[:, None] - x[None]) ** 2).sum(-1)
     p = np.exp(-distances / (2 * width**2)) * (1 - np.eye(len(x)))
@@ -21,7 +22,7 @@ def neighbours(x, width=9.0):
     return ((p + p.T) / (2 * len(x))).astype(np.float32)
 
 
-def layout(p, steps=600):
+def layout(p: Any, steps: int = 600) -> Any:
     """Places in the plane whose neighbours are alike."""
     count = len(p)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -42,7 +43,7 @@ def layout(p, steps=600):
         return session.run(place)
 
 
-def picture(count=900, size=480):
+def picture(count: int = 900, size: int = 480) -> Any:
     """The first digits, each as a dot in the colour of its class."""
     (images, labels), _ = digits.load()
     x = images[:count].reshape(count, -1).astype(np.float32)

@@ -3,6 +3,7 @@
     python examples/gallery/mandelbrot.py picture.png
 """
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -10,7 +11,7 @@ from PIL import Image
 import penstock.compat.v1 as tf
 
 
-def counts(width=720, height=400, iterations=80):
+def counts(width: int = 720, height: int = 400, iterations: int = 80) -> Any:
     """How many iterations each point of the plane stays within the circle of radius 2."""
     y, x = np.mgrid[-1.2:1.2:height * 1j, -2.6:1.72:width * 1j]
     with tf.Graph().as_default(), tf.Session() as session:
@@ -26,7 +27,7 @@ def counts(width=720, height=400, iterations=80):
         return session.run(count)
 
 
-def picture():
+def picture() -> Any:
     """The counts as colours."""
     found = counts()[..., None]
     light = np.log1p(found) / np.log(81)

@@ -3,6 +3,7 @@
     python examples/gallery/ripples.py picture.png
 """
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -13,7 +14,7 @@ KERNEL = tf.constant([[0.5, 1.0, 0.5], [1.0, -6.0, 1.0], [0.5, 1.0, 0.5]])[..., 
 
 
 @tf.function
-def simulate(height, speed, steps):
+def simulate(height: Any, speed: Any, steps: Any) -> Any:
     """The height of the water after a number of steps."""
     for _ in tf.range(steps):
         bend = tf.nn.conv2d(height[None, ..., None], KERNEL, 1, "SAME")[0, ..., 0]
@@ -21,7 +22,7 @@ def simulate(height, speed, steps):
     return height
 
 
-def picture(size=360, steps=900):
+def picture(size: int = 360, steps: int = 900) -> Any:
     """Twenty-five drops, some time later."""
     draw = np.random.RandomState(0)
     height = np.zeros((size, size), np.float32)

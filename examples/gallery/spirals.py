@@ -3,6 +3,7 @@
     python examples/gallery/spirals.py picture.png
 """
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -10,7 +11,7 @@ from PIL import Image, ImageDraw
 import penstock as tf
 
 
-def points(count=1000):
+def points(count: int = 1000) -> Any:
     """Points of two spirals, and which one each belongs to."""
     draw = np.random.RandomState(0)
     label = draw.randint(0, 2, count)
@@ -20,7 +21,7 @@ def points(count=1000):
     return where.astype(np.float32), label.astype(np.float32)
 
 
-def train(x, y, epochs=60):
+def train(x: Any, y: Any, epochs: int = 60) -> Any:
     """A network of three layers."""
     tf.keras.utils.set_random_seed(3)
     model = tf.keras.Sequential([tf.keras.layers.Dense(48, "tanh", input_shape=(2,)), tf.keras.layers.Dense(48, "tanh"),
@@ -30,7 +31,7 @@ def train(x, y, epochs=60):
     return model
 
 
-def picture(size=400, reach=11.0):
+def picture(size: int = 400, reach: float = 11.0) -> Any:
     """The prediction for each point of the plane, and the examples."""
     x, y = points()
     model = train(x, y)

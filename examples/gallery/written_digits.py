@@ -3,6 +3,7 @@
     python examples/gallery/written_digits.py picture.png
 """
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -13,7 +14,7 @@ from penstock import digits
 LATENT = 6
 
 
-def networks():
+def networks() -> Any:
     """What reads a digit, and what writes one; both know which digit it is."""
     layers = tf.keras.layers
     encoder = tf.keras.Sequential([layers.Dense(256, "relu", input_shape=(74,)), layers.Dense(2 * LATENT)])
@@ -22,7 +23,7 @@ def networks():
     return encoder, decoder
 
 
-def train(epochs=60):
+def train(epochs: int = 60) -> Any:
     """The decoder after training."""
     tf.keras.utils.set_random_seed(1)
     (images, labels), _ = digits.load()
@@ -33,7 +34,7 @@ def train(epochs=60):
     optimizer = tf.keras.optimizers.Adam(2e-3)
 
     @tf.function
-    def step(x, which):
+    def step(x: Any, which: Any) -> Any:
         with tf.GradientTape() as tape:
             mean, log_variance = tf.split(encoder(tf.concat([x, which], 1)), 2, axis=1)
             z = mean + tf.exp(log_variance / 2) * tf.random.normal(tf.shape(mean))
@@ -49,7 +50,7 @@ def train(epochs=60):
     return decoder
 
 
-def picture(rows=6, scale=5):
+def picture(rows: int = 6, scale: int = 5) -> Any:
     """Each digit, written with different moods."""
     z = np.repeat(np.random.RandomState(2).randn(rows, LATENT).astype(np.float32), 10, 0)
     which = np.tile(np.eye(10, dtype=np.float32), (rows, 1))
