@@ -27,6 +27,9 @@ from tests import checks, leaks
 _SOURCE = str(pathlib.Path(penstock.__file__).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH")]))
 
+# Numbers of threads depend neither on the load, also while tests are collected, nor on a container's limit.
+waiting.machine._next, waiting.machine.threads = math.inf, 0
+
 os.environ["PENSTOCK_OFFLINE"] = "1"             # tests download nothing but what a server of theirs has
 
 np.testing.assert_allclose = checks.assert_allclose
@@ -55,7 +58,6 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_and_tracebacks():
     torch.set_num_threads(1)
-    waiting.machine._next = math.inf                          # numbers of threads do not depend on the load
     penstock.debugging.disable_traceback_filtering()
     random_ops.generator("cpu")                               # seeded before each test
     if not faulthandler.is_enabled():
