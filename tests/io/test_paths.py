@@ -1,7 +1,9 @@
 """Files on this machine and in fsspec's memory file system behave alike."""
 import errno
+import inspect
 import os
 import stat
+import sys
 
 import pytest
 
@@ -111,3 +113,75 @@ def test_an_unknown_file_system_is_named():
 def test_what_the_system_has_run_out_of(number):
     with pytest.raises(errors.ResourceExhaustedError, match=f"/a; {os.strerror(number)}"), paths.typed("/a"):
         raise OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize("number, kind", [
+    (errno.EROFS, errors.PermissionDeniedError), (errno.EACCES, errors.PermissionDeniedError),
+    (errno.ENAMETOOLONG, errors.InvalidArgumentError), (errno.EINVAL, errors.InvalidArgumentError),
+    (errno.ENOENT, errors.NotFoundError), (errno.EEXIST, errors.AlreadyExistsError),
+    (errno.ENOTDIR, errors.FailedPreconditionError),
+    (errno.ESTALE, errors.AbortedError), (errno.EIO, errors.UnknownError), (errno.ELOOP, errors.UnknownError)])
+def test_numbers_of_the_system_have_tensorflows_errors(number, kind):
+    """TensorFlow 2.21 raised these for a read-only folder, names of 300 characters, a link to itself, and so on."""
+    with pytest.raises(errors.OpError, match=os.strerror(number)) as found, paths.typed("/a"):
+        raise OSError(number, os.strerror(number))
+    assert type(found.value) is kind
+
+
+def test_an_error_without_a_number_has_its_kind():
+    with pytest.raises(errors.NotFoundError, match="gone"), paths.typed("s3://a"):
+        raise FileNotFoundError("gone")
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "é" * 127], ids=["ascii", "accents"])
+def test_the_longest_name_of_a_file_can_be_written(tmp_path, name):
+    paths.write_atomically(tmp_path / name, b"1")
+    assert os.listdir(tmp_path) == [name]
+    with pytest.raises(errors.InvalidArgumentError):
+        paths.write_atomically(tmp_path / (name + "nn"), b"1")
+
+
+def test_folders_deeper_than_the_stack_are_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    deep, limit = "/".join("d" * 200), sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        paths.makedirs(deep)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert os.path.isdir(deep)
+    with pytest.raises(errors.InvalidArgumentError):
+        paths.makedirs("/".join("d" * 3000))
+    assert not os.path.exists("/".join("d" * 201))
+
+
+def test_links_stay_and_what_they_lead_to_is_replaced(tmp_path):
+    (tmp_path / "file").write_bytes(b"old")
+    os.symlink("file", tmp_path / "link")
+    tf.io.write_file(str(tmp_path / "link"), "new")
+    with paths.atomic_name(tmp_path / "link") as name, open(name, "wb") as f:
+        f.write(b"newer")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_bytes() == b"newer"
+    os.symlink("later", tmp_path / "ahead")
+    tf.io.write_file(str(tmp_path / "ahead"), "made")
+    assert (tmp_path / "later").read_bytes() == b"made"
+
+
+def test_a_pipe_or_a_device_is_written_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        tf.io.write_file(str(tmp_path / "pipe"), "through")
+        assert os.read(end, 100) == b"through"
+        with paths.atomic_name(tmp_path / "pipe") as name:
+            assert name == str(tmp_path / "pipe")
+    finally:
+        os.close(end)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode) and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_replaced_file_keeps_its_rights(tmp_path):
+    paths.write_atomically(tmp_path / "f", b"1")
+    os.chmod(tmp_path / "f", 0o640)
+    paths.write_atomically(tmp_path / "f", b"2")
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o640

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ _SECONDS, _PER_BYTE = 10, 2e-8              # of computing for any file, and per
 _PATIENCE = 30                              # seconds of any kind for each of these, on a busy machine or a slow disk
 
 _REMEMBERED = 64                            # files that are not inspected again until they change
+_TABLES = 1 << 20                           # bytes of the largest write that is not a dataset's: the library's accumulator
 _TICK = 50_000_000                          # nanoseconds in which a file may change without another time of change
 _passed: dict[tuple, None] = {}
 
@@ -41,17 +41,78 @@ def opened(path: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def written(file: Any) -> Iterator[Any]:
-    """A new h5py.File, of a path or of an io.BytesIO. The library reports a full disk when it closes the file, as an OSError or
-    a RuntimeError: it is an OSError here."""
+    """A new h5py.File, of a path or of an io.BytesIO; OSError at the end if not everything could be written."""
     import h5py
-    try:
+    if isinstance(file, io.BytesIO):
         with h5py.File(file, "w", locking=False) as f:
             yield f
-    except RuntimeError as e:
-        number = re.search(r"errno = (\d+)", str(e))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from e
+        return
+    with open(file, "w+b", buffering=0) as raw:
+        kept = _Kept(raw)
+        with h5py.File(kept, "w", locking=False) as f:
+            yield f
+    if kept.error is not None:
+        raise kept.error
+
+
+class _Kept:
+    """A file whose writes never fail, because the HDF5 library crashes when one does.
+
+    The first failure is kept in `error`. What is written from then on is lost, except for what the library reads again, its
+    own tables, which stay in memory until the file is closed.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._at, self._end = raw, 0, 0
+        self._later: list[tuple[int, bytes]] = []
+        self.error: OSError | None = None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._end)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Any) -> int:
+        data, done = memoryview(data).cast("B"), 0
+        try:
+            while self.error is None and done < len(data):
+                done += os.pwrite(self._raw.fileno(), data[done:], self._at + done)
+        except OSError as e:
+            self.error = e
+        if self.error is not None and len(data) <= _TABLES:
+            self._later.append((self._at, bytes(data)))
+        self._at += len(data)
+        self._end = max(self._end, self._at)
+        return len(data)
+
+    def readinto(self, buffer: Any) -> int:
+        into, size = memoryview(buffer).cast("B"), max(0, min(len(buffer), self._end - self._at))
+        found = os.pread(self._raw.fileno(), size, self._at)
+        into[:size] = found + bytes(size - len(found))
+        for at, data in self._later:
+            first, last = max(at, self._at), min(at + len(data), self._at + size)
+            if first < last:
+                into[first - self._at:last - self._at] = data[first - at:last - at]
+        self._at += size
+        return size
+
+    def read(self, size: int) -> bytes:
+        data = bytearray(size)
+        return bytes(data[:self.readinto(data)])
+
+    def truncate(self, size: int) -> int:
+        self._end = size
+        try:
+            if self.error is None:
+                os.ftruncate(self._raw.fileno(), size)
+        except OSError as e:
+            self.error = e
+        return size
+
+    def flush(self) -> None:
+        """What is written is with the system already."""
 
 
 @contextlib.contextmanager

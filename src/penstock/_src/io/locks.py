@@ -30,6 +30,7 @@ except ImportError:                                  # not a POSIX system: threa
     fcntl = None                                     # type: ignore[assignment]
 
 _WARN_AFTER, _GIVE_UP_AFTER = 10.0, 600.0            # seconds that a writer waits for another one
+_LONGEST = 220                                       # bytes of a temporary file's name that are the final name's; 255 in all
 _BUSY = (errno.EACCES, errno.EAGAIN)
 
 
@@ -119,7 +120,7 @@ def create_temporary(path: str) -> tuple[Any, str]:
     """A new locked file beside `path`, open for writing, and its name."""
     folder, name = os.path.split(path)
     while True:
-        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        temporary = os.path.join(folder, f".{_beginning(name)}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
             file = open(temporary, "x+b")  # noqa: SIM115
         except FileNotFoundError:                    # the folder is missing, or was empty and removed by another writer
@@ -134,6 +135,11 @@ def create_temporary(path: str) -> tuple[Any, str]:
         file.close()
 
 
+def _beginning(name: str) -> str:
+    """So much of a file's name that what `create_temporary` adds fits beside it."""
+    return os.fsdecode(os.fsencode(name)[:_LONGEST])
+
+
 def same_but_for_numbers(name: str) -> str:
     """A regular expression for names that differ from `name` in numbers only, as those of one training's checkpoints do."""
     return re.sub(r"\d+", r"\\d+", re.escape(name))
@@ -142,7 +148,7 @@ def same_but_for_numbers(name: str) -> str:
 def remove_abandoned(path: str) -> None:
     """Removes the temporary files beside `path`, for it or for files that are numbered otherwise, whose writers are gone."""
     folder, name = os.path.split(path)
-    theirs = re.compile(rf"\.{same_but_for_numbers(name)}\..*\.tmp")
+    theirs = re.compile(rf"\.{same_but_for_numbers(_beginning(name))}\..*\.tmp")
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
             if theirs.fullmatch(entry.name):

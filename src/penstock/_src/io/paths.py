@@ -14,17 +14,31 @@ import io
 import os
 import re
 import shutil
+import stat as _stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock._src.base import errors
 from penstock._src.io import confine, locks
 
-_KINDS: dict[type, type] = {
-    FileNotFoundError: errors.NotFoundError, PermissionError: errors.PermissionDeniedError,
-    IsADirectoryError: errors.FailedPreconditionError, NotADirectoryError: errors.FailedPreconditionError,
-    FileExistsError: errors.AlreadyExistsError}
-_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EMLINK, errno.ENOMEM, errno.ENOBUFS)
+# Which error a number of the system is. As in TensorFlow, but for EFBIG: an OutOfRangeError would say that the data have ended.
+_NUMBERS = {
+    errors.NotFoundError: "ENOENT ENODEV ENXIO ESRCH ENOMEDIUM",
+    errors.AlreadyExistsError: "EEXIST EALREADY EADDRNOTAVAIL ENOTUNIQ",
+    errors.PermissionDeniedError: "EPERM EACCES EROFS ENOKEY",
+    errors.FailedPreconditionError: "ENOTEMPTY EISDIR ENOTDIR EBADF EBUSY EPIPE ETXTBSY ENOTCONN EISCONN ESHUTDOWN EADDRINUSE",
+    errors.InvalidArgumentError: "EINVAL ENAMETOOLONG E2BIG EDOM EFAULT EILSEQ ESPIPE ENOTTY",
+    errors.ResourceExhaustedError: "ENOSPC EDQUOT EFBIG EMFILE ENFILE EMLINK ENOMEM ENOBUFS",
+    errors.OutOfRangeError: "EOVERFLOW ERANGE",
+    errors.UnimplementedError: "EOPNOTSUPP ENOTSUP EXDEV",
+    errors.UnavailableError: "EAGAIN EINTR ECONNREFUSED ECONNABORTED ECONNRESET EHOSTDOWN EHOSTUNREACH ENETDOWN ENETUNREACH "
+                             "ENOLCK",
+    errors.AbortedError: "EDEADLK ESTALE",
+    errors.DeadlineExceededError: "ETIMEDOUT ETIME",
+    errors.CancelledError: "ECANCELED"}
+_KINDS = {getattr(errno, name): kind for kind, names in _NUMBERS.items() for name in names.split() if hasattr(errno, name)}
+_WITHOUT_NUMBER = {FileNotFoundError: errno.ENOENT, FileExistsError: errno.EEXIST, PermissionError: errno.EACCES,
+                   IsADirectoryError: errno.EISDIR, NotADirectoryError: errno.ENOTDIR}       # as fsspec raises them
 _NAMES, _LONGEST = 1_000_000, 4096                         # entries of folders that a pattern may inspect; its characters
 
 
@@ -56,12 +70,8 @@ def remote(path: str) -> Any:
 
 def typed_error(e: OSError, path: Any) -> errors.OpError:
     """The tf.errors exception for a failed file operation."""
-    if e.errno == errno.ENOTEMPTY:
-        return errors.FailedPreconditionError(None, None, f"{as_text(path)}; {e.strerror}")
-    if e.errno in _EXHAUSTED:
-        return errors.ResourceExhaustedError(None, None, f"{as_text(path)}; {e.strerror}")
-    kind = next((k for t, k in _KINDS.items() if isinstance(e, t)), errors.UnknownError)
-    return kind(None, None, f"{as_text(path)}; {e.strerror or e}")
+    number = e.errno or next((n for t, n in _WITHOUT_NUMBER.items() if isinstance(e, t)), 0)
+    return _KINDS.get(number, errors.UnknownError)(None, None, f"{as_text(path)}; {e.strerror or e}")
 
 
 @contextlib.contextmanager
@@ -167,9 +177,20 @@ def makedirs(path: Any) -> None:
 
 def _make_local(path: str) -> None:
     try:
-        os.makedirs(path, exist_ok=True)
-    except FileExistsError:
-        raise NotADirectoryError(20, "Not a directory") from None
+        os.stat(path)
+    except OSError as e:
+        if e.errno == errno.ENAMETOOLONG:            # before any part of it is made
+            raise
+    missing = []                                     # a loop: names may be deeper than Python's stack
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path.rstrip("/"))
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory") from None
 
 
 def mkdir(path: Any) -> None:
@@ -258,13 +279,18 @@ def write_atomically(path: Any, data: bytes) -> None:
 def atomic(path: Any) -> Iterator[Any]:
     """A file to write that becomes visible at the end, complete; after an exception it does not.
 
-    It is written to a temporary file beside it, flushed to the disk, and renamed. File systems of fsspec make a file visible
-    when it is closed, so there it is written directly.
+    It is written to a temporary file beside it, flushed to the disk, and renamed. A link remains and what it leads to is
+    replaced; a device or a pipe is written directly, and so are files of fsspec, which become visible when they are closed.
     """
     path = as_text(path)
     far = remote(path)
     if far is not None:
         with typed(path), far[0].open(far[1], "wb") as f:
+            yield f
+        return
+    path = _behind_links(path)
+    if _is_stream(path):
+        with typed(path), open(path, "wb") as f:
             yield f
         return
     with beside(path) as (file, temporary):
@@ -277,9 +303,26 @@ def atomic_name(path: Any) -> Iterator[str]:
     """The name of a temporary local file, renamed to `path` at the end; for libraries that open files themselves."""
     path = as_text(path)
     confine.check(path)
+    path = _behind_links(path)
+    if _is_stream(path):
+        yield path
+        return
     with beside(path) as (file, temporary):
         yield temporary
         publish(file, temporary, path)
+
+
+def _behind_links(path: str) -> str:
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a path is a device, a pipe or a socket, which must not be replaced by a file."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not _stat.S_ISREG(mode) and not _stat.S_ISDIR(mode)
 
 
 @contextlib.contextmanager
@@ -299,8 +342,10 @@ def beside(path: str) -> Iterator[tuple[Any, str]]:
 
 
 def publish(file: Any, temporary: str, path: str) -> None:
-    """Renames a complete temporary file, which is still locked, to its place."""
+    """Renames a complete temporary file, which is still locked, to its place, with the rights of the file that was there."""
     file.flush()
+    with contextlib.suppress(OSError):
+        os.fchmod(file.fileno(), _stat.S_IMODE(os.stat(path).st_mode))
     os.fsync(file.fileno())
     os.replace(temporary, path)
     sync_folder(os.path.dirname(path) or ".")

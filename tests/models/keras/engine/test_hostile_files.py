@@ -317,3 +317,34 @@ def test_a_full_disk_is_a_typed_error_and_leaves_the_old_file(tmp_path, name):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_bytes() == old
+
+
+def test_a_disk_that_is_full_from_any_write_on(tmp_path, monkeypatch):
+    """The HDF5 library crashes the process when it cannot write while it closes a file, so no write fails in its eyes."""
+    write, left = os.pwrite, [0]
+
+    def pwrite(*args):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        return write(*args)
+    monkeypatch.setattr(hdf5_guard.os, "pwrite", pwrite)
+    arrays = [np.full(n, n, np.float32) for n in (3, 1000, 300_000)]       # the last is larger than what is kept in memory
+
+    def made(writes):
+        left[0] = writes
+        with hdf5_guard.written(str(tmp_path / "f.h5")) as f:
+            for i, a in enumerate(arrays):
+                f.create_group(f"g{i}").create_dataset("a", data=a)
+                f[f"g{i}"].attrs["names"] = ["x" * 1000] * 40
+    made(10_000)
+    needed = 10_000 - left[0]
+    assert needed > 5
+    for n in range(needed):
+        with pytest.raises(OSError, match="No space left"):
+            made(n)
+    made(needed)
+    with hdf5_guard.opened(str(tmp_path / "f.h5")) as f:
+        for i, a in enumerate(arrays):
+            np.testing.assert_array_equal(f[f"g{i}/a"], a)
+            assert list(f[f"g{i}"].attrs["names"]) == ["x" * 1000] * 40
