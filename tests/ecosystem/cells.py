@@ -8,14 +8,15 @@ A cell that fails does not end the run, as in a notebook whose user goes on. Lin
 from __future__ import annotations
 
 import builtins
-import importlib.util
+import importlib
 import json
 import pathlib
 import signal
 import sys
 import types
 
-READER = pathlib.Path(__file__).resolve().parents[2] / "src/penstock/_src/compat/programs/notebooks.py"
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src/penstock"
+FOLDERS = ("", "_src", "_src/compat", "_src/compat/programs")
 
 
 class OutOfTime(BaseException):
@@ -23,11 +24,19 @@ class OutOfTime(BaseException):
 
 
 def reader() -> types.ModuleType:
-    """The module that `penstock run` reads notebooks with; it needs only the standard library."""
-    spec = importlib.util.spec_from_file_location("notebook_reader", READER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The module that `penstock run` reads notebooks with. Empty packages stand around it while it is imported: TensorFlow's
+    environment lacks what the real ones import."""
+    names = [".".join(("penstock", *pathlib.PurePath(folder).parts)) for folder in FOLDERS]
+    before = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "penstock"}
+    for name, folder in zip(names, FOLDERS, strict=True):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = [str(SOURCE / folder)]
+    try:
+        return importlib.import_module(f"{names[-1]}.notebooks")
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "penstock"]:
+            del sys.modules[name]
+        sys.modules.update(before)
 
 
 def out_of_time(number, frame) -> None:
