@@ -92,13 +92,14 @@ class Cancellation:
         if self.error is not None:
             raise self.error
 
-    def on_cancel(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Registers a callback; the returned function removes it."""
+    def on_cancel(self, wake: Callable[[], None], also_now: bool = True) -> Callable[[], None]:
+        """Registers a callback; the returned function removes it. If it is cancelled already, the callback is called at once,
+        unless the caller has locks that the callback needs and looks at `error` itself: `also_now=False`."""
         with self._lock:
             self._next += 1
             key = self._next
             self._callbacks[key] = wake
-            fire = self.error is not None
+            fire = also_now and self.error is not None
         if fire:
             wake()
         return lambda: self._callbacks.pop(key, None) and None
@@ -166,7 +167,7 @@ class StepContext:
         def wake() -> None:
             with condition:
                 condition.notify_all()
-        release = self.cancellation.on_cancel(wake)
+        release = self.cancellation.on_cancel(wake, also_now=False)       # the condition is held, and `remaining` checks
         try:
             with self.waiting(about or (lambda: "its turn")) as wait:
                 while not ready():
