@@ -1,10 +1,14 @@
 """Python functions as ops, and custom gradients."""
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import penstock as tf2
 import penstock.compat.v1 as tf
 from penstock._src.graph import context
+from penstock._src.ops.control import py_func
 from tests.graph.test_control_flow import F, graphs, modes
 
 
@@ -185,3 +189,47 @@ def test_custom_gradient_of_ragged_tensors(wrap):
     assert squares.to_list() == [[1.0, 4.0], [9.0]] and doubles.numpy().tolist() == [8.0, 10.0]
     da, db = tape.gradient((squares, doubles), (a, b))
     assert da.to_list() == [[3.0, 3.0], [3.0]] and db.numpy().tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("how", ["eager", "function", "dataset", "session"])
+def test_what_a_call_saw_and_returned_is_freed(how):
+    """The tapes of calls live as long as their results, and not because of themselves."""
+    gc.collect()
+    before, seen = len(py_func._tapes._by_output), []
+
+    def doubled(x):
+        y = x * 2.0
+        seen.extend(map(weakref.ref, (x._value, y._value)))
+        return y
+
+    def call(x):
+        return tf2.py_function(doubled, [x], tf.float32)
+    if how == "eager":
+        for i in range(3):
+            assert call(tf.fill([3], float(i))).numpy().tolist() == 3 * [2.0 * i]
+    elif how == "function":
+        function = tf2.function(call)
+        for i in range(3):
+            assert function(tf.fill([3], float(i))).numpy().tolist() == 3 * [2.0 * i]
+    elif how == "dataset":
+        made = tf2.data.Dataset.range(3).map(lambda i: call(tf.cast(i, tf.float32)))
+        assert [float(x) for x in made] == [0.0, 2.0, 4.0]
+        del made
+    else:
+        with tf2.Graph().as_default(), tf.Session() as sess:
+            x = tf.placeholder(tf.float32, [])
+            y = call(x)
+            assert [sess.run(y, {x: i}) for i in range(3)] == [0.0, 2.0, 4.0]
+    gc.collect()
+    assert len(seen) == 6
+    assert sum(r() is not None for r in seen) <= 2          # a session may hold the last ones
+    assert len(py_func._tapes._by_output) <= before + 1
+
+
+def test_a_gradient_goes_through_a_call_that_also_takes_integers():
+    x = tf.constant([1.0, 2.0])
+    with tf2.GradientTape() as tape:
+        tape.watch(x)
+        y = tf2.py_function(lambda a, n: a ** tf.cast(n, tf.float32), [x, tf.constant(3)], tf.float32)
+    np.testing.assert_allclose(tape.gradient(y, x), [3.0, 12.0], rtol=1e-6)
+    assert tf2.py_function(lambda n: n + 1, [tf.constant(3)], tf.int32).numpy() == 4

@@ -173,7 +173,9 @@ def _eager_py_func_kernel(input, *, token, Tin, Tout):
     except Exception as e:
         raise _raised(e) from e
     values = [t._value for t in outputs]
-    _tapes.keep(values, (tape, args, outputs))
+    if tape is not None:                 # it has the outputs, so it lives as long as other tensors of the same storage
+        values = [v.detach() if isinstance(v, torch.Tensor) else v for v in values]
+        _tapes.keep(values, (tape, args, outputs))
     return values
 
 
@@ -184,12 +186,15 @@ def _listed(result: Any, types: list) -> list:
 
 
 def _taped(function: Callable, args: list) -> tuple:
+    """A tape that has watched a call, or None if no argument can have a gradient, and what the call returned."""
+    watched = [t for t in args if t.dtype.is_floating or t.dtype.is_complex]
     old, context.state.tapes = context.state.tapes, ()
     try:
+        if not watched:
+            return None, function(*args)
         with Tape(persistent=True) as tape:
-            for t in args:
-                if t.dtype.is_floating or t.dtype.is_complex:
-                    tape.watch(t)
+            for t in watched:
+                tape.watch(t)
             return tape, function(*args)
     except Exception as e:
         raise _raised(e) from e
@@ -214,7 +219,7 @@ def _gradient_values(found: _Function, args: list, types: list) -> list:
         tape, result = _taped(found.function, inputs)
         entry = tape, inputs, [convert(v) for v in (result if isinstance(result, (list, tuple)) else [result])]
     tape, sources, targets = entry
-    grads = tape.gradient(targets, sources, output_gradients=dy)
+    grads = [None] * len(sources) if tape is None else tape.gradient(targets, sources, output_gradients=dy)
     return [torch.zeros_like(s._value) if g is None and isinstance(s._value, torch.Tensor) else convert(g, t)._value
             for g, s, t in zip(grads, sources, types, strict=True)]
 
