@@ -1,4 +1,6 @@
 """Datasets and iterators: sources, transformations, the four kinds of iterators, errors, threads."""
+import inspect
+import sys
 import threading
 
 import numpy as np
@@ -401,3 +403,20 @@ def test_static_shapes_of_sparse_elements():
 
     assert [t.numpy() for t in outer(iter(dataset))] == [4, 4, 4]
     assert seen == [[None, 5], [None, 5], [6, 7]]
+
+
+@pytest.mark.parametrize("add, n, expected", [
+    (lambda ds: ds.concatenate(Dataset.range(1)), 300, [0, 1] + 300 * [0]),
+    (lambda ds: ds.map(lambda x: x + 1), 120, [120, 121]),
+    (lambda ds: ds.filter(lambda x: x >= 0), 120, [0, 1])], ids=["concatenate", "map", "filter"])
+def test_pipelines_are_deeper_than_the_stack(add, n, expected):
+    """A program may add a dataset for each of its files to the ones before."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 400)         # the smaller it is, the fewer datasets it takes
+    try:
+        ds = Dataset.range(2)
+        for _ in range(n):
+            ds = add(ds)
+        assert elements(ds) == expected == elements(ds.prefetch(1))
+    finally:
+        sys.setrecursionlimit(limit)

@@ -10,6 +10,7 @@ Errors count as elements: after an exception, the next call continues with the f
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -18,6 +19,8 @@ from penstock._src.data.pipelines import values
 INFINITE, UNKNOWN = -1, -2          # cardinalities that are not numbers of elements
 MOST_ROWS = 1024                    # of a block that is computed ahead of its use
 _MOST_BYTES = 1 << 20
+_DEEP, _CALLS = 50, 10              # stages that every stack has room for; calls for each of them, at most
+_MOST_CALLS = 20_000                # some calls do take room on the thread's stack: deeper pipelines are a RecursionError
 
 
 def most_rows(columns: tuple) -> int:
@@ -38,6 +41,7 @@ class Stage:
     types: tuple = ()
     shapes: tuple = ()              # static shapes of the components
     inputs: tuple = ()
+    depth: int = 1                  # of the stages that it is made of, one in another
     label: str = ""                 # its name in statistics, where that is not the name of the op that made it
     stats: Any = None               # where statistics of its work go (see `data.pipelines.statistics`)
     recipe: Any = None              # the op that made it (see `ops.data.dataset_recipe`)
@@ -53,6 +57,14 @@ class Stage:
     def cardinality_of_input(self) -> int:
         """The cardinality of the one input."""
         return self.inputs[0].cardinality()
+
+
+def make_room(stage: Stage) -> None:
+    """Notes how deep a new stage is, and lets Python's stack hold the calls through its inputs: programs add one dataset per
+    file to another."""
+    stage.depth = 1 + max((s.depth for s in stage.inputs), default=0)
+    if stage.depth % _DEEP == 0:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), min(_MOST_CALLS, _CALLS * (stage.depth + 2 * _DEEP))))
 
 
 class Cursor:

@@ -11,6 +11,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
+from penstock._src.data.pipelines.base import make_room
 from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph.functions import GraphFunction, as_function, raise_typed
 from penstock._src.graph.prune import needed
@@ -41,6 +42,7 @@ def dataset(*names: str, inputs: str = "", attrs: str = "", outputs: str = OUTPU
         def make(*values: Any, node: Any, **attributes: Any) -> Any:
             stage = kernel(*map(on_host, values), **{n: node if n == "node" else attributes[n] for n in own})
             stage.recipe = recipe_of(node, values)
+            make_room(stage)
             if typed_by is not None:
                 stage.types = tuple(attributes[typed_by])
                 stage.shapes = tuple(s.static_dims for s in attributes["output_shapes"])
