@@ -155,3 +155,24 @@ def test_gradient_has_the_static_shape_of_its_variable(value):
             y = value(x, w)
         return tf.constant(tape.gradient(y, w).shape.as_list())
     assert shape.get_concrete_function().function_def is not None        # traced: the shape was known
+
+
+@pytest.mark.parametrize("gradient", ["tape", "gradients"])
+def test_gradient_of_a_variable_in_a_loop_has_its_static_shape(gradient):
+    w = tf.Variable(tf.ones([3, 2]))
+
+    def loop(n):
+        return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.matmul(x, w, transpose_b=True)[:, :2]),
+                             [0, tf.ones([1, 2])])[1]
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
+    def change(n):
+        if gradient == "gradients":
+            change, = tf.gradients(loop(n), [w])
+        else:
+            with tf.GradientTape() as tape:
+                y = loop(n)
+            change = tape.gradient(y, w)
+        assert change.shape.as_list() == [3, 2]
+        return change
+    np.testing.assert_allclose(change(1), [[1, 1], [1, 1], [0, 0]])

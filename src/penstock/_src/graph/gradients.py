@@ -19,6 +19,7 @@ from penstock._src.graph.control_flow_grad import make_state, zeros_outside_loop
 from penstock._src.graph.control_flow_util import is_loop_exit, is_loop_switch
 from penstock._src.graph.convert import convert
 from penstock._src.graph.grouping import tuple_
+from penstock._src.graph.handles import value_dims
 from penstock._src.graph.indexed_slices import IndexedSlices, add_gradients, convert_to_tensor_or_indexed_slices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.zeros import is_trainable, zeros_for
@@ -386,9 +387,8 @@ class _Walk:
 
     def _final(self, x: Tensor) -> Any:
         total = self._total(x)
-        if total is not None and isinstance(total, Tensor) and x.dtype != dtypes.resource:
-            if x.static_dims is not None:
-                total.set_shape(x.static_dims)
+        if isinstance(total, Tensor):
+            total.set_shape(value_dims(x))
         return total
 
     def _process(self, op: Operation, stop: bool) -> None:

@@ -35,8 +35,13 @@ def handle_dims(handle: Any) -> tuple | None:
     if hasattr(source, "_handle_dims"):
         return source._handle_dims
     if hasattr(source, "_value"):
-        return source._value.dims
+        return getattr(source._value, "dims", None)
     return source.op.attrs["shape"].static_dims
+
+
+def value_dims(t: Any) -> tuple | None:
+    """The static shape that the gradient of a tensor has: a handle's is that of its variable."""
+    return handle_dims(t) if t.dtype == dtypes.resource else t.static_dims
 
 
 def handle_dtype(handle: Any) -> Any:

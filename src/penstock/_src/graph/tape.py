@@ -8,7 +8,7 @@ from penstock._src.base import dtypes, nest
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.gradients import UnconnectedGradients, gradient_function, is_trainable
-from penstock._src.graph.handles import handle_dtype
+from penstock._src.graph.handles import handle_dtype, value_dims
 from penstock._src.graph.indexed_slices import IndexedSlices, add_gradients
 from penstock._src.graph.node import Tensor
 from penstock._src.ops.registry import get
@@ -242,7 +242,7 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
         for t, g in zip(inputs, ins, strict=True):
             if g is not None and id(t) in reachable:
                 g = g if isinstance(g, (Tensor, IndexedSlices)) else convert(g)
-                if type(g) is Tensor and t.dtype != dtypes.resource:
+                if type(g) is Tensor:
                     _refine(g, t)
                 grads.setdefault(id(t), []).append(g)
     return [kept[id(s)] if id(s) in kept else add_gradients(grads[id(s)]) if id(s) in grads else None for s in sources]
@@ -250,9 +250,9 @@ def backpropagate(records: list[tuple], targets: list, sources: list, seeds: lis
 
 def _refine(grad: Tensor, t: Any) -> None:
     """Gives the gradient in a graph what is known of its tensor's shape: slices of run-time sizes have lost it."""
-    if grad.static_dims is None or t.static_dims is not None and None in grad.static_dims:
+    if grad.static_dims is None or None in grad.static_dims:
         with contextlib.suppress(ValueError):              # of a custom gradient: what uses it reports its shape
-            grad.set_shape(t.static_dims)
+            grad.set_shape(value_dims(t))
 
 
 def _take(grads: dict[int, list], t: Any, kept: dict[int, Any], sources: set[int]) -> Any:

@@ -17,6 +17,7 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
 from penstock._src.graph.gradients import is_trainable, zeros_for
+from penstock._src.graph.handles import value_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.control.functional import (
@@ -222,7 +223,7 @@ def while_gradient(op: Operation, *grads: Any) -> list:
                for i, g in zip(carried, state[:len(carried)], strict=True)]
         return [*new, *lists]
 
-    shapes = [None if t.dtype == dtypes.resource else t.static_dims for t in (op.outputs[i] for i in carried)]
+    shapes = [value_dims(op.outputs[i]) for i in carried]
     result = while_v2(None, step, [*start, *(op.outputs[saved[id(t)]] for t in order)],
                       shapes + [()] * len(order), maximum_iterations=op.outputs[0], name="while_grad")
     out: list = [None] * len(op.inputs)
