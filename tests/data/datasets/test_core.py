@@ -420,3 +420,25 @@ def test_pipelines_are_deeper_than_the_stack(add, n, expected):
         assert elements(ds) == expected == elements(ds.prefetch(1))
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_ranges_to_the_largest_number_have_no_end():
+    largest = tf.int64.max
+    assert int(tf.data.Dataset.range(largest).cardinality()) == tf.data.INFINITE_CARDINALITY
+    assert int(tf.data.Dataset.range(0, largest, 2).batch(3).cardinality()) == tf.data.INFINITE_CARDINALITY
+    assert int(tf.data.Dataset.range(largest - 1).cardinality()) == largest - 1
+    assert int(tf.data.Dataset.counter(3, -1).repeat(2).cardinality()) == tf.data.INFINITE_CARDINALITY
+    assert [int(x) for x in tf.data.Dataset.range(5, 0, -2)] == [5, 3, 1]
+
+
+def test_the_ends_of_ranges_are_scalars():
+    with pytest.raises(ValueError):
+        tf.data.Dataset.from_tensors([1, 2]).flat_map(tf.data.Dataset.range)
+
+
+def test_parallel_calls_are_not_more_than_the_cycle():
+    ds = tf.data.Dataset.range(3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cycle_length"):
+        ds.interleave(tf.data.Dataset.range, cycle_length=1, num_parallel_calls=2)
+    found = ds.interleave(tf.data.Dataset.range, cycle_length=2, num_parallel_calls=2)
+    assert sorted(int(x) for x in found) == [0, 0, 1]

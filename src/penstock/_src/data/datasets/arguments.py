@@ -42,11 +42,15 @@ def static_size(size: Any, drop: Any) -> int | None:
     return int(known) if constant_value(drop) and known is not None else None
 
 
-def check_parallel(calls: Any) -> None:
-    """Checks a static number of parallel calls."""
+def check_parallel(calls: Any, cycle: Any = None) -> None:
+    """Checks a static number of parallel calls; with a cycle, there are not more than datasets in it."""
     value = constant_value(calls)
     if value is not None and value < 1 and value != AUTOTUNE:
         raise errors.invalid("num_parallel_calls must be greater than zero.")
+    most = None if cycle is None else constant_value(cycle)
+    if value is not None and most is not None and value > most:
+        raise errors.invalid(f"`num_parallel_calls` must be `tf.data.AUTOTUNE` or at most `cycle_length`, but it is {value} "
+                             f"and `cycle_length` is {most}.")
 
 
 def deterministic_attr(dataset: Any, asked: bool | None) -> str:

@@ -103,7 +103,7 @@ class Mapping(DatasetBase):
         if num_parallel_calls is None:
             return self._then("InterleaveDataset", f.captured, cycle, block, spec=spec, functions={"f": f})
         calls = int64(num_parallel_calls, "num_parallel_calls")
-        check_parallel(calls)
+        check_parallel(calls, None if automatic else cycle)
         return self._then("ParallelInterleaveDatasetV2", f.captured, cycle, block, calls, spec=spec, functions={"f": f},
                           sloppy=deterministic_attr(self, deterministic) == "false")
 

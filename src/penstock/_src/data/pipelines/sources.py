@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import errors
+from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import values
 from penstock._src.data.pipelines.base import INFINITE, BlockCursor, Cursor, Function, Stage
 from penstock._src.kernels import philox
@@ -108,13 +108,14 @@ class Range(Stage):
         if step == 0:
             raise errors.invalid("The step of a range must not be zero.")
         self.start, self.step = start, step
-        self.size = len(range(start, stop, step))
+        self.size = max(0, -((start - stop) // step))
+        self.endless = step > 0 and stop == dtypes.int64.max         # as `counter` has it
 
     def iterate(self, ctx: Any) -> Cursor:
         return _RangeCursor(self.start, self.step, self.size, self.types[0].torch)
 
     def cardinality(self) -> int:
-        return self.size
+        return INFINITE if self.endless else self.size
 
 
 class _RangeCursor(_Counting):

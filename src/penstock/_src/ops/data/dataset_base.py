@@ -24,7 +24,7 @@ from penstock._src.ops.registry import keyword_names, op
 ARGUMENTS = "Targuments: list(type) >= 0"
 # Inputs of these names are one number in every dataset op.
 _SCALARS = frozenset("batch_size block_length buffer_size count counter_prefix cycle_length drop_remainder index "
-                     "num_parallel_calls num_shards seed seed2 tag".split())
+                     "num_parallel_calls num_shards seed seed2 start step stop tag".split())
 OUTPUTS = "output_types: list(type) >= 1, output_shapes: list(shape) >= 1"
 
 __all__ = ["ARGUMENTS", "OUTPUTS", "Body", "body", "dataset", "integer", "number", "on_host", "stage_of", "text"]
