@@ -263,8 +263,7 @@ class _ConvLSTM(ConvRNN):
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the layer."""
         config = described(self, super().get_config(), (*ConvLSTMCell._words, "activity_regularizer"))
-        for name in ("cell", "unroll", "time_major"):
-            del config[name]
+        del config["cell"]
         return config
 
     @classmethod

@@ -51,7 +51,7 @@ class SeparableConv(Conv):
         config = described(self, super().get_config(), (
             "depth_multiplier", "depthwise_initializer", "pointwise_initializer", "depthwise_regularizer",
             "pointwise_regularizer", "depthwise_constraint", "pointwise_constraint"))
-        return {k: v for k, v in config.items() if not k.startswith("kernel_") or k == "kernel_size"}
+        return {k: v for k, v in config.items() if k != "kernel_initializer"}
 
 
 @export("keras.layers.SeparableConv1D", "keras.layers.SeparableConvolution1D")

@@ -1,6 +1,7 @@
 """Losses as objects: a function, its arguments, and how its values become one number."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -53,8 +54,9 @@ class Loss:
         scope = "lambda" if self.name == "<lambda>" else self.name or type(self).__name__
         with tf.name_scope(scope):
             losses = self.call(y_true, y_pred)
-            mask = getattr(y_pred, "_keras_mask", None) if context.eager_outside_functions() else None
-            if mask is not None:
+            masks = [m for m in (getattr(x, "_keras_mask", None) for x in (y_pred, losses)) if m is not None]
+            if masks and context.eager_outside_functions():
+                mask = functools.reduce(tf.logical_and, masks)
                 sample_weight = masked_weights(sample_weight, mask, losses.dtype, self._get_reduction())
             return compute_weighted_loss(losses, sample_weight, reduction=self._get_reduction())
 

@@ -284,7 +284,10 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
     kept = tf.not_equal(tf.cast(y_true, "int64"), ignore_class)
     labels = tf.where(kept, tf.cast(y_true, "int64"), tf.zeros_like(y_true, "int64"))
     losses = K.sparse_categorical_crossentropy(labels, y_pred, from_logits=from_logits, axis=axis)
-    return losses * tf.cast(tf.reshape(kept, tf.shape(losses)), losses.dtype)
+    kept = tf.reshape(kept, tf.shape(losses))
+    losses = losses * tf.cast(kept, losses.dtype)
+    losses._keras_mask = kept                       # for means, which divide by the number of positions that count
+    return losses
 
 
 @_both("binary_crossentropy")

@@ -26,9 +26,14 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
 
     >>> tf.keras.metrics.binary_accuracy([[1., 0.]], [[0.9, 0.8]])     # [0.5]
     """
+    return tf.reduce_mean(_binary_matches(y_true, y_pred, threshold), axis=-1)
+
+
+def _binary_matches(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
+    """1 for each prediction on the label's side of `threshold`, 0 for the others."""
     y_pred = convert(y_pred)
     said = tf.cast(y_pred > tf.cast(threshold, y_pred.dtype), y_pred.dtype)
-    return tf.reduce_mean(tf.cast(tf.equal(tf.cast(y_true, y_pred.dtype), said), K.floatx()), axis=-1)
+    return tf.cast(tf.equal(tf.cast(y_true, y_pred.dtype), said), K.floatx())
 
 
 @export("keras.metrics.categorical_accuracy", v2=["metrics.categorical_accuracy"])
@@ -151,7 +156,7 @@ class BinaryAccuracy(MeanMetricWrapper):
     """
 
     def __init__(self, name: str | None = "binary_accuracy", dtype: Any = None, threshold: float = 0.5):
-        super().__init__(binary_accuracy, name, dtype=dtype, threshold=threshold)
+        super().__init__(_binary_matches, name, dtype=dtype, threshold=threshold)
 
 
 @public("CategoricalAccuracy")

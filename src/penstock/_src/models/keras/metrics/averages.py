@@ -11,6 +11,7 @@ from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, init_scope
 from penstock._src.models.keras import backend as K
+from penstock._src.models.keras.losses.reduction import masked_weights
 from penstock._src.models.keras.metrics.flat import flat_values, matched, weighted
 from penstock._src.models.keras.metrics.metric import Metric, public
 from penstock._src.ops.math.confusion import remove_squeezable_dimensions
@@ -103,7 +104,11 @@ class _OfFunction(Reduce):
         y_true, y_pred = tf.cast(y_true, self.dtype), tf.cast(y_pred, self.dtype)
         [y_true, y_pred], sample_weight = flat_values([y_true, y_pred], sample_weight)
         y_true, y_pred = matched(y_true, y_pred)
-        return super().update_state(self._fn(y_true, y_pred, **self._fn_kwargs), sample_weight=sample_weight)
+        found = self._fn(y_true, y_pred, **self._fn_kwargs)
+        mask = getattr(found, "_keras_mask", None)
+        if mask is not None:
+            sample_weight = masked_weights(sample_weight, mask, found.dtype)
+        return super().update_state(found, sample_weight=sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""

@@ -19,7 +19,7 @@ class _Matrix(Metric):
         super().__init__(name=name, dtype=dtype)
         self.num_classes, self.ignore_class, self.axis = num_classes, ignore_class, axis
         self.sparse_y_true, self.sparse_y_pred = sparse_y_true, sparse_y_pred
-        self.total_cm = self._zeros("total_confusion_matrix", (num_classes, num_classes), dtype="float64")
+        self.total_cm = self._zeros("total_confusion_matrix", (num_classes, num_classes))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Counts a batch."""
@@ -32,7 +32,7 @@ class _Matrix(Metric):
             kept = tf.not_equal(y_true, self.ignore_class)
             y_true, y_pred = tf.boolean_mask(y_true, kept), tf.boolean_mask(y_pred, kept)
             sample_weight = None if sample_weight is None else tf.boolean_mask(sample_weight, kept)
-        counts = confusion_matrix(y_true, y_pred, self.num_classes, weights=sample_weight, dtype="float64")
+        counts = confusion_matrix(y_true, y_pred, self.num_classes, weights=sample_weight, dtype=self.dtype)
         return self.total_cm.assign_add(counts)
 
     def _ious(self) -> tuple[Any, Any]:
@@ -309,7 +309,7 @@ class R2Score(Metric):
     count: Any
     squared_sum: Any
     sum: Any
-    total_mse: Any
+    residual: Any
 
     def __init__(self, class_aggregation: str | None = "uniform_average", num_regressors: int = 0,
                  name: str | None = "r2_score", dtype: Any = None):
@@ -324,7 +324,7 @@ class R2Score(Metric):
         self._made = False
 
     def _make(self, size: int) -> None:
-        for name in ("squared_sum", "sum", "total_mse", "count"):
+        for name in ("squared_sum", "sum", "residual", "count"):
             setattr(self, name, self._zeros(name, (size,)))
         self._made = True
 
@@ -332,6 +332,9 @@ class R2Score(Metric):
         """Adds a batch."""
         y_true, y_pred = tf.cast(y_true, self.dtype), tf.cast(y_pred, self.dtype)
         if not self._made:
+            if (y_true.shape.rank, y_pred.shape.rank) != (2, 2):
+                raise ValueError("R2Score expects 2D inputs with shape (batch_size, output_dim). Received input shapes: "
+                                 f"y_pred.shape={y_pred.shape} and y_true.shape={y_true.shape}.")
             self._make(y_true.shape[-1])
         weights = tf.ones_like(y_true)
         if sample_weight is not None:
@@ -340,22 +343,23 @@ class R2Score(Metric):
         value = y_true * weights
         made = [self.sum.assign_add(tf.reduce_sum(value, axis=0)),
                 self.squared_sum.assign_add(tf.reduce_sum(y_true * value, axis=0)),
-                self.total_mse.assign_add(tf.reduce_sum((y_true - y_pred) ** 2 * weights, axis=0)),
-                self.count.assign_add(tf.reduce_sum(weights, axis=0)), self.num_samples.assign_add(tf.shape(y_true)[0])]
+                self.residual.assign_add(tf.reduce_sum((y_true - y_pred) ** 2 * weights, axis=0)),
+                self.count.assign_add(tf.reduce_sum(weights, axis=0)), self.num_samples.assign_add(tf.size(y_true))]
         return None if context.executing_eagerly() else group(*made)
 
     def result(self) -> Any:
         """The score."""
-        total = self.squared_sum - self.sum * tf.math.divide_no_nan(self.sum, self.count)
-        score = 1 - tf.math.divide_no_nan(tf.identity(self.total_mse), total)
+        total = self.squared_sum - self.sum * (self.sum / self.count)
+        score = 1 - self.residual / total
+        score = tf.where(tf.math.is_inf(score), tf.zeros_like(score), score)        # labels that do not vary
         if self.class_aggregation == "uniform_average":
             score = tf.reduce_mean(score)
         elif self.class_aggregation == "variance_weighted_average":
-            score = tf.math.divide_no_nan(tf.reduce_sum(score * total), tf.reduce_sum(total))
+            score = tf.reduce_sum(score * total) / tf.reduce_sum(total)
         if not self.num_regressors:
             return score
         n, p = tf.cast(self.num_samples, self.dtype), float(self.num_regressors)
-        return 1 - tf.math.divide_no_nan((1 - score) * (n - 1), n - p - 1)
+        return tf.where(n - 1 > p, 1 - tf.math.divide_no_nan((1 - score) * (n - 1), n - p - 1), score)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric."""

@@ -52,7 +52,7 @@ class NadamV1(BetaOptimizer):
     def __init__(self, learning_rate: Any = 0.001, beta_1: Any = 0.9, beta_2: Any = 0.999, epsilon: Any = 1e-7,
                  name: str | None = "Nadam", **kwargs: Any):
         if not self._modern:
-            kwargs["decay"] = kwargs.pop("schedule_decay", kwargs.get("decay", 0.004))
+            kwargs["decay"] = kwargs.pop("schedule_decay", 0.004)
             if isinstance(kwargs.get("lr", learning_rate), LearningRateSchedule):
                 raise ValueError("The Nadam optimizer does not support tf.keras.optimizers.LearningRateSchedules as the "
                                  "learning rate.")

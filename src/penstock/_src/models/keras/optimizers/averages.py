@@ -19,12 +19,13 @@ class MovingAverages:
 
     _averaging_options = ("use_ema", "ema_momentum", "ema_overwrite_frequency")
     _not_decayed: tuple = ()
+    _overwrites_every: int | None = None            # the default of `ema_overwrite_frequency`
 
     def _init_averages(self, kwargs: dict) -> None:
         self.use_ema = bool(kwargs.get("use_ema") or False)
         momentum = kwargs.get("ema_momentum")
         self.ema_momentum = 0.99 if momentum is None else momentum
-        self.ema_overwrite_frequency = kwargs.get("ema_overwrite_frequency")
+        self.ema_overwrite_frequency = kwargs.get("ema_overwrite_frequency", self._overwrites_every)
         if not 0 <= self.ema_momentum <= 1:
             raise ValueError(f"`ema_momentum` must be in the range [0, 1]. Received: ema_momentum={self.ema_momentum}")
         if self.ema_overwrite_frequency is not None and self.ema_overwrite_frequency < 1:

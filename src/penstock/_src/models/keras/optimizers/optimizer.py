@@ -4,7 +4,7 @@
 once per device and type (`_prepare_local`), and lets the subclass say how one gradient changes one variable, with the ops of
 `ops/nn/training.py`. The same code builds a graph, runs at once, or is traced into a function.
 
-The optimizers of the two APIs differ in details (where epsilon stands, when gradients are clipped): `_modern` tells which.
+The optimizers of the two APIs differ in details (where epsilon stands, what a configuration holds): `_modern` tells which.
 """
 from __future__ import annotations
 
@@ -175,7 +175,6 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
         var_list = nest.flatten(var_list() if callable(var_list) else var_list)
         with name_scope(self._name + "/gradients"):
             grads = tape.gradient(loss, var_list, grad_loss)
-            grads = grads if self._modern else self._clip(grads)
         pairs = list(zip(grads, var_list, strict=True))
         self._assert_valid_dtypes([v for g, v in pairs if g is not None and v.dtype != dtypes.resource])
         return pairs
@@ -233,8 +232,8 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
                 return self._finish(self._updates(pairs, state), var_list)
 
     def _clipped_at_last(self, pairs: list) -> list:
-        """Clips the gradients of the newer optimizers, when they are applied."""
-        if not self._modern:
+        """Clips the gradients when they are applied; once more those of `get_gradients`, which changes nothing."""
+        if all(getattr(self, o) is None for o in _OPTIONS):
             return pairs
         with name_scope("clip"):
             return list(zip(self._clip([g for g, _ in pairs]), [v for _, v in pairs], strict=True))
@@ -259,7 +258,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
 
     def _clipped_across(self, strategy: Any, pairs: list) -> list:
         """As `_clipped_at_last`, for each copy of the gradients."""
-        if not self._modern or all(getattr(self, o) is None for o in _OPTIONS):
+        if all(getattr(self, o) is None for o in _OPTIONS):
             return pairs
         copies = [strategy.experimental_local_results(g) for g, _ in pairs]
         cut = [self._clipped_at_last([(c[min(i, len(c) - 1)], None) for c in copies])
@@ -623,7 +622,7 @@ class Optimizer(_Hyper, CustomSteps, MovingAverages, Trackable):
             config["weight_decay"] = self._weight_decay
         config.update(self._averages_config())
         for key in self._config_hypers:
-            config[key] = self._serialize_hyperparameter(key)
+            config[key] = self._initial_decay if key == "decay" else self._serialize_hyperparameter(key)
         for key in self._config_fields:
             config[key] = getattr(self, key)
         return config

@@ -25,6 +25,7 @@ class RMSpropV1(Optimizer):
     _config_hypers = ("learning_rate", "decay", "rho", "momentum")
     _config_fields = ("epsilon", "centered")
     _slot_groups = ({"rms": "velocity"}, {"momentum": "momentum"}, {"mg": "average_gradient"})
+    _overwrites_every = 100
 
     def __init__(self, learning_rate: Any = 0.001, rho: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-7,
                  centered: bool = False, name: str | None = "RMSprop", **kwargs: Any):

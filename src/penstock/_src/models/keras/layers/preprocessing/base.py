@@ -69,6 +69,14 @@ class PreprocessingLayer(Layer):
         return tf.TensorShape(input_shape)
 
 
+class Categories(PreprocessingLayer):
+    """A layer whose outputs are indices of categories (int64), or rows that encode them."""
+
+    def __init__(self, output_mode: str, dtype: Any = None, **kwargs: Any):
+        super().__init__(dtype=dtype or (tf.int64 if output_mode == "int" else K.floatx()), **kwargs)
+        self.output_mode = output_mode
+
+
 def batches(data: Any) -> Iterator[np.ndarray]:
     """The arrays in an array, a tensor, a list, or a dataset."""
     if hasattr(data, "element_spec") and hasattr(data, "__iter__"):
@@ -98,7 +106,8 @@ def encoded(indices: Any, depth: int, output_mode: str, weights: Any = None, spa
             wide *= tf.expand_dims(tf.cast(count_weights, wide.dtype), -1)
         if rank == 0:
             wide = tf.expand_dims(wide, -2)
-        rows = tf.reduce_max(wide, axis=-2) if output_mode == "multi_hot" else tf.reduce_sum(wide, axis=-2)
+        rows = tf.reduce_sum(wide, axis=-2)
+        rows = tf.minimum(rows, 1.) if output_mode == "multi_hot" else rows
         if output_mode == "tf_idf":
             rows = rows * weights
     return tf.sparse.from_dense(rows) if sparse else rows

@@ -15,32 +15,32 @@ from penstock._src.graph.scopes import init_scope
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.io.paths import read_bytes
 from penstock._src.models.keras.layers.parts import described, dims_of
-from penstock._src.models.keras.layers.preprocessing.base import PreprocessingLayer, encoded, names
+from penstock._src.models.keras.layers.preprocessing.base import Categories, encoded, names
 from penstock._src.models.keras.utils.function_code import check_file
 from penstock.compat import v1 as tf
 
 _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 
 
-class IndexLookup(PreprocessingLayer):
+class IndexLookup(Categories):
     """The base of both layers."""
 
     def __init__(self, max_tokens: Any, num_oov_indices: int, mask_token: Any, oov_token: Any, vocabulary: Any,
                  vocabulary_dtype: Any, idf_weights: Any, invert: bool, output_mode: str, sparse: bool, pad_to_max_tokens: bool,
-                 **kwargs: Any):
-        super().__init__(**kwargs)
+                 vocabulary_size: Any = None, **kwargs: Any):
+        output_mode = {"binary": "multi_hot", "tf-idf": "tf_idf"}.get(output_mode, output_mode)
+        super().__init__(output_mode, **kwargs)
         if max_tokens is not None and max_tokens <= 1:
             raise ValueError("If set, `max_tokens` must be greater than 1. You passed {max_tokens}")
         if num_oov_indices < 0:
             raise ValueError(f"`num_oov_indices` must be greater than or equal to 0. You passed {num_oov_indices}")
-        output_mode = {"binary": "multi_hot", "tf-idf": "tf_idf"}.get(output_mode, output_mode)
         if output_mode not in _MODES:
             raise ValueError(f"Unknown `output_mode` {output_mode!r}; one of {_MODES} is expected.")
         if invert and output_mode != "int":
             raise ValueError(f"`output_mode` must be `'int'` when `invert` is true. You passed {output_mode}")
         self.max_tokens, self.num_oov_indices = max_tokens, num_oov_indices
         self.mask_token, self.oov_token = mask_token, oov_token
-        self.invert, self.output_mode, self.sparse, self.pad_to_max_tokens = invert, output_mode, sparse, pad_to_max_tokens
+        self.invert, self.sparse, self.pad_to_max_tokens = invert, sparse, pad_to_max_tokens
         self.vocabulary_dtype = tf.as_dtype(vocabulary_dtype)
         self._set_tokens(None, None)
         self.reset_state()
@@ -238,7 +238,8 @@ class IndexLookup(PreprocessingLayer):
         config = described(self, super().get_config(), (
             "max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert", "output_mode", "sparse", "pad_to_max_tokens"))
         weights = None if self._idf is None else self._idf[self._first():].tolist()
-        return {**config, "vocabulary": self._tokens, "idf_weights": weights}
+        return {**config, "vocabulary": self._tokens, "idf_weights": weights,
+                "vocabulary_size": self.vocabulary_size()}
 
 
 @export(*names("StringLookup"))

@@ -9,7 +9,7 @@ from penstock._src.base.api import export
 from penstock._src.models.keras import backend as K
 from penstock._src.models.keras.engine.base_layer import Layer
 from penstock._src.models.keras.layers.parts import described, dims_of
-from penstock._src.models.keras.layers.preprocessing.base import PreprocessingLayer, encoded, names
+from penstock._src.models.keras.layers.preprocessing.base import Categories, PreprocessingLayer, encoded, names
 from penstock.compat import v1 as tf
 
 
@@ -147,7 +147,7 @@ def _checked_mode(mode: str, *allowed: str) -> str:
 
 
 @export(*names("Discretization"))
-class Discretization(PreprocessingLayer):
+class Discretization(Categories):
     """Numbers as the index of their interval; the intervals are given, or quantiles of adapted data.
 
     >>> tf.keras.layers.Discretization(bin_boundaries=[0., 1., 2.])
@@ -157,14 +157,13 @@ class Discretization(PreprocessingLayer):
                  sparse: bool = False, **kwargs: Any):
         if "bins" in kwargs:
             bin_boundaries = kwargs.pop("bins")
-        super().__init__(**kwargs)
+        super().__init__(_checked_mode(output_mode, "int", "one_hot", "multi_hot", "count"), **kwargs)
         if bin_boundaries is None and num_bins is None:
             raise ValueError("You need to set either `num_bins` or `bin_boundaries`.")
         if bin_boundaries is not None and num_bins is not None:
             raise ValueError("Both `num_bins` and `bin_boundaries` should not be set. Received: "
                              f"`num_bins={num_bins}` and `bin_boundaries={bin_boundaries}`")
         self.input_bin_boundaries, self.num_bins, self.epsilon = bin_boundaries, num_bins, epsilon
-        self.output_mode = _checked_mode(output_mode, "int", "one_hot", "multi_hot", "count")
         self.sparse = sparse
         self.bin_boundaries = [] if bin_boundaries is None else [float(b) for b in bin_boundaries]
         self.reset_state()
@@ -279,7 +278,7 @@ class CategoryEncoding(PreprocessingLayer):
 
 
 @export(*names("Hashing"))
-class Hashing(PreprocessingLayer):
+class Hashing(Categories):
     """Strings or integers as the bin that their hash falls into; a masked value is bin 0.
 
     Args:
@@ -295,13 +294,12 @@ class Hashing(PreprocessingLayer):
 
     def __init__(self, num_bins: int, mask_value: Any = None, salt: Any = None, output_mode: str = "int", sparse: bool = False,
                  **kwargs: Any):
-        super().__init__(**kwargs)
+        super().__init__(_checked_mode(output_mode, "int", "one_hot", "multi_hot", "count"), **kwargs)
         if num_bins is None or num_bins <= 0:
             raise ValueError(f"The `num_bins` for `Hashing` cannot be `None` or non-positive values. Received: "
                              f"num_bins={num_bins}.")
         self.num_bins, self.mask_value, self.sparse = num_bins, mask_value, sparse
         self.salt = [salt, salt] if isinstance(salt, int) else salt if salt is None else list(salt)
-        self.output_mode = _checked_mode(output_mode, "int", "one_hot", "multi_hot", "count")
 
     def call(self, inputs: Any) -> Any:
         """The bins."""
@@ -321,7 +319,7 @@ class Hashing(PreprocessingLayer):
 
 
 @export(*names("HashedCrossing"))
-class HashedCrossing(PreprocessingLayer):
+class HashedCrossing(Categories):
     """The bin of the hash of what several inputs hold together, of shape [], [batch] or [batch, 1] each.
 
     >>> tf.keras.layers.HashedCrossing(num_bins=5)((tf.constant(["A", "B"]), tf.constant([101, 102])))
@@ -330,11 +328,10 @@ class HashedCrossing(PreprocessingLayer):
     _takes_several = True
 
     def __init__(self, num_bins: int, output_mode: str = "int", sparse: bool = False, **kwargs: Any):
-        super().__init__(**kwargs)
+        super().__init__(_checked_mode(output_mode, "int", "one_hot"), **kwargs)
         if num_bins is None or num_bins <= 0:
             raise ValueError(f"`num_bins` of HashedCrossing should be a positive number, got {num_bins}.")
         self.num_bins, self.sparse = num_bins, sparse
-        self.output_mode = _checked_mode(output_mode, "int", "one_hot")
 
     def call(self, inputs: Any) -> Any:
         """The bins."""

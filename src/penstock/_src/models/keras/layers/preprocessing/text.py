@@ -49,6 +49,7 @@ class TextVectorization(PreprocessingLayer):
                  pad_to_max_tokens: bool = False, vocabulary: Any = None, idf_weights: Any = None, sparse: bool = False,
                  ragged: bool = False, encoding: str = "utf-8", **kwargs: Any):
         kwargs.pop("dtype", None)
+        kwargs.pop("vocabulary_size", None)
         super().__init__(dtype="string", **kwargs)
         if standardize not in _STANDARDIZE and not callable(standardize):
             raise ValueError(f"Unsupported value for `standardize`: {standardize!r}; one of {_STANDARDIZE}, or a function, is "
@@ -57,6 +58,10 @@ class TextVectorization(PreprocessingLayer):
             raise ValueError(f"Unsupported value for `split`: {split!r}; one of {_SPLIT}, or a function, is expected.")
         if output_mode != "int" and output_sequence_length is not None:
             raise ValueError(f"`output_sequence_length` must not be set if `output_mode` is not 'int'. Got {output_mode!r}.")
+        if ragged and output_mode != "int":
+            raise ValueError(f"`ragged` must not be true if `output_mode` is not 'int'. Got {output_mode!r}.")
+        if ragged and output_sequence_length is not None:
+            raise ValueError(f"`output_sequence_length` must not be set if `ragged` is True. Got {output_sequence_length}.")
         self.standardize, self.split, self.ragged = standardize, split, ragged
         self.output_sequence_length = output_sequence_length
         self.ngrams = tuple(range(1, ngrams + 1)) if isinstance(ngrams, int) else None if ngrams is None else tuple(ngrams)
@@ -150,4 +155,4 @@ class TextVectorization(PreprocessingLayer):
                 "ngrams": self._ngrams_given, "output_mode": self.output_mode, "ragged": self.ragged,
                 "output_sequence_length": self.output_sequence_length, "pad_to_max_tokens": own["pad_to_max_tokens"],
                 "sparse": own["sparse"], "vocabulary": own["vocabulary"], "idf_weights": own["idf_weights"],
-                "encoding": own["encoding"]}
+                "encoding": own["encoding"], "vocabulary_size": own["vocabulary_size"]}
