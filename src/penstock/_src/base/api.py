@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -32,6 +33,13 @@ def called(function: Any, name: str) -> Any:
     folder, _, function.__name__ = f"penstock.{name}".rpartition(".")
     function.__module__, function.__qualname__ = folder, function.__name__
     return function
+
+
+def with_sections(doc: str, sections: str) -> str:
+    """The docstring of a function that is made in a family: `sections` ("Args: …") behind the first paragraph of `doc`, so that
+    its example stays last."""
+    text, _, example = inspect.cleandoc(doc).partition("\n\n")
+    return "\n\n".join(part for part in (text, sections, example) if part)
 
 
 class Later:

@@ -19,8 +19,14 @@ def run(main: Callable | None = None, argv: list[str] | None = None) -> None:
         main: Function of the remaining arguments, by default `main` of the program.
         argv: Arguments, by default `sys.argv`.
 
-    >>> if __name__ == "__main__":
-    ...     tf.app.run()
+    >>> def main(argv):
+    ...     print("started")
+    >>> try:
+    ...     tf.app.run(main, argv=["program"])
+    ... except SystemExit:
+    ...     print("ended")
+    started
+    ended
     """
     def parse(arguments: Any) -> list[str]:
         return FLAGS(sys.argv if arguments is None else arguments, known_only=True)

@@ -143,6 +143,17 @@ class CancelledError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     queue = tf.compat.v1.FIFOQueue(1, tf.float32)
+    ...     pending = queue.enqueue(1.)
+    ...     sess.run(pending)
+    ...     sess.run(queue.close(cancel_pending_enqueues=True))
+    ...     try:
+    ...         sess.run(pending)
+    ...     except tf.errors.CancelledError:
+    ...         print("the queue is closed")
+    the queue is closed
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
@@ -165,6 +176,12 @@ class InvalidArgumentError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> try:
+    ...     tf.reshape(tf.zeros([3]), [2])
+    ... except tf.errors.InvalidArgumentError:
+    ...     print("3 elements are not 2")
+    3 elements are not 2
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
@@ -179,6 +196,14 @@ class DeadlineExceededError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     queue = tf.compat.v1.FIFOQueue(1, tf.float32)
+    ...     try:
+    ...         sess.run(queue.dequeue(), options=tf.compat.v1.RunOptions(timeout_in_ms=50))
+    ...     except tf.errors.DeadlineExceededError:
+    ...         print("nothing came")
+    nothing came
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
@@ -193,6 +218,12 @@ class NotFoundError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> try:
+    ...     tf.io.gfile.GFile("absent.txt").read()
+    ... except tf.errors.NotFoundError:
+    ...     print("no such file")
+    no such file
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
@@ -231,6 +262,12 @@ class ResourceExhaustedError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> try:
+    ...     tf.zeros([10**9, 10**9])
+    ... except tf.errors.ResourceExhaustedError:
+    ...     print("too large")
+    too large
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
@@ -245,6 +282,14 @@ class FailedPreconditionError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     w = tf.compat.v1.get_variable("w", [2])
+    ...     try:
+    ...         sess.run(w)
+    ...     except tf.errors.FailedPreconditionError:
+    ...         print("w has no value")
+    w has no value
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:
@@ -273,6 +318,16 @@ class OutOfRangeError(OpError):
         node_def: NodeDef of the operation that failed, or None.
         op: Operation that failed, or None.
         message: Text of the error.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     x = tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(1)).get_next()
+    ...     try:
+    ...         while True:
+    ...             print(sess.run(x))
+    ...     except tf.errors.OutOfRangeError:
+    ...         print("no more elements")
+    0
+    no more elements
     """
 
     def __init__(self, node_def: Any, op: Any, message: str) -> None:

@@ -277,6 +277,8 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     Raises:
       ValueError: if the structures differ in shape.
       TypeError: if they differ in the types of their branches.
+
+    >>> tf.nest.assert_same_structure({"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]})
     """
     fault = _difference(nest1, nest2, check_types, expand_composites)
     if fault is not None:

@@ -29,6 +29,9 @@ def get_data_files_path() -> str:
 
     Returns:
         A path.
+
+    >>> isinstance(tf.resource_loader.get_data_files_path(), str)
+    True
     """
     return _caller_folder()
 

@@ -210,6 +210,8 @@ class TensorShape:
 
     >>> tf.TensorShape([2, None]).is_compatible_with([2, 3])
     True
+    >>> tf.TensorShape([2, None]).as_list()
+    [2, None]
     """
 
     __slots__ = ("static_dims", "__weakref__")

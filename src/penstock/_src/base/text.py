@@ -22,6 +22,9 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
     Raises:
         TypeError: for other types.
+
+    >>> tf.compat.as_bytes("abc")
+    b'abc'
     """
     if isinstance(bytes_or_text, bytearray):
         return bytes(bytes_or_text)
@@ -45,6 +48,9 @@ def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
 
     Raises:
         TypeError: for other types.
+
+    >>> tf.compat.as_str(b"abc")
+    'abc'
     """
     if isinstance(bytes_or_text, str):
         return bytes_or_text

@@ -64,6 +64,8 @@ def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
 
     Returns:
         None.
+
+    >>> tf.logging.debug("batch %d", 7)
     """
     log(DEBUG, msg, *args, **{"stacklevel": 3, **kwargs})
 
@@ -77,7 +79,7 @@ def info(msg: Any, *args: Any, **kwargs: Any) -> None:
         *args: Values for the text.
         **kwargs: As for `logging.Logger.info`.
 
-    >>> tf.logging.info("step %d: loss = %g", step, loss)
+    >>> tf.logging.info("step %d: loss = %g", 10, 0.5)
     """
     log(INFO, msg, *args, **{"stacklevel": 3, **kwargs})
 
@@ -93,6 +95,8 @@ def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
 
     Returns:
         None.
+
+    >>> tf.logging.warning("%d records were skipped", 3)
     """
     log(WARN, msg, *args, **{"stacklevel": 3, **kwargs})
 
@@ -108,6 +112,8 @@ def warn(msg: Any, *args: Any, **kwargs: Any) -> None:
 
     Returns:
         None.
+
+    >>> tf.logging.warning("%d records were skipped", 3)
     """
     log(WARN, msg, *args, **{"stacklevel": 3, **kwargs})
 
@@ -123,6 +129,8 @@ def error(msg: Any, *args: Any, **kwargs: Any) -> None:
 
     Returns:
         None.
+
+    >>> tf.logging.error("no such file: %s", "data.csv")
     """
     log(ERROR, msg, *args, **{"stacklevel": 3, **kwargs})
 
@@ -138,6 +146,8 @@ def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
 
     Returns:
         None.
+
+    >>> tf.logging.fatal("no data in %s", "/data/train")
     """
     log(FATAL, msg, *args, **{"stacklevel": 3, **kwargs})
 
@@ -203,6 +213,8 @@ def set_verbosity(v: Any) -> None:
     Args:
         v: One of `tf.logging.DEBUG`, `INFO`, `WARN`, `ERROR`, `FATAL`.
 
-    >>> tf.logging.set_verbosity(tf.logging.INFO)
+    >>> tf.logging.set_verbosity(tf.logging.ERROR)
+    >>> tf.logging.get_verbosity() == tf.logging.ERROR
+    True
     """
     get_logger().setLevel(v)

@@ -90,8 +90,12 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
     Returns:
         A function for `tf.device`, or None.
 
-    >>> with tf.device(tf.train.replica_device_setter(cluster=cluster)):
-    ...     w = tf.get_variable("w", [10])           # /job:ps/task:0
+    >>> cluster = tf.train.ClusterSpec({"ps": ["localhost:2222"], "worker": ["localhost:2223"]})
+    >>> with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(cluster=cluster)):
+    ...     w = tf.get_variable("w", [10])
+    ...     y = w + 1
+    >>> w.device, y.device
+    ('/job:ps/task:0', '/job:worker')
     """
     if cluster is not None:
         jobs = ClusterSpec(cluster).as_dict()

@@ -85,8 +85,11 @@ class Server:
     Raises:
         ValueError: if the job or the task is not in the cluster.
 
-    >>> server = tf.train.Server({"local": ["localhost:0"]})
-    >>> with tf.Session(server.target) as sess: ...
+    >>> server = tf.distribute.Server({"local": ["localhost:0"]})
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session(server.target) as sess:
+    ...     print(sess.run(tf.constant(1) + 2))
+    3
+    >>> server.stop()
     """
 
     def __init__(self, server_or_cluster_def: Any, job_name: str | None = None, task_index: int | None = None,

@@ -764,9 +764,10 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
         A callable that traces `func` once per kind of arguments.
 
     >>> @tf.function
-    ... def f(x): return tf.reduce_sum(x * x)
+    ... def f(x):
+    ...     return tf.reduce_sum(x * x)
     >>> f(tf.constant([1., 2.])).numpy()
-    5.0
+    np.float32(5.0)
 
     Python code runs while tracing only: once per combination of dtypes, shapes and Python values. With `autograph`,
     `if`, `while`, `for` and the like may depend on the values of tensors. With `jit_compile`, calls wait for the compiled

@@ -30,7 +30,7 @@ class GradientTape(Tape):
     ...     tape.watch(x)
     ...     y = x * x
     >>> tape.gradient(y, x).numpy()
-    6.0
+    np.float32(6.0)
     """
 
     def jacobian(self, target: Any, sources: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,

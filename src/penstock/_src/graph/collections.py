@@ -11,7 +11,13 @@ from penstock._src.graph.message_names import message_class
 
 @export(v1=["GraphKeys"])
 class GraphKeys:
-    """Standard names of graph collections."""
+    """Standard names of graph collections.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [2])
+    ...     print(tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES) == [w])
+    True
+    """
 
     GLOBAL_VARIABLES = "variables"
     LOCAL_VARIABLES = "local_variables"
@@ -92,6 +98,12 @@ def add_to_collection(name: str, value: Any) -> None:
     Args:
         name: Name of the collection.
         value: Object to add.
+
+    >>> with tf.Graph().as_default():
+    ...     x = tf.constant(1.)
+    ...     tf.add_to_collection("outputs", x)
+    ...     print(tf.get_collection("outputs") == [x])
+    True
     """
     context.current_graph().add_to_collection(name, value)
 
@@ -113,7 +125,12 @@ def get_collection(key: str, scope: str | None = None) -> list:
     Returns:
         A list, empty if there is no such collection.
 
-    >>> tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope="model/")
+    >>> with tf.Graph().as_default():
+    ...     with tf.variable_scope("model"):
+    ...         w = tf.get_variable("w", [2])
+    ...     found = tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope="model/")
+    >>> [v.name for v in found]
+    ['model/w:0']
     """
     return context.current_graph().get_collection(key, scope)
 

@@ -6,6 +6,7 @@ execution is on (the default), and otherwise builds the process-wide default gra
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,6 +86,10 @@ def get_default_session() -> Any:
 
     Returns:
         A session, or None.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     print(tf.get_default_session() is sess)
+    True
     """
     return state.sessions[-1] if state.sessions else None
 
@@ -181,6 +186,10 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
 
     Raises:
         ValueError: if a graph has been started already.
+
+    >>> tf.compat.v1.enable_eager_execution()
+    >>> tf.executing_eagerly()
+    True
     """
     if config is not None and not hasattr(config, "device_count"):
         raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
@@ -201,7 +210,12 @@ def disable_eager_execution() -> None:
 
 @export(v1=["disable_v2_behavior"])
 def disable_v2_behavior() -> None:
-    """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects."""
+    """Switches the process to TensorFlow 1 behaviour: graphs, reference variables, Dimension objects.
+
+    >>> tf.disable_v2_behavior()
+    >>> tf.executing_eagerly()
+    False
+    """
     process.eager = False
     process.v2_control_flow = process.resource_variables = process.tensor_equality = False
     disable_v2_tensorshape()
@@ -217,7 +231,7 @@ def enable_v2_behavior() -> None:
 def _switch(field: str, value: bool, doc: str) -> Any:
     def switch() -> None:
         setattr(process, field, value)
-    switch.__doc__ = doc
+    switch.__doc__ = inspect.cleandoc(doc)
     return switch
 
 
@@ -225,9 +239,19 @@ export.value(_switch("v2_control_flow", True, "Builds cond and while_loop as fun
              v1=["enable_control_flow_v2"])
 export.value(_switch("v2_control_flow", False, "Builds cond and while_loop as Switch and Merge."),
              v1=["disable_control_flow_v2"])
-export.value(_switch("resource_variables", True, "Makes tf.Variable a resource variable by default."),
+export.value(_switch("resource_variables", True, """Makes tf.Variable a resource variable by default.
+
+    >>> tf.enable_resource_variables()
+    >>> tf.resource_variables_enabled()
+    True
+    """),
              v1=["enable_resource_variables"])
-export.value(_switch("resource_variables", False, "Makes tf.Variable a reference variable by default."),
+export.value(_switch("resource_variables", False, """Makes tf.Variable a reference variable by default.
+
+    >>> tf.disable_resource_variables()
+    >>> tf.resource_variables_enabled()
+    False
+    """),
              v1=["disable_resource_variables"])
 export.value(_switch("tensor_equality", True, "Makes == on tensors compare elementwise."),
              v1=["enable_tensor_equality"])

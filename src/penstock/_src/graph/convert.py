@@ -201,7 +201,9 @@ def constant_v1(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
         TypeError: if `value` does not fit `dtype`.
         ValueError: if `value` does not fit `shape`.
 
-    >>> tf.constant(-1.0, shape=[2, 3])
+    >>> tf.constant(-1.0, shape=[2, 3]).numpy()
+    array([[-1., -1., -1.],
+           [-1., -1., -1.]], dtype=float32)
     """
     return constant(value, dtype, shape, name, verify_shape=verify_shape, broadcast=False)
 

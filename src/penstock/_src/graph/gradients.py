@@ -36,7 +36,13 @@ class UnconnectedGradients(enum.Enum):
 
 @export(v1=["AggregationMethod"], v2=["AggregationMethod"])
 class AggregationMethod:
-    """How gradients of one tensor are added up; all compute the same sum here."""
+    """How gradients of one tensor are added up; all compute the same sum here.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     x = tf.constant(3.)
+    ...     print(sess.run(tf.gradients(x * x, [x], aggregation_method=tf.AggregationMethod.ADD_N)))
+    [np.float32(6.0)]
+    """
 
     ADD_N = 0
     DEFAULT = ADD_N
@@ -70,7 +76,10 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
         LookupError: if an op on the way has no registered gradient.
         RuntimeError: in eager execution; use `tf.GradientTape`.
 
-    >>> tf.gradients(x * x, [x])
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.constant(3.)
+    ...     print(sess.run(tf.gradients(x * x, [x])))
+    [np.float32(6.0)]
     """
     return gradients_of(ys, xs, grad_ys, name, colocate_gradients_with_ops, stop_gradients, unconnected_gradients,
                         gate=gate_gradients)

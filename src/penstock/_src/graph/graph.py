@@ -116,10 +116,10 @@ class _ControlScope:
 class Graph:
     """A dataflow graph.
 
-    >>> g = tf.Graph()
-    >>> with g.as_default():
+    >>> graph = tf.Graph()
+    >>> with graph.as_default():
     ...     c = tf.constant(30.0)
-    >>> c.graph is g
+    >>> c.graph is graph
     True
     """
 

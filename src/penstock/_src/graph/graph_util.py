@@ -283,7 +283,10 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     Returns:
         Path of the file.
 
-    >>> tf.io.write_graph(sess.graph, "/tmp/model", "train.pbtxt")
+    >>> with tf.Graph().as_default() as graph:
+    ...     x = tf.constant(1.)
+    >>> tf.io.write_graph(graph, "model", "train.pbtxt")
+    'model/train.pbtxt'
     """
     from google.protobuf import text_format
     graph_def = graph_or_graph_def

@@ -24,7 +24,12 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
     Returns:
         An op without outputs; in eager execution None.
 
-    >>> train = tf.group(apply_gradients, update_moving_averages)
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     a, b = tf.Variable(1), tf.Variable(2)
+    ...     sess.run(tf.compat.v1.global_variables_initializer())
+    ...     sess.run(tf.group(a.assign_add(10), b.assign_add(10)))
+    ...     print(sess.run([a, b]))
+    [np.int32(11), np.int32(12)]
     """
     name = kwargs.pop("name", None)
     if kwargs:

@@ -93,7 +93,14 @@ def import_graph_def(graph_def: GraphDef, input_map: Any = None, return_elements
     Raises:
         ValueError: if a name is absent, or types do not fit.
 
-    >>> y, = tf.import_graph_def(graph_def, input_map={"x:0": x}, return_elements=["y:0"])
+    >>> graph = tf.Graph()
+    >>> with graph.as_default():
+    ...     x = tf.compat.v1.placeholder(tf.float32, name="x")
+    ...     y = tf.multiply(x, 2., name="y")
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     y, = tf.import_graph_def(graph.as_graph_def(), input_map={"x:0": tf.constant(21.)}, return_elements=["y:0"])
+    ...     print(sess.run(y))
+    42.0
 
     Raises:
       TypeError: if an argument is not of the right kind.

@@ -28,6 +28,14 @@ class IndexedSlices(CompositeTensor):
         values: Rows.
         indices: Row numbers; a number may occur several times, and its rows are then added.
         dense_shape: Shape of the larger tensor.
+
+    >>> rows = tf.IndexedSlices(values=tf.constant([[1., 2.]]), indices=tf.constant([3]), dense_shape=tf.constant([5, 2]))
+    >>> tf.convert_to_tensor(rows).numpy()
+    array([[0., 0.],
+           [0., 0.],
+           [0., 0.],
+           [1., 2.],
+           [0., 0.]], dtype=float32)
     """
 
     _is_tensor_like = True

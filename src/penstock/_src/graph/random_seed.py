@@ -127,7 +127,12 @@ def set_seed(seed: int | None) -> None:
     Args:
         seed: Integer. Ops without a seed get one that depends on it and on their position in the graph.
 
-    >>> tf.random.set_seed(1234)
+    >>> def draw():
+    ...     with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...         tf.random.set_seed(1234)
+    ...         return sess.run(tf.compat.v1.random_uniform([3]))
+    >>> bool((draw() == draw()).all())
+    True
     """
     if context.executing_eagerly():
         _set_eager_seed(seed)

@@ -29,10 +29,11 @@ class name_scope:
         default_name: Name if `name` is None.
         values: Tensors that must belong to the same graph.
 
-    >>> with tf.name_scope("layer1") as scope:
-    ...     x = tf.constant(1., name="x")
-    >>> x.name
-    'layer1/x:0'
+    >>> with tf.Graph().as_default():
+    ...     with tf.name_scope("layer1") as scope:
+    ...         x = tf.constant(1., name="x")
+    >>> x.name, scope
+    ('layer1/x:0', 'layer1/')
     """
 
     def __init__(self, name: Any, default_name: Any = None, values: Any = None):
@@ -191,7 +192,9 @@ def device(device_name_or_function: Any) -> Any:
         A context manager.
 
     >>> with tf.device("/cpu:0"):
-    ...     v = tf.Variable(3.0)
+    ...     v = tf.constant(3.0)
+    >>> v.device
+    '/job:localhost/replica:0/task:0/device:CPU:0'
     """
     if context.executing_eagerly():
         if callable(device_name_or_function):
@@ -232,8 +235,13 @@ def control_dependencies(control_inputs: Any) -> Any:
     Returns:
         A context manager. In eager execution it has no effect, because ops run in program order.
 
-    >>> with tf.control_dependencies([update]):
-    ...     y = tf.identity(x)
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     v = tf.Variable(0)
+    ...     with tf.control_dependencies([v.assign_add(1)]):
+    ...         y = tf.identity(5)
+    ...     sess.run(v.initializer)
+    ...     print(sess.run(y), sess.run(v))
+    5 1
     """
     if context.executing_eagerly():
         if callable(control_inputs):
@@ -256,6 +264,14 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
 
     Returns:
         A context manager.
+
+    >>> with tf.Graph().as_default():
+    ...     with tf.device("/cpu:0"):
+    ...         x = tf.constant(1.)
+    ...     with tf.colocate_with(x):
+    ...         y = tf.constant(2.)
+    >>> y.op.colocation_groups()
+    [b'loc:@Const']
     """
     if context.executing_eagerly() or hasattr(getattr(op, "handle", None), "_value"):      # an eager variable
         return contextlib.nullcontext()
@@ -313,13 +329,22 @@ def get_default_graph() -> Any:
 
     Returns:
         The `tf.Graph` of the innermost `as_default` block of this thread, or the graph of the process.
+
+    >>> with tf.Graph().as_default() as graph:
+    ...     print(tf.get_default_graph() is graph)
+    True
     """
     return context.current_graph()
 
 
 @export(v1=["reset_default_graph"])
 def reset_default_graph() -> None:
-    """Starts with a new, empty default graph."""
+    """Starts with a new, empty default graph.
+
+    >>> tf.reset_default_graph()
+    >>> len(tf.get_default_graph().get_operations())
+    0
+    """
     if any(g is not None for g in context.state.graphs):
         raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, "
                              "exit the nesting and create a new graph.")

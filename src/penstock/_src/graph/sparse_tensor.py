@@ -36,7 +36,10 @@ class SparseTensor(CompositeTensor):
         values: Values [n].
         dense_shape: Shape [rank], int64.
 
-    >>> tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[3, 4])
+    >>> x = tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[2, 3])
+    >>> tf.compat.v1.sparse_tensor_to_dense(x).numpy()
+    array([[1, 0, 0],
+           [0, 0, 2]], dtype=int32)
     """
 
     _is_tensor_like = True

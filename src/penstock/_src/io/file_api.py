@@ -18,7 +18,11 @@ class GFile:
         name: Path or URL.
         mode: As for `open`: `"r"`, `"w"`, `"a"`, with `"b"` for bytes.
 
-    >>> with tf.io.gfile.GFile("memory://notes.txt", "w") as f: f.write("one\n")
+    >>> with tf.io.gfile.GFile("notes.txt", "w") as f:
+    ...     f.write("one\n")
+    >>> with tf.io.gfile.GFile("notes.txt") as f:
+    ...     print(f.read(), end="")
+    one
     """
 
     def __init__(self, name: Any, mode: str = "r"):
@@ -169,6 +173,9 @@ def exists(path: Any) -> bool:
 
     Returns:
         A boolean.
+
+    >>> tf.io.gfile.exists("absent.txt")
+    False
     """
     return paths.exists(path)
 
@@ -182,6 +189,9 @@ def exists_v1(filename: Any) -> bool:
 
     Returns:
         A boolean.
+
+    >>> tf.gfile.Exists("absent.txt")
+    False
     """
     return paths.exists(filename)
 
@@ -201,6 +211,11 @@ def remove_v1(filename: Any) -> None:
 
     Raises:
         NotFoundError: if the file does not exist.
+
+    >>> open("notes.txt", "w").close()
+    >>> tf.gfile.Remove("notes.txt")
+    >>> tf.gfile.Exists("notes.txt")
+    False
     """
     paths.remove(filename)
 
@@ -223,6 +238,11 @@ def glob_v1(filename: Any) -> list[str]:
 
     Returns:
         A list of paths.
+
+    >>> for name in ("a.txt", "b.txt"):
+    ...     open(name, "w").close()
+    >>> sorted(tf.gfile.Glob("*.txt"))
+    ['a.txt', 'b.txt']
     """
     return _each(filename, paths.glob)
 
@@ -251,6 +271,10 @@ def makedirs_v1(dirname: Any) -> None:
 
     Args:
         dirname: Path or URL. It may exist.
+
+    >>> tf.gfile.MakeDirs("log/train")
+    >>> tf.gfile.IsDirectory("log/train")
+    True
     """
     paths.makedirs(dirname)
 
@@ -272,6 +296,12 @@ def copy_v1(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
 
     Raises:
         AlreadyExistsError: if `newpath` exists and `overwrite` is False.
+
+    >>> with open("a.txt", "w") as f:
+    ...     print("one", file=f)
+    >>> tf.gfile.Copy("a.txt", "b.txt", overwrite=True)
+    >>> tf.gfile.Exists("b.txt")
+    True
     """
     paths.copy(oldpath, newpath, overwrite)
 
@@ -293,6 +323,11 @@ def rename_v1(oldname: Any, newname: Any, overwrite: bool = False) -> None:
 
     Raises:
         AlreadyExistsError: if `newname` exists and `overwrite` is False.
+
+    >>> open("a.txt", "w").close()
+    >>> tf.gfile.Rename("a.txt", "b.txt")
+    >>> tf.gfile.Exists("a.txt"), tf.gfile.Exists("b.txt")
+    (False, True)
     """
     paths.rename(oldname, newname, overwrite)
 
@@ -312,6 +347,11 @@ def rmtree_v1(dirname: Any) -> None:
 
     Raises:
         NotFoundError: if the directory does not exist.
+
+    >>> tf.gfile.MakeDirs("log/train")
+    >>> tf.gfile.DeleteRecursively("log")
+    >>> tf.gfile.Exists("log")
+    False
     """
     paths.rmtree(dirname)
 
@@ -331,6 +371,10 @@ def isdir_v1(dirname: Any) -> bool:
 
     Returns:
         A boolean.
+
+    >>> tf.gfile.MakeDirs("log")
+    >>> tf.gfile.IsDirectory("log"), tf.gfile.IsDirectory("absent")
+    (True, False)
     """
     return paths.isdir(dirname)
 

@@ -81,7 +81,11 @@ class TFRecordWriter:
         path: File to write.
         options: `TFRecordOptions`, or a compression type.
 
-    >>> with tf.io.TFRecordWriter("/tmp/a.tfrecord") as w: w.write(b"one")
+    >>> with tf.io.TFRecordWriter("a.tfrecord") as writer:
+    ...     writer.write(b"one")
+    ...     writer.write(b"two")
+    >>> [record.numpy() for record in tf.data.TFRecordDataset("a.tfrecord")]
+    [b'one', b'two']
     """
 
     def __init__(self, path: Any, options: Any = None):
@@ -364,6 +368,10 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     Returns:
         An iterator of bytes. It can be asked again after its end: it continues where the file has grown.
 
-    >>> records = list(tf.python_io.tf_record_iterator("/tmp/a.tfrecord"))
+    >>> with tf.python_io.TFRecordWriter("a.tfrecord") as writer:
+    ...     writer.write(b"one")
+    ...     writer.write(b"two")
+    >>> list(tf.python_io.tf_record_iterator("a.tfrecord"))
+    [b'one', b'two']
     """
     return _RecordIterator(path, TFRecordOptions.get_compression_type_string(options))

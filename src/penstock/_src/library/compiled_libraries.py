@@ -37,7 +37,11 @@ def load_op_library(library_filename: str) -> types.ModuleType:
         NotFoundError: if there is no such file.
         UnimplementedError: if its ops are not implemented.
 
-    >>> word2vec = tf.load_op_library("word2vec_ops.so"); word2vec.skipgram_word2vec(filename="text8", batch_size=16)
+    >>> try:
+    ...     tf.load_op_library("./absent.so")
+    ... except tf.errors.NotFoundError:
+    ...     print("no such file")
+    no such file
     """
     known = KNOWN.get(os.path.basename(library_filename))
     if known is not None:

@@ -19,7 +19,13 @@ from penstock.compat import v1 as tf
 
 @export(v1=["losses.Reduction"])
 class ReductionV1:
-    """How weighted losses are reduced."""
+    """How weighted losses are reduced.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     loss = tf.losses.mean_squared_error([1., 2.], [1., 4.], reduction=tf.losses.Reduction.NONE)
+    ...     print(sess.run(loss))
+    [0. 4.]
+    """
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -81,6 +87,12 @@ def get_total_loss(add_regularization_losses: bool = True, name: str = "total_lo
 
     Returns:
         A scalar.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     loss = tf.losses.mean_squared_error([1., 2.], [1., 4.])
+    ...     other = tf.losses.absolute_difference([1.], [2.])
+    ...     print(sess.run(tf.losses.get_total_loss()))
+    3.0
     """
     losses = get_losses(scope=scope)
     if add_regularization_losses:
@@ -220,6 +232,10 @@ def mean_squared_error_v1(labels: Any, predictions: Any, weights: Any = 1.0, sco
 
     Raises:
         ValueError: if the shapes differ.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     print(sess.run(tf.losses.mean_squared_error([1., 2.], [1., 4.])))
+    2.0
     """
     return _elementwise("mean_squared_error", labels, predictions, weights, scope, loss_collection, reduction,
                         lambda y, p: tf.squared_difference(p, y))
@@ -281,6 +297,11 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
 
     Returns:
         The loss: a scalar, unless `reduction` is NONE.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     loss = tf.losses.softmax_cross_entropy(onehot_labels=[[0., 1.]], logits=[[0., 0.]])
+    ...     print(sess.run(loss))
+    0.6931472
     """
     _required(onehot_labels=onehot_labels, logits=logits)
     with tf.name_scope(scope, "softmax_cross_entropy_loss", (logits, onehot_labels, weights)) as scope:
@@ -310,6 +331,11 @@ def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, s
 
     Returns:
         The loss: a scalar, unless `reduction` is NONE.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     loss = tf.losses.sparse_softmax_cross_entropy(labels=[1], logits=[[0., 0.]])
+    ...     print(sess.run(loss))
+    0.6931472
     """
     _required(labels=labels, logits=logits)
     with tf.name_scope(scope, "sparse_softmax_cross_entropy_loss", (logits, labels, weights)) as scope:

@@ -32,7 +32,8 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
     Returns:
         The results of `fn`, stacked along a new first axis.
 
-    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3]))
+    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3])).numpy()
+    array([1, 4, 9], dtype=int32)
     """
     fn = checked(fn)
     dtype = dtype if fn_output_signature is None else fn_output_signature

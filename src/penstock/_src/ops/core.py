@@ -91,7 +91,10 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     Raises:
         RuntimeError: in eager execution.
 
-    >>> x = tf.placeholder(tf.float32, [None, 784], name="x")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.placeholder(tf.float32, [None, 2], name="x")
+    ...     print(sess.run(2 * x, {x: [[1., 2.]]}))
+    [[2. 4.]]
     """
     if context.executing_eagerly():
         raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
@@ -110,9 +113,10 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     Returns:
         A tensor of the type of `input`.
 
-    >>> x = tf.placeholder_with_default([1, 2], [None])
-    >>> tf.Session().run(x, {x: [3, 4, 5]})
-    [3, 4, 5]
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     x = tf.placeholder_with_default([1, 2], [None])
+    ...     print(sess.run(x), sess.run(x, {x: [3, 4, 5]}))
+    [1 2] [3 4 5]
     """
     return placeholder_with_default_op(input, shape=shape, name=name)
 
@@ -137,8 +141,13 @@ def identity(input: Any, name: str | None = None) -> Any:
     Returns:
         A tensor of the type and shape of `input`.
 
-    >>> with tf.control_dependencies([update]):
-    ...     x = tf.identity(x)      # reading x runs the update first
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     v = tf.Variable(0)
+    ...     with tf.control_dependencies([v.assign_add(1)]):
+    ...         x = tf.identity(v)      # reading x runs the update first
+    ...     sess.run(v.initializer)
+    ...     print(sess.run(x))
+    1
     """
     spec = getattr(input, "_type_spec", None)
     if spec is not None and not isinstance(input, Tensor) and hasattr(spec, "_to_components"):
@@ -176,7 +185,12 @@ Args:
 Returns:
     A tensor with the value of `input`.
 
->>> loss = tf.reduce_sum(x * tf.stop_gradient(x))     # its gradient is x, not 2x
+>>> x = tf.constant(3.)
+>>> with tf.GradientTape() as tape:
+...     tape.watch(x)
+...     y = x * tf.stop_gradient(x)
+>>> tape.gradient(y, x).numpy()         # x, not 2x
+np.float32(3.0)
 """).no_gradient()
 stop_gradient_op.shape(lambda input: input)
 stop_gradient_op.kernel(lambda input: input)
@@ -204,8 +218,13 @@ Args:
 Returns:
     An op; None in eager execution.
 
->>> with tf.control_dependencies([update, save]):
-...     done = tf.no_op()
+>>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+...     a, b = tf.Variable(1), tf.Variable(2)
+...     with tf.control_dependencies([a.initializer, b.initializer]):
+...         done = tf.no_op()
+...     sess.run(done)
+...     print(sess.run([a, b]))
+[np.int32(1), np.int32(2)]
 """).no_gradient()
 no_op_def.kernel(lambda: None)
 

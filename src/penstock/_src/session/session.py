@@ -259,7 +259,7 @@ class Session(BaseSession):
     Raises:
         RuntimeError: from `run`, if the session is closed.
 
-    >>> with tf.Session() as sess:
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
     ...     print(sess.run(tf.constant(1) + 2))
     3
     """
@@ -309,8 +309,10 @@ class InteractiveSession(BaseSession):
         graph: Graph to run, by default the one that is the default when the session is made.
         config: `tf.ConfigProto` with options of the session.
 
-    >>> session = tf.InteractiveSession()
-    >>> tf.constant(3).eval()
+    >>> with tf.Graph().as_default():
+    ...     session = tf.InteractiveSession()
+    ...     print(tf.constant(3).eval())
+    ...     session.close()
     3
     """
 

@@ -28,7 +28,12 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
     Returns:
         An op.
 
-    >>> sess.run(tf.tables_initializer())
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     keys, values = tf.constant(["a", "b"]), tf.constant([1, 2])
+    ...     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), default_value=-1)
+    ...     sess.run(tf.tables_initializer())
+    ...     print(sess.run(table.lookup(tf.constant(["b", "z"]))))
+    [ 2 -1]
     """
     initializers = context.current_graph().get_collection(GraphKeys.TABLE_INITIALIZERS)
     return group(*initializers, name=name) if initializers else no_op_def(name=name)

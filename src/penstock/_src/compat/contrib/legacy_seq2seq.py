@@ -54,7 +54,12 @@ def rnn_decoder(decoder_inputs: Any, initial_state: Any, cell: Any, loop_functio
     Returns:
         A list of outputs and the last state.
 
-    >>> outputs, state = tf.contrib.legacy_seq2seq.rnn_decoder(inputs, initial_state, cell)
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.nn.rnn_cell.GRUCell(4)
+    ...     inputs = [tf.ones([2, 3])] * 5
+    ...     outputs, state = tf.contrib.legacy_seq2seq.rnn_decoder(inputs, cell.zero_state(2, tf.float32), cell)
+    >>> len(outputs), state.shape
+    (5, TensorShape([2, 4]))
     """
     with tf.variable_scope(scope or "rnn_decoder"):
         state, outputs, previous = initial_state, [], None
@@ -295,6 +300,10 @@ def sequence_loss_by_example(logits: Any, targets: Any, weights: Any, average_ac
 
     Returns:
         A vector with the loss of each sequence.
+
+    >>> logits, targets, weights = [tf.zeros([2, 5])] * 3, [tf.constant([1, 2])] * 3, [tf.ones([2])] * 3
+    >>> tf.contrib.legacy_seq2seq.sequence_loss_by_example(logits, targets, weights).numpy()
+    array([1.609438, 1.609438], dtype=float32)
     """
     if len(targets) != len(logits) or len(weights) != len(logits):
         raise ValueError(f"Lengths of logits, weights, and targets must be the same {len(logits)}, {len(weights)}, "

@@ -173,6 +173,12 @@ def aggregate_metric_map(names_to_tuples: dict[str, Any]) -> tuple[dict, dict]:
 
     Returns:
         Two dictionaries: values and updates.
+
+    >>> metrics = tf.contrib.slim.metrics
+    >>> with tf.Graph().as_default():
+    ...     values, updates = metrics.aggregate_metric_map({"mean": tf.metrics.mean([1., 2.])})
+    >>> list(values), list(updates)
+    (['mean'], ['mean'])
     """
     values, updates = zip(*names_to_tuples.values(), strict=True)
     return dict(zip(names_to_tuples, values, strict=True)), dict(zip(names_to_tuples, updates, strict=True))

@@ -39,6 +39,13 @@ def create_file_writer(logdir: Any, max_queue: Any = None, flush_millis: Any = N
 
     Returns:
         A writer, to be used with `as_default()`.
+
+    >>> writer = tf.contrib.summary.create_file_writer("log_of_writer")
+    >>> with writer.as_default(), tf.contrib.summary.always_record_summaries():
+    ...     _ = tf.contrib.summary.scalar("loss", 0.5, step=1)
+    >>> writer.close()
+    >>> len(tf.io.gfile.listdir("log_of_writer"))
+    1
     """
     if logdir is None:
         return writers.create_noop_writer()
@@ -62,6 +69,13 @@ def always_record_summaries() -> Any:
 
     Returns:
         A context manager.
+
+    >>> writer = tf.contrib.summary.create_file_writer("log_of_all")
+    >>> with writer.as_default(), tf.contrib.summary.always_record_summaries():
+    ...     _ = tf.contrib.summary.scalar("loss", 0.5, step=1)
+    >>> writer.close()
+    >>> len(tf.io.gfile.listdir("log_of_all"))
+    1
     """
     return writers.record_if(True)
 
@@ -89,6 +103,14 @@ def record_summaries_every_n_global_steps(n: int, global_step: Any = None) -> It
 
     Returns:
         A context manager.
+
+    >>> writer = tf.contrib.summary.create_file_writer("log_of_some")
+    >>> step = tf.Variable(100, dtype=tf.int64, trainable=False)
+    >>> with writer.as_default(), tf.contrib.summary.record_summaries_every_n_global_steps(100, step):
+    ...     _ = tf.contrib.summary.scalar("loss", 0.5, step=step)
+    >>> writer.close()
+    >>> len(tf.io.gfile.listdir("log_of_some"))
+    1
     """
     step = tf.train.get_or_create_global_step() if global_step is None else global_step
     with tf.device("/cpu:0"):

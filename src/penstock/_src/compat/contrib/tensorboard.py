@@ -30,8 +30,13 @@ def visualize_embeddings(summary_writer: Any, config: Any) -> None:
     Returns:
         None.
 
-    >>> config = projector.ProjectorConfig(); config.embeddings.add().tensor_name = embedding.name
-    >>> projector.visualize_embeddings(tf.summary.FileWriter("/tmp/logs"), config)
+    >>> projector = tf.contrib.tensorboard.plugins.projector
+    >>> config = projector.ProjectorConfig()
+    >>> config.embeddings.add().tensor_name = "embedding:0"
+    >>> with tf.Graph().as_default(), tf.summary.FileWriter("log") as writer:
+    ...     projector.visualize_embeddings(writer, config)
+    >>> tf.io.gfile.exists("log/projector_config.pbtxt")
+    True
     """
     logdir = summary_writer if isinstance(summary_writer, str) else summary_writer.get_logdir()
     if logdir is None:

@@ -24,8 +24,13 @@ class DatasetV1(DatasetV2):
     Args:
         variant_tensor: Used by subclasses.
 
-    >>> ds = tf.data.Dataset.from_tensor_slices(x).repeat().batch(32)
-    >>> next_batch = ds.make_one_shot_iterator().get_next()
+    >>> ds = tf.data.Dataset.from_tensor_slices([1, 2, 3, 4, 5]).map(lambda x: x * x).batch(2)
+    >>> [batch.numpy().tolist() for batch in ds]
+    [[1, 4], [9, 16], [25]]
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     next_batch = tf.data.Dataset.range(5).batch(2).make_one_shot_iterator().get_next()
+    ...     print(sess.run(next_batch), sess.run(next_batch))
+    [0 1] [2 3]
     """
 
     _label = "DatasetV1Adapter"

@@ -49,6 +49,10 @@ def unbatch() -> Callable:
 
     Returns:
         A function for `Dataset.apply`.
+
+    >>> ds = tf.data.Dataset.range(6).batch(3).apply(tf.data.experimental.unbatch())
+    >>> [int(x) for x in ds]
+    [0, 1, 2, 3, 4, 5]
     """
     return lambda dataset: dataset.unbatch()
 
@@ -81,6 +85,10 @@ def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) ->
 
     Returns:
         A function for `Dataset.apply`.
+
+    >>> ds = tf.data.Dataset.range(3).apply(tf.data.experimental.shuffle_and_repeat(3, count=2))
+    >>> sorted(int(x) for x in ds)
+    [0, 0, 1, 1, 2, 2]
     """
     return lambda dataset: dataset._then("ShuffleAndRepeatDataset", int64(buffer_size, "buffer_size"), *seeds(seed),
                                          int64(-1 if count is None else count, "count"))

@@ -48,7 +48,9 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
     Returns:
         A function for `Dataset.apply`.
 
-    >>> ds.apply(tf.data.experimental.group_by_window(lambda x: x % 2, lambda key, w: w.batch(5), window_size=5))
+    >>> windows = tf.data.experimental.group_by_window(lambda x: x % 2, lambda key, window: window.batch(5), window_size=5)
+    >>> [batch.numpy().tolist() for batch in tf.data.Dataset.range(6).apply(windows)]
+    [[0, 2, 4], [1, 3, 5]]
     """
     if window_size is not None and window_size_func or not (window_size is not None or window_size_func):
         raise ValueError("Must pass either window_size or window_size_func, but not both.")

@@ -232,7 +232,10 @@ def make_one_shot_iterator(dataset: Any) -> Any:
     Returns:
         An iterator with `get_next()`.
 
-    >>> x = tf.data.make_one_shot_iterator(ds).get_next()
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.data.make_one_shot_iterator(tf.data.Dataset.range(3)).get_next()
+    ...     print(sess.run(x), sess.run(x))
+    0 1
     """
     made = getattr(dataset, "_make_one_shot_iterator", None)
     return made() if made is not None else one_shot(dataset)
@@ -248,6 +251,13 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
 
     Returns:
         An iterator with `initializer` and `get_next()`.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
+    ...     x = iterator.get_next()
+    ...     sess.run(iterator.initializer)
+    ...     print(sess.run(x), sess.run(x))
+    0 1
     """
     made = getattr(dataset, "_make_initializable_iterator", None)
     return made(shared_name) if made is not None else initializable(dataset, shared_name)

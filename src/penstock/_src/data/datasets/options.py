@@ -198,7 +198,9 @@ class Options(OptionsBase):
 
     >>> options = tf.data.Options()
     >>> options.deterministic = False
-    >>> ds = ds.with_options(options)
+    >>> ds = tf.data.Dataset.range(3).with_options(options)
+    >>> ds.options().deterministic
+    False
     """
     autotune = _Option(AutotuneOptions, "Automatic adjustment.", AutotuneOptions)
     dataset_name = _Option(str, "A name for reports.")

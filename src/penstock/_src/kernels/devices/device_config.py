@@ -149,7 +149,10 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     Raises:
         RuntimeError: if devices are in use already.
 
-    >>> tf.config.set_visible_devices([], "GPU")
+    >>> cpus = tf.config.experimental.list_physical_devices("CPU")
+    >>> tf.config.experimental.set_visible_devices(cpus, "CPU")
+    >>> tf.config.experimental.get_visible_devices("CPU") == cpus
+    True
     """
     wanted = [] if devices is None else list(devices) if isinstance(devices, (list, tuple)) and not isinstance(
         devices, PhysicalDevice) else [devices]
@@ -203,6 +206,9 @@ def set_memory_growth(device: Any, enable: bool) -> None:
 
     Returns:
         None.
+
+    >>> for gpu in tf.config.experimental.list_physical_devices("GPU"):
+    ...     tf.config.experimental.set_memory_growth(gpu, True)
     """
     if _known(device).device_type != "GPU":
         raise ValueError("Cannot set memory growth on non-GPU devices")

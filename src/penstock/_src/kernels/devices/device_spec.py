@@ -119,6 +119,9 @@ class DeviceSpecV1(DeviceSpecV2):
         task: Number of the task.
         device_type: `"CPU"` or `"GPU"`.
         device_index: Number of the device.
+
+    >>> tf.DeviceSpec(job="ps", task=1, device_type="CPU", device_index=0).to_string()
+    '/job:ps/task:1/device:CPU:0'
     """
 
     __slots__ = ()

@@ -77,6 +77,10 @@ def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors
 
     Returns:
         Images of the same shape.
+
+    >>> boxes = tf.constant([[[0.25, 0.25, 0.75, 0.75]]])    # relative: top, left, bottom, right
+    >>> tf.image.draw_bounding_boxes(tf.zeros([1, 8, 8, 3]), boxes).shape
+    TensorShape([1, 8, 8, 3])
     """
     if colors is None:
         return tf.raw_ops.DrawBoundingBoxes(images=images, boxes=boxes, name=name)
@@ -110,6 +114,11 @@ def sample_distorted_bounding_box(image_size: Any, bounding_boxes: Any, seed: An
 
     Returns:
         `begin` and `size` for `tf.slice`, and the box for `draw_bounding_boxes`.
+
+    >>> box = tf.constant([[[0.1, 0.2, 0.9, 0.8]]])          # relative: top, left, bottom, right
+    >>> begin, size, drawn = tf.image.sample_distorted_bounding_box([32, 32, 3], box, min_object_covered=0.5)
+    >>> tf.slice(tf.ones([32, 32, 3]), begin, size).shape[-1], drawn.shape
+    (3, TensorShape([1, 1, 4]))
     """
     with tf.name_scope(name, "sample_distorted_bounding_box"):
         return tf.raw_ops.SampleDistortedBoundingBoxV2(

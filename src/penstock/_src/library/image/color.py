@@ -27,6 +27,9 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
 
     Returns:
         Images of type `dtype`.
+
+    >>> tf.image.convert_image_dtype(tf.constant([[[0, 51, 255]]], tf.uint8), tf.float32).numpy()
+    array([[[0.        , 0.20000002, 1.        ]]], dtype=float32)
     """
     image, dtype = convert(image, name="image"), dtypes.as_dtype(dtype)
     if not dtype.is_floating and not dtype.is_integer:
@@ -63,6 +66,9 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Any:
 
     Returns:
         Images with one channel.
+
+    >>> tf.image.rgb_to_grayscale(tf.ones([2, 2, 3])).shape
+    TensorShape([2, 2, 1])
     """
     with tf.name_scope(name, "rgb_to_grayscale", [images]) as name:
         images = convert(images, name="images")
@@ -125,6 +131,9 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
 
     Returns:
         An image of the same shape and type.
+
+    >>> tf.image.adjust_brightness(tf.constant([[[0.1, 0.2, 0.3]]]), 0.1).numpy()
+    array([[[0.2, 0.3, 0.4]]], dtype=float32)
     """
     with tf.name_scope(None, "adjust_brightness", [image, delta]) as name:
         return _in_floats(image, lambda x: tf.add(x, tf.cast(delta, x.dtype)), True, name)
@@ -142,6 +151,10 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
 
     Returns:
         A tensor of the type and shape of `image`.
+
+    >>> brighter = tf.image.random_brightness(tf.zeros([2, 2, 3]), max_delta=0.2)
+    >>> bool(tf.reduce_all(tf.abs(brighter) <= 0.2))
+    True
     """
     return adjust_brightness(image, _random_delta(max_delta, seeded(seed)))
 
@@ -166,6 +179,10 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
 
     Returns:
         An image of the same shape and type.
+
+    >>> tf.image.adjust_contrast(tf.constant([[[0.], [1.]]]), 2.).numpy()
+    array([[[-0.5],
+            [ 1.5]]], dtype=float32)
     """
     with tf.name_scope(None, "adjust_contrast", [images, contrast_factor]) as name:
         return _in_floats(images, lambda x: tf.raw_ops.AdjustContrastv2(images=x, contrast_factor=contrast_factor, name=name),
@@ -184,6 +201,9 @@ def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) ->
 
     Returns:
         A tensor of the type and shape of `image`.
+
+    >>> tf.image.random_contrast(tf.ones([2, 2, 3]), lower=0.5, upper=1.5).shape
+    TensorShape([2, 2, 3])
     """
     return adjust_contrast(image, _random_factor(lower, upper, seeded(seed)))
 
@@ -219,6 +239,9 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Any:
 
     Returns:
         An image of the same shape and type.
+
+    >>> tf.image.adjust_hue(tf.constant([[[1., 0., 0.]]]), 0.5).numpy().round(4)
+    array([[[0., 1., 1.]]], dtype=float32)
     """
     with tf.name_scope(name, "adjust_hue", [image]):
         return _in_floats(image, lambda x: tf.raw_ops.AdjustHue(images=x, delta=delta), False)
@@ -235,6 +258,9 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Any:
 
     Returns:
         A tensor of the type and shape of `image`.
+
+    >>> tf.image.random_hue(tf.ones([2, 2, 3]), max_delta=0.1).shape
+    TensorShape([2, 2, 3])
     """
     return _random_hue(image, max_delta, seeded(seed))
 
@@ -262,6 +288,9 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
     Returns:
         An image of the same shape and type.
+
+    >>> tf.image.adjust_saturation(tf.constant([[[1., 0.5, 0.5]]]), 0.).numpy()
+    array([[[1., 1., 1.]]], dtype=float32)
     """
     with tf.name_scope(name, "adjust_saturation", [image]):
         return _in_floats(image, lambda x: tf.raw_ops.AdjustSaturation(images=x, scale=saturation_factor), False)
@@ -279,6 +308,9 @@ def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) 
 
     Returns:
         A tensor of the type and shape of `image`.
+
+    >>> tf.image.random_saturation(tf.ones([2, 2, 3]), lower=0.5, upper=1.5).shape
+    TensorShape([2, 2, 3])
     """
     return adjust_saturation(image, _random_factor(lower, upper, seeded(seed)))
 
@@ -339,6 +371,10 @@ def per_image_standardization(image: Any) -> Any:
 
     Returns:
         A float32 tensor of the same shape.
+
+    >>> standard = tf.image.per_image_standardization(tf.reshape(tf.range(12.), [2, 2, 3]))
+    >>> tf.reduce_mean(standard).numpy().round(4)
+    np.float32(0.0)
     """
     with tf.name_scope(None, "per_image_standardization", [image]) as scope:
         image = convert(image, name="image")

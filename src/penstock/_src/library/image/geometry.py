@@ -76,6 +76,10 @@ def random_flip_left_right(image: Any, seed: Any = None) -> Any:
 
     Returns:
         A tensor of the type and shape of `image`.
+
+    >>> image = tf.reshape(tf.range(12), [2, 2, 3])
+    >>> tf.image.random_flip_left_right(image).shape
+    TensorShape([2, 2, 3])
     """
     return _random_flip(image, 1, seeded(seed), "random_flip_left_right")
 
@@ -153,6 +157,9 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
 
     Raises:
         ValueError: if the fraction is out of range.
+
+    >>> tf.image.central_crop(tf.ones([8, 8, 3]), 0.5).shape
+    TensorShape([4, 4, 3])
     """
     with tf.name_scope(None, "central_crop", [image]):
         image = convert(image)
@@ -235,6 +242,11 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
 
     Raises:
         ValueError: if it is not inside the image.
+
+    >>> image = tf.reshape(tf.range(16), [4, 4, 1])
+    >>> tf.image.crop_to_bounding_box(image, 1, 1, 2, 2)[:, :, 0].numpy()
+    array([[ 5,  6],
+           [ 9, 10]], dtype=int32)
     """
     with tf.name_scope(None, "crop_to_bounding_box", [image]):
         image, single = _batched(convert(image, name="image"))
@@ -272,6 +284,9 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
     Returns:
         Images of the new size.
+
+    >>> tf.image.resize_with_crop_or_pad(tf.ones([10, 10, 3]), 8, 12).shape
+    TensorShape([8, 12, 3])
     """
     with tf.name_scope(None, "resize_image_with_crop_or_pad", [image]):
         image, single = _batched(convert(image, name="image"))
@@ -301,7 +316,11 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
 @export(v1=["image.ResizeMethod"])
 class ResizeMethodV1:
-    """Methods of tf.image.resize (v1)."""
+    """Methods of tf.image.resize (v1).
+
+    >>> tf.image.resize_images(tf.ones([4, 4, 3]), [8, 8], method=tf.image.ResizeMethod.NEAREST_NEIGHBOR).shape
+    TensorShape([8, 8, 3])
+    """
 
     BILINEAR = 0
     NEAREST_NEIGHBOR = 1
@@ -380,6 +399,9 @@ def resize_images(images: Any, size: Any, method: Any = 0, align_corners: bool =
 
     Returns:
         Images in float32; of the type of `images` for nearest neighbours or if the size stays.
+
+    >>> tf.image.resize_images(tf.ones([1, 4, 4, 3]), [8, 6]).shape
+    TensorShape([1, 8, 6, 3])
     """
     names = {"bilinear": 0, "nearest": 1, "bicubic": 2, "area": 3}
     ops = {0: tf.image.resize_bilinear, 1: tf.image.resize_nearest_neighbor, 2: tf.image.resize_bicubic,

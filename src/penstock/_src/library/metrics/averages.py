@@ -39,7 +39,11 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None, upda
     Returns:
         The mean so far, and the op that adds a batch to it.
 
-    >>> loss_so_far, update = tf.metrics.mean(loss)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     mean, update = tf.metrics.mean([1., 2., 6.])
+    ...     sess.run(tf.local_variables_initializer())
+    ...     print(sess.run(update), sess.run(mean))
+    3.0 3.0
     """
     with tf.variable_scope(name, "mean", (values, weights)):
         values = tf.cast(values, tf.float32)
@@ -97,7 +101,11 @@ def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collect
     Raises:
         RuntimeError: in eager execution; use `tf.keras.metrics`.
 
-    >>> accuracy, update = tf.metrics.accuracy(labels, predictions)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     accuracy, update = tf.metrics.accuracy(labels=[1, 2, 3, 4], predictions=[1, 2, 0, 0])
+    ...     sess.run(tf.local_variables_initializer())
+    ...     print(sess.run(update), sess.run(accuracy))
+    0.5 0.5
     """
     predictions, labels, weights = aligned(predictions, labels, weights)
     if labels.dtype != predictions.dtype:
@@ -157,6 +165,12 @@ def root_mean_squared_error(labels: Any, predictions: Any, weights: Any = None, 
 
     Returns:
         The value and the op that updates it.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     error, update = tf.metrics.root_mean_squared_error(labels=[1., 2.], predictions=[1., 4.])
+    ...     sess.run(tf.local_variables_initializer())
+    ...     print(sess.run(update), sess.run(error))
+    1.4142135 1.4142135
     """
     squared = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
     return published(*_of_both(tf.sqrt, squared), metrics_collections, updates_collections)

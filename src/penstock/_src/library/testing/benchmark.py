@@ -28,8 +28,11 @@ class Benchmark:
     """Base of classes of benchmarks.
 
     >>> class MatMul(tf.test.Benchmark):
-    ...     def benchmarkSmall(self):
-    ...         with tf.Session() as sess: self.run_op_benchmark(sess, tf.matmul(a, b))
+    ...     def benchmark_small(self):
+    ...         with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...             self.run_op_benchmark(sess, tf.matmul(tf.ones([8, 8]), tf.ones([8, 8])), min_iters=2)
+    >>> MatMul().benchmark_small()      # doctest: +ELLIPSIS
+    Benchmark [MatMul.benchmark_small] iters: 2, wall_time: ...
     """
 
     def __init__(self) -> None:

@@ -27,8 +27,10 @@ def main(argv: list[str] | None = None) -> None:
     Returns:
         None: the process exits with the result.
 
-    >>> if __name__ == "__main__":
-    ...     tf.test.main()
+    >>> class SquareTest(tf.test.TestCase):
+    ...     def test_square(self):
+    ...         self.assertAllClose(tf.square([2.]), [4.])
+    >>> tf.test.main()    # doctest: +SKIP
     """
     from absl.testing import absltest
 
@@ -47,7 +49,8 @@ def get_temp_dir() -> str:
     Returns:
         A path.
 
-    >>> path = os.path.join(tf.test.get_temp_dir(), "log")
+    >>> tf.io.gfile.isdir(tf.test.get_temp_dir())
+    True
     """
     global _temp_dir
     if _temp_dir is None:
@@ -75,6 +78,9 @@ def is_built_with_cuda() -> bool:
 
     Returns:
         A boolean.
+
+    >>> isinstance(tf.test.is_built_with_cuda(), bool)
+    True
     """
     return torch.version.cuda is not None
 
@@ -107,6 +113,9 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple
 
     Returns:
         A boolean.
+
+    >>> isinstance(tf.test.is_gpu_available(), bool)
+    True
     """
     if (cuda_only and not is_built_with_cuda()) or not gpu_device_name():
         return False

@@ -155,7 +155,13 @@ class DNNClassifier(DNNEstimator):
         loss_reduction: How losses of a batch are combined.
         batch_norm: Whether to normalize after each hidden layer.
 
-    >>> tf.estimator.DNNClassifier([10, 10], [tf.feature_column.numeric_column("x", 4)], n_classes=3)
+    >>> import numpy as np
+    >>> column = tf.feature_column.numeric_column("x", 2)
+    >>> classifier = tf.estimator.DNNClassifier([4], [column], model_dir="model", n_classes=2)
+    >>> data = {"x": np.float32([[0., 0.], [1., 1.]])}, np.array([0, 1])
+    >>> input_fn = tf.estimator.inputs.numpy_input_fn(*data, num_epochs=None, shuffle=True)
+    >>> classifier.train(input_fn, steps=2).get_variable_names()[:2]
+    ['dnn/hiddenlayer_0/bias', 'dnn/hiddenlayer_0/bias/Adagrad']
     """
 
     def __init__(self, hidden_units: Any, feature_columns: Any, model_dir: Any = None, n_classes: int = 2,

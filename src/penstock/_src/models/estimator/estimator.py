@@ -38,9 +38,18 @@ class Estimator:
         params: Dictionary passed to `model_fn`.
         warm_start_from: Checkpoint, or `WarmStartSettings`, to take initial values from.
 
-    >>> est = tf.estimator.Estimator(model_fn, model_dir="/tmp/model", params={"rate": 0.1})
-    >>> est.train(input_fn, steps=1000)
-    >>> est.evaluate(eval_input_fn)["loss"]
+    >>> def model_fn(features, labels, mode, params):
+    ...     w = tf.compat.v1.get_variable("w", initializer=0.)
+    ...     loss = tf.reduce_mean((w * features["x"] - labels) ** 2)
+    ...     optimizer = tf.compat.v1.train.GradientDescentOptimizer(params["rate"])
+    ...     train = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+    ...     return tf.estimator.EstimatorSpec(mode, predictions=w * features["x"], loss=loss, train_op=train)
+    >>> def input_fn():
+    ...     return tf.data.Dataset.from_tensor_slices(({"x": [1., 2.]}, [3., 6.])).repeat().batch(2)
+    >>> estimator = tf.estimator.Estimator(model_fn, model_dir="model", params={"rate": 0.1})
+    >>> estimator = estimator.train(input_fn, steps=50)
+    >>> float(estimator.get_variable_value("w"))
+    3.0
     """
 
     def __init__(self, model_fn: Any, model_dir: Any = None, config: Any = None, params: Any = None,

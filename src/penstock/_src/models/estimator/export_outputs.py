@@ -73,6 +73,10 @@ class PredictOutput(ExportOutput):
 
     Args:
         outputs: A tensor, or a dictionary of them.
+
+    >>> output = tf.estimator.export.PredictOutput({"class": tf.constant([1])})
+    >>> list(output.outputs)
+    ['class']
     """
 
     def __init__(self, outputs: Any):
@@ -112,6 +116,13 @@ class ServingInputReceiver(collections.namedtuple("ServingInputReceiver",
         features: Features by name.
         receiver_tensors: Placeholders that requests are fed to: a tensor, or a dictionary.
         receiver_tensors_alternatives: Further sets of placeholders by the name of a signature.
+
+    >>> with tf.Graph().as_default():
+    ...     x = tf.compat.v1.placeholder(tf.string, [None])
+    ...     features = tf.compat.v1.parse_example(x, {"x": tf.compat.v1.FixedLenFeature([], tf.float32)})
+    ...     receiver = tf.estimator.export.ServingInputReceiver(features, {"examples": x})
+    >>> list(receiver.features), list(receiver.receiver_tensors)
+    (['x'], ['examples'])
     """
 
     def __new__(cls, features: Any, receiver_tensors: Any, receiver_tensors_alternatives: Any = None) -> ServingInputReceiver:
@@ -132,6 +143,12 @@ class TensorServingInputReceiver(collections.namedtuple("TensorServingInputRecei
         features: A tensor.
         receiver_tensors: Placeholders that requests are fed to: a tensor, or a dictionary.
         receiver_tensors_alternatives: Further sets of placeholders by the name of a signature.
+
+    >>> with tf.Graph().as_default():
+    ...     x = tf.compat.v1.placeholder(tf.float32, [None, 4])
+    ...     receiver = tf.estimator.export.TensorServingInputReceiver(x, {"x": x})
+    >>> receiver.features is x
+    True
     """
 
     def __new__(cls, features: Any, receiver_tensors: Any,
@@ -165,7 +182,11 @@ def build_raw_serving_input_receiver_fn(features: dict[str, Any], default_batch_
     Returns:
         A function without arguments.
 
-    >>> receiver = tf.estimator.export.build_raw_serving_input_receiver_fn({"x": tf.placeholder(tf.float32, [None, 4])})
+    >>> with tf.Graph().as_default():
+    ...     features = {"x": tf.compat.v1.placeholder(tf.float32, [None, 4])}
+    ...     receiver = tf.estimator.export.build_raw_serving_input_receiver_fn(features)()
+    >>> receiver.features["x"].shape
+    TensorShape([None, 4])
     """
     def receive() -> ServingInputReceiver:
         made = {}

@@ -49,7 +49,13 @@ def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int
     Returns:
         A function without arguments, for `train`, `evaluate` and `predict`.
 
-    >>> tf.estimator.inputs.numpy_input_fn({"x": images}, labels, batch_size=32, num_epochs=None, shuffle=True)
+    >>> import numpy as np
+    >>> input_fn = tf.estimator.inputs.numpy_input_fn({"x": np.arange(4.)}, np.arange(4), batch_size=2, shuffle=False)
+    >>> with tf.Graph().as_default():
+    ...     features, labels = input_fn()
+    ...     with tf.train.MonitoredSession() as sess:
+    ...         print(sess.run([features["x"], labels]))
+    [array([0., 1.]), array([0, 1])]
     """
     if not isinstance(shuffle, bool):
         raise ValueError(f"shuffle must be provided and explicitly set as boolean (it is recommended to set it as True for "

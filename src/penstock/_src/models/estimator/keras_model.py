@@ -37,8 +37,15 @@ def model_to_estimator(keras_model: Any = None, keras_model_path: Any = None, cu
     Raises:
         ValueError: if there is no model, both are given, or it is not compiled.
 
-    >>> estimator = tf.keras.estimator.model_to_estimator(model)
-    >>> estimator.train(lambda: tf.data.Dataset.from_tensor_slices((x, y)).batch(32), steps=100)
+    >>> import numpy as np
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.compile("sgd", "mse")
+    >>> estimator = tf.keras.estimator.model_to_estimator(model, model_dir="model")
+    >>> def input_fn():
+    ...     data = np.ones([4, 2], "float32"), np.zeros([4, 1], "float32")
+    ...     return tf.data.Dataset.from_tensor_slices(data).repeat().batch(2)
+    >>> estimator.train(input_fn, steps=2).evaluate(input_fn, steps=1)["global_step"]
+    np.int64(2)
     """
     return _estimator_of(keras_model, keras_model_path, custom_objects, model_dir, config, checkpoint_format)
 

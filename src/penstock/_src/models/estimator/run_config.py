@@ -78,7 +78,9 @@ class RunConfig:
         session_creation_timeout_secs: Seconds that a worker waits for the chief.
         checkpoint_save_graph_def: Whether to write the graph beside the checkpoints.
 
-    >>> tf.estimator.RunConfig(model_dir="/tmp/model", save_checkpoints_steps=500)
+    >>> config = tf.estimator.RunConfig(model_dir="model", save_checkpoints_steps=500)
+    >>> config.save_checkpoints_steps
+    500
     """
 
     _save_checkpoints_secs: Any

@@ -37,7 +37,11 @@ class EstimatorSpec(collections.namedtuple("EstimatorSpec", [
         evaluation_hooks: Hooks while evaluating.
         prediction_hooks: Hooks while predicting.
 
-    >>> tf.estimator.EstimatorSpec(mode, predictions=classes, loss=loss, train_op=train_op)
+    >>> with tf.Graph().as_default():
+    ...     loss = tf.constant(0.5)
+    ...     spec = tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.EVAL, loss=loss)
+    >>> spec.loss is loss
+    True
     """
 
     eval_metric_ops: Any

@@ -43,7 +43,10 @@ class TrainSpec(collections.namedtuple("TrainSpec", ["input_fn", "max_steps", "h
         hooks: List of `SessionRunHook`s.
         saving_listeners: Listeners of checkpoints.
 
-    >>> tf.estimator.TrainSpec(input_fn, max_steps=1000)
+    >>> def input_fn():
+    ...     return tf.data.Dataset.from_tensors(({"x": [[1.]]}, [[2.]]))
+    >>> tf.estimator.TrainSpec(input_fn, max_steps=1000).max_steps
+    1000
     """
 
     def __new__(cls, input_fn: Any, max_steps: int | None = None, hooks: Any = None, saving_listeners: Any = None) -> TrainSpec:
@@ -66,7 +69,10 @@ class EvalSpec(collections.namedtuple("EvalSpec", ["input_fn", "steps", "name", 
         start_delay_secs: Seconds before the first evaluation.
         throttle_secs: Seconds between evaluations.
 
-    >>> tf.estimator.EvalSpec(eval_input_fn, throttle_secs=30)
+    >>> def input_fn():
+    ...     return tf.data.Dataset.from_tensors(({"x": [[1.]]}, [[2.]]))
+    >>> tf.estimator.EvalSpec(input_fn, steps=10, throttle_secs=30).throttle_secs
+    30
     """
 
     def __new__(cls, input_fn: Any, steps: int | None = 100, name: str | None = None, hooks: Any = None, exporters: Any = None,
@@ -98,7 +104,13 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
     Returns:
         The metrics and exports of the last evaluation, on the task that evaluates.
 
-    >>> tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
+    >>> def input_fn():
+    ...     return tf.data.Dataset.from_tensors(({"x": [[1.]]}, [[2.]])).repeat(20)
+    >>> estimator = tf.estimator.LinearRegressor([tf.feature_column.numeric_column("x")], model_dir="model")
+    >>> train, evaluate = tf.estimator.TrainSpec(input_fn, max_steps=10), tf.estimator.EvalSpec(input_fn, steps=2)
+    >>> results, exports = tf.estimator.train_and_evaluate(estimator, train, evaluate)
+    >>> int(results["global_step"])
+    10
     """
     if not isinstance(estimator, Estimator):
         raise TypeError(f"`estimator` must have type `tf.estimator.Estimator`, but it has {type(estimator)}")

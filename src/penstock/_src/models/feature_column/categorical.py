@@ -120,7 +120,9 @@ def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: 
     Returns:
         A categorical column.
 
-    >>> tf.feature_column.categorical_column_with_hash_bucket("word", 1000)
+    >>> column = tf.feature_column.categorical_column_with_hash_bucket("word", 1000)
+    >>> column.num_buckets
+    1000
     """
     check_key(key)
     if hash_bucket_size is None:
@@ -201,7 +203,14 @@ def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Any, dtyp
     Returns:
         A categorical column.
 
-    >>> tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green", "blue"])
+    >>> color = tf.feature_column.categorical_column_with_vocabulary_list("color", ["red", "green", "blue"])
+    >>> column = tf.feature_column.indicator_column(color)
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     y = tf.compat.v1.feature_column.input_layer({"color": [["green"], ["pink"]]}, [column])
+    ...     sess.run(tf.compat.v1.tables_initializer())
+    ...     print(sess.run(y))
+    [[0. 1. 0.]
+     [0. 0. 0.]]
     """
     check_key(key)
     if vocabulary_list is None or len(vocabulary_list) < 1:

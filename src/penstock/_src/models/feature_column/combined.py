@@ -57,7 +57,11 @@ def indicator_column(categorical_column: Any) -> IndicatorColumn:
     Returns:
         A dense column.
 
-    >>> tf.feature_column.indicator_column(tf.feature_column.categorical_column_with_identity("day", 7))
+    >>> day = tf.feature_column.categorical_column_with_identity("day", 7)
+    >>> column = tf.feature_column.indicator_column(day)
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     print(sess.run(tf.compat.v1.feature_column.input_layer({"day": [[2]]}, [column])))
+    [[0. 0. 1. 0. 0. 0. 0.]]
     """
     return IndicatorColumn(_categorical(categorical_column))
 
@@ -170,7 +174,12 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
     Returns:
         A dense column.
 
-    >>> tf.feature_column.embedding_column(words, dimension=16)
+    >>> words = tf.feature_column.categorical_column_with_hash_bucket("word", 1000)
+    >>> column = tf.feature_column.embedding_column(words, dimension=16)
+    >>> with tf.Graph().as_default():
+    ...     y = tf.compat.v1.feature_column.input_layer({"word": [["a"], ["b"]]}, [column])
+    >>> y.shape
+    TensorShape([2, 16])
     """
     initializer = _checked(dimension, initializer, ckpt_to_load_from, tensor_name_in_ckpt)
     made = (GroupedEmbeddingColumn if _groups else EmbeddingColumn)(

@@ -54,7 +54,11 @@ def numeric_column(key: str, shape: Any = (1,), default_value: Any = None, dtype
     Returns:
         A column.
 
-    >>> tf.feature_column.numeric_column("price", normalizer_fn=lambda x: x / 100.)
+    >>> column = tf.feature_column.numeric_column("price", normalizer_fn=lambda x: x / 100.)
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     print(sess.run(tf.compat.v1.feature_column.input_layer({"price": [[50.], [120.]]}, [column])))
+    [[0.5]
+     [1.2]]
     """
     shape, dtype = checked_numeric(key, shape, dtype, normalizer_fn)
     return NumericColumn(key, shape, _default(default_value, shape, dtype, key), dtype, normalizer_fn)
@@ -117,7 +121,12 @@ def bucketized_column(source_column: Any, boundaries: Any) -> BucketizedColumn:
     Returns:
         A column with the ids 0 to the number of boundaries.
 
-    >>> tf.feature_column.bucketized_column(tf.feature_column.numeric_column("age"), [18, 25, 40])
+    >>> age = tf.feature_column.numeric_column("age")
+    >>> column = tf.feature_column.bucketized_column(age, [18, 25, 40])
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     print(sess.run(tf.compat.v1.feature_column.input_layer({"age": [[17.], [30.]]}, [column])))
+    [[1. 0. 0. 0.]
+     [0. 0. 1. 0.]]
     """
     if not isinstance(source_column, NumericColumn):
         raise ValueError(f"source_column must be a column generated with numeric_column(). Given: {source_column}")

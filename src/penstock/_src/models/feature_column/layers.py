@@ -75,7 +75,11 @@ def input_layer(features: dict[str, Any], feature_columns: Any, weight_collectio
     Returns:
         A matrix [examples, numbers].
 
-    >>> tf.feature_column.input_layer({"x": x, "c": c}, [tf.feature_column.numeric_column("x"), embedded])
+    >>> price = tf.feature_column.numeric_column("price")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     print(sess.run(tf.feature_column.input_layer({"price": [[1.], [2.]]}, [price])))
+    [[1.]
+     [2.]]
     """
     columns = sorted_columns(feature_columns, DenseColumn, "_")
     _check_features(features)

@@ -155,6 +155,9 @@ def l2(l: float = 0.01) -> L1L2:
 
     Returns:
         A regularizer.
+
+    >>> tf.keras.regularizers.l2(0.5)(tf.constant([1., -2.])).numpy()
+    np.float32(2.5)
     """
     return L1L2(l2=l)
 
@@ -186,7 +189,8 @@ def l2_v2(l: float = 0.01, **kwargs: Any) -> L2:
     Returns:
         A regularizer, as `tf.keras.regularizers.L2` makes it.
 
-    >>> tf.keras.regularizers.l2(0.5)(tf.constant([1.0, -2.0]))      # 2.5
+    >>> tf.keras.regularizers.l2(0.5)(tf.constant([1.0, -2.0])).numpy()
+    np.float32(2.5)
     """
     return L2(kwargs.pop("l2", l), **kwargs)
 

@@ -34,6 +34,11 @@ class Conv1D(keras.Conv1D, Layer):
         trainable: Whether the variables are added to the collection of trainable variables.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.Conv1D(8, 3)(tf.ones([2, 10, 3]))
+    >>> y.shape
+    TensorShape([2, 8, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
@@ -68,7 +73,11 @@ class Conv2D(keras.Conv2D, Layer):
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
 
-    >>> layer = tf.layers.Conv2D(32, 3, activation=tf.nn.relu); y = layer(images)
+    >>> with tf.Graph().as_default():
+    ...     layer = tf.layers.Conv2D(32, 3, activation=tf.nn.relu)
+    ...     y = layer(tf.ones([1, 28, 28, 1]))
+    >>> y.shape, layer.kernel.shape
+    (TensorShape([1, 26, 26, 32]), TensorShape([3, 3, 1, 32]))
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
@@ -102,6 +111,11 @@ class Conv3D(keras.Conv3D, Layer):
         trainable: Whether the variables are added to the collection of trainable variables.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.Conv3D(8, 3)(tf.ones([2, 6, 6, 6, 1]))
+    >>> y.shape
+    TensorShape([2, 4, 4, 4, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
@@ -140,6 +154,11 @@ class SeparableConv1D(separable.SeparableConv1D, Layer):
         trainable: Whether the variables are added to the collection of trainable variables.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.SeparableConv1D(8, 3)(tf.ones([2, 10, 3]))
+    >>> y.shape
+    TensorShape([2, 8, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
@@ -179,6 +198,11 @@ class SeparableConv2D(separable.SeparableConv2D, Layer):
         trainable: Whether the variables are added to the collection of trainable variables.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.SeparableConv2D(8, 3)(tf.ones([2, 10, 10, 3]))
+    >>> y.shape
+    TensorShape([2, 8, 8, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
@@ -213,6 +237,11 @@ class Conv2DTranspose(keras.Conv2DTranspose, Layer):
         trainable: Whether the variables are added to the collection of trainable variables.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.Conv2DTranspose(8, 3, strides=2, padding="same")(tf.ones([1, 4, 4, 3]))
+    >>> y.shape
+    TensorShape([1, 8, 8, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
@@ -245,6 +274,11 @@ class Conv3DTranspose(keras.Conv3DTranspose, Layer):
         trainable: Whether the variables are added to the collection of trainable variables.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.Conv3DTranspose(8, 3, strides=2, padding="same")(tf.ones([2, 4, 4, 4, 1]))
+    >>> y.shape
+    TensorShape([2, 8, 8, 8, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1, 1), padding: str = "valid",
@@ -255,15 +289,55 @@ class Conv3DTranspose(keras.Conv3DTranspose, Layer):
         super().__init__(**arguments(locals()))
 
 
-conv1d = function_of(Conv1D, "conv1d", "A convolution over one dimension, with variables from the open variable scope.")
+conv1d = function_of(Conv1D, "conv1d", """A convolution over one dimension, with variables from the open variable scope.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.conv1d(tf.ones([2, 10, 3]), filters=8, kernel_size=3)
+    >>> y.shape
+    TensorShape([2, 8, 8])
+    """)
 conv2d = function_of(Conv2D, "conv2d", """A convolution over images, with variables from the open variable scope.
 
-    >>> features = tf.layers.conv2d(images, filters=32, kernel_size=5, padding="same", activation=tf.nn.relu)
+    >>> with tf.Graph().as_default():
+    ...     images = tf.zeros([1, 28, 28, 1])
+    ...     features = tf.layers.conv2d(images, filters=32, kernel_size=5, padding="same", activation=tf.nn.relu)
+    >>> features.shape
+    TensorShape([1, 28, 28, 32])
     """)
-conv3d = function_of(Conv3D, "conv3d", "A convolution over volumes, with variables from the open variable scope.")
+conv3d = function_of(Conv3D, "conv3d", """A convolution over volumes, with variables from the open variable scope.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.conv3d(tf.ones([2, 6, 6, 6, 1]), filters=8, kernel_size=3)
+    >>> y.shape
+    TensorShape([2, 4, 4, 4, 8])
+    """)
 separable_conv1d = function_of(SeparableConv1D, "separable_conv1d",
-                               "A convolution of each channel, then one across channels, over one dimension.")
+                               """A convolution of each channel, then one across channels, over one dimension.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.separable_conv1d(tf.ones([2, 10, 3]), filters=8, kernel_size=3)
+    >>> y.shape
+    TensorShape([2, 8, 8])
+    """)
 separable_conv2d = function_of(SeparableConv2D, "separable_conv2d",
-                               "A convolution of each channel, then one across channels, over images.")
-conv2d_transpose = function_of(Conv2DTranspose, "conv2d_transpose", "A transposed convolution over images.")
-conv3d_transpose = function_of(Conv3DTranspose, "conv3d_transpose", "A transposed convolution over volumes.")
+                               """A convolution of each channel, then one across channels, over images.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.separable_conv2d(tf.ones([2, 10, 10, 3]), filters=8, kernel_size=3)
+    >>> y.shape
+    TensorShape([2, 8, 8, 8])
+    """)
+conv2d_transpose = function_of(Conv2DTranspose, "conv2d_transpose", """A transposed convolution over images.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.conv2d_transpose(tf.ones([1, 4, 4, 3]), filters=8, kernel_size=3, strides=2, padding="same")
+    >>> y.shape
+    TensorShape([1, 8, 8, 8])
+    """)
+conv3d_transpose = function_of(Conv3DTranspose, "conv3d_transpose", """A transposed convolution over volumes.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.conv3d_transpose(tf.ones([2, 4, 4, 4, 1]), filters=8, kernel_size=3, strides=2, padding="same")
+    >>> y.shape
+    TensorShape([2, 8, 8, 8, 8])
+    """)

@@ -29,7 +29,11 @@ class Dense(keras.Dense, Layer):
         name: Name of the operation.
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
-    >>> layer = tf.layers.Dense(10); y = layer(x)
+    >>> with tf.Graph().as_default():
+    ...     layer = tf.layers.Dense(10)
+    ...     y = layer(tf.ones([2, 3]))
+    >>> y.shape, [v.name for v in layer.variables]
+    (TensorShape([2, 10]), ['dense/kernel:0', 'dense/bias:0'])
     """
 
     def __init__(self, units: int, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = None,
@@ -41,7 +45,10 @@ class Dense(keras.Dense, Layer):
 
 dense = function_of(Dense, "dense", """activation(inputs · kernel + bias), with variables from the open variable scope.
 
-    >>> hidden = tf.layers.dense(x, 128, activation=tf.nn.relu)
+    >>> with tf.Graph().as_default():
+    ...     hidden = tf.layers.dense(tf.ones([2, 3]), 128, activation=tf.nn.relu)
+    >>> hidden.shape
+    TensorShape([2, 128])
     """)
 
 
@@ -55,6 +62,10 @@ class Dropout(keras.Dropout, Layer):
         seed: Seed of the mask.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     print(sess.run(tf.layers.Dropout(rate=0.4)(tf.ones([3]), training=False)))
+    [1. 1. 1.]
     """
 
     def __init__(self, rate: float = 0.5, noise_shape: Any = None, seed: int | None = None, name: str | None = None,
@@ -68,7 +79,9 @@ class Dropout(keras.Dropout, Layer):
 
 dropout = function_of(Dropout, "dropout", """Sets a fraction of the inputs to zero while training.
 
-    >>> hidden = tf.layers.dropout(hidden, rate=0.4, training=is_training)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     print(sess.run(tf.layers.dropout(tf.ones([3]), rate=0.4, training=False)))
+    [1. 1. 1.]
     """, variables=False, call={"training": False})
 
 
@@ -79,6 +92,9 @@ class Flatten(keras.Flatten, Layer):
     Args:
         data_format: `"channels_last"` or `"channels_first"`.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.Flatten()(tf.ones([2, 3, 4])).shape
+    TensorShape([2, 12])
     """
 
 
@@ -94,6 +110,7 @@ def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_l
     Returns:
         A matrix [batch, elements of an example].
 
-    >>> flat = tf.layers.flatten(images)
+    >>> tf.layers.flatten(tf.zeros([2, 3, 4])).shape
+    TensorShape([2, 12])
     """
     return Flatten(name=name, data_format=data_format)(inputs)

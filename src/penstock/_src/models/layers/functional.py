@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base.api import export
+from penstock._src.base.api import export, with_sections
 
 _P = inspect.Parameter
 
@@ -29,10 +29,8 @@ def _documented(doc: str, cls: type, signature: inspect.Signature) -> str:
     of_class = inspect.cleandoc(cls.__doc__ or "").partition("Args:\n")[2]
     entries = {e.partition(":")[0]: e for e in re.split(r"\n    (?=\*{0,2}\w+: )", of_class.partition("\n\n")[0][4:])}
     entries |= {k: f"{k}: {v}" for k, v in _CALL_ARGUMENTS.items()}
-    text, _, example = inspect.cleandoc(doc).partition("\n\n")
     arguments = "\n".join(f"    {entries[p]}" for p in signature.parameters if p in entries)
-    parts = [text, f"Args:\n{arguments}", "Returns:\n    The layer's output.", example]
-    return "\n\n".join(p for p in parts if p)
+    return with_sections(doc, f"Args:\n{arguments}\n\nReturns:\n    The layer's output.")
 
 
 def function_of(cls: type, name: str, doc: str, *, variables: bool = True, call: dict[str, Any] | None = None) -> Callable:

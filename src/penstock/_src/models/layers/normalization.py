@@ -39,6 +39,12 @@ class BatchNormalization(keras.BatchNormalizationV1, Layer):
         adjustment: Function of the shape of the inputs that returns a random factor and offset, for training.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     layer = tf.layers.BatchNormalization()
+    ...     y = layer(tf.ones([4, 3]), training=True)
+    >>> y.shape, len(layer.updates)
+    (TensorShape([4, 3]), 2)
     """
 
     def __init__(self, axis: Any = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
@@ -59,6 +65,9 @@ batch_normalization = function_of(
     BatchNormalization, "batch_normalization",
     """Each channel with mean 0 and variance 1 over the batch, scaled and shifted; by the averages, when predicting.
 
-    >>> x = tf.layers.batch_normalization(x, training=is_training)
-    >>> updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)       # to be run with the training op
+    >>> with tf.Graph().as_default():
+    ...     x = tf.layers.batch_normalization(tf.ones([4, 3]), training=True)
+    ...     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)       # to be run with the training op
+    >>> x.shape, len(updates)
+    (TensorShape([4, 3]), 2)
     """, call={"training": False})

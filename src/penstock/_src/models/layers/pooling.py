@@ -20,6 +20,9 @@ class AveragePooling1D(keras.AveragePooling1D, Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.AveragePooling1D(2, 2)(tf.ones([2, 8, 3])).shape
+    TensorShape([2, 4, 3])
     """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
@@ -38,6 +41,9 @@ class MaxPooling1D(keras.MaxPooling1D, Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.MaxPooling1D(2, 2)(tf.ones([2, 8, 3])).shape
+    TensorShape([2, 4, 3])
     """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
@@ -56,6 +62,9 @@ class AveragePooling2D(keras.AveragePooling2D, Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.AveragePooling2D(2, 2)(tf.ones([1, 8, 8, 3])).shape
+    TensorShape([1, 4, 4, 3])
     """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
@@ -74,6 +83,9 @@ class MaxPooling2D(keras.MaxPooling2D, Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.MaxPooling2D(2, 2)(tf.ones([1, 8, 8, 3])).shape
+    TensorShape([1, 4, 4, 3])
     """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
@@ -92,6 +104,9 @@ class AveragePooling3D(keras.AveragePooling3D, Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.AveragePooling3D(2, 2)(tf.ones([2, 8, 8, 8, 3])).shape
+    TensorShape([2, 4, 4, 4, 3])
     """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
@@ -110,6 +125,9 @@ class MaxPooling3D(keras.MaxPooling3D, Layer):
         data_format: `"channels_last"` or `"channels_first"`.
         name: Name of the layer and prefix of its variables.
         **kwargs: `dtype`, `_reuse` and `_scope`.
+
+    >>> tf.layers.MaxPooling3D(2, 2)(tf.ones([2, 8, 8, 8, 3])).shape
+    TensorShape([2, 4, 4, 4, 3])
     """
 
     def __init__(self, pool_size: Any, strides: Any, padding: str = "valid", data_format: str = "channels_last",
@@ -124,13 +142,38 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-average_pooling1d = function_of(AveragePooling1D, "average_pooling1d", "Averages over windows of one dimension.",
+average_pooling1d = function_of(AveragePooling1D, "average_pooling1d", """Averages over windows of one dimension.
+
+    >>> tf.layers.average_pooling1d(tf.ones([2, 8, 3]), pool_size=2, strides=2).shape
+    TensorShape([2, 4, 3])
+    """,
                                 variables=False)
-max_pooling1d = function_of(MaxPooling1D, "max_pooling1d", "Maxima over windows of one dimension.", variables=False)
-average_pooling2d = function_of(AveragePooling2D, "average_pooling2d", "Averages over windows of images.", variables=False)
+max_pooling1d = function_of(MaxPooling1D, "max_pooling1d", """Maxima over windows of one dimension.
+
+    >>> tf.layers.max_pooling1d(tf.ones([2, 8, 3]), pool_size=2, strides=2).shape
+    TensorShape([2, 4, 3])
+    """, variables=False)
+average_pooling2d = function_of(AveragePooling2D, "average_pooling2d", """Averages over windows of images.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.average_pooling2d(tf.ones([1, 8, 8, 3]), pool_size=2, strides=2)
+    >>> y.shape
+    TensorShape([1, 4, 4, 3])
+    """, variables=False)
 max_pooling2d = function_of(MaxPooling2D, "max_pooling2d", """Maxima over windows of images.
 
-    >>> smaller = tf.layers.max_pooling2d(features, pool_size=2, strides=2)
+    >>> with tf.Graph().as_default():
+    ...     smaller = tf.layers.max_pooling2d(tf.zeros([1, 8, 8, 3]), pool_size=2, strides=2)
+    >>> smaller.shape
+    TensorShape([1, 4, 4, 3])
     """, variables=False)
-average_pooling3d = function_of(AveragePooling3D, "average_pooling3d", "Averages over windows of volumes.", variables=False)
-max_pooling3d = function_of(MaxPooling3D, "max_pooling3d", "Maxima over windows of volumes.", variables=False)
+average_pooling3d = function_of(AveragePooling3D, "average_pooling3d", """Averages over windows of volumes.
+
+    >>> tf.layers.average_pooling3d(tf.ones([2, 8, 8, 8, 3]), pool_size=2, strides=2).shape
+    TensorShape([2, 4, 4, 4, 3])
+    """, variables=False)
+max_pooling3d = function_of(MaxPooling3D, "max_pooling3d", """Maxima over windows of volumes.
+
+    >>> tf.layers.max_pooling3d(tf.ones([2, 8, 8, 8, 3]), pool_size=2, strides=2).shape
+    TensorShape([2, 4, 4, 4, 3])
+    """, variables=False)

@@ -41,7 +41,10 @@ class BasicRNNCell(LayerRNNCell):
         dtype: Element type of the variables.
         **kwargs: Passed to the base class.
 
-    >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicRNNCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     outputs, state = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicRNNCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape, state.shape
+    (TensorShape([2, 5, 4]), TensorShape([2, 4]))
     """
 
     def __init__(self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None, dtype: Any = None,
@@ -88,7 +91,10 @@ class GRUCell(LayerRNNCell):
         dtype: Element type of the variables.
         **kwargs: Passed to the base class.
 
-    >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     outputs, state = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape, state.shape
+    (TensorShape([2, 5, 4]), TensorShape([2, 4]))
     """
 
     def __init__(self, num_units: int, activation: Any = None, reuse: Any = None, kernel_initializer: Any = None,
@@ -144,7 +150,9 @@ class LSTMStateTuple(_LSTMStateTuple):
         c: Memory [batch, units].
         h: Output [batch, units].
 
-    >>> tf.nn.rnn_cell.LSTMStateTuple(c=tf.zeros([2, 4]), h=tf.zeros([2, 4]))
+    >>> state = tf.nn.rnn_cell.LSTMStateTuple(c=tf.zeros([2, 4]), h=tf.zeros([2, 4]))
+    >>> state.h.shape
+    TensorShape([2, 4])
     """
 
     __slots__ = ()
@@ -171,7 +179,11 @@ class BasicLSTMCell(LayerRNNCell):
         dtype: Element type of the variables.
         **kwargs: Passed to the base class.
 
-    >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.nn.rnn_cell.BasicLSTMCell(4)
+    ...     outputs, (c, h) = tf.nn.dynamic_rnn(cell, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape, c.shape, h.shape
+    (TensorShape([2, 5, 4]), TensorShape([2, 4]), TensorShape([2, 4]))
     """
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True, activation: Any = None,
@@ -236,7 +248,11 @@ class LSTMCell(LayerRNNCell):
         dtype: Element type of the variables.
         **kwargs: Passed to the base class.
 
-    >>> tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(4, use_peepholes=True, num_proj=2), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.nn.rnn_cell.LSTMCell(4, use_peepholes=True, num_proj=2)
+    ...     outputs, state = tf.nn.dynamic_rnn(cell, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape, state.c.shape
+    (TensorShape([2, 5, 2]), TensorShape([2, 4]))
     """
 
     def __init__(self, num_units: int, use_peepholes: bool = False, cell_clip: float | None = None, initializer: Any = None,
@@ -326,7 +342,11 @@ class MultiRNNCell(RNNCell):
         cells: List of cells, the lowest first.
         state_is_tuple: Whether states are tuples instead of one matrix.
 
-    >>> tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(2)])
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(2)])
+    ...     outputs, states = tf.nn.dynamic_rnn(cell, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape, [s.shape.as_list() for s in states]
+    (TensorShape([2, 5, 2]), [[2, 4], [2, 2]])
     """
 
     def __init__(self, cells: Any, state_is_tuple: bool = True):

@@ -37,7 +37,11 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_sta
     Raises:
         ValueError: if neither `initial_state` nor `dtype` is given.
 
-    >>> outputs, state = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.nn.rnn_cell.GRUCell(4)
+    ...     outputs, state = tf.nn.dynamic_rnn(cell, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape, state.shape
+    (TensorShape([2, 5, 4]), TensorShape([2, 4]))
     """
     assert_like_rnncell("cell", cell)
     with tf.variable_scope(scope or "rnn") as varscope:
@@ -169,8 +173,11 @@ def bidirectional_dynamic_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, sequence_
     Returns:
         A pair of outputs (forward, backward) and a pair of last states.
 
-    >>> cells = tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4)
-    >>> outputs, states = tf.nn.bidirectional_dynamic_rnn(*cells, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     cells = tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4)
+    ...     (forward, backward), states = tf.nn.bidirectional_dynamic_rnn(*cells, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> forward.shape, backward.shape
+    (TensorShape([2, 5, 4]), TensorShape([2, 5, 4]))
     """
     assert_like_rnncell("cell_fw", cell_fw)
     assert_like_rnncell("cell_bw", cell_bw)

@@ -26,7 +26,11 @@ def static_rnn(cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = N
     Returns:
         The list of outputs and the last state.
 
-    >>> outputs, state = tf.nn.static_rnn(tf.nn.rnn_cell.GRUCell(4), [tf.ones([2, 3])] * 5, dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.nn.rnn_cell.GRUCell(4)
+    ...     outputs, state = tf.nn.static_rnn(cell, [tf.ones([2, 3])] * 5, dtype=tf.float32)
+    >>> len(outputs), state.shape
+    (5, TensorShape([2, 4]))
     """
     assert_like_rnncell("cell", cell)
     _check_list(inputs)
@@ -140,7 +144,12 @@ def static_bidirectional_rnn(cell_fw: Any, cell_bw: Any, inputs: Any, initial_st
     Returns:
         The outputs, joined, as a list, and both last states.
 
-    >>> outputs, forward, backward = tf.nn.static_bidirectional_rnn(cell_fw, cell_bw, inputs, dtype=tf.float32)
+    >>> with tf.Graph().as_default():
+    ...     cells = tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4)
+    ...     inputs = [tf.ones([2, 3])] * 5
+    ...     outputs, forward, backward = tf.nn.static_bidirectional_rnn(*cells, inputs, dtype=tf.float32)
+    >>> len(outputs), outputs[0].shape
+    (5, TensorShape([2, 8]))
     """
     assert_like_rnncell("cell_fw", cell_fw)
     assert_like_rnncell("cell_bw", cell_bw)

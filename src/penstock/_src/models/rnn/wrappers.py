@@ -261,7 +261,9 @@ class DropoutWrapper(Dropping, _Wrapper):
         dropout_state_filter_visitor: Function that returns which states are dropped.
         **kwargs: Passed to the base class.
 
-    >>> tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.5)
+    >>> cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(4), output_keep_prob=0.5)
+    >>> cell.output_size
+    4
     """
 
 

@@ -130,7 +130,8 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> 
     Returns:
         A vector of integers, computed when the step runs. For the static shape use `x.shape`.
 
-    >>> tf.shape(tf.zeros([2, 3]))    # [2, 3]
+    >>> tf.shape(tf.zeros([2, 3])).numpy()
+    array([2, 3], dtype=int32)
     """
     return shape_internal(input, name, True, out_type)
 
@@ -198,7 +199,8 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
     Returns:
         A scalar.
 
-    >>> tf.size(tf.zeros([2, 3]))    # 6
+    >>> tf.size(tf.zeros([2, 3])).numpy()
+    np.int32(6)
     """
     return size_v2(input, out_type, name)
 
@@ -367,7 +369,9 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises:
         ValueError: if the numbers of elements differ and both are known; InvalidArgumentError when the step runs otherwise.
 
-    >>> tf.reshape([1, 2, 3, 4], [2, -1])    # [[1, 2], [3, 4]]
+    >>> tf.reshape([1, 2, 3, 4], [2, -1]).numpy()
+    array([[1, 2],
+           [3, 4]], dtype=int32)
     """
     return reshape_op(tensor, shape, name=name)
 
@@ -438,7 +442,8 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     Raises:
         ValueError: if `axis` is out of range.
 
-    >>> tf.expand_dims([1, 2], 0)    # [[1, 2]]
+    >>> tf.expand_dims([1, 2], 0).numpy()
+    array([[1, 2]], dtype=int32)
     """
     if dim is not None:
         if axis is not None:
@@ -537,7 +542,8 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
     Raises:
         ValueError: if an axis in `axis` has another size.
 
-    >>> tf.squeeze([[1], [2]])    # [1, 2]
+    >>> tf.squeeze([[1], [2]]).numpy()
+    array([1, 2], dtype=int32)
     """
     if squeeze_dims is not None:
         if axis is not None:
@@ -684,7 +690,9 @@ def transpose(a: Any, perm: Any = None, name: str | None = "transpose", conjugat
     Returns:
         A tensor of the type of `a`.
 
-    >>> tf.transpose([[1, 2], [3, 4]])    # [[1, 3], [2, 4]]
+    >>> tf.transpose([[1, 2], [3, 4]]).numpy()
+    array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     with name_scope(name, "transpose", [a]) as scope:
         a = convert(a)

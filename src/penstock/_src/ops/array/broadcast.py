@@ -186,7 +186,9 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     Returns:
         A tensor with the shape of `lengths` and one more dimension of `maxlen`.
 
-    >>> tf.sequence_mask([1, 3], 3)    # [[True, False, False], [True, True, True]]
+    >>> tf.sequence_mask([1, 3], 3).numpy()
+    array([[ True, False, False],
+           [ True,  True,  True]])
     """
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert(lengths)

@@ -197,7 +197,9 @@ def concat(values: Any, axis: Any, name: str | None = "concat") -> Tensor:
     Raises:
         ValueError: if other sizes or the ranks differ.
 
-    >>> tf.concat([[[1, 2]], [[3, 4]]], 0)    # [[1, 2], [3, 4]]
+    >>> tf.concat([[[1, 2]], [[3, 4]]], 0).numpy()
+    array([[1, 2],
+           [3, 4]], dtype=int32)
     """
     if not isinstance(values, (list, tuple)):
         values = [values]
@@ -240,6 +242,11 @@ def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Tensor:
 
     Returns:
         A tensor with one more dimension, the first.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     print(sess.run(tf.parallel_stack([tf.constant([1, 2]), tf.constant([3, 4])])))
+    [[1 2]
+     [3 4]]
     """
     if context.executing_eagerly():
         raise RuntimeError("parallel_stack is not supported in eager execution: use tf.stack")
@@ -346,7 +353,9 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
     Raises:
         ValueError: if shapes differ or `axis` is out of range.
 
-    >>> tf.stack([[1, 2], [3, 4]], axis=1)    # [[1, 3], [2, 4]]
+    >>> tf.stack([[1, 2], [3, 4]], axis=1).numpy()
+    array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     if axis == 0:
         try:
@@ -376,7 +385,9 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
     Raises:
         ValueError: if the size of `axis` is unknown and `num` is None.
 
-    >>> x, y = tf.unstack([[1, 2], [3, 4]])    # [1, 2], [3, 4]
+    >>> x, y = tf.unstack([[1, 2], [3, 4]])
+    >>> x.numpy(), y.numpy()
+    (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
     """
     if num is None:
         value = convert(value)
@@ -584,8 +595,11 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
     Raises:
         ValueError: if the axis is not divisible into equal parts, or the sizes do not add up to it.
 
-    >>> a, b = tf.split(x, 2)
-    >>> a, b, c = tf.split(x, [1, 2, -1], axis=1)
+    >>> a, b = tf.split([1, 2, 3, 4], 2)
+    >>> a.numpy(), b.numpy()
+    (array([1, 2], dtype=int32), array([3, 4], dtype=int32))
+    >>> [part.shape.as_list() for part in tf.split(tf.zeros([2, 6]), [1, 2, -1], axis=1)]
+    [[2, 1], [2, 2], [2, 3]]
     """
     if isinstance(num_or_size_splits, (int, np.integer)) or hasattr(num_or_size_splits, "__index__") \
             and type(num_or_size_splits).__name__ == "Dimension":
@@ -695,6 +709,8 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the type of `input`.
 
-    >>> tf.tile([[1, 2]], [2, 2])    # [[1, 2, 1, 2], [1, 2, 1, 2]]
+    >>> tf.tile([[1, 2]], [2, 2]).numpy()
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int32)
     """
     return tile_op(input, multiples, name=name)

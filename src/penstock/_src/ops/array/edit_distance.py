@@ -132,6 +132,11 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
 
     Returns:
         A tensor of rank one less, with the distance of each pair of sequences.
+
+    >>> hypothesis = tf.SparseTensor([[0, 0], [0, 1]], ["a", "b"], [1, 2])
+    >>> truth = tf.SparseTensor([[0, 0], [0, 1]], ["a", "c"], [1, 2])
+    >>> tf.edit_distance(hypothesis, truth).numpy()
+    array([0.5], dtype=float32)
     """
     if not is_sparse(hypothesis):
         raise TypeError("Hypothesis must be a SparseTensor.")

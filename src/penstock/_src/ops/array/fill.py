@@ -75,7 +75,9 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the type of `value`.
 
-    >>> tf.fill([2, 2], 9)    # [[9, 9], [9, 9]]
+    >>> tf.fill([2, 2], 9).numpy()
+    array([[9, 9],
+           [9, 9]], dtype=int32)
     """
     return fill_op(dims, value, name=name)
 
@@ -158,7 +160,9 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
     Returns:
         A tensor.
 
-    >>> tf.zeros([2, 3], tf.int32)
+    >>> tf.zeros([2, 3], tf.int32).numpy()
+    array([[0, 0, 0],
+           [0, 0, 0]], dtype=int32)
     """
     return _filled(0, shape, dtype, name, "zeros")
 
@@ -176,7 +180,9 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
     Returns:
         A tensor.
 
-    >>> tf.ones([2, 3], tf.int32)
+    >>> tf.ones([2, 3], tf.int32).numpy()
+    array([[1, 1, 1],
+           [1, 1, 1]], dtype=int32)
     """
     return _filled(1, shape, dtype, name, "ones")
 
@@ -217,8 +223,9 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
     Returns:
         A tensor.
 
-    >>> tf.zeros_like([[1, 2], [3, 4]])
-    [[0, 0], [0, 0]]
+    >>> tf.zeros_like([[1, 2], [3, 4]]).numpy()
+    array([[0, 0],
+           [0, 0]], dtype=int32)
     """
     return _zeros_like(tensor, dtype, name, optimize)
 
@@ -256,8 +263,9 @@ def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize:
     Returns:
         A tensor.
 
-    >>> tf.ones_like([[1, 2], [3, 4]])
-    [[1, 1], [1, 1]]
+    >>> tf.ones_like([[1, 2], [3, 4]]).numpy()
+    array([[1, 1],
+           [1, 1]], dtype=int32)
     """
     return _ones_like(tensor, dtype, name, optimize)
 

@@ -218,7 +218,8 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, name: str | 
     Raises:
         InvalidArgumentError: if an index is out of range.
 
-    >>> tf.gather([10, 20, 30], [2, 0])    # [30, 10]
+    >>> tf.gather([10, 20, 30], [2, 0]).numpy()
+    array([30, 10], dtype=int32)
     """
     return gather_v2(params, indices, validate_indices, axis, batch_dims, name)
 
@@ -337,7 +338,8 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
     Raises:
         InvalidArgumentError: if a coordinate is out of range.
 
-    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])    # [2, 3]
+    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]).numpy()
+    array([2, 3], dtype=int32)
     """
     return gather_nd_v2(params, indices, batch_dims, name, bad_indices_policy)
 

@@ -188,7 +188,9 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
     Returns:
         A tensor of the type of `tensor`.
 
-    >>> tf.pad([[1, 2]], [[0, 1], [1, 0]])    # [[0, 1, 2], [0, 0, 0]]
+    >>> tf.pad([[1, 2]], [[0, 1], [1, 0]]).numpy()
+    array([[0, 1, 2],
+           [0, 0, 0]], dtype=int32)
     """
     kind = mode.upper()
     if kind == "CONSTANT":

@@ -136,8 +136,11 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     Raises:
         ValueError: if only one of `x` and `y` is given.
 
-    >>> tf.where([True, False], [1, 2], [3, 4])
-    [1, 4]
+    >>> tf.where([True, False], [1, 2], [3, 4]).numpy()
+    array([1, 4], dtype=int32)
+    >>> tf.where([[True, False], [False, True]]).numpy()
+    array([[0, 0],
+           [1, 1]])
     """
     return _where(condition, x, y, name, select_op)
 
@@ -182,7 +185,8 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis
     Returns:
         The slices, along one axis in place of those of the mask.
 
-    >>> tf.boolean_mask([1, 2, 3], [True, False, True])    # [1, 3]
+    >>> tf.boolean_mask([1, 2, 3], [True, False, True]).numpy()
+    array([1, 3], dtype=int32)
     """
     return boolean_mask_v2(tensor, mask, axis, name)
 

@@ -89,8 +89,8 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     Returns:
         A vector.
 
-    >>> tf.range(3, 18, 3)
-    [3, 6, 9, 12, 15]
+    >>> tf.range(3, 18, 3).numpy()
+    array([ 3,  6,  9, 12, 15], dtype=int32)
     """
     if limit is None:
         start, limit = 0, start
@@ -162,8 +162,8 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     Returns:
         A tensor; a vector for scalars.
 
-    >>> tf.linspace(10.0, 12.0, 3)
-    [10., 11., 12.]
+    >>> tf.linspace(10.0, 12.0, 3).numpy()
+    array([10., 11., 12.], dtype=float32)
     """
     if not isinstance(num, Tensor) and num == 0:                     # the op returns at least one
         one = linspace(start, stop, 1, name, axis)

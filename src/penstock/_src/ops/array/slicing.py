@@ -122,7 +122,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     Returns:
         A tensor of the type of `input_`. `input_[2:5]` does the same for fixed indices.
 
-    >>> tf.slice([[1, 2], [3, 4]], [1, 0], [1, -1])    # [[3, 4]]
+    >>> tf.slice([[1, 2], [3, 4]], [1, 0], [1, -1]).numpy()
+    array([[3, 4]], dtype=int32)
     """
     return slice_op(input_, begin, size, name=name)
 
@@ -504,6 +505,9 @@ def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, begin_
 
     Returns:
         A tensor.
+
+    >>> tf.strided_slice([1, 2, 3, 4, 5], [0], [5], [2]).numpy()
+    array([1, 3, 5], dtype=int32)
     """
     if strides is None:
         strides = get("OnesLike")(convert(begin))

@@ -124,8 +124,9 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     Raises:
         InvalidArgumentError: if the last axis is shorter than `k`.
 
-    >>> tf.math.top_k([1, 98, 1, 97], k=2)
-    TopKV2(values=[98, 97], indices=[1, 3])
+    >>> values, indices = tf.nn.top_k([1, 98, 1, 97], k=2)
+    >>> values.numpy(), indices.numpy()
+    (array([98, 97], dtype=int32), array([1, 3], dtype=int32))
     """
     return top_k_op(input, k, sorted=sorted, index_type=index_type, name=name)
 
@@ -342,6 +343,9 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
     Returns:
         A boolean vector [batch].
+
+    >>> tf.nn.in_top_k([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]], [2, 0], k=1).numpy()
+    array([False,  True])
     """
     with name_scope(name, "in_top_k", [predictions, targets]) as scope:
         return in_top_k_op(predictions, targets, k, name=scope)

@@ -217,7 +217,9 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     Returns:
         `y`, the distinct elements, and `idx`, for each element of `x` its position in `y`.
 
-    >>> y, idx = tf.unique([4, 4, 7])    # [4, 7], [0, 0, 1]
+    >>> values, index = tf.unique([4, 4, 7])
+    >>> values.numpy(), index.numpy()
+    (array([4, 7], dtype=int32), array([0, 0, 1], dtype=int32))
     """
     return unique_op(x, out_idx=out_idx, name=name)
 
@@ -411,7 +413,9 @@ def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = Non
     Returns:
         A tensor with one axis more than `indices`.
 
-    >>> tf.one_hot([0, 2], 3)    # [[1, 0, 0], [0, 0, 1]]
+    >>> tf.one_hot([0, 2], 3).numpy()
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
     """
     with name_scope(name, "one_hot", [indices, depth, on_value, off_value, axis, dtype]) as scope:
         dtype = None if dtype is None else dtypes.as_dtype(dtype)

@@ -115,7 +115,9 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
     Raises:
         TypeError: if a branch is not callable.
 
-    >>> y = tf.cond(x < 0., lambda: -x, lambda: x)
+    >>> x = tf.constant(-3.)
+    >>> tf.cond(x < 0., lambda: -x, lambda: x).numpy()
+    np.float32(3.0)
     """
     true_fn = _one_of(true_fn, fn1, "true_fn", "fn1")
     false_fn = _one_of(false_fn, fn2, "false_fn", "fn2")
@@ -256,7 +258,10 @@ def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, stric
     Returns:
         What the function returns.
 
-    >>> tf.case([(x < y, lambda: a), (x > z, lambda: b)], default=lambda: c)
+    >>> x = tf.constant(3)
+    >>> tf.case([(x < 0, lambda: tf.constant("negative")), (x > 0, lambda: tf.constant("positive"))],
+    ...         default=lambda: tf.constant("zero"))
+    <tf.Tensor: shape=(), dtype=string, numpy=b'positive'>
     """
     return _case(functools.partial(cond, strict=strict), pred_fn_pairs, default, exclusive, name)
 
@@ -463,7 +468,8 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     Raises:
         ValueError: if `body` changes the structure, a type, or a shape without an invariant.
 
-    >>> tf.while_loop(lambda i: i < 10, lambda i: i + 1, [tf.constant(0)])
+    >>> tf.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant(0)]).numpy()
+    np.int32(12)
     """
     if not loop_vars:
         raise ValueError("No loop variables provided")

@@ -81,7 +81,10 @@ def print_v1(input_: Any, data: Any, message: Any = None, first_n: int | None = 
     Returns:
         `input_`.
 
-    >>> x = tf.Print(x, [tf.shape(x)], message="shape: ")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.Print(tf.constant([1., 2.]), [tf.constant("seen")], message="to stderr: ")
+    ...     print(sess.run(x))
+    [1. 2.]
     """
     return print_op(input_, data, message=message, first_n=first_n, summarize=summarize, name=name)
 

@@ -337,7 +337,9 @@ def py_func(func: Callable, inp: Any, Tout: Any, stateful: bool = True, name: st
     Returns:
         A tensor, or a list of tensors as in `Tout`. It has no gradient.
 
-    >>> y = tf.py_func(np.sinh, [x], tf.float32)
+    >>> import math
+    >>> tf.py_func(math.hypot, [3., 4.], tf.float64, stateful=False).numpy()
+    np.float32(5.0)
     """
     return _py_func(func, inp, Tout, stateful, name)
 

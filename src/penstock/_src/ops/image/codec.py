@@ -137,6 +137,9 @@ Returns:
 
 Raises:
     InvalidArgumentError: if `contents` is not a PNG image.
+
+>>> tf.image.decode_png(tf.image.encode_png(tf.zeros([4, 6, 3], tf.uint8))).shape
+TensorShape([4, 6, 3])
 """).no_gradient()
 decode_jpeg = op("DecodeJpeg", "contents: string -> image: uint8", "channels: int = 0, ratio: int = 1, fancy_upscaling: "
                  "bool = True, try_recover_truncated: bool = False, acceptable_fraction: float = 1.0, dct_method: string = ''",
@@ -158,6 +161,10 @@ Returns:
 
 Raises:
     InvalidArgumentError: if `contents` is not a JPEG image.
+
+>>> image = tf.image.decode_jpeg(tf.image.encode_jpeg(tf.zeros([4, 6, 3], tf.uint8)))
+>>> image.shape
+TensorShape([4, 6, 3])
 """).no_gradient()
 decode_and_crop = op("DecodeAndCropJpeg", "contents: string, crop_window: int32 -> image: uint8", "channels: int = 0, ratio: "
                      "int = 1, fancy_upscaling: bool = True, try_recover_truncated: bool = False, acceptable_fraction: "
@@ -459,6 +466,9 @@ def decode_image(contents: Any, channels: int | None = None, dtype: Any = tf.uin
 
     Raises:
         InvalidArgumentError: if the data are not an image.
+
+    >>> tf.image.decode_image(tf.image.encode_png(tf.zeros([4, 6, 3], tf.uint8))).shape
+    TensorShape([4, 6, 3])
     """
     with tf.name_scope(name, "decode_image"):
         channels = 0 if channels is None else channels

@@ -21,6 +21,11 @@ Returns:
 
 Raises:
     NotFoundError: if the file does not exist.
+
+>>> with open("notes.txt", "w") as f:
+...     print("one", file=f)
+>>> tf.io.read_file("notes.txt").numpy()
+b'one\\n'
 """).no_gradient()
 write_file = op("WriteFile", "filename: string, contents: string ->", stateful=True,
                 export_as="write_file io.write_file").no_gradient()

@@ -203,7 +203,17 @@ class TextLineReader(ReaderBase):
         skip_header_lines: How many lines at the beginning of each file are skipped.
         name: Name of the operation.
 
-    >>> key, line = tf.TextLineReader(skip_header_lines=1).read(filename_queue)
+    >>> with open("a.csv", "w") as f:
+    ...     print("header\\n1,2", file=f)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     names = tf.train.string_input_producer(["a.csv"])
+    ...     key, line = tf.TextLineReader(skip_header_lines=1).read(names)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(line))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    b'1,2'
     """
 
     def __init__(self, skip_header_lines: int | None = None, name: str | None = None):
@@ -221,6 +231,18 @@ class FixedLengthRecordReader(ReaderBase):
         hop_bytes: Bytes from the start of a record to that of the next; by default `record_bytes`.
         name: Name of the operation.
         encoding: `""`, `"ZLIB"` or `"GZIP"`.
+
+    >>> with open("a.bin", "wb") as f:
+    ...     _ = f.write(b"onetwo")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     names = tf.train.string_input_producer(["a.bin"])
+    ...     key, record = tf.FixedLengthRecordReader(record_bytes=3).read(names)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(record), sess.run(record))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    b'one' b'two'
     """
 
     def __init__(self, record_bytes: int, header_bytes: int | None = None, footer_bytes: int | None = None,
@@ -236,6 +258,18 @@ class TFRecordReader(ReaderBase):
     Args:
         name: Name of the operation.
         options: `TFRecordOptions` with the compression.
+
+    >>> with tf.io.TFRecordWriter("a.tfrecord") as writer:
+    ...     writer.write(b"one")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     names = tf.train.string_input_producer(["a.tfrecord"])
+    ...     key, record = tf.TFRecordReader().read(names)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(record))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    b'one'
     """
 
     def __init__(self, name: str | None = None, options: Any = None):

@@ -238,7 +238,9 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     Returns:
         Eigenvalues [..., n] and eigenvectors [..., n, n].
 
-    >>> e, v = tf.linalg.eigh([[2., 1.], [1., 2.]])
+    >>> values, vectors = tf.linalg.eigh([[2., 0.], [0., 1.]])
+    >>> values.numpy()
+    array([1., 2.], dtype=float32)
     """
     e, v = self_adjoint_eig_v2(tensor, name=name)
     return e, v

@@ -85,7 +85,9 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the type and shape of `input`; NaN for a matrix that is not positive definite.
 
-    >>> tf.linalg.cholesky([[4., 2.], [2., 3.]])
+    >>> tf.linalg.cholesky([[4., 2.], [2., 5.]]).numpy()
+    array([[2., 0.],
+           [1., 2.]], dtype=float32)
     """
     return cholesky_op(input, name=name)
 
@@ -148,6 +150,9 @@ def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
 
     Returns:
         A tensor without the last two dimensions.
+
+    >>> tf.linalg.det([[2., 0.], [0., 4.]]).numpy()
+    np.float32(8.0)
     """
     return matrix_determinant_op(input, name=name)
 
@@ -221,6 +226,10 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
 
     Returns:
         A tensor of the type and shape of `input`.
+
+    >>> tf.linalg.inv([[2., 0.], [0., 4.]]).numpy()
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
     """
     return matrix_inverse_op(input, adjoint=adjoint, name=name)
 

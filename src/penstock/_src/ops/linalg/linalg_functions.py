@@ -118,6 +118,11 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool |
 
     Returns:
         A tensor.
+
+    >>> tf.norm([3., 4.]).numpy()
+    np.float32(5.0)
+    >>> tf.norm([[3., 4.], [6., 8.]], axis=1).numpy()
+    array([ 5., 10.], dtype=float32)
     """
     return _norm(tensor, ord, axis, bool(renamed("keepdims", keepdims, "keep_dims", keep_dims)), name)
 

@@ -168,7 +168,8 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     Raises:
         ValueError: if the list is empty or the shapes differ.
 
-    >>> tf.add_n([a, b, c])
+    >>> tf.add_n([tf.constant([1, 2]), tf.constant([3, 4]), tf.constant([5, 6])]).numpy()
+    array([ 9, 12], dtype=int32)
     """
     if isinstance(inputs, (Tensor, np.ndarray)) and inputs.ndim:
         inputs = list(inputs)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from penstock._src.base import dtypes, errors
-from penstock._src.base.api import export
+from penstock._src.base.api import export, with_sections
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
@@ -95,8 +95,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     Returns:
         A tensor of the shape of `x`. Floats are truncated to integers; complex numbers lose their imaginary part.
 
-    >>> tf.cast([1.8, 2.2], tf.int32)
-    [1, 2]
+    >>> tf.cast([1.8, 2.2], tf.int32).numpy()
+    array([1, 2], dtype=int32)
     """
     wanted = dtypes.as_dtype(dtype).base_dtype
     if isinstance(x, Tensor) and x.dtype == wanted:
@@ -162,8 +162,10 @@ def _to(name: str, dtype: Any, default: str) -> None:
     def function(x: Any, name: str = default) -> Any:
         return cast(x, dtype, name=name)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (f"Casts to {dtype.name}.\n\nArgs:\n    x: Tensor, or SparseTensor, or IndexedSlices.\n"
-                        f"    name: Name of the op.\n\nReturns:\n    A tensor of type {dtype.name} and the shape of `x`.")
+    function.__doc__ = with_sections(
+        f"Casts to {dtype.name}.\n\n>>> tf.compat.v1.{name}([1, 2]).dtype\ntf.{dtype.name}",
+        "Args:\n    x: Tensor, or SparseTensor, or IndexedSlices.\n    name: Name of the op.\n\n"
+        f"Returns:\n    A tensor of type {dtype.name} and the shape of `x`.")
     export.value(function, v1=[name])
 
 

@@ -80,8 +80,8 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     Returns:
         A tensor of the type and shape of `t`.
 
-    >>> tf.clip_by_value([-5., 0.5, 9.], 0., 1.)
-    [0., 0.5, 1.]
+    >>> tf.clip_by_value([-5., 0.5, 9.], 0., 1.).numpy()
+    array([0. , 0.5, 1. ], dtype=float32)
     """
     with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
         values = _values(t)
@@ -106,8 +106,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     Returns:
         A tensor of the type and shape of `t`.
 
-    >>> tf.clip_by_norm([3., 4.], 1.0)
-    [0.6, 0.8]
+    >>> tf.clip_by_norm([3., 4.], 1.0).numpy()
+    array([0.6, 0.8], dtype=float32)
     """
     with name_scope(name, "clip_by_norm", [t, clip_norm]) as scope:
         values = _values(t)
@@ -131,6 +131,9 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
     Returns:
         A scalar.
+
+    >>> tf.linalg.global_norm([tf.constant([3.]), tf.constant([4.])]).numpy()
+    np.float32(5.0)
     """
     _check_list(t_list)
     with name_scope(name, "global_norm", list(t_list)):
@@ -167,7 +170,9 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
     Raises:
         TypeError: if `t_list` is not a sequence.
 
-    >>> grads, norm = tf.clip_by_global_norm(grads, 5.0)
+    >>> clipped, norm = tf.clip_by_global_norm([tf.constant([3., 4.])], 1.0)
+    >>> clipped[0].numpy(), norm.numpy()
+    (array([0.6, 0.8], dtype=float32), np.float32(5.0))
     """
     _check_list(t_list)
     t_list = list(t_list)

@@ -31,10 +31,26 @@ def _ordering(name: str, kernel: Callable, doc: str) -> OpDef:
     return made
 
 
-less = _ordering("Less", torch.lt, "Whether x < y, elementwise.")
-less_equal = _ordering("LessEqual", torch.le, "Whether x <= y, elementwise.")
-greater = _ordering("Greater", torch.gt, "Whether x > y, elementwise.")
-greater_equal = _ordering("GreaterEqual", torch.ge, "Whether x >= y, elementwise.")
+less = _ordering("Less", torch.lt, """Whether x < y, elementwise.
+
+    >>> tf.less([1, 5], [3, 2]).numpy()
+    array([ True, False])
+    """)
+less_equal = _ordering("LessEqual", torch.le, """Whether x <= y, elementwise.
+
+    >>> tf.less_equal([1, 5], [1, 2]).numpy()
+    array([ True, False])
+    """)
+greater = _ordering("Greater", torch.gt, """Whether x > y, elementwise.
+
+    >>> tf.greater([1, 5], [3, 2]).numpy()
+    array([False,  True])
+    """)
+greater_equal = _ordering("GreaterEqual", torch.ge, """Whether x >= y, elementwise.
+
+    >>> tf.greater_equal([1, 5], [1, 6]).numpy()
+    array([ True, False])
+    """)
 rules.numbers.text.update({less: "{} < {}", less_equal: "{} <= {}", greater: "{} > {}", greater_equal: "{} >= {}"})
 rules.pointwise.instruction.update({less: "LESS", less_equal: "LESS_EQUAL", greater: "GREATER", greater_equal: "GREATER_EQUAL"})
 rules.regions.each.update({less: "LESS", less_equal: "LESS_EQUAL", greater: "GREATER", greater_equal: "GREATER_EQUAL"})
@@ -99,8 +115,8 @@ def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     Returns:
         A boolean tensor.
 
-    >>> tf.equal([1, 2], [1, 3])
-    [True, False]
+    >>> tf.equal([1, 2], [1, 3]).numpy()
+    array([ True, False])
     """
     return equal_op(x, y, name=name)
 
@@ -118,8 +134,8 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     Returns:
         A boolean tensor of the broadcast shape.
 
-    >>> tf.not_equal([1, 2], [1, 3])
-    [False, True]
+    >>> tf.not_equal([1, 2], [1, 3]).numpy()
+    array([False,  True])
     """
     return not_equal_op(x, y, name=name)
 
@@ -150,8 +166,16 @@ def _logical(name: str, kernel: Callable, doc: str) -> OpDef:
     return made
 
 
-logical_and = _logical("LogicalAnd", torch.logical_and, "Whether x and y are true, elementwise.")
-logical_or = _logical("LogicalOr", torch.logical_or, "Whether x or y is true, elementwise.")
+logical_and = _logical("LogicalAnd", torch.logical_and, """Whether x and y are true, elementwise.
+
+    >>> tf.logical_and([True, True], [True, False]).numpy()
+    array([ True, False])
+    """)
+logical_or = _logical("LogicalOr", torch.logical_or, """Whether x or y is true, elementwise.
+
+    >>> tf.logical_or([True, False], [False, False]).numpy()
+    array([ True, False])
+    """)
 logical_not_op = op("LogicalNot", "x: bool -> y: bool").no_gradient()
 rules.batching.elementwise.add(logical_not_op)
 rules.arithmetic.involution.add(logical_not_op)
@@ -173,6 +197,9 @@ def logical_not(x: Any, name: str | None = None) -> Tensor:
 
     Returns:
         A boolean tensor of the shape of `x`.
+
+    >>> tf.logical_not([True, False]).numpy()
+    array([False,  True])
     """
     return logical_not_op(x, name=name)
 

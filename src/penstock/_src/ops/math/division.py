@@ -179,8 +179,8 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of floats.
 
-    >>> tf.truediv(3, 2)
-    1.5
+    >>> tf.truediv(3, 2).numpy()
+    np.float64(1.5)
     """
     return true_divide(x, y, name)
 
@@ -197,6 +197,9 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 
     Returns:
         A tensor; of floats, if `x` and `y` are integers.
+
+    >>> tf.divide([7, 8], 2).numpy()
+    array([3.5, 4. ])
     """
     if name is not None or not (hasattr(x, "__div__") or hasattr(y, "__rdiv__")):
         return true_divide(x, y, name)
@@ -215,6 +218,9 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
 
     Returns:
         A tensor of the type of `x`.
+
+    >>> tf.div([7, 8], 2).numpy()
+    array([3, 4], dtype=int32)
     """
     with name_scope(name, "div", [x, y]) as scope:
         x, y = pair(x, y)
@@ -297,16 +303,28 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the type of `x`, of the broadcast shape.
 
-    >>> tf.floordiv([7, -7], 2)
-    [3, -4]
+    >>> tf.math.floordiv([7, -7], 2).numpy()
+    array([ 3, -4], dtype=int32)
     """
     with name_scope(name, "floordiv", [x, y]) as scope:
         return floor_div_op(x, y, name=scope)
 
 
 function(real_div, "realdiv", doc="x / y of real numbers.")
-function(floor_div_op, v1=("floor_div",), doc="x / y rounded down.")
-function(truncate_div, "truncatediv", doc="x / y rounded towards zero.")
+function(floor_div_op, v1=("floor_div",), doc="""x / y rounded down.
+
+    >>> tf.floor_div([7, -7], 2).numpy()
+    array([ 3, -4], dtype=int32)
+    """)
+function(truncate_div, "truncatediv", doc="""x / y rounded towards zero.
+
+    >>> tf.truncatediv([7, -7], 2).numpy()
+    array([ 3, -3], dtype=int32)
+    """)
 function(truncate_mod, "truncatemod", doc="The remainder of division rounded towards zero: it has the sign of x.")
 function(floor_mod, "math.mod", "math.floormod", v1=("mod", "floormod"),
-         doc="The remainder of division rounded down: it has the sign of y.")
+         doc="""The remainder of division rounded down: it has the sign of y.
+
+    >>> tf.math.floormod([7, -7], 3).numpy()
+    array([1, 2], dtype=int32)
+    """)

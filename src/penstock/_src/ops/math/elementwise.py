@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from penstock._src.base import static_shape as shapes
-from penstock._src.base.api import called, export
+from penstock._src.base.api import called, export, with_sections
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -49,7 +49,7 @@ Returns:
 def _function(definition: OpDef, public: str, doc: str) -> Callable:
     def call(x: Any, name: str | None = None) -> Any:
         return definition(x, name=name)
-    call.__doc__ = f"{doc}\n\n{_ARGUMENTS}"
+    call.__doc__ = with_sections(doc, _ARGUMENTS)
     return dispatched(called(call, public))
 
 
@@ -59,18 +59,38 @@ def _one(x: Tensor) -> Tensor:
 
 # -- sign, reciprocal, powers -----------------------------------------------------------------------------------------
 abs_op = unary("Abs", torch.abs, "half bfloat16 float32 float64 int8 int16 int32 int64")
-neg = unary("Neg", torch.neg, "floating int8 int16 int32 int64", "math.negative negative", doc="-x.")
+neg = unary("Neg", torch.neg, "floating int8 int16 int32 int64", "math.negative negative", doc="""-x.
+
+    >>> tf.negative([1., -2.]).numpy()
+    array([-1.,  2.], dtype=float32)
+    """)
 rules.arithmetic.involution.add(neg)
 sign = unary("Sign", torch.sgn, "floating int8 int16 int32 int64", "math.sign sign",
-             doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.")
+             doc="""-1, 0 or 1 by the sign of x; x / |x| for complex x.
+
+    >>> tf.sign([-2., 0., 3.]).numpy()
+    array([-1.,  0.,  1.], dtype=float32)
+    """)
 inv = unary("Inv", torch.reciprocal, "floating")
 reciprocal = unary("Reciprocal", torch.reciprocal, "floating", "math.reciprocal", "reciprocal", doc="1 / x.")
 square = unary("Square", torch.square, "floating int8 int16 int32 int64 uint8 uint16 uint32 uint64",
-               "math.square square", doc="x squared.")
+               "math.square square", doc="""x squared.
+
+    >>> tf.square([-2., 3.]).numpy()
+    array([4., 9.], dtype=float32)
+    """)
 square.kernel(unsigned.wrapping(torch.square), types=unsigned.TYPES)
-sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="The square root of x.")
+sqrt = unary("Sqrt", torch.sqrt, "floating", "math.sqrt sqrt", doc="""The square root of x.
+
+    >>> tf.sqrt([4., 9.]).numpy()
+    array([2., 3.], dtype=float32)
+    """)
 rules.small.text.update({abs_op: "abs({})", neg: "-{}"})
-rsqrt = unary("Rsqrt", torch.rsqrt, "floating", "math.rsqrt", "rsqrt", doc="1 over the square root of x.")
+rsqrt = unary("Rsqrt", torch.rsqrt, "floating", "math.rsqrt", "rsqrt", doc="""1 over the square root of x.
+
+    >>> tf.math.rsqrt([4., 16.]).numpy()
+    array([0.5 , 0.25], dtype=float32)
+    """)
 
 
 @sign.kernel(types="half bfloat16 float32 float64")
@@ -104,8 +124,8 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the shape of `x`.
 
-    >>> tf.abs([-1., 2.])
-    [1., 2.]
+    >>> tf.abs([-1., 2.]).numpy()
+    array([1., 2.], dtype=float32)
     """
     with name_scope(name, "Abs", [x]) as scope:
         x = convert(x, name="x")
@@ -115,14 +135,30 @@ def abs(x: Any, name: str | None = None) -> Tensor:
 
 
 # -- exponentials -----------------------------------------------------------------------------------------------------
-exp = unary("Exp", by_instruction("EXP", torch.exp), "floating", "math.exp exp", doc="e to the power x.")
+exp = unary("Exp", by_instruction("EXP", torch.exp), "floating", "math.exp exp", doc="""e to the power x.
+
+    >>> tf.exp([0., 1.]).numpy()
+    array([1.       , 2.7182817], dtype=float32)
+    """)
 expm1 = unary("Expm1", torch.expm1, "floating", "math.expm1", "expm1", doc="exp(x) - 1, exact for small x.")
-log = unary("Log", by_instruction("LOG", torch.log), "floating", "math.log", "log", doc="The natural logarithm of x.")
+log = unary("Log", by_instruction("LOG", torch.log), "floating", "math.log", "log", doc="""The natural logarithm of x.
+
+    >>> tf.math.log([1., 2.]).numpy()
+    array([0.       , 0.6931472], dtype=float32)
+    """)
 log1p = unary("Log1p", by_instruction("LOG1P", torch.log1p), "floating", "math.log1p", "log1p",
               doc="log(1 + x), exact for small x.")
-sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="1 / (1 + exp(-x)).")
+sigmoid = unary("Sigmoid", torch.sigmoid, "floating", "math.sigmoid nn.sigmoid sigmoid", doc="""1 / (1 + exp(-x)).
+
+    >>> tf.nn.sigmoid([0., 2.]).numpy()
+    array([0.5     , 0.880797], dtype=float32)
+    """)
 tanh = unary("Tanh", by_instruction("TANH", torch.tanh), "floating", "math.tanh nn.tanh tanh",
-             doc="The hyperbolic tangent of x.")
+             doc="""The hyperbolic tangent of x.
+
+    >>> tf.nn.tanh([0., 1.]).numpy()
+    array([0.       , 0.7615942], dtype=float32)
+    """)
 rules.regions.each.update({neg: "NEG", abs_op: "ABS", square: "SQUARE", sign: "SIGN"})
 rules.pointwise.instruction.update({neg: "NEG", square: "SQUARE", sigmoid: "SIGMOID", tanh: "TANH"})
 rules.pointwise.instruction.update({exp: "EXP", log: "LOG", log1p: "LOG1P", abs_op: "ABS"})
@@ -166,11 +202,27 @@ def _trigonometric(name: str, kernel: Callable, doc: str) -> OpDef:
     return unary(name, kernel, "floating", f"math.{name.lower()} {name.lower()}", doc=doc)
 
 
-sin = _trigonometric("Sin", torch.sin, "The sine of x, in radians.")
-cos = _trigonometric("Cos", torch.cos, "The cosine of x, in radians.")
-tan = _trigonometric("Tan", torch.tan, "The tangent of x, in radians.")
+sin = _trigonometric("Sin", torch.sin, """The sine of x, in radians.
+
+    >>> tf.sin([0., 1.]).numpy()
+    array([0.        , 0.84147096], dtype=float32)
+    """)
+cos = _trigonometric("Cos", torch.cos, """The cosine of x, in radians.
+
+    >>> tf.cos([0., 1.]).numpy()
+    array([1.        , 0.54030234], dtype=float32)
+    """)
+tan = _trigonometric("Tan", torch.tan, """The tangent of x, in radians.
+
+    >>> tf.tan([0., 1.]).numpy()
+    array([0.       , 1.5574077], dtype=float32)
+    """)
 asin = _trigonometric("Asin", torch.asin, "The inverse sine, in [-pi/2, pi/2].")
-acos = _trigonometric("Acos", torch.acos, "The inverse cosine, in [0, pi].")
+acos = _trigonometric("Acos", torch.acos, """The inverse cosine, in [0, pi].
+
+    >>> tf.acos([1., 0.]).numpy()
+    array([0.       , 1.5707964], dtype=float32)
+    """)
 atan = _trigonometric("Atan", torch.atan, "The inverse tangent, in [-pi/2, pi/2].")
 sinh = _trigonometric("Sinh", torch.sinh, "The hyperbolic sine of x.")
 cosh = _trigonometric("Cosh", torch.cosh, "The hyperbolic cosine of x.")
@@ -241,10 +293,22 @@ def erfcinv(x: Any, name: str | None = None) -> Tensor:
 
 
 # -- rounding and tests -----------------------------------------------------------------------------------------------
-floor = unary("Floor", torch.floor, "float", "math.floor floor", doc="The largest integer not above x.")
-ceil = unary("Ceil", torch.ceil, "float", "math.ceil", "ceil", doc="The smallest integer not below x.")
+floor = unary("Floor", torch.floor, "float", "math.floor floor", doc="""The largest integer not above x.
+
+    >>> tf.floor([1.7, -1.2]).numpy()
+    array([ 1., -2.], dtype=float32)
+    """)
+ceil = unary("Ceil", torch.ceil, "float", "math.ceil", "ceil", doc="""The smallest integer not below x.
+
+    >>> tf.math.ceil([1.2, -1.7]).numpy()
+    array([ 2., -1.], dtype=float32)
+    """)
 round_op = unary("Round", torch.round, "float integer", doc="The nearest integer; halves go to the even one.")
-rint = unary("Rint", torch.round, "float", "math.rint", "rint", doc="The nearest integer; halves go to the even one.")
+rint = unary("Rint", torch.round, "float", "math.rint", "rint", doc="""The nearest integer; halves go to the even one.
+
+    >>> tf.math.rint([0.5, 1.5, 2.6]).numpy()
+    array([0., 2., 3.], dtype=float32)
+    """)
 round_op.kernel(lambda x: x, types="int8 int16 int32 int64 uint8 uint16 uint32 uint64")
 for _op in (floor, ceil, round_op, rint):
     _op.gradient(lambda op, grad: None)
@@ -254,7 +318,11 @@ is_nan = unary("IsNan", torch.isnan, "float", "math.is_nan", "is_nan debugging.i
 is_inf = unary("IsInf", torch.isinf, "float", "math.is_inf", "is_inf debugging.is_inf",
                "Whether x is infinite.", "bool")
 is_finite = unary("IsFinite", torch.isfinite, "float", "math.is_finite", "is_finite debugging.is_finite",
-                  "Whether x is a finite number.", "bool")
+                  """Whether x is a finite number.
+
+    >>> tf.math.is_finite([1., float("inf"), float("nan")]).numpy()
+    array([ True, False, False])
+    """, "bool")
 rules.regions.functions.update({sin: "SINE", cos: "COSINE", expm1: "EXPM1", floor: "ROUND_DOWN", ceil: "ROUND_UP",
                                 round_op: "ROUND_EVEN", rint: "ROUND_EVEN"})
 rules.regions.each.update({is_nan: "IS_NAN", is_inf: "IS_INF", is_finite: "IS_FINITE"})
@@ -274,8 +342,8 @@ def round(x: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the type and shape of `x`.
 
-    >>> tf.round([0.9, 2.5, -1.5])
-    [1., 2., -2.]
+    >>> tf.round([0.9, 2.5, -1.5]).numpy()
+    array([ 1.,  2., -2.], dtype=float32)
     """
     x = convert(x, name="x")
     return x if x.dtype.is_integer else round_op(x, name=name)

@@ -14,7 +14,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
-from penstock._src.base.api import export
+from penstock._src.base.api import export, with_sections
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
@@ -148,7 +148,7 @@ def function(definition: OpDef, *names: str, v1: tuple = (), v2: tuple = (), doc
     def call(*args: Any, **kwargs: Any) -> Any:
         return definition(*args, **kwargs)
     call.__name__ = call.__qualname__ = names[0].rsplit(".")[-1] if names else v1[0]
-    call.__doc__ = f"{doc}\n\n{_ARGUMENTS}"
+    call.__doc__ = with_sections(doc, _ARGUMENTS)
     call.__signature__ = definition.__signature__  # type: ignore[attr-defined]
     public = dispatched(call)
     export.value(public, *names, v1=v1, v2=v2)
@@ -219,8 +219,8 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor of the type of `x`.
 
-    >>> tf.add([1, 2], 3)
-    [4, 5]
+    >>> tf.add([1, 2], 3).numpy()
+    array([4, 5], dtype=int32)
     """
     if _is_text(x):
         return add_v1(x, y, name=name)
@@ -234,10 +234,22 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, (str, bytes)) or dtype is not None and dtypes.as_dtype(dtype).base_dtype == dtypes.string
 
 
-subtract = function(sub, "math.subtract", "subtract", doc="x - y, elementwise with broadcasting.")
-multiply = function(mul, "math.multiply", "multiply", doc="x * y, elementwise with broadcasting.")
+subtract = function(sub, "math.subtract", "subtract", doc="""x - y, elementwise with broadcasting.
+
+    >>> tf.subtract([5, 6], [1, 2]).numpy()
+    array([4, 4], dtype=int32)
+    """)
+multiply = function(mul, "math.multiply", "multiply", doc="""x * y, elementwise with broadcasting.
+
+    >>> tf.multiply([1, 2], 3).numpy()
+    array([3, 6], dtype=int32)
+    """)
 function(squared_difference, "math.squared_difference", v1=("squared_difference",), v2=("math.squared_difference",),
-         doc="(x - y) squared (conjugate square for complex types), elementwise.")
+         doc="""(x - y) squared (conjugate square for complex types), elementwise.
+
+    >>> tf.math.squared_difference([1., 2.], [4., 4.]).numpy()
+    array([9., 4.], dtype=float32)
+    """)
 
 
 def _scale(scalar: Any, x: Any, name: str | None) -> Any:
@@ -403,9 +415,21 @@ next_after.shape(shapes.broadcast)
 next_after.kernel(torch.nextafter)
 next_after.gradient(lambda op, grad: both(op, grad, get("ZerosLike")(grad)))
 
-function(pow_op, "math.pow", "pow", doc="x to the power y, elementwise.")
-function(maximum, "math.maximum", "maximum", doc="The larger of x and y, elementwise.")
-function(minimum, "math.minimum", "minimum", doc="The smaller of x and y, elementwise.")
+function(pow_op, "math.pow", "pow", doc="""x to the power y, elementwise.
+
+    >>> tf.pow([2, 3], [3, 2]).numpy()
+    array([8, 9], dtype=int32)
+    """)
+function(maximum, "math.maximum", "maximum", doc="""The larger of x and y, elementwise.
+
+    >>> tf.maximum([1, 5], [3, 2]).numpy()
+    array([3, 5], dtype=int32)
+    """)
+function(minimum, "math.minimum", "minimum", doc="""The smaller of x and y, elementwise.
+
+    >>> tf.minimum([1, 5], [3, 2]).numpy()
+    array([1, 2], dtype=int32)
+    """)
 function(atan2, "math.atan2", "atan2", doc="The angle of the point (x, y), in (-pi, pi].")
 function(xdivy, "math.xdivy", doc="x / y, and 0 where x is 0.")
 function(xlogy, "math.xlogy", doc="x log(y), and 0 where x is 0.")

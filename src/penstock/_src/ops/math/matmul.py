@@ -396,8 +396,10 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     Raises:
         ValueError: if the inner sizes differ, or an operand is both transposed and adjoint.
 
-    >>> tf.matmul([[1., 2.]], [[3.], [4.]])
-    [[11.]]
+    >>> tf.matmul([[1., 2.]], [[3.], [4.]]).numpy()
+    array([[11.]], dtype=float32)
+    >>> tf.matmul([[1., 2.]], [[3., 4.]], transpose_b=True).numpy()
+    array([[11.]], dtype=float32)
     """
     with name_scope(name, "MatMul", [a, b]) as scope:
         if transpose_a and adjoint_a:
@@ -458,8 +460,12 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     Returns:
         A tensor with the other axes of `a`, then those of `b`.
 
-    >>> tf.tensordot(a, b, axes=1)        # the matrix product
-    >>> tf.tensordot(a, b, axes=[[1], [0]])
+    >>> a, b = tf.constant([[1., 2.], [3., 4.]]), tf.constant([[1., 0.], [0., 2.]])
+    >>> tf.tensordot(a, b, axes=1).numpy()        # the matrix product
+    array([[1., 4.],
+           [3., 8.]], dtype=float32)
+    >>> tf.tensordot(a, b, axes=2).numpy()        # the sum of the products of elements
+    np.float32(9.0)
     """
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a = convert(a, name="a")

@@ -9,7 +9,7 @@ import torch
 
 from penstock._src.base import dtypes, errors
 from penstock._src.base import static_shape as shapes
-from penstock._src.base.api import export
+from penstock._src.base.api import export, with_sections
 from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
@@ -335,10 +335,7 @@ _OLD_NAMES = """
     keep_dims: Old name of `keepdims`."""
 _RESULT = """\
 Returns:
-    A tensor without the reduced axes.
-
->>> tf.reduce_sum([[1, 2], [3, 4]], axis=1)      # other reductions likewise
-[3, 7]"""
+    A tensor without the reduced axes."""
 
 
 def _publish(name: str, compute: Callable, doc: str) -> Callable:
@@ -353,7 +350,7 @@ def _publish(name: str, compute: Callable, doc: str) -> Callable:
 
     for f, old in ((v1, _OLD_NAMES), (v2, "")):
         f.__name__ = f.__qualname__ = name
-        f.__doc__ = f"{doc}\n\n{_ARGUMENTS}{old}\n\n{_RESULT}"
+        f.__doc__ = with_sections(doc, f"{_ARGUMENTS}{old}\n\n{_RESULT}")
     second = dispatched(v2)
     export.value(dispatched(v1), v1=[f"math.{name}", name])
     export.value(second, v2=[f"math.{name}", name])
@@ -364,13 +361,41 @@ def _plain(definition: OpDef, dtype: Any = None) -> Callable:
     return lambda x, axis, keepdims, name: reduce(definition, x, axis, keepdims, name, dtype)
 
 
-reduce_sum = _publish("reduce_sum", _plain(sum_op), "The sum of elements over `axis` (all axes by default).")
-reduce_prod = _publish("reduce_prod", _plain(prod_op), "The product of elements over `axis` (all axes by default).")
-reduce_max = _publish("reduce_max", _plain(max_op), "The largest element over `axis` (all axes by default).")
-reduce_min = _publish("reduce_min", _plain(min_op), "The smallest element over `axis` (all axes by default).")
-reduce_mean = _publish("reduce_mean", _plain(mean_op), "The mean of elements over `axis` (all axes by default).")
-reduce_all = _publish("reduce_all", _plain(all_op, dtypes.bool), "Whether all elements over `axis` are true.")
-reduce_any = _publish("reduce_any", _plain(any_op, dtypes.bool), "Whether any element over `axis` is true.")
+reduce_sum = _publish("reduce_sum", _plain(sum_op), """The sum of elements over `axis` (all axes by default).
+
+    >>> tf.reduce_sum([[1, 2], [3, 4]], axis=1).numpy()
+    array([3, 7], dtype=int32)
+    """)
+reduce_prod = _publish("reduce_prod", _plain(prod_op), """The product of elements over `axis` (all axes by default).
+
+    >>> tf.math.reduce_prod([[1, 2], [3, 4]], axis=1).numpy()
+    array([ 2, 12], dtype=int32)
+    """)
+reduce_max = _publish("reduce_max", _plain(max_op), """The largest element over `axis` (all axes by default).
+
+    >>> tf.reduce_max([[1, 2], [3, 4]], axis=1).numpy()
+    array([2, 4], dtype=int32)
+    """)
+reduce_min = _publish("reduce_min", _plain(min_op), """The smallest element over `axis` (all axes by default).
+
+    >>> tf.reduce_min([[1, 2], [3, 4]], axis=1).numpy()
+    array([1, 3], dtype=int32)
+    """)
+reduce_mean = _publish("reduce_mean", _plain(mean_op), """The mean of elements over `axis` (all axes by default).
+
+    >>> tf.reduce_mean([[1., 2.], [3., 4.]], axis=0).numpy()
+    array([2., 3.], dtype=float32)
+    """)
+reduce_all = _publish("reduce_all", _plain(all_op, dtypes.bool), """Whether all elements over `axis` are true.
+
+    >>> tf.reduce_all([[True, True], [True, False]], axis=1).numpy()
+    array([ True, False])
+    """)
+reduce_any = _publish("reduce_any", _plain(any_op, dtypes.bool), """Whether any element over `axis` is true.
+
+    >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
+    array([ True, False])
+    """)
 
 
 def _logsumexp(x: Any, axis: Any, keepdims: Any, name: str | None) -> Tensor:
@@ -386,7 +411,11 @@ def _logsumexp(x: Any, axis: Any, keepdims: Any, name: str | None) -> Tensor:
 
 
 reduce_logsumexp = _publish("reduce_logsumexp", _logsumexp,
-                            "log(sum(exp(x))) over `axis`, without overflow or underflow.")
+                            """log(sum(exp(x))) over `axis`, without overflow or underflow.
+
+    >>> tf.reduce_logsumexp([[0., 0.], [1., 1.]], axis=1).numpy()
+    array([0.6931472, 1.6931472], dtype=float32)
+    """)
 
 
 @export("math.reduce_euclidean_norm")
@@ -584,8 +613,8 @@ def _argument(definition: OpDef, name: str, what: str) -> None:
     Returns:
         An integer tensor of the shape of `input` without `axis`.
 
-    >>> tf.argmax([[1, 5, 3], [9, 2, 4]], axis=1)
-    [1, 0]
+    >>> tf.{name}([[1, 5, 3], [9, 2, 4]], axis=1).numpy()
+    array({[1, 0] if name == "argmax" else [0, 1]})
     """
 
     def v2(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:

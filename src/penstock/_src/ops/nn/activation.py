@@ -12,7 +12,7 @@ import torch
 
 from penstock._src.base import errors
 from penstock._src.base import static_shape as shapes
-from penstock._src.base.api import export
+from penstock._src.base.api import export, with_sections
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
@@ -41,7 +41,7 @@ Returns:
 
 
 def _activation(name: str, attrs: str, doc: str = "", **flags: Any) -> OpDef:
-    made = op(name, "features: T -> activations: T", attrs, doc=f"{doc}\n\n{_ARGUMENTS}", **flags)
+    made = op(name, "features: T -> activations: T", attrs, doc=with_sections(doc, _ARGUMENTS), **flags)
     rules.batching.elementwise.add(made)
     made.shape(lambda features: features)
     rules.memory.cheap.add(made)
@@ -62,7 +62,11 @@ def check_same_shape(a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 # -- Relu ------------------------------------------------------------------------------------------------------------
-relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), "The rectifier max(features, 0).", export_as="nn.relu")
+relu = _activation("Relu", _REAL.replace("uint64}", "uint64 qint8}"), """The rectifier max(features, 0).
+
+    >>> tf.nn.relu([-1., 2.]).numpy()
+    array([0., 2.], dtype=float32)
+    """, export_as="nn.relu")
 relu_grad = _activation_grad("ReluGrad", _REAL)
 rules.pointwise.instruction.update({relu: "RELU", relu_grad: "RELU_GRAD"})
 
@@ -159,6 +163,9 @@ def relu6(features: Any, name: str | None = None) -> Tensor:
 
     Returns:
         A tensor of the type and shape of `features`.
+
+    >>> tf.nn.relu6([-1., 3., 9.]).numpy()
+    array([0., 3., 6.], dtype=float32)
     """
     with name_scope(name, "Relu6", [features]) as scope:
         return relu6_op(convert(features, name="features"), name=scope)
@@ -210,6 +217,9 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
 
     Returns:
         A tensor of the shape of `features`.
+
+    >>> tf.nn.leaky_relu([-1., 2.]).numpy()
+    array([-0.2,  2. ], dtype=float32)
     """
     with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
         features = convert(features, name="features")
@@ -221,7 +231,11 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
 
 
 # -- Elu and Selu ----------------------------------------------------------------------------------------------------
-elu = _activation("Elu", _FLOAT, "`features` where positive, exp(features) - 1 elsewhere.", export_as="nn.elu")
+elu = _activation("Elu", _FLOAT, """`features` where positive, exp(features) - 1 elsewhere.
+
+    >>> tf.nn.elu([-1., 2.]).numpy()
+    array([-0.63212055,  2.        ], dtype=float32)
+    """, export_as="nn.elu")
 elu_grad = _activation_grad("EluGrad", _FLOAT, "outputs")
 elu.kernel(lambda features: aten.elu(features))
 
@@ -232,7 +246,11 @@ def _elu_grad_kernel(gradients, outputs):
     return aten.elu_backward(gradients, 1, 1, 1, True, outputs)
 
 
-selu = _activation("Selu", _FLOAT, "The scaled exponential linear unit, which keeps mean 0 and variance 1 through layers.",
+selu = _activation("Selu", _FLOAT, """The scaled exponential linear unit, which keeps mean 0 and variance 1 through layers.
+
+    >>> tf.nn.selu([0., 1.]).numpy()
+    array([0.      , 1.050701], dtype=float32)
+    """,
                    export_as="nn.selu")
 selu_grad = _activation_grad("SeluGrad", _FLOAT, "outputs")
 selu.kernel(lambda features: torch.selu(features))
@@ -261,7 +279,11 @@ selu_grad.gradient(lambda op, grad: (selu_grad(grad, op.inputs[1]),
 
 
 # -- Softplus and Softsign -------------------------------------------------------------------------------------------
-softplus = _activation("Softplus", _FLOAT, "log(1 + exp(features)), a smooth rectifier.", export_as="math.softplus nn.softplus")
+softplus = _activation("Softplus", _FLOAT, """log(1 + exp(features)), a smooth rectifier.
+
+    >>> tf.nn.softplus([0., 10.]).numpy()
+    array([ 0.6931472, 10.000046 ], dtype=float32)
+    """, export_as="math.softplus nn.softplus")
 softplus_grad = _activation_grad("SoftplusGrad", _FLOAT)
 
 
@@ -289,7 +311,11 @@ def _softplus_grad_gradient(op, grad):
     return softplus_grad(grad, x), grad * dy / (exp(-x) + 2.0 + exp(x))
 
 
-softsign = _activation("Softsign", _FLOAT, "features / (1 + |features|).", export_as="nn.softsign math.softsign")
+softsign = _activation("Softsign", _FLOAT, """features / (1 + |features|).
+
+    >>> tf.nn.softsign([-1., 3.]).numpy()
+    array([-0.5 ,  0.75], dtype=float32)
+    """, export_as="nn.softsign math.softsign")
 softsign_grad = _activation_grad("SoftsignGrad", _FLOAT)
 softsign.kernel(lambda features: features / (features.abs() + 1))
 

@@ -224,7 +224,9 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     Returns:
         A tensor of the type and shape of `value`.
 
-    >>> tf.nn.bias_add(tf.zeros([2, 3]), [1., 2., 3.])
+    >>> tf.nn.bias_add(tf.zeros([2, 3]), [1., 2., 3.]).numpy()
+    array([[1., 2., 3.],
+           [1., 2., 3.]], dtype=float32)
     """
     with name_scope(name, "BiasAdd", [value, bias]) as scope:
         if data_format is not None:

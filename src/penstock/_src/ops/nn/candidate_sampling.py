@@ -364,7 +364,10 @@ def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: i
     Returns:
         A vector [batch].
 
-    >>> tf.nn.nce_loss(weights, biases, labels, embeddings, num_sampled=64, num_classes=50000)
+    >>> weights, biases = tf.ones([100, 4]), tf.zeros([100])
+    >>> loss = tf.nn.nce_loss(weights, biases, labels=[[3], [5]], inputs=tf.ones([2, 4]), num_sampled=8, num_classes=100)
+    >>> loss.shape
+    TensorShape([2])
     """
     return _nce(weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
                 remove_accidental_hits, partition_strategy, name)
@@ -414,6 +417,11 @@ def sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, nu
 
     Returns:
         A vector [batch]. It estimates the full loss while training; evaluate with the full softmax.
+
+    >>> weights, biases = tf.ones([100, 4]), tf.zeros([100])
+    >>> inputs = tf.ones([2, 4])
+    >>> tf.nn.sampled_softmax_loss(weights, biases, labels=[[3], [5]], inputs=inputs, num_sampled=8, num_classes=100).shape
+    TensorShape([2])
     """
     return _sampled_softmax(weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
                             remove_accidental_hits, partition_strategy, seed, name)

@@ -105,7 +105,7 @@ def conv2d(input: Any, filter: Any = None, strides: Any = None, padding: Any = N
         ValueError: if the channels of `input` and `filter` do not fit.
 
     >>> tf.nn.conv2d(tf.ones([1, 4, 4, 1]), tf.ones([3, 3, 1, 1]), strides=[1, 1, 1, 1], padding="VALID").shape
-    (1, 2, 2, 1)
+    TensorShape([1, 2, 2, 1])
     """
     filters = renamed("filters", filters, "filter", filter)
     return conv2d_v2(input, filters, strides, padding, data_format, dilations, name)
@@ -169,6 +169,10 @@ def conv2d_transpose(value: Any = None, filter: Any = None, output_shape: Any = 
 
     Returns:
         Images of the shape `output_shape`.
+
+    >>> out = tf.nn.conv2d_transpose(tf.ones([1, 4, 4, 1]), tf.ones([3, 3, 2, 1]), [1, 8, 8, 2], strides=[1, 2, 2, 1])
+    >>> out.shape
+    TensorShape([1, 8, 8, 2])
     """
     return conv2d_transpose_v2(renamed("input", input, "value", value), renamed("filters", filters, "filter", filter),
                                output_shape, strides, padding, data_format, dilations, name)

@@ -239,7 +239,10 @@ def ctc_loss(labels: Any, inputs: Any = None, sequence_length: Any = None, prepr
     Returns:
         A vector [batch]. The last class is the blank.
 
-    >>> tf.nn.ctc_loss(labels, logits, sequence_length)    # logits: [time, batch, classes]
+    >>> labels = tf.SparseTensor([[0, 0], [0, 1]], [1, 2], [1, 2])
+    >>> logits = tf.zeros([5, 1, 4])         # time, batch, classes; the last class is the blank
+    >>> tf.nn.ctc_loss(labels, logits, sequence_length=[5]).numpy()
+    array([3.3761237], dtype=float32)
     """
     if not is_sparse(labels):
         raise TypeError("Expected labels (first argument) to be a SparseTensor")

@@ -81,7 +81,9 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = 
     Raises:
         ValueError: if `rate` is not in [0, 1).
 
-    >>> tf.nn.dropout(x, rate=0.5, noise_shape=[batch, 1])    # whole rows together
+    >>> y = tf.nn.dropout(tf.ones([4, 3]), rate=0.5, noise_shape=[4, 1])    # whole rows together
+    >>> y.shape
+    TensorShape([4, 3])
     """
     if keep_prob is not None:
         if rate is not None:

@@ -34,7 +34,10 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
     Returns:
         A tensor of shape [shape of ids..., ...]. Its gradient is IndexedSlices: only the rows in `ids` are updated.
 
-    >>> tf.nn.embedding_lookup(table, [3, 1])
+    >>> table = tf.constant([[0., 0.], [1., 1.], [2., 2.]])
+    >>> tf.nn.embedding_lookup(table, [2, 1]).numpy()
+    array([[2., 2.],
+           [1., 1.]], dtype=float32)
     """
     return lookup(params, ids, partition_strategy, name, max_norm)
 

@@ -31,6 +31,9 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Ten
 
     Returns:
         A matrix [batch, out].
+
+    >>> tf.nn.xw_plus_b([[1., 2.]], [[3.], [4.]], [0.5]).numpy()
+    array([[11.5]], dtype=float32)
     """
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add_op(_product(x, weights), convert(biases, name="biases"), name=scope)
@@ -59,6 +62,9 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
 
     Returns:
         A scalar.
+
+    >>> tf.nn.zero_fraction([0., 0., 1., 2.]).numpy()
+    np.float32(0.5)
     """
     with name_scope(name, "zero_fraction", [value]):
         value = convert(value, name="value")

@@ -331,6 +331,10 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
 
     Returns:
         The images, the mean and the variance.
+
+    >>> y, mean, variance = tf.nn.fused_batch_norm(tf.ones([2, 4, 4, 3]), scale=tf.ones([3]), offset=tf.zeros([3]))
+    >>> y.shape, mean.numpy()
+    (TensorShape([2, 4, 4, 3]), array([1., 1., 1.], dtype=float32))
     """
     x, scale, offset = convert(x, name="input"), convert(scale, name="scale"), convert(offset, name="offset")
     if is_training and exponential_avg_factor == 1.0 and (mean is not None or variance is not None):
@@ -363,6 +367,12 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
 
     Returns:
         A tensor of the shape of `x`.
+
+    >>> x = tf.constant([[1., 2.], [3., 6.]])
+    >>> mean, variance = tf.nn.moments(x, [0])
+    >>> tf.nn.batch_normalization(x, mean, variance, None, None, variance_epsilon=0.).numpy()
+    array([[-1., -1.],
+           [ 1.,  1.]], dtype=float32)
     """
     with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         x = convert(x)
@@ -465,6 +475,9 @@ Args:
 
 Returns:
     A tensor of the type and shape of `input`.
+
+>>> tf.nn.lrn(tf.ones([1, 1, 1, 3]), depth_radius=1).numpy().round(4)
+array([[[[0.5774, 0.5   , 0.5774]]]], dtype=float32)
 """)
 lrn_grad = op("LRNGrad", "input_grads: T, input_image: T, output_image: T -> output: T", _LRN)
 lrn.shape(lambda input: shapes.rank_is(input, 4))
@@ -556,7 +569,9 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None, keep_
     Returns:
         Mean and variance. float16 is computed in float32.
 
-    >>> mean, variance = tf.nn.moments(images, [0, 1, 2])
+    >>> mean, variance = tf.nn.moments(tf.constant([[1., 2.], [3., 6.]]), [0])
+    >>> mean.numpy(), variance.numpy()
+    (array([2., 4.], dtype=float32), array([1., 4.], dtype=float32))
     """
     return _moments(x, axes, renamed("keepdims", keepdims, "keep_dims", keep_dims), name)
 
@@ -668,8 +683,8 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     Returns:
         `x` divided by its norm.
 
-    >>> round(float(tf.math.l2_normalize([3., 4.])[0]), 3)
-    0.6
+    >>> tf.nn.l2_normalize([3., 4.], axis=0).numpy()
+    array([0.6, 0.8], dtype=float32)
     """
     axis = renamed("axis", axis, "dim", dim)
     with name_scope(name, "l2_normalize", [x]) as scope:

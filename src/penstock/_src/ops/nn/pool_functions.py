@@ -84,7 +84,10 @@ def max_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
     Returns:
         Images with smaller height and width.
 
-    >>> tf.nn.max_pool(images, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    >>> images = tf.reshape(tf.range(16.), [1, 4, 4, 1])
+    >>> tf.nn.max_pool(images, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")[0, :, :, 0].numpy()
+    array([[ 5.,  7.],
+           [13., 15.]], dtype=float32)
     """
     value = renamed("input", input, "value", value)
     with name_scope(name, "MaxPool", [value]) as scope:
@@ -176,7 +179,7 @@ def avg_pool(value: Any, ksize: Any, strides: Any, padding: str, data_format: st
         Images with smaller height and width.
 
     >>> tf.nn.avg_pool(tf.ones([1, 4, 4, 1]), 2, 2, "VALID").shape
-    (1, 2, 2, 1)
+    TensorShape([1, 2, 2, 1])
     """
     value = renamed("input", input, "value", value)
     with name_scope(name, "AvgPool", [value]) as scope:

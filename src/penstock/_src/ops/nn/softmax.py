@@ -125,7 +125,8 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any = N
     Returns:
         A tensor of the type and shape of `logits`.
 
-    >>> tf.nn.softmax([[0., 0.]])    # [[0.5, 0.5]]
+    >>> tf.nn.softmax([[0., 0.]]).numpy()
+    array([[0.5, 0.5]], dtype=float32)
     """
     axis = renamed("axis", axis, "dim", dim)
     return _over_axis(softmax_op, logits, -1 if axis is None else axis, name)
@@ -166,6 +167,9 @@ def log_softmax(logits: Any, axis: Any = None, name: str | None = None, dim: Any
 
     Returns:
         A tensor of the shape of `logits`.
+
+    >>> tf.nn.log_softmax([[0., 0.]]).numpy()
+    array([[-0.6931472, -0.6931472]], dtype=float32)
     """
     axis = renamed("axis", axis, "dim", dim)
     return _over_axis(log_softmax_op, logits, -1 if axis is None else axis, name)
@@ -506,6 +510,9 @@ def softmax_cross_entropy_with_logits_v2_helper(labels: Any, logits: Any, axis: 
 
     Returns:
         A tensor without `axis`: one loss per example.
+
+    >>> tf.nn.softmax_cross_entropy_with_logits_v2(labels=[[0., 1.]], logits=[[0., 0.]]).numpy()
+    array([0.6931472], dtype=float32)
     """
     axis = renamed("axis", axis, "dim", dim)
     return _cross_entropy(labels, logits, -1 if axis is None else axis, name)
@@ -531,8 +538,8 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
     Raises:
         ValueError: if arguments are not given by keyword.
 
-    >>> tf.nn.softmax_cross_entropy_with_logits(labels=[[0., 1.]], logits=[[0., 0.]])
-    [0.6931472]
+    >>> tf.nn.softmax_cross_entropy_with_logits(labels=[[0., 1.]], logits=[[0., 0.]]).numpy()
+    array([0.6931472], dtype=float32)
     """
     named_only("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     if axis is not None:
@@ -560,7 +567,8 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any 
     Raises:
         ValueError: if arguments are not given by keyword or the ranks do not fit.
 
-    >>> tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0., 0.]])    # [0.6931472]
+    >>> tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1], logits=[[0., 0.]]).numpy()
+    array([0.6931472], dtype=float32)
     """
     named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
@@ -622,6 +630,9 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
 
     Raises:
         ValueError: if the shapes differ.
+
+    >>> tf.nn.sigmoid_cross_entropy_with_logits(labels=[1., 0.], logits=[0., 0.]).numpy()
+    array([0.6931472, 0.6931472], dtype=float32)
     """
     named_only("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
@@ -670,6 +681,9 @@ def weighted_cross_entropy_with_logits(labels: Any = None, logits: Any = None, p
 
     Returns:
         The loss of each element.
+
+    >>> tf.nn.weighted_cross_entropy_with_logits(labels=[1., 0.], logits=[0., 0.], pos_weight=2.).numpy()
+    array([1.3862944, 0.6931472], dtype=float32)
     """
     labels = renamed("labels", labels, "targets", targets)
     return weighted_cross_entropy_with_logits_v2(labels, logits, pos_weight, name)
@@ -702,8 +716,8 @@ Args:
 Returns:
     A scalar.
 
->>> tf.nn.l2_loss([3., 4.])
-12.5
+>>> tf.nn.l2_loss([3., 4.]).numpy()
+np.float32(12.5)
 """)
 
 

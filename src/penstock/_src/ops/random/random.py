@@ -652,7 +652,8 @@ def random_uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any =
     Raises:
         ValueError: if `dtype` is an integer type and `maxval` is None.
 
-    >>> tf.random.uniform([2, 3], maxval=10, dtype=tf.int32)
+    >>> tf.random.uniform([2, 3], maxval=10, dtype=tf.int32).shape
+    TensorShape([2, 3])
     """
     dtype = dtypes.as_dtype(dtype)
     if not (dtype.is_floating or dtype in (dtypes.int32, dtypes.int64)):
@@ -700,7 +701,8 @@ def random_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = d
     Returns:
         A tensor with new numbers in every run.
 
-    >>> tf.random.normal([4], mean=1., stddev=2., seed=1)
+    >>> tf.random.normal([4], mean=1., stddev=2., seed=1).shape
+    TensorShape([4])
     """
     return _scaled_normal(random_standard_normal, "random_normal", shape, mean, stddev, dtype, seed, name)
 
@@ -721,6 +723,9 @@ def truncated_normal(shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any 
 
     Returns:
         A tensor with new numbers in every run.
+
+    >>> bool(tf.reduce_all(tf.abs(tf.random.truncated_normal([100], stddev=0.1)) <= 0.2))
+    True
     """
     return _scaled_normal(truncated_normal_op, "truncated_normal", shape, mean, stddev, dtype, seed, name)
 
@@ -747,7 +752,8 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
     Returns:
         A tensor of the type of `value` and the shape `size`.
 
-    >>> patch = tf.image.random_crop(image, [24, 24, 3])
+    >>> tf.image.random_crop(tf.ones([32, 32, 3]), [24, 24, 3]).shape
+    TensorShape([24, 24, 3])
     """
     def draw(shape: Any, dtype: Any) -> Tensor:
         return random_uniform(shape, maxval=dtype.max, dtype=dtype, seed=seed)
@@ -788,6 +794,9 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None, name: st
 
     Returns:
         A matrix [batch, num_samples] of class numbers.
+
+    >>> tf.multinomial([[0., 0., -1e9]], 5).shape
+    TensorShape([1, 5])
     """
     with name_scope(name, "multinomial", [logits]):
         return _classes(logits, num_samples, output_dtype, seed)

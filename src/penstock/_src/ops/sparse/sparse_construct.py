@@ -32,7 +32,11 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     Returns:
         A SparseTensor. Evaluating it without a feed is an error.
 
-    >>> x = tf.sparse.placeholder(tf.float32)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.sparse_placeholder(tf.float32)
+    ...     total = tf.sparse_reduce_sum(x)
+    ...     print(sess.run(total, {x: tf.SparseTensorValue([[0, 1]], [5.], [1, 2])}))
+    5.0
     """
     if context.executing_eagerly():
         raise RuntimeError("tf.sparse.placeholder() is not compatible with eager execution.")
@@ -214,6 +218,10 @@ def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any, 
 
     Returns:
         A dense tensor.
+
+    >>> tf.sparse_to_dense([[0, 1], [1, 2]], [2, 3], [5, 7]).numpy()
+    array([[0, 5, 0],
+           [0, 0, 7]], dtype=int32)
     """
     return to_dense_op(sparse_indices, output_shape, sparse_values, default_value, validate_indices=validate_indices,
                        name=name)
@@ -233,7 +241,8 @@ def sparse_tensor_to_dense(sp_input: Any, default_value: Any = None, validate_in
     Returns:
         A dense tensor.
 
-    >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1]], [5], [1, 2]))       # [[0, 5]]
+    >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1]], [5], [1, 2])).numpy()
+    array([[0, 5]], dtype=int32)
     """
     sp = as_sparse(sp_input)
     if default_value is None:

@@ -241,6 +241,10 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
     Returns:
         A SparseTensor.
+
+    >>> x = tf.SparseTensor([[0, 0], [0, 2]], [5, 7], [1, 3])
+    >>> tf.compat.v1.sparse_tensor_to_dense(tf.sparse.retain(x, [False, True])).numpy()
+    array([[0, 0, 7]], dtype=int32)
     """
     sp = as_sparse(sp_input)
     keep = convert(to_retain, name="to_retain")

@@ -357,7 +357,9 @@ def sparse_tensor_dense_matmul(sp_a: Any, b: Any, adjoint_a: bool = False, adjoi
     Returns:
         A matrix.
 
-    >>> tf.sparse.sparse_dense_matmul(tf.sparse.eye(2), [[1., 2.], [3., 4.]])
+    >>> tf.sparse.sparse_dense_matmul(tf.sparse.eye(2), [[1., 2.], [3., 4.]]).numpy()
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
     """
     if is_sparse(b) and not is_sparse(sp_a):                # (a b)' = b' a'
         turned = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a, name)

@@ -205,8 +205,12 @@ class FIFOQueue(QueueBase):
         shared_name: Name under which other sessions of the same cluster find the resource.
         name: Name of the queue.
 
-    >>> q = tf.queue.FIFOQueue(10, tf.float32)
-    >>> q.enqueue(1.0); q.dequeue()
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     queue = tf.queue.FIFOQueue(10, tf.float32)
+    ...     x = queue.dequeue()
+    ...     sess.run(queue.enqueue_many([[1., 2.]]))
+    ...     print(sess.run(x), sess.run(x))
+    1.0 2.0
     """
 
     def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,

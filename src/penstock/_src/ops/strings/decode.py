@@ -102,7 +102,8 @@ def decode_raw(input_bytes: Any = None, out_type: Any = None, little_endian: boo
     Returns:
         A tensor with one axis more than `input_bytes`.
 
-    >>> tf.decode_raw(["\x01\x00\x02\x00"], tf.int16)     # [[1, 2]]
+    >>> tf.decode_raw([b"\x01\x00\x02\x00"], tf.int16).numpy()
+    array([[1, 2]], dtype=int16)
     """
     input_bytes = renamed("input_bytes", input_bytes, "bytes", bytes)
     if out_type is None:
@@ -313,7 +314,9 @@ def decode_csv(records: Any, record_defaults: Any, field_delim: str = ",", use_q
     Returns:
         A list of tensors of the shape of `records`, one per column.
 
-    >>> tf.decode_csv(["1,a", ",b"], [[0], [""]])     # [1, 0], ["a", "b"]
+    >>> numbers, words = tf.decode_csv(["1,a", ",b"], [[0], [""]])
+    >>> numbers.numpy(), words.numpy()
+    (array([1, 0], dtype=int32), array([b'a', b'b'], dtype=object))
     """
     return decode_csv_v2(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols, name)
 

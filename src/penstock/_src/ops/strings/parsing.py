@@ -32,7 +32,11 @@ class VarLenFeature(collections.namedtuple("VarLenFeature", ["dtype"])):
     Args:
         dtype: `tf.int64`, `tf.float32` or `tf.string`.
 
-    >>> tf.parse_single_example(record, {"words": tf.VarLenFeature(tf.string)})
+    >>> feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a", b"b"]))
+    >>> example = tf.train.Example(features=tf.train.Features(feature={"words": feature}))
+    >>> parsed = tf.compat.v1.parse_single_example(example.SerializeToString(), {"words": tf.io.VarLenFeature(tf.string)})
+    >>> parsed["words"].values.numpy()
+    array([b'a', b'b'], dtype=object)
     """
 
 
@@ -56,7 +60,11 @@ class FixedLenFeature(collections.namedtuple("FixedLenFeature", ["shape", "dtype
         dtype: `tf.int64`, `tf.float32` or `tf.string`.
         default_value: Value for examples without the feature.
 
-    >>> tf.parse_single_example(record, {"label": tf.FixedLenFeature([], tf.int64)})
+    >>> feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+    >>> example = tf.train.Example(features=tf.train.Features(feature={"label": feature}))
+    >>> parsed = tf.compat.v1.parse_single_example(example.SerializeToString(), {"label": tf.io.FixedLenFeature([], tf.int64)})
+    >>> parsed["label"].numpy()
+    np.int64(7)
     """
 
     def __new__(cls, shape: Any, dtype: Any, default_value: Any = None) -> FixedLenFeature:
@@ -253,7 +261,11 @@ def parse_single_example(serialized: Any, features: Any, name: str | None = None
         ValueError: if a feature's description is not valid.
         InvalidArgumentError: if the message does not fit the descriptions.
 
-    >>> tf.parse_single_example(serialized, {"label": tf.FixedLenFeature([], tf.int64)})
+    >>> feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+    >>> example = tf.train.Example(features=tf.train.Features(feature={"label": feature}))
+    >>> parsed = tf.parse_single_example(example.SerializeToString(), {"label": tf.FixedLenFeature([], tf.int64)})
+    >>> parsed["label"].numpy()
+    np.int64(7)
     """
     return parse_single_example_v2(serialized, features, example_names, name)
 

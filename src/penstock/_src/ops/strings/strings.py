@@ -197,7 +197,8 @@ def string_to_number(string_tensor: Any = None, out_type: Any = dtypes.float32, 
     Raises:
         InvalidArgumentError: if a string is not a number.
 
-    >>> tf.strings.to_number(["1.5", "-2"])
+    >>> tf.string_to_number(["1.5", "-2"]).numpy()
+    array([ 1.5, -2. ], dtype=float32)
     """
     return string_to_number_op(renamed("input", input, "string_tensor", string_tensor), out_type=out_type, name=name)
 
@@ -653,7 +654,9 @@ def string_split(source: Any, sep: Any = None, skip_empty: bool = True, delimite
     Returns:
         Parts per string.
 
-    >>> tf.string_split(["hello world", "a b c"])
+    >>> words = tf.string_split(["hello world", "a b c"])
+    >>> words.values.numpy()
+    array([b'hello', b'world', b'a', b'b', b'c'], dtype=object)
     """
     with name_scope(name, "StringSplit", [source]):
         sep = renamed("sep", sep, "delimiter", delimiter)

@@ -280,9 +280,13 @@ class CheckpointV1(_Checkpoint):
     Args:
         **kwargs: Objects to save, by the names of their places in the file.
 
-    >>> checkpoint = tf.train.Checkpoint(optimizer=optimizer, model=model)
-    >>> path = checkpoint.save("/tmp/model/ckpt")
-    >>> checkpoint.restore(path).assert_consumed()
+    >>> v = tf.Variable([1., 2.])
+    >>> checkpoint = tf.train.Checkpoint(v=v)
+    >>> path = checkpoint.save("model/ckpt")
+    >>> _ = v.assign([0., 0.])
+    >>> status = checkpoint.restore(path).assert_consumed()
+    >>> v.numpy()
+    array([1., 2.], dtype=float32)
     """
 
     def write(self, file_prefix: Any, session: Any = None, options: Any = None) -> Any:

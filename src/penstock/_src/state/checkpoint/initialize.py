@@ -30,7 +30,16 @@ def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: dict) -> None:
     Raises:
         ValueError: if a name is missing or shapes differ.
 
-    >>> tf.train.init_from_checkpoint("/tmp/old", {"encoder/": "model/encoder/", "bias": my_bias})
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("encoder/w", initializer=[1., 2.])
+    ...     sess.run(w.initializer)
+    ...     path = tf.train.Saver().save(sess, "./old")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("model/encoder/w", [2])
+    ...     tf.train.init_from_checkpoint("./old", {"encoder/": "model/encoder/"})
+    ...     sess.run(tf.global_variables_initializer())
+    ...     print(sess.run(w))
+    [1. 2.]
     """
     path = checkpoint_filename(ckpt_dir_or_file)
     shapes = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()

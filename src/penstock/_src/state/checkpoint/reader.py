@@ -60,7 +60,13 @@ def new_checkpoint_reader(filepattern: Any) -> CheckpointReader:
     Returns:
         A reader with `get_tensor`, `has_tensor` and `get_variable_to_shape_map`.
 
-    >>> tf.train.NewCheckpointReader("/tmp/model.ckpt-10").get_tensor("w")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     sess.run(w.initializer)
+    ...     path = tf.train.Saver().save(sess, "./model.ckpt")
+    >>> reader = tf.train.NewCheckpointReader("./model.ckpt")
+    >>> reader.get_variable_to_shape_map(), reader.get_tensor("w")
+    ({'w': [2]}, array([1., 2.], dtype=float32))
     """
     return CheckpointReader(paths.as_text(filepattern))
 

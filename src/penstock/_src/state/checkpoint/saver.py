@@ -71,9 +71,14 @@ class Saver:
     Raises:
         ValueError: if there is nothing to save and `allow_empty` is False.
 
-    >>> saver = tf.train.Saver(max_to_keep=3)
-    >>> path = saver.save(sess, "/tmp/model.ckpt", global_step=10)
-    >>> saver.restore(sess, path)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     sess.run(w.initializer)
+    ...     saver = tf.train.Saver(max_to_keep=3)
+    ...     path = saver.save(sess, "./model.ckpt", global_step=10)
+    ...     saver.restore(sess, path)
+    ...     print(path, sess.run(w))
+    ./model.ckpt-10 [1. 2.]
 
     `var_list` is a list of variables, or a dictionary from names in the checkpoint to variables; all saveable objects of the
     graph by default.
@@ -496,8 +501,15 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, impo
     Returns:
         A Saver, or None if the MetaGraphDef has none and no variables.
 
-    >>> saver = tf.train.import_meta_graph("/tmp/model.ckpt-10.meta")
-    >>> saver.restore(sess, "/tmp/model.ckpt-10")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     sess.run(w.initializer)
+    ...     path = tf.train.Saver().save(sess, "./model.ckpt", global_step=10)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     saver = tf.train.import_meta_graph("model.ckpt-10.meta")
+    ...     saver.restore(sess, "./model.ckpt-10")
+    ...     print(sess.run(tf.global_variables()))
+    [array([1., 2.], dtype=float32)]
     """
     return import_meta_graph_with_return_elements(meta_graph_or_file, clear_devices, import_scope, **kwargs)[0]
 

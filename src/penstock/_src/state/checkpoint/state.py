@@ -95,6 +95,14 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
 
     Returns:
         A `CheckpointState` with `model_checkpoint_path` and `all_model_checkpoint_paths`, or None.
+
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     v = tf.compat.v1.get_variable("v", initializer=1.)
+    ...     sess.run(v.initializer)
+    ...     path = tf.compat.v1.train.Saver().save(sess, "train/model", global_step=7)
+    ...     state = tf.train.get_checkpoint_state("train")
+    ...     print(state.model_checkpoint_path)
+    train/model-7
     """
     folder = nameable(paths.as_text(checkpoint_dir))
     file = _state_file(folder, latest_filename)
@@ -127,7 +135,12 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     Returns:
         Prefix of the checkpoint's files, or None.
 
-    >>> saver.restore(sess, tf.train.latest_checkpoint("/tmp/train"))
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     v = tf.compat.v1.get_variable("v", initializer=1.)
+    ...     sess.run(v.initializer)
+    ...     path = tf.compat.v1.train.Saver().save(sess, "train/model", global_step=7)
+    ...     print(tf.train.latest_checkpoint("train"))
+    train/model-7
     """
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
@@ -147,6 +160,9 @@ def checkpoint_exists(checkpoint_prefix: Any) -> bool:
 
     Returns:
         A boolean.
+
+    >>> tf.train.checkpoint_exists("train/model-7")
+    False
     """
     prefix = paths.as_text(checkpoint_prefix)
     return bool(paths.glob(bundle.index_name(prefix)) or paths.glob(prefix))

@@ -145,8 +145,13 @@ def load(export_dir: Any, tags: Any = None, options: Any = None, *, restricted: 
     Raises:
         OSError: if there is no SavedModel.
 
-    >>> model = tf.saved_model.load("/tmp/model")
-    >>> model.signatures["serving_default"](x=tf.constant([1.0]))
+    >>> class Doubler(tf.Module):
+    ...     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    ...     def double(self, x):
+    ...         return 2 * x
+    >>> tf.compat.v2.saved_model.save(Doubler(), "model")
+    >>> tf.compat.v2.saved_model.load("model").double(tf.constant([1., 2.])).numpy()
+    array([2., 4.], dtype=float32)
     """
     with init_scope():
         export_dir = paths.as_text(export_dir)

@@ -63,7 +63,13 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: Any = None)
     Raises:
         ValueError: if `obj` cannot be saved.
 
-    >>> tf.saved_model.save(module, "/tmp/model", signatures=module.f.get_concrete_function(tf.TensorSpec([None], tf.float32)))
+    >>> class Doubler(tf.Module):
+    ...     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    ...     def double(self, x):
+    ...         return 2 * x
+    >>> tf.compat.v2.saved_model.save(Doubler(), "model")
+    >>> sorted(tf.io.gfile.listdir("model"))
+    ['fingerprint.pb', 'saved_model.pb', 'variables']
     """
     save_and_return_nodes(obj, export_dir, signatures, options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import dtypes
-from penstock._src.base.api import export
+from penstock._src.base.api import export, with_sections
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, register_proto_function
 from penstock._src.graph.convert import constant
@@ -22,20 +22,51 @@ def _listing(key: str, doc: str, *names: str) -> Any:
     def listing(scope: str | None = None) -> list:
         return context.current_graph().get_collection(key, scope)
     listing.__name__ = names[0]
-    listing.__doc__ = (f"{doc}\n\nArgs:\n    scope: Regular expression that names have to begin with.\n\n"
-                       "Returns:\n    A list of variables in the order of their creation.")
+    listing.__doc__ = with_sections(doc, "Args:\n    scope: Regular expression that names have to begin with.\n\n"
+                                         "Returns:\n    A list of variables in the order of their creation.")
     export.value(listing, v1=names)
     return listing
 
 
-global_variables = _listing(GraphKeys.GLOBAL_VARIABLES, "The global variables, or those under `scope`.",
+global_variables = _listing(GraphKeys.GLOBAL_VARIABLES, """The global variables, or those under `scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     w, step = tf.Variable(1., name="w"), tf.Variable(0, name="step", trainable=False)
+    ...     print([v.name for v in tf.global_variables()])
+    ['w:0', 'step:0']
+    """,
                             "global_variables")
-local_variables = _listing(GraphKeys.LOCAL_VARIABLES, "The local variables, or those under `scope`.", "local_variables")
-model_variables = _listing(GraphKeys.MODEL_VARIABLES, "The model variables, or those under `scope`.", "model_variables")
-trainable_variables = _listing(GraphKeys.TRAINABLE_VARIABLES, "The trainable variables, or those under `scope`.",
+local_variables = _listing(GraphKeys.LOCAL_VARIABLES, """The local variables, or those under `scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     count = tf.Variable(0, name="count", collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    ...     print([v.name for v in tf.local_variables()])
+    ['count:0']
+    """, "local_variables")
+model_variables = _listing(GraphKeys.MODEL_VARIABLES, """The model variables, or those under `scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.contrib.framework.model_variable("w", shape=[2])
+    ...     print([v.name for v in tf.model_variables()])
+    ['w:0']
+    """, "model_variables")
+trainable_variables = _listing(GraphKeys.TRAINABLE_VARIABLES, """The trainable variables, or those under `scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     w, step = tf.Variable(1., name="w"), tf.Variable(0, name="step", trainable=False)
+    ...     print([v.name for v in tf.trainable_variables()])
+    ['w:0']
+    """,
                                "trainable_variables")
 moving_average_variables = _listing(GraphKeys.MOVING_AVERAGE_VARIABLES,
-                                    "The variables that have moving averages, or those under `scope`.",
+                                    """The variables that have moving averages, or those under `scope`.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.Variable(1., name="w")
+    ...     update = tf.train.ExponentialMovingAverage(0.9).apply([w])
+    ...     print([v.name for v in tf.moving_average_variables()])
+    ['w:0']
+    """,
                                     "moving_average_variables")
 
 
@@ -56,6 +87,12 @@ def variables_initializer(var_list: Any, name: str = "init") -> Any:
 
     Returns:
         An op.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     a, b = tf.Variable(1), tf.Variable(2)
+    ...     sess.run(tf.variables_initializer([a]))
+    ...     print(sess.run(a))
+    1
     """
     if var_list and not context.executing_eagerly():
         return group(*[v.initializer for v in var_list], name=name)
@@ -69,7 +106,11 @@ def global_variables_initializer() -> Any:
     Returns:
         An op. In eager execution, variables have values when they are made, and the op does nothing.
 
-    >>> sess.run(tf.global_variables_initializer())
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     sess.run(tf.global_variables_initializer())
+    ...     print(sess.run(w))
+    [1. 2.]
     """
     return variables_initializer([] if context.executing_eagerly() else global_variables())
 
@@ -80,6 +121,12 @@ def local_variables_initializer() -> Any:
 
     Returns:
         An op. Local variables are those of metrics and of input pipelines, which checkpoints leave out.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     count = tf.Variable(3, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    ...     sess.run(tf.local_variables_initializer())
+    ...     print(sess.run(count))
+    3
     """
     return variables_initializer([] if context.executing_eagerly() else local_variables())
 
@@ -124,6 +171,11 @@ def report_uninitialized_variables(var_list: Any = None, name: str = "report_uni
 
     Returns:
         A vector of names.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=1.)
+    ...     print(sess.run(tf.report_uninitialized_variables()))
+    [b'w']
     """
     var_list = _default_list() if var_list is None else var_list
     with name_scope(name):

@@ -29,7 +29,10 @@ def assign(ref: Any, value: Any, validate_shape: bool | None = None, use_locking
     Returns:
         The variable after the assignment: a reference, or for resource variables a tensor-like object.
 
-    >>> sess.run(tf.assign(v, [1., 2.]))
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     v = tf.get_variable("v", initializer=[0., 0.])
+    ...     print(sess.run(tf.assign(v, [1., 2.])))
+    [1. 2.]
     """
     if _is_ref(ref):
         return get("Assign")(ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name)
@@ -49,8 +52,11 @@ def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str 
     Returns:
         The variable after the addition.
 
-    >>> v = tf.get_variable("count", initializer=1)
-    >>> step = tf.assign_add(v, 1)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     count = tf.get_variable("count", initializer=1)
+    ...     sess.run(count.initializer)
+    ...     print(sess.run(tf.assign_add(count, 4)))
+    5
     """
     if _is_ref(ref):
         return get("AssignAdd")(ref, value, use_locking=use_locking, name=name)

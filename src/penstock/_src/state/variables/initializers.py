@@ -126,6 +126,9 @@ class Zeros(Initializer):
 
     Args:
         dtype: Type of the values, unless the variable has another.
+
+    >>> tf.zeros_initializer()([2]).numpy()
+    array([0., 0.], dtype=float32)
     """
 
     def __init__(self, dtype: Any = dtypes.float32):
@@ -149,6 +152,9 @@ class Ones(Initializer):
 
     Args:
         dtype: Type of the values, unless the variable has another.
+
+    >>> tf.ones_initializer()([2]).numpy()
+    array([1., 1.], dtype=float32)
     """
 
     def __init__(self, dtype: Any = dtypes.float32):
@@ -185,7 +191,12 @@ class Constant(Initializer):
         dtype: Type of the values, unless the variable has another.
         verify_shape: Whether the value must have the shape of the variable.
 
-    >>> tf.constant_initializer([1., 2.])([2, 2])
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", [2, 2], initializer=tf.constant_initializer([1., 2., 3., 4.]))
+    ...     sess.run(w.initializer)
+    ...     print(sess.run(w))
+    [[1. 2.]
+     [3. 4.]]
     """
 
     def __init__(self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False):
@@ -222,6 +233,11 @@ class RandomUniform(Initializer):
         maxval: End of the range, which is not included; 1 by default for floating-point types.
         seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
         dtype: Type of the values, unless the variable has another.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [3, 4], initializer=tf.random_uniform_initializer(-0.1, 0.1))
+    >>> w.shape
+    TensorShape([3, 4])
     """
 
     def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = dtypes.float32):
@@ -257,6 +273,11 @@ class RandomNormal(Initializer):
         stddev: Standard deviation.
         seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
         dtype: Type of the values, unless the variable has another.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [3, 4], initializer=tf.random_normal_initializer(stddev=0.1))
+    >>> w.shape
+    TensorShape([3, 4])
     """
 
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
@@ -285,6 +306,11 @@ class TruncatedNormal(Initializer):
         stddev: Standard deviation before truncation.
         seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
         dtype: Type of the values, unless the variable has another.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [3, 4], initializer=tf.truncated_normal_initializer(stddev=0.1))
+    >>> w.shape
+    TensorShape([3, 4])
     """
 
     def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = dtypes.float32):
@@ -335,6 +361,11 @@ class VarianceScaling(Initializer):
         distribution: `"truncated_normal"`, `"untruncated_normal"` or `"uniform"`.
         seed: Seed of the operation. With the graph's seed it fixes the numbers drawn; by default they differ in every run.
         dtype: Floating-point type.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [3, 4], initializer=tf.variance_scaling_initializer())
+    >>> w.shape
+    TensorShape([3, 4])
     """
 
     def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal",

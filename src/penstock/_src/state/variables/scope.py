@@ -173,6 +173,10 @@ def get_variable_scope() -> VariableScope:
 
     Returns:
         The `VariableScope` of the innermost `tf.variable_scope` block, or that of the graph.
+
+    >>> with tf.Graph().as_default(), tf.variable_scope("layer"):
+    ...     print(tf.get_variable_scope().name)
+    layer
     """
     return _open().scope
 
@@ -272,10 +276,12 @@ class variable_scope:
         constraint: Function applied to the variable after each update.
         auxiliary_name_scope: Whether to open a name scope as well.
 
-    >>> with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
-    ...     w = tf.get_variable("w", [3, 4])
-    >>> w.name
-    'layer/w:0'
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
+    ...         w = tf.get_variable("w", [3, 4])
+    ...         same = tf.get_variable("w", [3, 4])
+    ...     print(w.name, same is w)
+    layer/w:0 True
     """
 
     def __init__(self, name_or_scope: Any, default_name: str | None = None, values: Any = None, initializer: Any = None,
@@ -390,7 +396,12 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     Raises:
         ValueError: if the variable exists and `reuse` is False, or does not exist and `reuse` is True.
 
-    >>> w = tf.get_variable("w", [784, 10], initializer=tf.zeros_initializer())
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", [2, 3], initializer=tf.zeros_initializer())
+    ...     sess.run(w.initializer)
+    ...     print(w.name, sess.run(w))
+    w:0 [[0. 0. 0.]
+     [0. 0. 0.]]
     """
     return get_variable_scope().get_variable(
         current_store(), name, shape=shape, dtype=dtype, initializer=initializer, regularizer=regularizer,

@@ -262,8 +262,11 @@ class VariableV1(Variable):
     Raises:
         ValueError: if there is no initial value, or it has no static shape while `validate_shape` is True.
 
-    >>> v = tf.Variable(tf.zeros([2]), name="v")
-    >>> sess.run(tf.global_variables_initializer())
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     v = tf.Variable([1., 2.], name="v")
+    ...     sess.run(tf.global_variables_initializer())
+    ...     print(sess.run(v.assign_add([1., 1.])))
+    [2. 3.]
     """
 
 

@@ -33,8 +33,11 @@ class FileWriter:
         filename_suffix: End of the file's name.
         session: Session whose ops write the events.
 
-    >>> with tf.summary.FileWriter("/tmp/log", sess.graph) as writer:
+    >>> with tf.Graph().as_default(), tf.Session() as sess, tf.summary.FileWriter("log", sess.graph) as writer:
+    ...     merged = tf.summary.scalar("loss", 0.5)
     ...     writer.add_summary(sess.run(merged), global_step=10)
+    >>> len(tf.io.gfile.listdir("log"))
+    1
 
     Writers with the same directory and `session` write to the same file.
     """

@@ -60,7 +60,10 @@ def scalar(name: str, tensor: Any, collections: Any = None, family: str | None =
     Returns:
         A scalar string with a serialized `Summary`.
 
-    >>> tf.summary.scalar("loss", loss)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     record = sess.run(tf.summary.scalar("loss", 0.5))
+    ...     print(tf.Summary.FromString(record).value[0].simple_value)
+    0.5
     """
     with summary_scope(name, family, values=[tensor]) as (tag, scope):
         return _collected(get("ScalarSummary")(tag, tensor, name=scope), collections, [GraphKeys.SUMMARIES])
@@ -79,6 +82,11 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
 
     Returns:
         A scalar string with a serialized `Summary`.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     record = sess.run(tf.summary.image("input", tf.zeros([2, 8, 8, 3])))
+    ...     print([v.tag for v in tf.Summary.FromString(record).value])
+    ['input/image/0', 'input/image/1']
     """
     with summary_scope(name, family, values=[tensor]) as (tag, scope):
         made = get("ImageSummary")(tag, tensor, max_images=max_outputs, name=scope)
@@ -97,6 +105,11 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
 
     Returns:
         A scalar string with a serialized `Summary`.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     record = sess.run(tf.summary.histogram("weights", [1., 2., 2.]))
+    ...     print(tf.Summary.FromString(record).value[0].histo.num)
+    3.0
     """
     with summary_scope(name, family, "HistogramSummary", [values]) as (tag, scope):
         return _collected(get("HistogramSummary")(tag, values, name=scope), collections, [GraphKeys.SUMMARIES])
@@ -149,6 +162,11 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Any:
 
     Returns:
         A scalar string.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     both = tf.summary.merge([tf.summary.scalar("loss", 0.5), tf.summary.scalar("rate", 0.1)])
+    ...     print([v.tag for v in tf.Summary.FromString(sess.run(both)).value])
+    ['loss', 'rate']
     """
     if context.executing_eagerly():
         raise RuntimeError(_NOT_EAGER)
@@ -172,7 +190,11 @@ def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: st
     Raises:
         RuntimeError: in eager execution.
 
-    >>> summary = sess.run(tf.summary.merge_all())
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     both = tf.summary.scalar("loss", 0.5), tf.summary.scalar("rate", 0.1)
+    ...     record = sess.run(tf.summary.merge_all())
+    ...     print([v.tag for v in tf.Summary.FromString(record).value])
+    ['loss', 'rate']
     """
     if context.executing_eagerly():
         raise RuntimeError(_NOT_EAGER)

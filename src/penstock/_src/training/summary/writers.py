@@ -331,6 +331,12 @@ def all_v2_summary_ops() -> Any:
 
     Returns:
         A list of ops, or None.
+
+    >>> with tf.Graph().as_default(), tf.contrib.summary.always_record_summaries():
+    ...     with tf.contrib.summary.create_file_writer("log").as_default():
+    ...         _ = tf.contrib.summary.scalar("loss", 0.5, step=1)
+    ...     print(len(tf.contrib.summary.all_summary_ops()))
+    1
     """
     if context.executing_eagerly():
         return None

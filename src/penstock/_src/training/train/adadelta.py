@@ -17,6 +17,14 @@ class AdadeltaOptimizer(RuleOptimizer):
         epsilon: Small number added to a denominator.
         use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
         name: Prefix of the slot variables' names.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     train = tf.train.AdadeltaOptimizer(1.0).minimize(tf.reduce_sum(w * w))
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print((sess.run(w) < [1., 2.]).all())
+    True
     """
 
     rule, slots = "Adadelta", ("accum", "accum_update")

@@ -20,7 +20,13 @@ class AdagradOptimizer(RuleOptimizer):
         use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
         name: Prefix of the slot variables' names.
 
-    >>> train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(w * w))
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print(sess.run(w))
+    [0.90122706 1.900311  ]
     """
 
     rule = "Adagrad"

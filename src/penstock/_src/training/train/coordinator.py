@@ -20,9 +20,17 @@ class Coordinator:
     Args:
         clean_stop_exception_types: Exceptions that end the threads without an error, by default OutOfRangeError.
 
+    >>> import threading
     >>> coord = tf.train.Coordinator()
-    >>> threads = [threading.Thread(target=work, args=(coord,)) for _ in range(4)]   # until coord.should_stop()
-    >>> coord.request_stop(); coord.join(threads)
+    >>> def work():
+    ...     while not coord.should_stop():
+    ...         coord.request_stop()
+    >>> threads = [threading.Thread(target=work) for _ in range(4)]
+    >>> for thread in threads:
+    ...     thread.start()
+    >>> coord.join(threads)
+    >>> coord.should_stop()
+    True
 
     The first exception given to `request_stop` is raised by `join`; those of `clean_stop_exception_types`
     (OutOfRangeError: the end of the input) are not failures, and only end the threads.

@@ -18,6 +18,10 @@ def summary_iterator(path: Any) -> Iterator[Any]:
     Returns:
         An iterator of `Event` messages.
 
-    >>> values = [v.simple_value for e in tf.train.summary_iterator(path) for v in e.summary.value if v.tag == "loss"]
+    >>> with tf.Graph().as_default(), tf.Session() as sess, tf.summary.FileWriter("log") as writer:
+    ...     writer.add_summary(sess.run(tf.summary.scalar("loss", 0.5)), global_step=10)
+    >>> path = tf.io.gfile.glob("log/*")[0]
+    >>> [(event.step, v.simple_value) for event in tf.train.summary_iterator(path) for v in event.summary.value]
+    [(10, 0.5)]
     """
     return read_events(path)

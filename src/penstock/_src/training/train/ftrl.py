@@ -24,6 +24,14 @@ class FtrlOptimizer(RuleOptimizer):
         linear_name: Name of the linear slot.
         l2_shrinkage_regularization_strength: Factor of squares that acts on the gradient alone.
         beta: What the root of the accumulated squares starts with, in place of an initial accumulator.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     train = tf.train.FtrlOptimizer(0.1, l1_regularization_strength=10.).minimize(tf.reduce_sum(w * w))
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print(sess.run(w))
+    [0.25118843 1.4934666 ]
     """
 
     slots = ("accum", "linear")

@@ -48,6 +48,11 @@ def get_global_step(graph: Any = None) -> Any:
 
     Returns:
         The variable `global_step`, or None.
+
+    >>> with tf.Graph().as_default():
+    ...     step = tf.train.create_global_step()
+    ...     print(tf.train.get_global_step() is step)
+    True
     """
     graph = graph or context.current_graph()
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
@@ -77,6 +82,11 @@ def create_global_step(graph: Any = None) -> Any:
 
     Raises:
         ValueError: if the graph has a global step.
+
+    >>> with tf.Graph().as_default():
+    ...     step = tf.train.create_global_step()
+    >>> step.name, step.dtype.base_dtype
+    ('global_step:0', tf.int64)
     """
     graph = graph or context.current_graph()
     if get_global_step(graph) is not None:
@@ -102,7 +112,14 @@ def get_or_create_global_step(graph: Any = None) -> Any:
     Returns:
         The variable `global_step`, an int64 scalar.
 
-    >>> train = opt.minimize(loss, global_step=tf.train.get_or_create_global_step())
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=1.)
+    ...     step = tf.train.get_or_create_global_step()
+    ...     train = tf.train.GradientDescentOptimizer(0.1).minimize(w * w, global_step=step)
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print(sess.run(step))
+    1
     """
     graph = graph or context.current_graph()
     found = get_global_step(graph)

@@ -18,7 +18,13 @@ class GradientDescentOptimizer(RuleOptimizer):
         use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
         name: Prefix of the operations' names.
 
-    >>> train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(w * w))
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print(sess.run(w))
+    [0.8 1.6]
     """
 
     rule = "GradientDescent"

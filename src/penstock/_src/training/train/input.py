@@ -39,6 +39,14 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
 
     Returns:
         A variable. It belongs to the local variables, so run `tf.local_variables_initializer()` first.
+
+    >>> for name in ("a.csv", "b.csv"):
+    ...     open(name, "w").close()
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     names = tf.io.match_filenames_once("./*.csv")
+    ...     sess.run(tf.compat.v1.local_variables_initializer())
+    ...     print(sorted(sess.run(names)))
+    [b'./a.csv', b'./b.csv']
     """
     with tf.name_scope(name, "matching_filenames", [pattern]) as name:
         return tf.Variable(tf.matching_files(pattern), trainable=False, validate_shape=False, name=name,
@@ -101,7 +109,14 @@ def string_input_producer(string_tensor: Any, num_epochs: int | None = None, shu
     Raises:
         ValueError: if `string_tensor` is an empty list.
 
-    >>> filenames = tf.train.string_input_producer(["a.csv", "b.csv"], num_epochs=10)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     name = tf.train.string_input_producer(["a.csv", "b.csv"], shuffle=False).dequeue()
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(name), sess.run(name), sess.run(name))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    b'a.csv' b'b.csv' b'a.csv'
     """
     if context.executing_eagerly():
         raise RuntimeError(_NOT_EAGER)
@@ -132,6 +147,15 @@ def range_input_producer(limit: Any, num_epochs: int | None = None, shuffle: boo
 
     Returns:
         A queue, filled by a queue runner.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     i = tf.train.range_input_producer(3, shuffle=False).dequeue()
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(i), sess.run(i), sess.run(i), sess.run(i))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    0 1 2 0
     """
     with tf.name_scope(name, "input_producer", [limit]) as name:
         return input_producer(tf.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name,
@@ -154,6 +178,15 @@ def slice_input_producer(tensor_list: Any, num_epochs: int | None = None, shuffl
 
     Returns:
         A list of tensors: one row of each.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x, y = tf.train.slice_input_producer([[1, 2, 3], [10, 20, 30]], shuffle=False)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run([x, y]), sess.run([x, y]))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    [np.int32(1), np.int32(10)] [np.int32(2), np.int32(20)]
     """
     with tf.name_scope(name, "input_producer", tensor_list):
         tensors = [convert(t) for t in tensor_list]
@@ -366,7 +399,15 @@ def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 3
     Raises:
         OutOfRangeError: when the input ends and fewer than `batch_size` examples are left.
 
-    >>> images, labels = tf.train.batch([image, label], batch_size=32, num_threads=4, capacity=1000)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.train.range_input_producer(6, shuffle=False).dequeue()
+    ...     batch = tf.train.batch([x], batch_size=3)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(batch), sess.run(batch))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    [0 1 2] [3 4 5]
     """
     return maybe_batch(tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad,
                        allow_smaller_final_batch, shared_name, name)
@@ -424,7 +465,16 @@ def shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeu
     Raises:
         OutOfRangeError: when the input ends and fewer than `batch_size` examples are left.
 
-    >>> x, y = tf.train.shuffle_batch([x, y], batch_size=32, capacity=50000, min_after_dequeue=10000, num_threads=4)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     pair = tf.train.slice_input_producer([[1, 2, 3, 4], [10, 20, 30, 40]])
+    ...     x, y = tf.train.shuffle_batch(pair, batch_size=2, capacity=100, min_after_dequeue=4)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     a, b = sess.run([x, y])
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    ...     print((b == 10 * a).all())
+    True
     """
     return maybe_shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, True, num_threads, seed, enqueue_many, shapes,
                                allow_smaller_final_batch, shared_name, name)

@@ -35,7 +35,10 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
     Returns:
         A scalar; in eager execution a function without arguments.
 
-    >>> lr = tf.train.exponential_decay(0.1, global_step, 100000, 0.96, staircase=True)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     rate = tf.train.exponential_decay(0.1, global_step=100, decay_steps=100, decay_rate=0.5)
+    ...     print(sess.run(rate))
+    0.05
     """
     _needs_step(global_step)
     return _at(global_step, schedules.ExponentialDecay(learning_rate, decay_steps, decay_rate, staircase, name))
@@ -59,7 +62,10 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
     Returns:
         A scalar; in eager execution a function without arguments.
 
-    >>> rate = tf.train.piecewise_constant(step, [1000, 2000], [0.1, 0.01, 0.001])
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     rate = tf.train.piecewise_constant(tf.constant(1500), [1000, 2000], [0.1, 0.01, 0.001])
+    ...     print(sess.run(rate))
+    0.01
     """
     schedule = schedules.PiecewiseConstantDecay(boundaries, values, name)
     schedule.check(x)
@@ -82,6 +88,11 @@ def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end
 
     Returns:
         A scalar; in eager execution a function without arguments.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     rate = tf.train.polynomial_decay(0.1, global_step=50, decay_steps=100, end_learning_rate=0.0)
+    ...     print(sess.run(rate))
+    0.05
     """
     _needs_step(global_step)
     return _at(global_step, schedules.PolynomialDecay(learning_rate, decay_steps, end_learning_rate, power, cycle, name))

@@ -18,7 +18,13 @@ class MomentumOptimizer(RuleOptimizer):
         name: Prefix of the slot variables' names.
         use_nesterov: Whether to evaluate the step after the momentum.
 
-    >>> train = tf.train.MomentumOptimizer(0.1, momentum=0.9).minimize(loss)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     train = tf.train.MomentumOptimizer(0.1, momentum=0.9).minimize(tf.reduce_sum(w * w))
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print(sess.run(w))
+    [0.8 1.6]
     """
 
     rule, slots = "Momentum", ("momentum",)

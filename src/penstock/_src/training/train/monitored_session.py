@@ -342,6 +342,12 @@ class MonitoredSession(_MonitoredSession):
         session_creator: Creator of the session, such as `ChiefSessionCreator`.
         hooks: `SessionRunHook` objects.
         stop_grace_period_secs: Seconds that threads have to end in.
+
+    >>> with tf.Graph().as_default():
+    ...     y = tf.get_variable("w", initializer=1.) + 1
+    ...     with tf.train.MonitoredSession() as sess:      # runs the initializers
+    ...         print(sess.run(y))
+    2.0
     """
 
     def __init__(self, session_creator: Any = None, hooks: Any = None, stop_grace_period_secs: float = 120):
@@ -396,9 +402,14 @@ def MonitoredTrainingSession(  # noqa: N802
     Returns:
         A MonitoredSession, to be used in a `with` statement.
 
-    >>> with tf.train.MonitoredTrainingSession(checkpoint_dir=folder) as sess:
-    ...     while not sess.should_stop():
-    ...         sess.run(train_op)
+    >>> with tf.Graph().as_default():
+    ...     count = tf.assign_add(tf.train.create_global_step(), 1)
+    ...     hooks = [tf.train.StopAtStepHook(last_step=3)]
+    ...     with tf.train.MonitoredTrainingSession(checkpoint_dir="train", hooks=hooks) as sess:
+    ...         while not sess.should_stop():
+    ...             last = sess.run(count)
+    >>> last, tf.train.latest_checkpoint("train")
+    (np.int64(3), 'train/model.ckpt-3')
     """
     scaffold = scaffold or Scaffold()
     if not is_chief:

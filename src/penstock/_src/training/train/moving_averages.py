@@ -102,8 +102,15 @@ class ExponentialMovingAverage:
         zero_debias: Whether averages of tensors are corrected for beginning at 0.
         name: Prefix of the shadow variables' names.
 
-    >>> ema = tf.train.ExponentialMovingAverage(decay=0.999)
-    >>> with tf.control_dependencies([train_step]): train = ema.apply([w, b])
+    >>> with tf.Graph().as_default(), tf.compat.v1.Session() as sess:
+    ...     w = tf.Variable(1.)
+    ...     ema = tf.train.ExponentialMovingAverage(decay=0.9)
+    ...     update = ema.apply([w])
+    ...     sess.run(tf.compat.v1.global_variables_initializer())
+    ...     w.load(11.)
+    ...     sess.run(update)
+    ...     print(sess.run(ema.average(w)))
+    2.0000002
     """
 
     def __init__(self, decay: Any, num_updates: Any = None, zero_debias: bool = False,

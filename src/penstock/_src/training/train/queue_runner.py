@@ -38,8 +38,15 @@ class QueueRunner:
         queue_runner_def: Message to build the runner from, instead of the arguments above.
         import_scope: Prefix of the names in that message.
 
-    >>> qr = tf.train.QueueRunner(queue, [enqueue_op] * 4)
-    >>> threads = qr.create_threads(sess, coord=coord, start=True)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     queue = tf.FIFOQueue(10, tf.float32)
+    ...     runner = tf.train.QueueRunner(queue, [queue.enqueue(1.)] * 2)
+    ...     coord = tf.train.Coordinator()
+    ...     threads = runner.create_threads(sess, coord=coord, start=True)
+    ...     print(sess.run(queue.dequeue()))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    1.0
     """
 
     def __init__(self, queue: Any = None, enqueue_ops: Any = None, close_op: Any = None, cancel_op: Any = None,
@@ -178,7 +185,14 @@ def start_queue_runners(sess: Any = None, coord: Any = None, daemon: bool = True
     Returns:
         A list of threads.
 
-    >>> threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     x = tf.train.string_input_producer(["a", "b"], shuffle=False).dequeue()
+    ...     coord = tf.train.Coordinator()
+    ...     threads = tf.train.start_queue_runners(sess=sess, coord=coord)
+    ...     print(sess.run(x), sess.run(x))
+    ...     coord.request_stop()
+    ...     coord.join(threads)
+    b'a' b'b'
     """
     if context.executing_eagerly():
         raise RuntimeError("Queues are not compatible with eager execution.")

@@ -23,7 +23,13 @@ class RMSPropOptimizer(RuleOptimizer):
         centered: Whether to subtract the squared mean of the gradients, which estimates their variance.
         name: Prefix of the slot variables' names.
 
-    >>> train = tf.train.RMSPropOptimizer(0.001, momentum=0.9).minimize(loss)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     train = tf.train.RMSPropOptimizer(0.1, momentum=0.9).minimize(tf.reduce_sum(w * w))
+    ...     sess.run(tf.global_variables_initializer())
+    ...     sess.run(train)
+    ...     print(sess.run(w))
+    [0.8245884 1.7470179]
     """
 
     def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-10,

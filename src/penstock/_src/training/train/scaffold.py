@@ -59,7 +59,12 @@ class Scaffold:
         copy_from_scaffold: Scaffold whose arguments are the defaults of these.
         local_init_feed_dict: Feeds of `local_init_op`.
 
-    >>> scaffold = tf.train.Scaffold(init_op=my_init)
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", initializer=1.)
+    ...     scaffold = tf.train.Scaffold(init_op=w.assign(7.))
+    ...     with tf.train.MonitoredTrainingSession(scaffold=scaffold) as sess:
+    ...         print(sess.run(w))
+    7.0
     """
 
     def __init__(self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
@@ -182,7 +187,17 @@ def _built(saver: Any) -> Any:
 # -- session creators -------------------------------------------------------------------------------------------------
 @export(v1=["train.SessionCreator"])
 class SessionCreator(abc.ABC):
-    """Makes sessions for a monitored session, the first one and those after failures."""
+    """Makes sessions for a monitored session, the first one and those after failures.
+
+    >>> class Creator(tf.train.SessionCreator):
+    ...     def create_session(self):
+    ...         return tf.Session()
+    >>> with tf.Graph().as_default():
+    ...     x = tf.constant(1) + 2
+    ...     with tf.train.MonitoredSession(session_creator=Creator()) as sess:
+    ...         print(sess.run(x))
+    3
+    """
 
     @abc.abstractmethod
     def create_session(self) -> Any:

@@ -57,9 +57,13 @@ class SyncReplicasOptimizer(OptimizerAround):
         use_locking: Whether updates hold a lock on the variable, so that concurrent steps do not interleave.
         name: Prefix of the names.
 
-    >>> opt = tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(), replicas_to_aggregate=4, total_num_replicas=5)
-    >>> train_op = opt.minimize(loss, global_step=tf.train.get_global_step())
-    >>> hooks = [opt.make_session_run_hook(is_chief)]
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", initializer=1.)
+    ...     step = tf.train.get_or_create_global_step()
+    ...     sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 1, total_num_replicas=1)
+    ...     train = sync.minimize(w * w, global_step=step)
+    ...     with tf.train.MonitoredTrainingSession(hooks=[sync.make_session_run_hook(is_chief=True)]) as sess:
+    ...         _ = sess.run(train)
     """
 
     def __init__(self, opt: Any, replicas_to_aggregate: int, total_num_replicas: int | None = None,

@@ -24,7 +24,11 @@ def implicit_value_and_gradients(f: Callable) -> Callable:
     Returns:
         A function of the same arguments.
 
-    >>> value, grads_and_vars = tfe.implicit_value_and_gradients(loss)(x)
+    >>> tfe = tf.contrib.eager
+    >>> v = tfe.Variable(3.)
+    >>> value, grads_and_vars = tfe.implicit_value_and_gradients(lambda x: v * x * x)(tf.constant(2.))
+    >>> value.numpy(), grads_and_vars[0][0].numpy()
+    (np.float32(12.0), np.float32(4.0))
     """
     @functools.wraps(f)
     def grad_fn(*args: Any, **kwargs: Any) -> tuple[Any, list]:
@@ -48,6 +52,12 @@ def implicit_gradients(f: Callable) -> Callable:
 
     Returns:
         A function of the same arguments.
+
+    >>> tfe = tf.contrib.eager
+    >>> v = tfe.Variable(3.)
+    >>> (gradient, variable), = tfe.implicit_gradients(lambda x: v * x * x)(tf.constant(2.))
+    >>> gradient.numpy(), variable is v
+    (np.float32(4.0), True)
     """
     both = implicit_value_and_gradients(f)
     return functools.wraps(f)(lambda *args, **kwargs: both(*args, **kwargs)[1])

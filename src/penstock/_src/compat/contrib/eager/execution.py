@@ -39,7 +39,9 @@ class Iterator:
     Args:
         dataset: The dataset.
 
-    >>> for x in tfe.Iterator(tf.data.Dataset.range(3)): print(x)
+    >>> tfe = tf.contrib.eager
+    >>> [int(x) for x in tfe.Iterator(tf.data.Dataset.range(3))]
+    [0, 1, 2]
     """
 
     def __init__(self, dataset: Any):
@@ -74,6 +76,9 @@ def num_gpus() -> int:
 
     Returns:
         An integer.
+
+    >>> isinstance(tf.contrib.eager.num_gpus(), int)
+    True
     """
     return len(tf.config.experimental.list_logical_devices("GPU"))
 
@@ -102,7 +107,10 @@ def set_execution_mode(mode: int | None) -> None:
 
 @_export("async_wait")
 def async_wait() -> None:
-    """Waits for all kernels that were launched."""
+    """Waits for all kernels that were launched.
+
+    >>> tf.contrib.eager.async_wait()
+    """
     import torch
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()

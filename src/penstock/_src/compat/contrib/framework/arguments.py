@@ -65,7 +65,11 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[dict[str, dict[
     Raises:
         TypeError: if a function was not prepared with `add_arg_scope`.
 
-    >>> with arg_scope([layers.conv2d], padding="VALID") as scope: ...
+    >>> slim = tf.contrib.slim
+    >>> with tf.Graph().as_default(), slim.arg_scope([slim.conv2d], padding="VALID"):
+    ...     y = slim.conv2d(tf.ones([1, 8, 8, 3]), 16, [3, 3])
+    >>> y.shape
+    TensorShape([1, 6, 6, 16])
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
@@ -98,8 +102,13 @@ def add_arg_scope(func: Callable) -> Callable:
     Returns:
         The function, which looks for defaults in the open scopes.
 
-    >>> @add_arg_scope
-    ... def f(x, scale=1.0): return x * scale
+    >>> slim = tf.contrib.slim
+    >>> @slim.add_arg_scope
+    ... def scaled(x, scale=1.0):
+    ...     return x * scale
+    >>> with slim.arg_scope([scaled], scale=10.):
+    ...     print(scaled(2.))
+    20.0
     """
     @functools.wraps(func)
     def with_scope(*args: Any, **kwargs: Any) -> Any:

@@ -99,6 +99,17 @@ def assign_from_checkpoint_fn(model_path: str, var_list: Any, ignore_missing_var
 
     Returns:
         A function of a session, or None.
+
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", initializer=[1., 2.])
+    ...     sess.run(w.initializer)
+    ...     path = tf.train.Saver().save(sess, "./model.ckpt")
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     w = tf.get_variable("w", [2])
+    ...     restore = tf.contrib.slim.assign_from_checkpoint_fn("./model.ckpt", [w])
+    ...     restore(sess)
+    ...     print(sess.run(w))
+    [1. 2.]
     """
     if not var_list:
         raise ValueError("var_list cannot be empty")

@@ -95,6 +95,12 @@ def get_variables(scope: Any = None, suffix: str | None = None, collection: str 
 
     Returns:
         A list of variables.
+
+    >>> slim = tf.contrib.slim
+    >>> with tf.Graph().as_default():
+    ...     y = slim.fully_connected(tf.ones([2, 3]), 4, scope="layer")
+    ...     print([v.name for v in slim.get_variables(suffix="weights")])
+    ['layer/weights:0']
     """
     scope = getattr(scope, "name", scope)
     if suffix is not None:
@@ -113,6 +119,12 @@ def get_model_variables(scope: Any = None, suffix: str | None = None) -> list:
 
     Returns:
         A list of variables.
+
+    >>> slim = tf.contrib.slim
+    >>> with tf.Graph().as_default():
+    ...     y = slim.fully_connected(tf.ones([2, 3]), 4, scope="layer")
+    ...     print([v.name for v in slim.get_model_variables("layer")])
+    ['layer/weights:0', 'layer/biases:0']
     """
     return get_variables(scope, suffix, _MODEL)
 
@@ -139,6 +151,12 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list:
 
     Returns:
         A list of variables.
+
+    >>> slim = tf.contrib.slim
+    >>> with tf.Graph().as_default():
+    ...     y = slim.fully_connected(slim.fully_connected(tf.ones([2, 3]), 4, scope="body"), 2, scope="head")
+    ...     print([v.name for v in slim.get_variables_to_restore(exclude=["head"])])
+    ['body/weights:0', 'body/biases:0']
     """
     for name, given in (("include", include), ("exclude", exclude)):
         if given is not None and not isinstance(given, (list, tuple)):

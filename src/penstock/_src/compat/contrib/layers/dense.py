@@ -51,7 +51,10 @@ def fully_connected(inputs: Any, num_outputs: int, activation_fn: Any = tf.nn.re
     Returns:
         A tensor like `inputs` with `num_outputs` in its last dimension.
 
-    >>> tf.contrib.layers.fully_connected(tf.ones([2, 3]), 4)
+    >>> with tf.Graph().as_default():
+    ...     hidden = tf.contrib.layers.fully_connected(tf.ones([2, 3]), 4)
+    >>> hidden.shape
+    TensorShape([2, 4])
     """
     if not isinstance(num_outputs, int):
         raise ValueError(f"num_outputs type should be one of [<class 'int'>], got {type(num_outputs)}.")
@@ -116,7 +119,9 @@ def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_train
     Returns:
         A tensor of the shape of `inputs`.
 
-    >>> tf.contrib.layers.dropout(tf.ones([10]), keep_prob=0.8, is_training=False)
+    >>> with tf.Graph().as_default(), tf.Session() as sess:
+    ...     print(sess.run(tf.contrib.slim.dropout(tf.ones([3]), keep_prob=0.8, is_training=False)))
+    [1. 1. 1.]
     """
     with tf.variable_scope(scope, "Dropout", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)

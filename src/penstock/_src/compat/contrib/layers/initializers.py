@@ -29,7 +29,10 @@ def variance_scaling_initializer(factor: float = 2.0, mode: str = "FAN_IN", unif
     Returns:
         An initializer.
 
-    >>> tf.get_variable("w", [3, 4], initializer=tf.contrib.layers.variance_scaling_initializer())
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [3, 4], initializer=tf.contrib.layers.variance_scaling_initializer())
+    >>> w.shape
+    TensorShape([3, 4])
     """
     if not tf.as_dtype(dtype).is_floating:
         raise TypeError("Cannot create initializer for non-floating point type.")
@@ -63,5 +66,10 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
 
     Returns:
         An initializer.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [3, 4], initializer=tf.contrib.layers.xavier_initializer())
+    >>> w.shape
+    TensorShape([3, 4])
     """
     return variance_scaling_initializer(factor=1.0, mode="FAN_AVG", uniform=uniform, seed=seed, dtype=dtype)

@@ -62,7 +62,10 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     Returns:
         A tensor of the shape of `inputs`.
 
-    >>> tf.contrib.layers.batch_norm(tf.ones([2, 8, 8, 3]), is_training=True)
+    >>> with tf.Graph().as_default():
+    ...     y = tf.contrib.layers.batch_norm(tf.ones([2, 8, 8, 3]), is_training=True)
+    >>> y.shape
+    TensorShape([2, 8, 8, 3])
     """
     check_format(data_format)
     if renorm or adjustment is not None:
@@ -202,7 +205,10 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True, activation_
     Returns:
         A tensor of the shape of `inputs`.
 
-    >>> tf.contrib.layers.layer_norm(tf.random_normal([2, 5]))
+    >>> with tf.Graph().as_default():
+    ...     y = tf.contrib.layers.layer_norm(tf.ones([2, 5]))
+    >>> y.shape
+    TensorShape([2, 5])
     """
     with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)

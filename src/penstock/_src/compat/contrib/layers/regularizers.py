@@ -43,6 +43,9 @@ def l1_regularizer(scale: Any, scope: str | None = None) -> Callable:
 
     Returns:
         A function of weights.
+
+    >>> tf.contrib.layers.l1_regularizer(0.1)(tf.constant([3., -4.])).numpy()
+    np.float32(0.7)
     """
     return _scaled(scale, scope, "l1_regularizer", lambda w: tf.reduce_sum(tf.abs(w)))
 
@@ -58,7 +61,8 @@ def l2_regularizer(scale: Any, scope: str | None = None) -> Callable:
     Returns:
         A function of weights.
 
-    >>> tf.contrib.layers.l2_regularizer(0.1)(tf.constant([3., 4.]))
+    >>> tf.contrib.layers.l2_regularizer(0.1)(tf.constant([3., 4.])).numpy()
+    np.float32(1.25)
     """
     return _scaled(scale, scope, "l2_regularizer", lambda w: tf.nn.l2_loss(w))
 

@@ -29,7 +29,8 @@ def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> 
     Returns:
         A tensor [batch, elements].
 
-    >>> tf.contrib.layers.flatten(tf.ones([2, 3, 4]))
+    >>> tf.contrib.layers.flatten(tf.ones([2, 3, 4])).shape
+    TensorShape([2, 12])
     """
     with tf.name_scope(scope, "Flatten", [inputs]) as sc:
         inputs = tf.convert_to_tensor(inputs)
@@ -59,6 +60,10 @@ def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0, off_v
 
     Returns:
         A tensor with one more dimension of `num_classes`.
+
+    >>> tf.contrib.slim.one_hot_encoding([0, 2], 3).numpy()
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
     """
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
         labels = tf.convert_to_tensor(labels)
@@ -76,6 +81,9 @@ def softmax(logits: Any, scope: Any = None) -> Tensor:
 
     Returns:
         A tensor of the shape of `logits`.
+
+    >>> tf.contrib.slim.softmax(tf.zeros([1, 2])).numpy()
+    array([[0.5, 0.5]], dtype=float32)
     """
     with tf.variable_scope(scope, "softmax", [logits]):
         logits = tf.convert_to_tensor(logits)

@@ -94,8 +94,9 @@ class VocabularyProcessor:
         vocabulary: A vocabulary to use instead of an empty one.
         tokenizer_fn: Function of texts that yields lists of words.
 
-    >>> processor = learn.preprocessing.VocabularyProcessor(4)
-    >>> list(processor.fit_transform(["a small cat", "a cat"]))
+    >>> processor = tf.contrib.learn.preprocessing.VocabularyProcessor(4)
+    >>> [row.tolist() for row in processor.fit_transform(["a small cat", "a cat"])]
+    [[1, 2, 3, 0], [1, 3, 0, 0]]
     """
 
     def __init__(self, max_document_length: int, min_frequency: int = 0, vocabulary: Any = None,
@@ -150,6 +151,13 @@ class VocabularyProcessor:
 
         Returns:
             A VocabularyProcessor.
+
+        >>> VocabularyProcessor = tf.contrib.learn.preprocessing.VocabularyProcessor
+        >>> processor = VocabularyProcessor(4)
+        >>> _ = list(processor.fit_transform(["a small cat"]))
+        >>> processor.save("words")
+        >>> [row.tolist() for row in VocabularyProcessor.restore("words").transform(["a cat"])]
+        [[1, 3, 0, 0]]
         """
         with tf.gfile.Open(filename, "r") as f:
             state = json.loads(f.read())

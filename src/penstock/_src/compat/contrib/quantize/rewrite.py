@@ -203,9 +203,11 @@ def create_training_graph(input_graph: Any = None, quant_delay: int | None = 0) 
     Returns:
         None: the graph is changed.
 
-    >>> loss = model(images, labels)
-    >>> tf.contrib.quantize.create_training_graph(quant_delay=2000)
-    >>> train_op = optimizer.minimize(loss)
+    >>> with tf.Graph().as_default():
+    ...     y = tf.layers.dense(tf.ones([2, 3]), 4, activation=tf.nn.relu)
+    ...     loss = tf.reduce_mean(y)
+    ...     tf.contrib.quantize.create_training_graph(quant_delay=2000)
+    ...     train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     """
     _rewrite(input_graph, Options(True, quant_delay=quant_delay))
 
@@ -219,6 +221,13 @@ def create_eval_graph(input_graph: Any = None) -> None:
 
     Returns:
         None: the graph is changed.
+
+    >>> with tf.Graph().as_default() as graph:
+    ...     y = tf.layers.dense(tf.ones([2, 3]), 4, activation=tf.nn.relu)
+    ...     before = len(graph.get_operations())
+    ...     tf.contrib.quantize.create_eval_graph()
+    ...     print(len(graph.get_operations()) > before)
+    True
     """
     _rewrite(input_graph, Options(False))
 

@@ -46,7 +46,11 @@ class LSTMBlockCell(LayerRNNCell):
         reuse: Whether to use existing variables of the scope.
         name: Name of the operation.
 
-    >>> tf.contrib.rnn.LSTMBlockCell(8)
+    >>> with tf.Graph().as_default():
+    ...     cell = tf.contrib.rnn.LSTMBlockCell(8)
+    ...     outputs, state = tf.nn.dynamic_rnn(cell, tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape
+    TensorShape([2, 5, 8])
     """
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, cell_clip: float | None = None, use_peephole: bool = False,

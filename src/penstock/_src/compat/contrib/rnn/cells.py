@@ -349,6 +349,11 @@ class NASCell(LayerRNNCell):
         use_bias: Whether to add biases.
         reuse: Whether to use existing variables of the scope.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
+    >>> with tf.Graph().as_default():
+    ...     outputs, state = tf.nn.dynamic_rnn(tf.contrib.rnn.NASCell(4), tf.ones([2, 5, 3]), dtype=tf.float32)
+    >>> outputs.shape
+    TensorShape([2, 5, 4])
     """
 
     def __init__(self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: Any = None, **kwargs: Any):

@@ -87,6 +87,7 @@ class HParams:
 
     >>> hparams = tf.contrib.training.HParams(learning_rate=0.1, layers=[64, 32])
     >>> hparams.parse("learning_rate=0.2").learning_rate
+    0.2
     """
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any):

@@ -28,7 +28,11 @@ class GreedyLoadBalancingStrategy:
         num_tasks: Number of parameter servers.
         load_fn: Function of an op that returns its load, such as `byte_size_load_fn`.
 
-    >>> tf.contrib.training.GreedyLoadBalancingStrategy(2, tf.contrib.training.byte_size_load_fn)
+    >>> strategy = tf.contrib.training.GreedyLoadBalancingStrategy(2, tf.contrib.training.byte_size_load_fn)
+    >>> with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(2, ps_strategy=strategy)):
+    ...     large, small, other = tf.get_variable("a", [100]), tf.get_variable("b", [10]), tf.get_variable("c", [10])
+    >>> large.device, small.device, other.device
+    ('/job:ps/task:0', '/job:ps/task:1', '/job:ps/task:1')
     """
 
     def __init__(self, num_tasks: int, load_fn: Callable):
@@ -49,6 +53,11 @@ def byte_size_load_fn(op: Any) -> int:
 
     Returns:
         A number of bytes.
+
+    >>> with tf.Graph().as_default():
+    ...     w = tf.get_variable("w", [100])
+    ...     print(tf.contrib.training.byte_size_load_fn(w.op))
+    400
     """
     if len(op.outputs) != 1:
         raise ValueError(f"Op {op} must have a single output")

@@ -66,6 +66,9 @@ def image_data_format() -> str:
 
     Returns:
         A string.
+
+    >>> tf.keras.backend.image_data_format()
+    'channels_last'
     """
     return _config.image_data_format
 

@@ -59,7 +59,12 @@ def in_keras_graph() -> bool:
 
 @export("keras.backend.clear_session")
 def clear_session() -> None:
-    """Discards the graph, the session and all assigned names, and starts with new ones."""
+    """Discards the graph, the session and all assigned names, and starts with new ones.
+
+    >>> tf.keras.backend.clear_session()
+    >>> tf.keras.layers.Dense(1).name
+    'dense'
+    """
     global _state
     tf.reset_default_graph()
     _session.session = None
@@ -170,6 +175,11 @@ def set_learning_phase(value: int) -> None:
 
     Raises:
         ValueError: for another value.
+
+    >>> tf.keras.backend.set_learning_phase(1)
+    >>> tf.keras.backend.learning_phase()
+    1
+    >>> tf.keras.backend.clear_session()
     """
     value = _checked_phase(value)
     with init_scope():
@@ -297,6 +307,12 @@ def get_session(op_input_list: Any = ()) -> Any:
 
     Returns:
         A session.
+
+    >>> with tf.Graph().as_default():
+    ...     x = tf.constant(1) + 2
+    ...     print(tf.keras.backend.get_session().run(x))
+    3
+    >>> tf.keras.backend.clear_session()
     """
     session = _get_session(op_input_list)
     if not _flags["manual_init"]:
@@ -317,5 +333,12 @@ def set_session(session: Any) -> None:
 
     Returns:
         None.
+
+    >>> with tf.Graph().as_default():
+    ...     session = tf.Session()
+    ...     tf.keras.backend.set_session(session)
+    ...     print(tf.keras.backend.get_session() is session)
+    True
+    >>> tf.keras.backend.clear_session()
     """
     _session.session = session

@@ -188,6 +188,11 @@ def set_value(x: Any, value: Any) -> None:
 
     Returns:
         None.
+
+    >>> v = tf.keras.backend.variable([1., 2.])
+    >>> tf.keras.backend.set_value(v, [3., 4.])
+    >>> tf.keras.backend.get_value(v)
+    array([3., 4.], dtype=float32)
     """
     batch_set_value([(x, value)])
 

@@ -20,7 +20,12 @@ class Callback:
 
     >>> class Stop(tf.keras.callbacks.Callback):
     ...     def on_epoch_end(self, epoch, logs=None):
-    ...         self.model.stop_training = logs["loss"] < 0.1
+    ...         self.model.stop_training = epoch == 1
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.compile("sgd", "mse")
+    >>> history = model.fit(tf.ones([4, 2]), tf.zeros([4, 1]), epochs=10, callbacks=[Stop()], verbose=0)
+    >>> history.epoch
+    [0, 1]
     """
 
     def __init__(self) -> None:
@@ -266,7 +271,16 @@ class BaseLogger(Callback):
 
 @export("keras.callbacks.TerminateOnNaN")
 class TerminateOnNaN(Callback):
-    """Ends training when the loss is not a number, or infinite."""
+    """Ends training when the loss is not a number, or infinite.
+
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.compile("sgd", "mse")
+    >>> stop = tf.keras.callbacks.TerminateOnNaN()
+    >>> history = model.fit(tf.fill([4, 2], float("nan")), tf.zeros([4, 1]), epochs=5, callbacks=[stop], verbose=0)
+    Batch 0: Invalid loss, terminating training
+    >>> len(history.epoch)
+    1
+    """
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
         """Inspects the loss."""

@@ -31,7 +31,12 @@ class ModelCheckpoint(Callback):
         save_freq: `"epoch"`, or a number of batches.
         **kwargs: `period`, the old form of `save_freq`.
 
-    >>> tf.keras.callbacks.ModelCheckpoint("model-{epoch:02d}-{val_loss:.2f}.h5", save_best_only=True)
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.compile("sgd", "mse")
+    >>> keep = tf.keras.callbacks.ModelCheckpoint("model-{epoch:02d}.weights.h5", save_weights_only=True)
+    >>> history = model.fit(tf.ones([4, 2]), tf.zeros([4, 1]), epochs=2, callbacks=[keep], verbose=0)
+    >>> sorted(tf.io.gfile.glob("model-*"))
+    ['model-01.weights.h5', 'model-02.weights.h5']
     """
 
     def __init__(self, filepath: Any, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,

@@ -44,7 +44,12 @@ class EarlyStopping(Callback):
         restore_best_weights: Whether the model gets the weights of its best epoch back.
         start_from_epoch: Number of epochs before watching begins.
 
-    >>> tf.keras.callbacks.EarlyStopping("val_loss", patience=3, restore_best_weights=True)
+    >>> stop = tf.keras.callbacks.EarlyStopping("loss", patience=3, restore_best_weights=True)
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.compile(tf.keras.optimizers.SGD(0.0), "mse")
+    >>> history = model.fit(tf.ones([4, 2]), tf.zeros([4, 1]), epochs=10, callbacks=[stop], verbose=0)
+    >>> len(history.epoch)
+    4
     """
 
     def __init__(self, monitor: str = "val_loss", min_delta: float = 0, patience: int = 0, verbose: int = 0, mode: str = "auto",
@@ -113,6 +118,13 @@ class ReduceLROnPlateau(Callback):
         cooldown: Number of epochs after a reduction in which nothing is counted.
         min_lr: Lowest learning rate.
         **kwargs: Accepted for compatibility: `epsilon` is an old name of `min_delta`.
+
+    >>> slower = tf.keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=2)
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,), kernel_initializer="zeros")])
+    >>> model.compile(tf.keras.optimizers.SGD(0.1), "mse")
+    >>> history = model.fit(tf.ones([4, 2]), tf.zeros([4, 1]), epochs=4, callbacks=[slower], verbose=0)
+    >>> float(model.optimizer.learning_rate)
+    0.05000000074505806
     """
 
     def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, verbose: int = 0, mode: str = "auto",

@@ -103,9 +103,12 @@ class Layer(Connected, Losing, Weighted):
         **kwargs: `input_shape` (or `batch_input_shape`), which builds the layer at once; `autocast`; `weights`.
 
     >>> class Scale(tf.keras.layers.Layer):
-    ...     def build(self, input_shape): self.scale = self.add_weight("scale", initializer="ones")
-    ...     def call(self, inputs): return inputs * self.scale
-    >>> Scale()(tf.ones([2, 2]))
+    ...     def build(self, input_shape):
+    ...         self.scale = self.add_weight("scale", initializer="ones")
+    ...     def call(self, inputs):
+    ...         return inputs * self.scale
+    >>> Scale()(tf.constant([1., 2.])).numpy()
+    array([1., 2.], dtype=float32)
     """
 
     _batch_input_shape: tuple | None

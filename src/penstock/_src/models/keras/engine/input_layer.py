@@ -126,7 +126,10 @@ def Input(shape: Any = None, batch_size: int | None = None, name: str | None = N
     Returns:
         A symbolic tensor.
 
-    >>> x = tf.keras.Input(shape=(3,)); y = tf.keras.layers.Dense(2)(x); model = tf.keras.Model(x, y)
+    >>> x = tf.keras.layers.Input(shape=(3,))
+    >>> model = tf.keras.Model(x, tf.keras.layers.Dense(2)(x))
+    >>> model.output_shape
+    (None, 2)
     """
     if sparse and ragged:
         raise ValueError("An Input cannot be both sparse and ragged.")

@@ -36,6 +36,10 @@ class Sequential(Functional):
         name: Name of the model.
 
     >>> model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu", input_shape=(4,)), tf.keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> history = model.fit(tf.ones([16, 4]), tf.zeros([16, 1]), epochs=3, verbose=0)
+    >>> len(history.history["loss"]), model.predict(tf.ones([2, 4]), verbose=0).shape
+    (3, (2, 1))
     """
 
     inputs: Any

@@ -231,7 +231,9 @@ class Conv2D(Conv):
         groups: In how many groups the channels are divided; each group of filters sees its own channels.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
-    >>> tf.keras.layers.Conv2D(32, 3, activation="relu", padding="same")
+    >>> layer = tf.keras.layers.Conv2D(32, 3, activation="relu", padding="same")
+    >>> layer(tf.zeros([1, 28, 28, 1])).shape
+    TensorShape([1, 28, 28, 32])
     """
 
     def __init__(self, filters: Any, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", data_format: Any = None,
@@ -346,6 +348,10 @@ class Conv2DTranspose(_Transposed, Conv2D):
         kernel_constraint: Function applied to the weights after each update.
         bias_constraint: Function applied to the bias after each update.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
+    >>> layer = tf.keras.layers.Conv2DTranspose(8, 3, strides=2, padding="same")
+    >>> layer(tf.ones([1, 4, 4, 3])).shape
+    TensorShape([1, 8, 8, 8])
     """
 
     def __init__(self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",

@@ -35,6 +35,8 @@ class Dense(Layer):
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> layer = tf.keras.layers.Dense(10, activation="softmax")
+    >>> layer(tf.ones([2, 3])).shape
+    TensorShape([2, 10])
     """
 
     activation: Any
@@ -123,7 +125,8 @@ class Activation(Layer):
         activation: Function, or the name of one of `tf.keras.activations`.
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
-    >>> tf.keras.layers.Activation("relu")
+    >>> tf.keras.layers.Activation("relu")(tf.constant([-1., 2.])).numpy()
+    array([0., 2.], dtype=float32)
     """
 
     activation: Any
@@ -225,7 +228,9 @@ class Dropout(RandomLayer):
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`; `rng_type` (`"stateless"`: the same
             mask in every call, `"stateful"`: from a generator of the layer), and `force_generator=True` for the latter.
 
-    >>> tf.keras.layers.Dropout(0.5)(x, training=True)
+    >>> layer = tf.keras.layers.Dropout(0.5)
+    >>> layer(tf.ones([3]), training=False).numpy()
+    array([1., 1., 1.], dtype=float32)
     """
 
     def __init__(self, rate: Any, noise_shape: Any = None, seed: int | None = None, **kwargs: Any):
@@ -334,7 +339,7 @@ class Flatten(Layer):
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> tf.keras.layers.Flatten()(tf.zeros([2, 3, 4])).shape
-    (2, 12)
+    TensorShape([2, 12])
     """
 
     def __init__(self, data_format: Any = None, **kwargs: Any):
@@ -376,7 +381,8 @@ class Reshape(Layer):
         target_shape: Shape without the batch axis.
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
-    >>> tf.keras.layers.Reshape((3, -1))
+    >>> tf.keras.layers.Reshape((3, -1))(tf.zeros([2, 12])).shape
+    TensorShape([2, 3, 4])
     """
 
     def __init__(self, target_shape: Any, **kwargs: Any):
@@ -465,6 +471,9 @@ class RepeatVector(Layer):
     Args:
         n: How often.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
+    >>> tf.keras.layers.RepeatVector(3)(tf.ones([2, 4])).shape
+    TensorShape([2, 3, 4])
     """
 
     def __init__(self, n: int, **kwargs: Any):

@@ -244,7 +244,7 @@ class Concatenate(_Merge):
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
     >>> tf.keras.layers.Concatenate()([tf.zeros([1, 2]), tf.ones([1, 3])]).shape
-    (1, 5)
+    TensorShape([1, 5])
     """
 
     def __init__(self, axis: int = -1, **kwargs: Any):

@@ -104,7 +104,8 @@ class MaxPooling2D(Pooling):
         data_format: `"channels_last"` or `"channels_first"`, by default as in the Keras configuration.
         **kwargs: Passed to the base class: `name`, `dtype`, `trainable`, `input_shape`.
 
-    >>> tf.keras.layers.MaxPooling2D(2)
+    >>> tf.keras.layers.MaxPooling2D(2)(tf.zeros([1, 8, 8, 3])).shape
+    TensorShape([1, 4, 4, 3])
     """
 
     rank, mode = 2, "max"
@@ -124,6 +125,9 @@ class AveragePooling2D(Pooling):
         padding: `"valid"` uses only complete windows; `"same"` windows may overlap the border.
         data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
+
+    >>> tf.keras.layers.AveragePooling2D(2)(tf.ones([1, 8, 8, 3])).shape
+    TensorShape([1, 4, 4, 3])
     """
 
     rank, mode = 2, "avg"
@@ -266,6 +270,9 @@ class GlobalAveragePooling2D(_GlobalAverage):
         data_format: `"channels_last"` or `"channels_first"`; by default that of the Keras configuration.
         keepdims: Whether the result keeps height and width, of size 1.
         **kwargs: `name`, `dtype` and other arguments of `Layer`.
+
+    >>> tf.keras.layers.GlobalAveragePooling2D()(tf.ones([2, 4, 4, 3])).shape
+    TensorShape([2, 3])
     """
 
     rank = 2

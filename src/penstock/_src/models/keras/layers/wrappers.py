@@ -65,7 +65,9 @@ class TimeDistributed(Wrapper):
         layer: Layer that each step goes through.
         **kwargs: `name`, `dtype`, `trainable`, `input_shape` and other arguments of `Layer`.
 
-    >>> tf.keras.layers.TimeDistributed(tf.keras.layers.Dense(8))
+    >>> layer = tf.keras.layers.TimeDistributed(tf.keras.layers.Dense(8))
+    >>> layer(tf.ones([2, 5, 3])).shape
+    TensorShape([2, 5, 8])
     """
 
     def __init__(self, layer: Any, **kwargs: Any):

@@ -64,7 +64,8 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
     Returns:
         The loss of each example.
 
-    >>> tf.keras.losses.mse([[0., 1.]], [[1., 1.]])     # [0.5]
+    >>> tf.keras.losses.MSE([[0., 1.]], [[1., 1.]]).numpy()
+    array([0.5], dtype=float32)
     """
     y_true, y_pred = _pair(y_true, y_pred)
     return tf.reduce_mean(tf.math.squared_difference(y_pred, y_true), axis=-1)
@@ -257,6 +258,9 @@ def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False
 
     Returns:
         The loss of each example.
+
+    >>> tf.keras.losses.categorical_crossentropy([[0., 1.]], [[0.5, 0.5]]).numpy()
+    array([0.6931472], dtype=float32)
     """
     y_true, y_pred = _pair(y_true, y_pred)
     y_true = _smoothed(y_true, label_smoothing, lambda: 1.0 / tf.cast(tf.shape(y_true)[axis], y_pred.dtype))
@@ -278,6 +282,9 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
 
     Returns:
         The loss of each example.
+
+    >>> tf.keras.losses.sparse_categorical_crossentropy([1], [[0.5, 0.5]]).numpy()
+    array([0.6931472], dtype=float32)
     """
     if ignore_class is None:
         return K.sparse_categorical_crossentropy(y_true, y_pred, from_logits=from_logits, axis=axis)

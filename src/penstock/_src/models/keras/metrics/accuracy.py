@@ -46,6 +46,9 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
 
     Returns:
         A tensor of 0 and 1, one per example.
+
+    >>> tf.keras.metrics.categorical_accuracy([[0., 1.], [1., 0.]], [[0.2, 0.8], [0.3, 0.7]]).numpy()
+    array([1., 0.], dtype=float32)
     """
     return tf.cast(tf.equal(tf.argmax(y_true, axis=-1), tf.argmax(y_pred, axis=-1)), K.floatx())
 

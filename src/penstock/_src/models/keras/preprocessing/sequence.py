@@ -31,7 +31,8 @@ def pad_sequences(sequences: Any, maxlen: int | None = None, dtype: Any = "int32
         ValueError: if an entry is not a sequence.
 
     >>> tf.keras.preprocessing.sequence.pad_sequences([[1], [2, 3]])
-    array([[0, 1], [2, 3]], dtype=int32)
+    array([[0, 1],
+           [2, 3]], dtype=int32)
     """
     if not hasattr(sequences, "__len__"):
         raise ValueError("`sequences` must be iterable.")

@@ -295,7 +295,10 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
     Raises:
         ValueError: if the file is not valid, or needs code while `safe_mode` is True.
 
-    >>> model = tf.keras.models.load_model("model.keras")
+    >>> model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    >>> model.save("model.keras")
+    >>> tf.keras.models.load_model("model.keras").output_shape
+    (None, 1)
     """
     with function_code.loading(safe_mode):
         return _load_model(filepath, custom_objects, compile, options)

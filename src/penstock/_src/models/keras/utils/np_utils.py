@@ -21,7 +21,8 @@ def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32
         A numpy array with one axis more than `y`.
 
     >>> tf.keras.utils.to_categorical([0, 2])
-    array([[1., 0., 0.], [0., 0., 1.]], dtype=float32)
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
     """
     y = np.array(y, dtype="int")
     shape = y.shape[:-1] if y.ndim > 1 and y.shape[-1] == 1 else y.shape

@@ -18,6 +18,17 @@ class SessionRunArgs(NamedTuple):
         fetches: Values to evaluate with the step.
         feed_dict: Values to feed.
         options: RunOptions of the step.
+
+    >>> with tf.Graph().as_default():
+    ...     loss = tf.constant(0.5)
+    ...     class PrintLoss(tf.compat.v1.train.SessionRunHook):
+    ...         def before_run(self, run_context):
+    ...             return tf.estimator.SessionRunArgs(loss)
+    ...         def after_run(self, run_context, run_values):
+    ...             print("loss", run_values.results)
+    ...     with tf.compat.v1.train.MonitoredSession(hooks=[PrintLoss()]) as sess:
+    ...         _ = sess.run(loss)
+    loss 0.5
     """
     fetches: Any
     feed_dict: Any = None
@@ -64,11 +75,16 @@ class SessionRunContext:
 class SessionRunHook:
     """Base class of hooks, whose methods do nothing.
 
-    >>> class PrintLoss(tf.train.SessionRunHook):
-    ...     def before_run(self, run_context):
-    ...         return tf.train.SessionRunArgs(loss)
-    ...     def after_run(self, run_context, run_values):
-    ...         print(run_values.results)
+    >>> with tf.Graph().as_default():
+    ...     loss = tf.constant(0.5)
+    ...     class PrintLoss(tf.estimator.SessionRunHook):
+    ...         def before_run(self, run_context):
+    ...             return tf.compat.v1.train.SessionRunArgs(loss)
+    ...         def after_run(self, run_context, run_values):
+    ...             print("loss", run_values.results)
+    ...     with tf.compat.v1.train.MonitoredSession(hooks=[PrintLoss()]) as sess:
+    ...         _ = sess.run(loss)
+    loss 0.5
     """
 
     def begin(self) -> None:

@@ -45,7 +45,12 @@ class LoggingTensorHook(SessionRunHook):
     Raises:
         ValueError: if both or neither interval is given.
 
-    >>> hook = tf.train.LoggingTensorHook({"loss": loss}, every_n_iter=100)
+    >>> with tf.Graph().as_default():
+    ...     loss = tf.constant(0.5, name="loss")
+    ...     hook = tf.estimator.LoggingTensorHook({"loss": loss}, every_n_iter=100)
+    ...     with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as sess:
+    ...         print(sess.run(loss))
+    0.5
     """
 
     def __init__(self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None,

@@ -31,7 +31,14 @@ class StopAtStepHook(SessionRunHook):
     Raises:
         ValueError: if both or neither are given.
 
-    >>> hooks = [tf.train.StopAtStepHook(last_step=10_000)]
+    >>> with tf.Graph().as_default():
+    ...     step = tf.compat.v1.train.create_global_step()
+    ...     count = tf.compat.v1.assign_add(step, 1)
+    ...     with tf.compat.v1.train.MonitoredSession(hooks=[tf.estimator.StopAtStepHook(last_step=3)]) as sess:
+    ...         while not sess.should_stop():
+    ...             last = sess.run(count)
+    ...     print(last)
+    3
     """
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None):
