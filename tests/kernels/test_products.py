@@ -9,10 +9,12 @@ from penstock._src.kernels import products
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("rows, inner, columns", [(128, 784, 10), (16, 1024, 2), (40, 500, 15), (2000, 9, 3), (128, 784, 16),
                                                   (128, 784, 1), (8, 4096, 10), (0, 5, 3), (300, 0, 3),
-                                                  (3, 1024, 512), (4, 1024, 512), (60, 512, 1030), (0, 1024, 512)])
-@pytest.mark.parametrize("onednn", [False, True])
-def test_products_agree_with_those_in_double_precision(rows, inner, columns, transposed, bias, onednn, monkeypatch):
+                                                  (3, 1024, 512), (4, 1024, 512), (60, 512, 1030), (0, 1024, 512),
+                                                  (128, 130, 128), (2100, 16, 63), (90, 400, 64)])
+@pytest.mark.parametrize("onednn, wide", [(False, False), (True, False), (True, True)])
+def test_products_agree_with_those_in_double_precision(rows, inner, columns, transposed, bias, onednn, wide, monkeypatch):
     monkeypatch.setattr(products, "_prefers_onednn", lambda: onednn and torch.backends.mkldnn.is_available())
+    monkeypatch.setattr(products, "_has_wide_vectors", lambda: wide)
     generator = torch.Generator().manual_seed(0)
     a, b, c = (torch.randn(*dims, generator=generator) for dims in ((rows, inner), (inner, columns), (columns,)))
     a = a.t().contiguous().t() if transposed[0] else a
