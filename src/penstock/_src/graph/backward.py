@@ -45,14 +45,12 @@ class Backward:
 
     def _flatten(self, grads: list) -> None:
         """Sets the outputs, and records which of them form the gradient of which input."""
-        self.slots: dict[int, Any] = {}                 # input index -> output index, or three for IndexedSlices
+        self.slots: dict[int, Any] = {}                 # input index -> output index; two or three for IndexedSlices
         outputs = self.graph.outputs
         for i, g in zip(self.sources, grads, strict=True):
             if g is None:
                 continue
-            parts = [g.values, g.indices, g.dense_shape] if isinstance(g, IndexedSlices) else [g]
-            if parts[-1] is None:
-                parts = [convert(g)]
+            parts = [p for p in (g.values, g.indices, g.dense_shape) if p is not None] if isinstance(g, IndexedSlices) else [g]
             self.slots[i] = tuple(range(len(outputs), len(outputs) + len(parts)))
             outputs.extend(self.graph.capture(p) for p in parts)
 

@@ -17,7 +17,7 @@ from penstock._src.graph.effects import writes_nothing
 from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
 from penstock._src.graph.gradients import is_trainable, zeros_for
-from penstock._src.graph.handles import value_dims
+from penstock._src.graph.handles import handle_dims, value_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.control.functional import (
@@ -145,8 +145,9 @@ class _Matched:
 
     def __init__(self, backs: list[Backward]):
         wanted = sorted({i for b in backs for i in b.slots})
-        # how many tensors make up the gradient of an input: sparse only where it is in all branches
-        self.layout = {i: 3 if all(len(b.slots.get(i, ())) == 3 for b in backs) else 1 for i in wanted}
+        self.layout = {i: _parts([len(b.slots.get(i, ())) for b in backs]) for i in wanted}
+        self.sparse = {i: next([b.graph.outputs[s] for s in b.slots[i]] for b in backs if len(b.slots.get(i, ())) > 1)
+                       for i, n in self.layout.items() if n == 2}
         outputs = [self._outputs(b) for b in backs]
         self.functions = [GraphFunction(b.graph, None, self._inputs(b, backs), out)
                           for b, out in zip(backs, outputs, strict=True)]
@@ -158,9 +159,9 @@ class _Matched:
             for i, n in self.layout.items():
                 slots = b.slots.get(i)
                 if slots is None:
-                    out.append(zeros_like(b.forward.inputs[i]))
-                elif len(slots) == n:
-                    out.extend(flat[s] for s in slots)
+                    out += _no_rows(*self.sparse[i][:2]) if n == 2 else [zeros_like(b.forward.inputs[i])]
+                elif len(slots) == n or len(slots) > n > 1:
+                    out.extend(flat[s] for s in slots[:n])
                 else:
                     out.append(convert(IndexedSlices(*[flat[s] for s in slots])))
         return out
@@ -178,9 +179,22 @@ class _Matched:
         out: list = [None] * count
         at = 0
         for i, n in self.layout.items():
-            out[i] = flat[at] if n == 1 else IndexedSlices(*flat[at:at + 3])
+            out[i] = flat[at] if n == 1 else IndexedSlices(*flat[at:at + n])
             at += n
         return out
+
+
+def _parts(counts: list[int]) -> int:
+    """How many tensors are the gradient of an input, from their number in each branch (0: no gradient). It is IndexedSlices
+    where that is so in all branches, and where one has slices without a shape, as keyed rows do: they have no dense form."""
+    return 2 if 2 in counts else 3 if min(counts) == 3 else 1
+
+
+def _no_rows(values: Tensor, indices: Tensor) -> list[Tensor]:
+    """IndexedSlices like given ones, without rows."""
+    width = [0 if d is None else d for d in (values.static_dims or (None,))[1:]]
+    return [get("Fill")(convert([0, *width], dtypes.int32), convert(0, values.dtype.base_dtype)),
+            get("Fill")(convert([0], dtypes.int32), convert("" if indices.dtype == dtypes.string else 0, indices.dtype))]
 
 
 def zeros_like(t: Tensor) -> Tensor:
@@ -195,10 +209,13 @@ def zeros_like(t: Tensor) -> Tensor:
 def while_gradient(op: Operation, *grads: Any) -> list:
     """The gradient of a loop: a loop that runs the backward function of the body as often, last iteration first."""
     body = as_function(op.attrs["body"], op.graph)
-    carried = _carried(body, _given(op, grads))
-    if not carried:
+    every = _carried(body, _given(op, grads))
+    if not every:
         return [None] * len(op.inputs)
-    back = backward(body, carried)
+    seeds = tuple(i for i in every if not _stays_a_handle(body, i))
+    back = backward(body, seeds)
+    rows = _Rows(back)
+    carried = [*seeds, *(i for i in every if i not in seeds and i not in rows.of)]
     inner = [t for t in back.needs if in_graph(t, body.graph) and not _invariant(body, t)]
     stays = _Staying(body)
     fixed = [t for t in inner if t in stays]
@@ -211,31 +228,70 @@ def while_gradient(op: Operation, *grads: Any) -> list:
     def step(*state: Any) -> list:
         values = {}
         lists = []
-        for t, handle in zip(order, state[len(carried):], strict=True):
+        found, saved_lists = state[len(carried):len(carried) + rows.count], state[len(carried) + rows.count:]
+        for t, handle in zip(order, saved_lists, strict=True):
             handle, value = get("TensorListPopBack")(handle, element_shape(t), element_dtype=t.dtype.base_dtype)
             copy_handle_data(t, value)
             lists.append(handle)
             values[id(t)] = value
         needs = [values[id(t)] if id(t) in values else invariant[id(t)] if in_graph(t, body.graph) else t
                  for t in back.needs]
-        got = back.gradients(call(back.function, [*state[:len(carried)], *needs]), len(body.inputs))
-        new = [zeros_like(g) if got[i] is None else dense(got[i])
-               for i, g in zip(carried, state[:len(carried)], strict=True)]
-        return [*new, *lists]
+        got = back.gradients(call(back.function, [*state[:len(seeds)], *needs]), len(body.inputs))
+        new = [zeros_like(g) if got[i] is None else dense(got[i]) for i, g in zip(seeds, state, strict=False)]
+        for i, g in zip(carried[len(seeds):], state[len(seeds):], strict=False):
+            new.append(g if got[i] is None else g + dense(got[i]))
+        return [*new, *rows.added(found, got), *lists]
 
     shapes = [value_dims(op.outputs[i]) for i in carried]
-    result = while_v2(None, step, [*start, *(op.outputs[saved[id(t)]] for t in order)],
-                      shapes + [()] * len(order), maximum_iterations=op.outputs[0], name="while_grad")
+    result = while_v2(None, step, [*start, *rows.none(), *(op.outputs[saved[id(t)]] for t in order)],
+                      shapes + [()] * (rows.count + len(order)), maximum_iterations=op.outputs[0], name="while_grad")
     out: list = [None] * len(op.inputs)
     for i, g in zip(carried, result, strict=False):
         out[i] = g
+    for i, g in rows.gradients(result[len(carried):len(carried) + rows.count]):
+        out[i] = g
     for i, t in enumerate(op.inputs):                    # unused inputs of the loop have a gradient of zero
-        if out[i] is None and i < len(body.inputs) and is_trainable(t) and t.dtype != dtypes.variant:
+        if out[i] is None and i < len(body.inputs) and is_trainable(t) and _has_zeros(t):
             out[i] = zeros_like(t)
     return out
 
 
 while_gradient.takes_none = True  # type: ignore[attr-defined]
+
+
+class _Rows:
+    """The gradients of keyed tables that a loop looks up: the slices of each iteration, in lists."""
+
+    def __init__(self, back: Backward):
+        self.of = {i: [back.graph.outputs[s] for s in slots] for i, slots in back.slots.items() if len(slots) == 2}
+        self.count = 2 * len(self.of)                  # lists
+
+    def none(self) -> list[Tensor]:
+        """Empty lists."""
+        return [get("EmptyTensorList")(element_shape(t), convert(-1, dtypes.int32), element_dtype=t.dtype.base_dtype)
+                for parts in self.of.values() for t in parts]
+
+    def added(self, lists: Any, grads: list) -> list[Tensor]:
+        """Lists with the slices of one more iteration."""
+        parts = [part for i in self.of for part in (grads[i].values, grads[i].indices)]
+        return [get("TensorListPushBack")(handle, t) for handle, t in zip(lists, parts, strict=True)]
+
+    def gradients(self, lists: Any) -> list[tuple[int, IndexedSlices]]:
+        """The slices of all iterations, by input of the loop."""
+        parts = [get("TensorListConcatV2")(handle, element_shape(t), convert([], dtypes.int64),
+                                           element_dtype=t.dtype.base_dtype)[0]
+                 for handle, t in zip(lists, (t for parts in self.of.values() for t in parts), strict=True)]
+        return [(i, IndexedSlices(*parts[2 * n:2 * n + 2])) for n, i in enumerate(self.of)]
+
+
+def _stays_a_handle(body: GraphFunction, i: int) -> bool:
+    """Whether an input of a body is a handle that the loop does not change: its gradient is the sum over iterations."""
+    return body.inputs[i].dtype == dtypes.resource and body.outputs[i] is body.inputs[i]
+
+
+def _has_zeros(t: Tensor) -> bool:
+    """Whether a tensor, or the variable behind a handle, has a shape: keyed tables do not."""
+    return t.dtype != dtypes.variant and not (t.dtype == dtypes.resource and None in (handle_dims(t) or ()))
 
 
 def _invariant(body: GraphFunction, t: Tensor) -> bool:
