@@ -39,6 +39,31 @@ def test_a_saver_restores_onto_another_number_of_parts(tmp_path, before, after, 
         assert sess.run(table.size()) == len(ids)
 
 
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("how", ["name", "scope", "variable", "warm start"])
+def test_initializers_read_the_checkpoint_of_another_run(tmp_path, how, after):
+    with v1.Graph().as_default(), v1.Session() as sess:
+        _, keys, loss, train = _model(2)
+        sess.run(v1.global_variables_initializer())
+        sess.run(train, {keys: [5, 6, 7]})
+        path = v1.train.Saver().save(sess, str(tmp_path / "model"))
+        expected = sess.run(loss, {keys: [5, 6, 7]})
+    with v1.Graph().as_default(), v1.Session() as sess:
+        with v1.variable_scope("" if how == "warm start" else "new"):
+            table, keys, loss, _ = _model(after)
+        if how == "warm start":
+            v1.train.warm_start(path, "table")
+        else:
+            v1.train.init_from_checkpoint(path, {"scope": {"/": "new/"},
+                                                 "name": {"table": "new/table"},
+                                                 "variable": {"table": table}}[how])
+        sess.run(v1.global_variables_initializer())
+        assert sess.run(loss, {keys: [5, 6, 7]}) == pytest.approx(expected, rel=1e-6)
+        assert sess.run(table.size()) == 3
+        with pytest.raises(ValueError, match="is not found"):
+            v1.train.init_from_checkpoint(path, {"tables": table})
+
+
 def test_checkpoints_have_deeprecs_names(tmp_path):
     with v1.Graph().as_default(), v1.Session() as sess:
         _, keys, _, train = _model(2)

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -328,10 +329,15 @@ def _kv_restore_kernel(resource, prefix, *, tensor_name):
         restore_rows(table, reader, shown_text(tensor_name))
 
 
+def saved_parts(name: str, names: Iterable[str]) -> list[tuple[str, bool]]:
+    """What the tensors of a table begin with in a checkpoint, for each part, and whether they are an increment."""
+    parts = re.compile(re.escape(name) + r"(/part_\d+)?(-delta)?-keys")
+    return [(m[0].removesuffix("keys"), bool(m[2])) for m in map(parts.fullmatch, names) if m]
+
+
 def restore_rows(table: KeyedTable, reader: Any, name: str) -> None:
     """Restores a table from a checkpoint: from all parts that it was saved in, full or incremental."""
-    parts = re.compile(re.escape(name) + r"(/part_\d+)?(-delta)?-keys")
-    found = [(m[0][:-len("keys")], m[2]) for m in map(parts.fullmatch, reader.names()) if m]
+    found = saved_parts(name, reader.names())
     if not found:
         raise errors.NotFoundError(None, None, f"Key {name}-keys not found in checkpoint")
     saved = [_read_part(reader, stem) for stem, _ in found]           # everything is read before anything changes

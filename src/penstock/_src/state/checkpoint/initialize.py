@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
-from penstock._src.graph.scopes import device
+from penstock._src.graph.scopes import control_dependencies, device
 from penstock._src.ops.registry import get
 from penstock._src.state.checkpoint import state
 from penstock._src.state.checkpoint.reader import checkpoint_filename, load_checkpoint
@@ -43,25 +43,45 @@ def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: dict) -> None:
     """
     path = checkpoint_filename(ckpt_dir_or_file)
     shapes = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
-    known = current_store()._vars
+    known = _known()
     pairs = assignment_map.items() if hasattr(assignment_map, "items") else assignment_map
     for there, here in sorted(pairs, key=lambda item: str(item[0])):
         variable = _found(here, known)
         if variable is None:
             _init_scope(path, ckpt_dir_or_file, there, here, shapes, known)
             continue
-        if there not in shapes:
+        if not _is_in(shapes, variable, there):
             raise ValueError(f"Tensor {there} is not found in {ckpt_dir_or_file} checkpoint {shapes}")
-        if isinstance(variable, Variable) and not variable.get_shape().is_compatible_with(shapes[there]):
+        if there in shapes and isinstance(variable, Variable) and not variable.get_shape().is_compatible_with(shapes[there]):
             raise ValueError(f"Shape of variable {variable.name} ({variable.get_shape()}) doesn't match with shape of tensor "
                              f"{there} ({shapes[there]}) from checkpoint reader.")
         _set(variable, path, there)
+
+
+def _known() -> dict[str, Any]:
+    """The variables by name: those in parts by the names of their parts, unless they restore their parts themselves."""
+    store = current_store()
+    return {**{n: v for n, v in store._partitioned_vars.items() if _restoring(v, n)}, **store._vars}
+
+
+def _restoring(variable: Any, name: str) -> list[Any]:
+    """What restores a variable that is not one tensor in a checkpoint."""
+    gather = getattr(variable, "_gather_saveables_for_checkpoint", None)
+    made = [f(name) for f in gather().values() if callable(f)] if gather is not None else []
+    return [saveable for saveable in made if hasattr(saveable, "restore_from")]
+
+
+def _is_in(shapes: dict, variable: Any, name: str) -> bool:
+    found = _restoring(variable, name)
+    return all(saveable.is_in(shapes) for saveable in found) if found else name in shapes
 
 
 def _found(here: Any, known: dict[str, Any]) -> Any:
     """A variable, or the list of its parts, from what the map names; None if it names a scope."""
     if isinstance(here, PartitionedVariable):
         return list(here)
+    if not isinstance(here, (str, list)) and _restoring(here, ""):
+        return here
     if isinstance(here, Variable) or isinstance(here, list) and all(isinstance(v, Variable) for v in here):
         return here
     if here in known:
@@ -81,12 +101,21 @@ def _init_scope(path: Any, given: Any, there: str, here: str, shapes: dict, know
     for name in sorted(names):
         own = name[len(scope):] if here == "/" else name[len(scope) + 1:] if scope else name
         full = (own if there == "/" else there + own).rstrip("/")
-        if full not in shapes:
+        variable = _found(name, known)
+        if not _is_in(shapes, variable, full):
             raise ValueError(f"Tensor {full} ({name[len(scope) + 1:]} in {there}) is not found in {given} checkpoint")
-        _set(_found(name, known), path, full)
+        _set(variable, path, full)
 
 
 def _set(variable: Any, path: Any, tensor_name: str) -> None:
+    found = _restoring(variable, tensor_name)
+    for saveable in found:
+        with control_dependencies([v._initializer_op for v in saveable.variables]):
+            restored = saveable.restore_from(path)
+        for v in saveable.variables:
+            v._initializer_op = restored
+    if found:
+        return
     if not isinstance(variable, (list, tuple)):
         _set_initializer(variable, path, tensor_name, "")
         return

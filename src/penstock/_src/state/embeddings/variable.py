@@ -9,7 +9,7 @@ import contextlib
 import functools
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from penstock._src.base import dtypes, errors, nest
@@ -307,15 +307,22 @@ class KeyedSaveable(SaveableObject):
         specs = [s for v, n in zip(variables, names, strict=True) for s in _specs(v, n, incremental)]
         super().__init__(variables[0], specs, name)
 
+    @property
+    def _whole(self) -> str:
+        """The name of the variable that one of several parts belongs to."""
+        alone = len(self.variables) == 1 and self.variables[0].config.parts > 1
+        return self.name.removesuffix(f"/part_{self.variables[0].config.part}") if alone else self.name
+
+    def is_in(self, names: Iterable[str]) -> bool:
+        """Whether a checkpoint with such tensors has the rows."""
+        return bool(ops.saved_parts(self._whole, names))
+
     def restore_from(self, prefix: Any) -> Any:
         """Replaces the rows by those of a checkpoint, or adds those of an incremental one."""
-        whole = self.name
-        if len(self.variables) == 1 and self.variables[0].config.parts > 1:
-            whole = whole.removesuffix(f"/part_{self.variables[0].config.part}")
         done = []
         for v in self.variables:
             with v._beside():
-                done.append(ops.kv_restore(v.handle, prefix, tensor_name=whole))
+                done.append(ops.kv_restore(v.handle, prefix, tensor_name=self._whole))
         return None if context.executing_eagerly() else group(*done)
 
 
@@ -354,6 +361,10 @@ class FilesSaveable(SaveableObject):
     def save_beside(self, prefix: Any) -> Any:
         """Writes the rows."""
         return self._each(functools.partial(write_files, self.files, prefix))
+
+    def is_in(self, names: Iterable[str]) -> bool:
+        """Whether a checkpoint with such tensors has rows in files."""
+        return f"{self.name}-file_name" in names
 
     def restore_from(self, prefix: Any) -> Any:
         """Replaces the rows by those of the files."""
