@@ -61,6 +61,22 @@ def test_a_keras_model_learns_keys_and_is_saved(tmp_path, eagerly):
     np.testing.assert_allclose(other(x), first(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["Embedding", "SquashedEmbedding"])
+def test_a_saved_keras_model_is_loaded_with_its_rows_and_trains_on(tmp_path, kind):
+    x, y = np.array([[5, 1 << 40], [-3, 5], [7, 7]]), np.array([[1.0], [2.0], [3.0]], np.float32)
+    layer = getattr(de.keras.layers, kind)(4, initializer=tf.keras.initializers.Constant(0.5))
+    model = tf.keras.Sequential([tf.keras.Input((2,), dtype=tf.int64), layer, tf.keras.layers.Flatten(),
+                                 tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.Adagrad(0.1), "mse")
+    model.fit(x, y, epochs=2, verbose=0)
+    model.save(tmp_path / "model")
+    other = tf.keras.models.load_model(tmp_path / "model")
+    assert int(other.layers[0].params.size()) == 4
+    for each in model, other:
+        each.fit(x, y, epochs=2, verbose=0)
+    np.testing.assert_allclose(other(x), model(x), rtol=1e-5)
+
+
 def test_squashed_embeddings_and_configurations():
     layer = de.keras.layers.SquashedEmbedding(4, combiner="mean", initializer="ones", name="keys")
     np.testing.assert_array_equal(layer(tf.constant([[1, 2], [3, 4]], tf.int64)), np.ones((2, 4)))

@@ -8,12 +8,14 @@ from penstock._src.base.api import export
 from penstock._src.models.dynamic_embedding.lookups import embedding_lookup, embedding_lookup_unique
 from penstock._src.models.dynamic_embedding.variable import Variable
 from penstock._src.models.keras.engine.base_layer import Layer
+from penstock._src.models.keras.utils.generic_utils import register_keras_serializable
 
 _COMBINERS = {"sum": tf.reduce_sum, "mean": tf.reduce_mean, "min": tf.reduce_min, "max": tf.reduce_max, "prod": tf.reduce_prod,
               "std": tf.math.reduce_std}
 
 
 @export("dynamic_embedding.keras.layers.Embedding", "dynamic_embedding.keras.layers.BasicEmbedding")
+@register_keras_serializable("TFRA")
 class Embedding(Layer):
     """Keys of any value as vectors: a table that grows with new keys.
 
@@ -72,6 +74,7 @@ class Embedding(Layer):
 
 
 @export("dynamic_embedding.keras.layers.SquashedEmbedding")
+@register_keras_serializable("TFRA")
 class SquashedEmbedding(Embedding):
     """The vectors of the keys of each example, combined into one."""
 
@@ -88,6 +91,7 @@ class SquashedEmbedding(Embedding):
 
 
 @export("dynamic_embedding.keras.layers.FieldwiseEmbedding", "dynamic_embedding.keras.layers.FieldWiseEmbedding")
+@register_keras_serializable("TFRA")
 class FieldWiseEmbedding(Embedding):
     """The vectors of the keys of each example, combined for each of several fields: [batch, fields, size].
 

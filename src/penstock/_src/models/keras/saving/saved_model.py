@@ -21,7 +21,7 @@ from penstock._src.graph import context, messages
 from penstock._src.graph.type_spec import TensorSpec
 from penstock._src.io import paths
 from penstock._src.models.keras.saving.compile_config import compile_from_config, training_config
-from penstock._src.models.keras.utils.generic_utils import earlier_configs, is_unknown
+from penstock._src.models.keras.utils.generic_utils import earlier_configs, get_registered_name, is_unknown
 from penstock._src.state.containers import wrap
 from penstock._src.state.saved_model.model_loader import parse_saved_model
 from penstock._src.state.saved_model.object_loading import load as load_objects
@@ -144,7 +144,7 @@ def layer_metadata(layer: Any) -> str:
     except NotImplementedError:
         config = None
     shape = layer.__dict__.get("_build_input_shape")
-    found = {"class_name": type(layer).__name__, "name": layer.name, "trainable": layer.trainable, "config": config,
+    found = {"class_name": get_registered_name(type(layer)), "name": layer.name, "trainable": layer.trainable, "config": config,
              "dtype": layer.dtype, "stateful": bool(layer.stateful),
              "batch_input_shape": getattr(layer, "_batch_input_shape", None),
              "expects_training_arg": bool(layer._expects_training_arg), "must_restore_from_config": config is not None,
