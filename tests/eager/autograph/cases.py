@@ -355,6 +355,55 @@ def chained_comparisons(n):
     return n, inside(n), 1 < 2 < n, n > 200 > 100 > 50
 
 
+@case(5, 0)
+def enumerated_dataset(n):
+    total, seen = tf.constant(0, tf.int64), 0
+    for k, x in enumerate(tf.data.Dataset.range(10), 2):
+        if x == 3:
+            continue
+        if x > tf.cast(n, tf.int64):
+            break
+        total += k * x
+        seen += 1
+    return total, seen
+
+
+@case([4.0, 1.0, 3.0], tensorflow=False)
+def enumerated_tensor(x):
+    last = -1
+    for i, row in enumerate(x):
+        if row < 2:
+            continue
+        last = i
+    return last
+
+
+@case(3)
+def zipped_mapped_and_filtered_datasets(n):
+    n = tf.cast(n, tf.int64)
+    a, b = tf.data.Dataset.range(6), tf.data.Dataset.range(4, 20)
+    total = tf.constant(0, tf.int64)
+    for x, (y, z) in enumerate(zip(a, b)):
+        total += x * y + z
+    for x in map(lambda v, w: v * w, a, b):
+        total += x
+    for x in filter(lambda v: v > n, a):
+        total += 100 * x
+    return total, any(a.map(lambda v: v > n)), all(a.map(lambda v: v > n)), all(b.map(lambda v: v > n))
+
+
+@case([3.0, 1.0, 2.0])
+def sorted_tensor(x):
+    return sorted(x), sorted(x, reverse=True), sorted([2, 1])
+
+
+@case(7, tensorflow=False)
+def next_with_a_default(n):
+    elements = iter(tf.data.Dataset.range(2, 4))
+    default = tf.cast(n, tf.int64)
+    return next(elements), next(elements, default), next(elements, default), next(elements, default)
+
+
 if __name__ == "__main__":
     print(json.dumps({f.__name__: [plain(tf.function(f)(*tensors(a))) for a in calls] for f, calls in CASES
                       if f.__name__ not in REFUSED_THERE}))
