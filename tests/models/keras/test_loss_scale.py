@@ -45,7 +45,7 @@ def test_bad_steps_are_left_out(traced):
     assert opt.loss_scale.numpy() == 8 and int(opt.iterations) == 2
     factor.assign(np.inf)
     step()
-    assert opt.loss_scale.numpy() == 4 and int(opt.iterations) == 2
+    assert opt.loss_scale.numpy() == 4 and int(opt.iterations) == 3         # as in TensorFlow: schedules go on
     np.testing.assert_allclose(v.numpy(), 0.8, rtol=1e-6)
     factor.assign(1.0)
     step()
@@ -167,7 +167,7 @@ def test_models_of_half_precision_scale_their_losses(policy, wrapped):
         assert not isinstance(models[0].optimizer.inner_optimizer, Scaled)
         models[0].fit(np.full((4, 2), 1e38, "float32"), np.zeros(4), verbose=0)          # infinite gradients
         if wrapped:
-            assert models[0].optimizer.loss_scale.numpy() == 2 ** 14 and int(models[0].optimizer.iterations) == 0
+            assert models[0].optimizer.loss_scale.numpy() == 2 ** 14 and int(models[0].optimizer.iterations) == 1
             assert models[1].optimizer.loss_scale.numpy() == 2 ** 15
     finally:
         tf.keras.mixed_precision.set_global_policy("float32")
@@ -183,3 +183,16 @@ def test_good_steps_are_counted():
         seen.append((float(opt.loss_scale), int(opt.dynamic_counter)))
     assert seen == [(4.0, 1), (8.0, 0), (8.0, 1), (4.0, 0), (4.0, 1)]
     assert Scaled(tf.keras.optimizers.SGD(), dynamic=False, initial_scale=2.0).dynamic_counter is None
+
+
+def test_batch_normalization_of_half_precision_computes_in_single_precision():
+    """The gradient of beta is a sum over the batch; in 16 bits, a scaled one is infinite."""
+    layer = tf.keras.layers.BatchNormalization(dtype="mixed_float16")
+    x = tf.constant(np.arange(8.0).reshape(4, 2), tf.float16)
+    with tf.GradientTape() as tape:
+        y = layer(x, training=True)
+        loss = tf.reduce_sum(tf.cast(y, tf.float32)) * 30000.0
+    assert y.dtype == tf.float16
+    gradients = tape.gradient(loss, [layer.gamma, layer.beta])
+    np.testing.assert_allclose(gradients[1], [120000.0, 120000.0])
+    assert np.isfinite(gradients[0]).all()

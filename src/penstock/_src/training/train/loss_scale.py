@@ -5,6 +5,7 @@ gradients stay finite, and shrinks when they do not; such a step is skipped.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base import dtypes, nest
@@ -178,18 +179,18 @@ def unscaled(grads: Any, scale: Any) -> list:
     return [one(g) for g in grads]
 
 
-def apply_if(should_apply: Any, apply: Any) -> Any:
-    """Runs `apply` if a tensor (or Python boolean) is true."""
+def apply_if(should_apply: Any, apply: Callable[[], Any], otherwise: Callable[[], Any] = lambda: None) -> Any:
+    """Runs `apply` if a tensor (or Python boolean) is true, and `otherwise` if not."""
     if should_apply is True:
         return apply()
-
-    def run() -> Any:
-        done = apply()
-        with control_dependencies([] if context.executing_eagerly() or done is None else [getattr(done, "op", done)]):
-            return get("Identity")(convert(True))
     if context.executing_eagerly():
-        return apply() if should_apply.numpy() else None
-    return cond(should_apply, run, lambda: get("Identity")(convert(False))).op
+        return apply() if should_apply.numpy() else otherwise()
+
+    def run(which: Callable[[], Any]) -> Any:
+        done = which()
+        with control_dependencies([] if done is None else [getattr(done, "op", done)]):
+            return get("Identity")(convert(True))
+    return cond(should_apply, lambda: run(apply), lambda: run(otherwise)).op
 
 
 @export(v1=["train.experimental.MixedPrecisionLossScaleOptimizer", "mixed_precision.MixedPrecisionLossScaleOptimizer"])

@@ -207,6 +207,7 @@ class BatchNormalizationBase(Layer):
         return outputs if shape is None else tf.reshape(outputs, shape)
 
     def _plain(self, inputs: Any, training: Any, mask: Any = None) -> Any:
+        given, inputs = inputs, tf.cast(inputs, self._param_dtype)         # sums of 16 bits, also of gradients, overflow
         rank = len(inputs.shape)
         over = [i for i in range(rank) if i not in self.axis]
         if self.virtual_batch_size is not None:
@@ -227,7 +228,7 @@ class BatchNormalizationBase(Layer):
                 scale, offset = _composed(
                     when(training, lambda: adjust_scale, lambda: tf.ones_like(adjust_scale)),
                     when(training, lambda: adjust_offset, lambda: tf.zeros_like(adjust_offset)), scale, offset)
-            batch_mean, batch_variance = self._moments(tf.cast(inputs, self._param_dtype), over,
+            batch_mean, batch_variance = self._moments(inputs, over,
                                                        self.virtual_batch_size is not None or len(self.axis) > 1, mask)
             mean = when(training, lambda: batch_mean, lambda: tf.convert_to_tensor(self.moving_mean))
             variance = when(training, lambda: batch_variance, lambda: tf.convert_to_tensor(self.moving_variance))
@@ -243,7 +244,7 @@ class BatchNormalizationBase(Layer):
             self._update(lambda: self._move_variance(new_variance, rows), self.moving_variance, training)
         mean, variance, offset, scale = (None if v is None else tf.cast(wide(v), inputs.dtype)
                                          for v in (mean, variance, offset, scale))
-        outputs = tf.nn.batch_normalization(inputs, mean, variance, offset, scale, self.epsilon)
+        outputs = tf.cast(tf.nn.batch_normalization(inputs, mean, variance, offset, scale, self.epsilon), given.dtype)
         if not context.executing_eagerly():
             outputs.set_shape(inputs.shape)
         return outputs

@@ -85,7 +85,7 @@ class LossScaleOptimizerV1(OptimizerAround):
         with init_scope():
             self._optimizer.build([v for _, v in pairs])
         update, good = self._loss_scale.update([g for g, _ in pairs])
-        done = apply_if(good, lambda: self._optimizer.apply_gradients(pairs, name=name, **kwargs))
+        done = apply_if(good, lambda: self._optimizer.apply_gradients(pairs, name=name, **kwargs), self._skipped)
         return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
 
     def _distributed_apply(self, strategy: Any, pairs: Any, name: str | None = None, aggregate: bool = True) -> Any:
@@ -96,8 +96,13 @@ class LossScaleOptimizerV1(OptimizerAround):
         with init_scope():
             self._optimizer.build([v for _, v in pairs])
         update, good = self._loss_scale.update([strategy.experimental_local_results(g)[0] for g, _ in pairs])
-        done = apply_if(good, lambda: self._optimizer._distributed_apply(strategy, pairs, name=name, aggregate=False))
+        done = apply_if(good, lambda: self._optimizer._distributed_apply(strategy, pairs, name=name, aggregate=False),
+                        self._skipped)
         return group(*(getattr(d, "op", d) for d in (update, done) if d is not None)) if _in_graph() else None
+
+    def _skipped(self) -> Any:
+        """A step that changes nothing counts too: schedules of learning rates go on."""
+        return self._optimizer.iterations.assign_add(1, read_value=False)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the optimizer."""
