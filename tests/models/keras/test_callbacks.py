@@ -123,6 +123,14 @@ def test_checkpoints_and_files(tmp_path):
     assert find(str(tmp_path / "w{epoch}.h5")) == str(tmp_path / "w2.h5") and find(str(tmp_path / "no" / "x{epoch}")) is None
 
 
+def test_log_has_columns_for_validation_that_comes_later(tmp_path):
+    model().fit(X, Y, epochs=2, verbose=0, validation_data=(X, Y), validation_freq=2,
+                callbacks=[K.callbacks.CSVLogger(str(tmp_path / "log.csv"))])
+    with open(tmp_path / "log.csv", newline="") as f:
+        first, second = csv.DictReader(f)
+    assert first["val_loss"] == "NA" and float(second["val_loss"]) > 0
+
+
 def test_best_only(tmp_path, capsys):
     m, values = model(), iter([3.0, 4.0, 2.0])
     m.fit(X, Y, epochs=3, verbose=0, callbacks=[

@@ -47,6 +47,8 @@ class CSVLogger(Callback):
         logs = dict(logs or {})
         if self.keys is None:
             self.keys = sorted(logs)
+            if not any(k.startswith("val_") for k in self.keys):      # with `validation_freq`, they come in later epochs
+                self.keys += [f"val_{k}" for k in self.keys]
         if getattr(self.model, "stop_training", False):       # validation may be missing from the last epoch
             logs = {k: logs.get(k, "NA") for k in self.keys}
         if self.writer is None:
