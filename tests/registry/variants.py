@@ -29,7 +29,7 @@ def variants(sample: Sample, opdef: Any) -> Iterator[tuple[str, Sample]]:
             continue
         for d in OTHERS.get(_dtype(sample, opdef, name), ()):
             if attr.allowed is None or dtypes.as_dtype(d) in attr.allowed:
-                yield f"{name}={np.dtype(d).name}", _cast(sample, opdef, name, d)
+                yield f"{name}={np.dtype(d).name}", cast(sample, opdef, name, d)
 
 
 def _dtype(sample: Sample, opdef: Any, name: str) -> Any:
@@ -46,7 +46,7 @@ def _as(array: Any, dtype: Any) -> np.ndarray:
     return (np.maximum(array, 0) if np.dtype(dtype).kind == "u" else array).astype(dtype)
 
 
-def _cast(sample: Sample, opdef: Any, name: str, dtype: Any) -> Sample:
+def cast(sample: Sample, opdef: Any, name: str, dtype: Any) -> Sample:
     def cast(arg: Any, v: Any) -> Any:
         if arg.type_attr != name and not (arg.type == dtypes.resource and name in ("T", "dtype")):
             return v

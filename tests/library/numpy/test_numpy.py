@@ -16,7 +16,7 @@ B = np.array([True, False, True])
 # Written once, evaluated with NumPy's module and with ours.
 EXPRESSIONS = """
 np.add(A, 1.5) | np.add(U, 2) | np.add(F, 1) | np.add(F, A) | np.subtract(U, np.int8(4)) | np.multiply(B, 3)
-np.divide(A, 4) | np.true_divide(U, U) | np.floor_divide(A, 4) | np.mod(A, 5) | np.remainder(F, 2) | np.power(F, 2)
+np.divide(A, 4) | np.true_divide(A, A + 9) | np.floor_divide(A, 4) | np.mod(A, 5) | np.remainder(F, 2) | np.power(F, 2)
 np.float_power(A, 2) | np.maximum(A, 0.5) | np.minimum(B, True) | np.arctan2(A, F) | np.hypot(A, 2) | np.logaddexp(F, A)
 np.logaddexp2(F, 1) | np.heaviside(F, 1) | np.gcd(A, 4) | np.lcm(A, 6) | np.bitwise_and(A, 6) | np.bitwise_or(B, False)
 np.bitwise_xor(U, 3) | np.equal(A, 2) | np.not_equal(F, A) | np.greater(A, 0.5) | np.less_equal(U, 5)
@@ -29,7 +29,7 @@ np.iscomplex(C) | np.isreal(C) | np.around(F, 1) | np.round(F, 2) | np.clip(A, -
 np.sum(A) | np.sum(U) | np.sum(F, axis=1) | np.sum(B) | np.prod(U) | np.mean(A) | np.mean(F, axis=0, keepdims=True)
 np.var(A) | np.var(F, axis=1, ddof=1) | np.std(F) | np.max(A, axis=0) | np.amin(F) | np.any(A) | np.all(A, axis=1)
 np.ptp(A, axis=0) | np.nansum([1, np.nan, 2]) | np.nanmean([1, np.nan, 2]) | np.nanprod([1, np.nan, 2])
-np.count_nonzero(A, axis=0) | np.argmax(F) | np.argmin(A, axis=1) | np.cumsum(U) | np.cumprod(F, axis=1) | np.diff(A)
+np.count_nonzero(A, axis=0) | np.argmax(F) | np.argmin(A, axis=1) | np.cumsum(A) | np.cumprod(F, axis=1) | np.diff(A)
 np.diff(F, n=2, axis=0) | np.average(F, axis=0) | np.average(A, axis=1, weights=[1, 2, 3, 4]) | np.reshape(A, (4, 3))
 np.reshape(A, (4, 3), order="F") | np.ravel(F) | np.expand_dims(A, 1) | np.squeeze(A[None]) | np.transpose(A)
 np.moveaxis(A[None], 0, -1) | np.swapaxes(A[None], 0, 2) | np.flip(A) | np.flip(A, 1) | np.flipud(A) | np.fliplr(A)
@@ -168,3 +168,62 @@ def test_objects_that_convert_themselves_take_part():
     assert tnp.maximum(w, 1.5).dtype == tf.float32
     assert tnp.concatenate([w, w], 1).shape == (1, 4)
     assert tnp.result_type(w, np.float64) == np.float64
+
+
+UNKNOWN = tf.TensorSpec(None, tf.float64)
+MATRIX = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("function, given", [
+    (tnp.ascontiguousarray, 2.0), (tnp.ascontiguousarray, MATRIX), (tnp.diag, MATRIX), (tnp.diag, MATRIX[0]),
+    (lambda x: tnp.moveaxis(x, 0, -1), np.ones([2, 3, 4])), (lambda x: tnp.moveaxis(x, (0, 2), (1, 0)), np.ones([2, 3, 4])),
+    (lambda x: tnp.swapaxes(x, 0, -1), np.ones([2, 3, 4])), (tnp.rot90, MATRIX),
+    (lambda x: tnp.rot90(x, 3, (1, 2)), np.ones([2, 3, 4])),
+    (lambda x: tnp.tile(x, [2, 2]), MATRIX[0]), (lambda x: tnp.tile(x, [2]), MATRIX), (tnp.trace, MATRIX),
+    (tnp.vander, MATRIX[1]),
+    (lambda x: tnp.diagonal(x, 1), MATRIX), (tnp.ndim, MATRIX), (lambda x: tnp.dot(x, x), MATRIX[1]),
+    (lambda x: tnp.dot(x, 2.0), MATRIX),
+    (lambda x: tnp.dot(x, MATRIX.T), MATRIX), (lambda x: tnp.dot(MATRIX[0], x), MATRIX.T)])
+def test_functions_of_unknown_rank(function, given):
+    eager = function(tf.constant(given, tf.float64))
+    traced = tf.function(function, input_signature=[UNKNOWN])(tf.constant(given, tf.float64))
+    np.testing.assert_array_equal(eager, traced)
+
+
+@pytest.mark.parametrize("function, expected", [
+    (lambda: tnp.log2(8), 3.0), (lambda: tnp.cbrt(27), 3.0), (lambda: tnp.deg2rad(180), np.pi), (lambda: tnp.log10(1000), 3.0),
+    (lambda: tnp.logaddexp2(1, 1), 2.0), (lambda: tnp.sinc(0.5), np.sinc(0.5))])
+def test_constants_have_the_precision_of_the_array(function, expected):
+    np.testing.assert_allclose(function(), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("function, dtype", [
+    (lambda: tnp.linspace(np.float32(0), np.float32(1), 3), "float32"), (lambda: tnp.linspace(0, 1, 3), "float64"),
+    (lambda: tnp.logspace(np.float32(0), np.float32(1), 3), "float32"),
+    (lambda: tnp.divide(np.int16(3), np.int16(2)), "float32"),
+    (lambda: tnp.divide(np.int32(3), np.int32(2)), "float64"),
+    (lambda: tnp.float_power(np.float32(3), np.float32(2)), "float32"),
+    (lambda: tnp.cumsum(np.ones(3, np.uint8)), "int64"),
+    (lambda: tnp.nanmean(np.float32([1, np.nan]), dtype=np.int64), "float64"),
+    (lambda: tnp.diag_indices(2)[0], "int32")])
+def test_dtypes_of_results(function, dtype):
+    assert function().dtype == dtype
+
+
+def test_results_that_are_no_tensors():
+    assert isinstance(tnp.shape(MATRIX), tf.TensorShape) and tnp.shape(MATRIX) == (2, 3)
+    assert isinstance(tnp.size(MATRIX), np.int64) and tnp.size(MATRIX) == 6
+    assert tnp.result_type(np.int32(1), 2.0) is tf.float64
+
+
+def test_arrays_without_dimensions():
+    assert float(tnp.flipud(1.0)) == float(tnp.rot90(tnp.array(1.0), k=0)) == float(tnp.polyval(1.0, 3.0)) == 1.0
+    assert tnp.random.poisson().shape == tnp.random.poisson(2.0).shape == tf.random.gamma([], 1.0).shape == []
+    with pytest.raises(ValueError, match="differ"):
+        tnp.moveaxis(MATRIX, (0, 1), 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_geometric_spaces_along_an_axis(axis):
+    start, stop = np.array([1.0, -2.0]), np.array([8.0, -16.0])
+    np.testing.assert_allclose(tnp.geomspace(start, stop, 4, axis=axis), np.geomspace(start, stop, 4, axis=axis))

@@ -323,3 +323,17 @@ def test_transposed_convolutions_to_few_channels_in_vmap_and_steps():
     one = tf.vectorized_map(lambda x: tf.nn.conv2d_transpose(x[None], w, [1, 10, 10, 1], 2)[0], x)
     np.testing.assert_allclose(up(x), one, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(up(x), tf.function(up)(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dilations", [1, 2])
+def test_convolutions_of_integers(dilations):
+    x, w = np.arange(100).reshape(2, 5, 5, 2) % 7, np.arange(24).reshape(2, 2, 2, 3) - 9
+
+    def both(kind):
+        y = tf.nn.conv2d(tf.constant(x, kind), tf.constant(w, kind), 1, "VALID", dilations=dilations)
+        back = tf.nn.conv2d_transpose(y, tf.constant(w, kind), x.shape, 1, "VALID", dilations=dilations)
+        return y, back
+    for traced in (both, tf.function(both)):
+        for found, expected in zip(traced(tf.int32), both(tf.float64), strict=True):
+            assert found.dtype == tf.int32
+            np.testing.assert_array_equal(found, expected)

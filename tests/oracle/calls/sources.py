@@ -15,9 +15,9 @@ import penstock as tf
 from penstock._src.ops.registry import OPS
 from tests.oracle.calls import keras_objects, pipelines
 from tests.oracle.calls.arguments import call
-from tests.oracle.calls.values import Draw, encoded, tensor
+from tests.oracle.calls.values import COMPLEX, FLOATS, INTEGERS, Draw, as_numpy, encoded, tensor
 from tests.registry.load import all_samples
-from tests.registry.variants import variants
+from tests.registry.variants import cast, variants
 
 NAMES = pathlib.Path(__file__).parents[2] / "api" / "names_2_21.txt"
 FOLDERS = re.compile(
@@ -175,6 +175,28 @@ def changed(d: Draw, value: np.ndarray) -> np.ndarray:
     return value
 
 
-SOURCES = {"functions": of_functions, "samples": of_samples, "keras": keras_objects.calls, "data": pipelines.calls}
+def of_dtypes(seed: int, each: int) -> Iterator[dict]:
+    """Samples of raw ops in every dtype that their type attributes allow."""
+    for sample in all_samples():
+        op = OPS[sample.op]
+        if resolved(f"raw_ops.{sample.op}") is None or sample.random:
+            continue
+        for name, attr in op.attrs.items():
+            given = [np.asarray(v[0] if isinstance(v, list) and v else v) for a, v in zip(op.inputs, sample.inputs, strict=True)
+                     if a.type_attr == name]
+            if attr.kind != "type" or name in sample.attrs or not given or given[0].dtype.kind not in "fiuc":
+                continue
+            for dtype in (*FLOATS[2:], *dict.fromkeys(INTEGERS), *COMPLEX):
+                if given[0].dtype == as_numpy(dtype) or attr.allowed is not None and tf.as_dtype(dtype) not in attr.allowed:
+                    continue
+                inputs = cast(sample, op, name, as_numpy(dtype)).inputs
+                kwargs = {a.name: [tensor(x) for x in v] if isinstance(v, list) else tensor(v)
+                          for a, v in zip(op.inputs, inputs, strict=True)}
+                attributes = {k: attribute(v) for k, v in sample.attrs.items()}
+                yield {"kind": "eager", "name": f"raw_ops.{sample.op}", "args": [], "kwargs": {**kwargs, **attributes}}
+
+
+SOURCES = {"dtypes": of_dtypes, "functions": of_functions, "samples": of_samples, "keras": keras_objects.calls,
+           "data": pipelines.calls}
 
 __all__ = ["SOURCES", "encoded"]

@@ -136,7 +136,7 @@ def flip(x: Any, axes: Sequence[int]) -> Any:
     """`x` with some axes reversed."""
     if not axes:
         return x
-    return x.flip(tuple(axes)) if is_torch(x) else np.flip(x, tuple(axes))
+    return signed(x).flip(tuple(axes)).view(x.dtype) if is_torch(x) else np.flip(x, tuple(axes))
 
 
 def zeros(dims: Sequence[int], like: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 import penstock as tf
-from penstock._src.library.numpy.types import as_dtype, canonical, default_float, name, result_type, static, tensor
+from penstock._src.library.numpy import types
+from penstock._src.library.numpy.types import as_dtype, default_float, floating, name, promoted, result_type, static, tensor
 
 
 @name("array")
@@ -18,8 +19,10 @@ def array(val: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Any
     out = tensor(val, dtype)
     if copy and out is val:
         out = tf.identity(out)
-    rank = out.shape.rank
-    return tf.reshape(out, [*[1] * (ndmin - rank), *tf.unstack(tf.shape(out))]) if ndmin and rank < ndmin else out
+    rank = tf.rank(out) if out.shape.rank is None else out.shape.rank
+    if not ndmin or out.shape.rank is not None and rank >= ndmin:
+        return out
+    return tf.reshape(out, tf.concat([tf.ones([tf.maximum(ndmin - rank, 0)], tf.int32), tf.shape(out)], 0))
 
 
 @name("asarray")
@@ -145,7 +148,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
 
 def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> Any:
     """The interpolation weights in [0, 1], and `start` and `stop` with a new dimension."""
-    start, stop = (tf.cast(tensor(v), default_float()) for v in (start, stop))
+    start, stop = map(floating, promoted(start, stop))
     parts = max(num - 1 if endpoint else num, 1)
     steps = tf.cast(tf.range(num), start.dtype) / parts
     start, stop = start + tf.zeros_like(stop), stop + tf.zeros_like(start)
@@ -164,7 +167,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
              axis: int = 0) -> Any:
     """`num` evenly spaced values from `start` to `stop`."""
     out, step = _spaced(start, stop, int(num), endpoint, axis)
-    out = tf.cast(out, as_dtype(dtype)) if dtype else out
+    out = tf.cast(out, as_dtype(dtype)) if dtype and dtype is not float else out
     return (out, step) if retstep else out
 
 
@@ -172,19 +175,20 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:
     """Powers of `base` whose exponents are evenly spaced."""
-    kind = as_dtype(dtype) or tf.as_dtype(canonical(np.result_type(result_type(start, stop), float)))
     out = linspace(start, stop, num, endpoint, axis=axis)
-    return tf.cast(tf.pow(tf.cast(base, out.dtype), out), kind)
+    out = tf.pow(tf.constant(base, out.dtype), out)
+    return out if dtype is None else tf.cast(out, as_dtype(dtype))
 
 
 @name("geomspace")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """Values with a constant ratio."""
-    kind = as_dtype(dtype) or tf.as_dtype(canonical(np.result_type(result_type(start, stop), float)))
+    kind = as_dtype(dtype) or tf.as_dtype(types.canonical(np.result_type(result_type(start, stop), float)))
     start, stop = (tf.cast(tensor(v), default_float()) for v in (start, stop))
+    start, stop = start + tf.zeros_like(stop), stop + tf.zeros_like(start)
     sign = tf.sign(start)
     out, _ = _spaced(tf.math.log(start * sign), tf.math.log(stop * sign), int(num), endpoint, axis)
-    return tf.cast(tf.exp(out) * sign, kind)
+    return tf.cast(tf.exp(out) * tf.expand_dims(sign, axis), kind)
 
 
 @name("diag")
@@ -192,6 +196,8 @@ def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or a matrix with a diagonal."""
     v = tensor(v)
     rank = v.shape.rank
+    if rank is None:
+        return tf.cond(tf.equal(tf.rank(v), 2), lambda: tf.linalg.diag_part(v, k=k), lambda: tf.linalg.diag(v, k=k))
     if rank not in (1, 2):
         raise ValueError(f"Input to diag must be 1d or 2d only. Got shape {v.shape}")
     if rank == 1:
@@ -215,14 +221,14 @@ def diag_indices(n: Any, ndim: int = 2) -> tuple:
         raise ValueError(f"n argument to diag_indices must be nonnegative. Got {n}")
     if ndim < 0:
         raise ValueError(f"ndim argument to diag_indices must be nonnegative. Got {ndim}")
-    return (tf.range(n, dtype=tf.int64),) * ndim
+    return (tf.range(n),) * ndim
 
 
 @name("vander")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Columns that are powers of `x`."""
     x = tensor(x)
-    if x.shape.rank != 1:
+    if x.shape.rank not in (None, 1):
         raise ValueError(f"x must be a one-dimensional array. Got shape {x.shape}")
     n = tf.shape(x)[0] if N is None else N
     if N is not None and N < 0:

@@ -62,12 +62,12 @@ for _names, _function in (
         ("sinh", tf.sinh), ("cosh", tf.cosh), ("tanh", tf.tanh), ("arcsinh", tf.asinh), ("arccosh", tf.acosh),
         ("arctanh", tf.atanh)):
     _unary(_names, _function, True)
-_unary("exp2", lambda x: tf.pow(tf.cast(2, x.dtype), x), True)
-_unary("log2", lambda x: tf.math.log(x) / tf.cast(math.log(2), x.dtype), True)
-_unary("log10", lambda x: tf.math.log(x) / tf.cast(math.log(10), x.dtype), True)
-_unary("cbrt", lambda x: tf.sign(x) * tf.pow(tf.abs(x), tf.cast(1 / 3, x.dtype)), True)
-_unary("deg2rad", lambda x: x * tf.cast(math.pi / 180, x.dtype), True)
-_unary("rad2deg", lambda x: x * tf.cast(180 / math.pi, x.dtype), True)
+_unary("exp2", lambda x: tf.pow(tf.constant(2, x.dtype), x), True)
+_unary("log2", lambda x: tf.math.log(x) / tf.constant(math.log(2), x.dtype), True)
+_unary("log10", lambda x: tf.math.log(x) / tf.constant(math.log(10), x.dtype), True)
+_unary("cbrt", lambda x: tf.sign(x) * tf.pow(tf.abs(x), tf.constant(1 / 3, x.dtype)), True)
+_unary("deg2rad", lambda x: x * tf.constant(math.pi / 180, x.dtype), True)
+_unary("rad2deg", lambda x: x * tf.constant(180 / math.pi, x.dtype), True)
 _unary("floor", tf.floor, True)
 _unary("ceil", tf.math.ceil, True)
 _unary("fix", lambda x: tf.where(x > 0, tf.floor(x), tf.math.ceil(x)), True)
@@ -82,7 +82,7 @@ _unary("signbit", _by_type(lambda x: tf.zeros_like(x), lambda x: tf.less(x, 0)))
 
 
 def _sinc(x: Any) -> Any:
-    scaled = x * tf.cast(math.pi, x.dtype)
+    scaled = x * tf.constant(math.pi, x.dtype)
     safe = tf.where(tf.equal(scaled, 0), tf.ones_like(scaled), scaled)
     return tf.where(tf.equal(scaled, 0), tf.ones_like(scaled), tf.sin(safe) / safe)
 
@@ -125,7 +125,7 @@ def imag(val: Any) -> Any:
 def angle(z: Any, deg: bool = False) -> Any:
     """The angle of complex numbers."""
     out = tf.math.angle(floating(z))
-    return out * tf.cast(180 / math.pi, out.dtype) if deg else out
+    return out * tf.constant(180 / math.pi, out.dtype) if deg else out
 
 
 @name("iscomplex")
@@ -163,7 +163,7 @@ def _rounded(a: Any, decimals: int = 0) -> Any:
     a = tensor(a)
     if decimals == 0 or a.dtype.is_integer and decimals > 0:
         return tf.round(a) if a.dtype.is_floating else a
-    factor = tf.cast(10.0 ** decimals, default_float() if a.dtype.is_integer else a.dtype)
+    factor = tf.constant(10.0 ** decimals, default_float() if a.dtype.is_integer else a.dtype)
     return tf.cast(tf.round(tf.cast(a, factor.dtype) * factor) / factor, a.dtype)
 
 
@@ -191,10 +191,17 @@ def clip(a: Any, a_min: Any, a_max: Any) -> Any:
 
 
 # -- two operands -----------------------------------------------------------------------------------------------------
+def _divided(a: Any, b: Any) -> Any:
+    """Small integers have a quotient in float32, others in the default type."""
+    if a.dtype == tf.bool or a.dtype.is_integer and a.dtype.size > 2:
+        a, b = (tf.cast(v, default_float()) for v in (a, b))
+    return tf.truediv(a, b)
+
+
 _binary("add", _by_type(tf.logical_or, tf.add))
 _binary("subtract", tf.subtract)
 _binary("multiply", _by_type(tf.logical_and, tf.multiply))
-_binary("divide true_divide", tf.truediv, True)          # tf.divide is the operator, which calls this one
+_binary("divide true_divide", _divided)          # tf.divide is the operator, which calls this one
 _binary("floor_divide", lambda a, b: tf.math.floordiv(_number(a), _number(b)))
 _binary("mod remainder", lambda a, b: tf.math.floormod(_number(a), _number(b)))
 _binary("power", lambda a, b: tf.pow(_number(a), _number(b)))
@@ -234,7 +241,7 @@ _binary("logaddexp", _logaddexp, True)
 
 
 def _logaddexp2(a: Any, b: Any) -> Any:
-    two = tf.cast(math.log(2), a.dtype)
+    two = tf.constant(math.log(2), a.dtype)
     return _logaddexp(a * two, b * two) / two
 
 
@@ -244,10 +251,8 @@ _binary("heaviside", lambda a, b: tf.where(a < 0, tf.zeros_like(a), tf.where(a >
 
 @name("float_power")
 def float_power(x1: Any, x2: Any) -> Any:
-    """A power in float64."""
-    a, b = promoted(x1, x2)
-    kind = tf.complex128 if a.dtype.is_complex else default_float()
-    return tf.pow(tf.cast(a, kind), tf.cast(b, kind))
+    """A power of numbers with a fraction."""
+    return tf.pow(*map(floating, promoted(x1, x2)))
 
 
 @name("divmod")

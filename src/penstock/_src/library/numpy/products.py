@@ -27,7 +27,11 @@ def dot(a: Any, b: Any) -> Any:
     a, b = promoted(a, b)
     if a.shape.rank == 0 or b.shape.rank == 0:
         return a * b
-    return tf.tensordot(a, b, axes=[[a.shape.rank - 1], [max(b.shape.rank - 2, 0)]])
+    if a.shape.rank is not None and b.shape.rank is not None:
+        return tf.tensordot(a, b, axes=[[a.shape.rank - 1], [max(b.shape.rank - 2, 0)]])
+    numbers = tf.logical_or(tf.equal(tf.rank(a), 0), tf.equal(tf.rank(b), 0))
+    return tf.cond(numbers, lambda: a * b, lambda: tf.tensordot(
+        a, b, axes=tf.stack([[tf.rank(a) - 1], [tf.maximum(tf.rank(b) - 2, 0)]])))
 
 
 @name("inner")
@@ -100,4 +104,5 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 def polyval(p: Any, x: Any) -> Any:
     """A polynomial, coefficients from the highest power on."""
     p, x = promoted(p, x)
+    p = tf.reshape(p, [1]) if p.shape.rank == 0 else p
     return tf.math.polyval(tf.unstack(p), x) if p.shape[0] else tf.zeros_like(tensor(x))

@@ -39,13 +39,13 @@ _reducer("all", lambda x, axis, keepdims: tf.reduce_all(tf.cast(x, tf.bool), axi
 _reducer("ptp", lambda x, axis, keepdims: tf.reduce_max(x, axis, keepdims) - tf.reduce_min(x, axis, keepdims))
 
 
-def _summed(a: Any, dtype: Any) -> Any:
+def _summed(a: Any, dtype: Any, unsigned: Any = tf.uint64) -> Any:
     """The array in the type that NumPy adds it up in: small integers and booleans as int64."""
     a = tensor(a)
     if dtype is not None:
         return tf.cast(a, as_dtype(dtype))
     if a.dtype == tf.bool or a.dtype.is_integer and a.dtype.size < 8:
-        return tf.cast(a, tf.uint64 if a.dtype.is_unsigned else tf.int64)
+        return tf.cast(a, unsigned if a.dtype.is_unsigned else tf.int64)
     return a
 
 
@@ -138,8 +138,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = None) -
     a = tensor(a)
     if not a.dtype.is_floating:
         return mean(a, axis, dtype, keepdims=keepdims)
-    count = tf.reduce_sum(tf.cast(~tf.math.is_nan(a), a.dtype), axis, bool(keepdims))
-    return nansum(a, axis, dtype, keepdims) / count
+    total = floating(nansum(a, axis, dtype, keepdims))
+    return total / tf.reduce_sum(tf.cast(~tf.math.is_nan(a), total.dtype), axis, bool(keepdims))
 
 
 @name("count_nonzero")
@@ -164,7 +164,7 @@ _arg("argmin", tf.argmin)
 
 def _cumulative(title: str, function: Callable) -> None:
     def call(a: Any, axis: Any = None, dtype: Any = None) -> Any:
-        a = _summed(a, dtype)
+        a = _summed(a, dtype, unsigned=tf.int64)
         if axis is None:
             a, axis = tf.reshape(a, [-1]), 0
         if a.shape.rank is not None and not -a.shape.rank <= axis < a.shape.rank:

@@ -12,27 +12,28 @@ from penstock._src.library.numpy.types import as_dtype, name, static, tensor, va
 
 @name("shape")
 def shape(a: Any) -> Any:
-    """The shape as a tuple where it is known."""
+    """The shape: a TensorShape where it is known."""
     a = tensor(a)
-    return tuple(a.shape.as_list()) if a.shape.is_fully_defined() else tf.shape(a)
+    return a.shape if a.shape.is_fully_defined() else tf.shape(a)
 
 
 @name("size")
 def size(x: Any, axis: Any = None) -> Any:
-    """The number of elements, an int where it is known."""
+    """The number of elements, a NumPy integer where it is known."""
     if axis is not None:
         raise NotImplementedError("axis argument is not supported in the current `np.size` implementation")
     if isinstance(x, (int, float, np.int32, np.int64, np.float32, np.float64)):
         return 1
     x = tensor(x)
     known = x.shape.num_elements()
-    return tf.size(x) if known is None else known
+    return tf.size(x) if known is None else np.int64(known)
 
 
 @name("ndim")
 def ndim(a: Any) -> Any:
-    """The number of dimensions."""
-    return tensor(a).shape.rank
+    """The number of dimensions, an int where it is known."""
+    a = tensor(a)
+    return tf.rank(a) if a.shape.rank is None else a.shape.rank
 
 
 @name("reshape")
@@ -91,17 +92,34 @@ def _axes(axis: Any, rank: int) -> list:
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """Axes moved to other positions."""
     a = tensor(a)
+    if a.shape.rank is None:
+        return tf.transpose(a, _moved(tf.rank(a), source, destination))
     source, destination = _axes(source, a.shape.rank), _axes(destination, a.shape.rank)
+    if len(source) != len(destination):
+        raise ValueError("The numbers of source and destination axes differ.")
     order = [i for i in range(a.shape.rank) if i not in source]
     for to, axis in sorted(zip(destination, source, strict=True)):
         order.insert(to, axis)
     return tf.transpose(a, order)
 
 
+def _moved(rank: Any, source: Any, destination: Any) -> Any:
+    """The order of axes after some have moved, for a rank that only the run knows."""
+    source, destination = (tf.math.floormod(tf.reshape(tf.cast(v, tf.int32), [-1]), rank) for v in (source, destination))
+
+    def others(axes: Any) -> Any:
+        return tf.reshape(tf.where(tf.equal(tf.math.bincount(axes, minlength=rank, maxlength=rank), 0)), [-1])
+    places = tf.concat([others(destination), tf.cast(destination, tf.int64)], 0)
+    return tf.scatter_nd(places[:, None], tf.concat([tf.cast(others(source), tf.int32), source], 0),
+                         tf.cast(rank[None], tf.int64))
+
+
 @name("swapaxes")
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     """Two axes exchanged."""
     a = tensor(a)
+    if a.shape.rank is None:
+        return tf.transpose(a, _moved(tf.rank(a), [axis1, axis2], [axis2, axis1]))
     order = list(range(a.shape.rank))
     (i,), (j,) = _axes(axis1, a.shape.rank), _axes(axis2, a.shape.rank)
     order[i], order[j] = order[j], order[i]
@@ -120,7 +138,8 @@ def flip(m: Any, axis: Any = None) -> Any:
 @name("flipud")
 def flipud(m: Any) -> Any:
     """Rows in reverse order."""
-    return flip(m, 0)
+    m = tensor(m)
+    return m if m.shape.rank == 0 else flip(m, 0)
 
 
 @name("fliplr")
@@ -133,9 +152,9 @@ def fliplr(m: Any) -> Any:
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """Rotates by 90 degrees, `k` times."""
     m = tensor(m)
-    i, j = _axes(list(axes), m.shape.rank)
     if k % 4 == 0:
         return m
+    i, j = axes if m.shape.rank is None else _axes(list(axes), m.shape.rank)
     if k % 4 == 2:
         return tf.reverse(m, [i, j])
     return swapaxes(tf.reverse(m, [j]), i, j) if k % 4 == 1 else tf.reverse(swapaxes(m, i, j), [j])
@@ -196,6 +215,10 @@ def tile(a: Any, reps: Any) -> Any:
     a, reps = tensor(a), np.atleast_1d(static(reps)) if not isinstance(static(reps), tf.Tensor) else reps
     count = len(reps) if isinstance(reps, np.ndarray) else reps.shape[0]
     rank = a.shape.rank
+    if rank is None:
+        missing = tf.rank(a) - tf.size(reps)
+        a = tf.reshape(a, tf.concat([tf.ones([tf.maximum(-missing, 0)], tf.int32), tf.shape(a)], 0))
+        return tf.tile(a, tf.concat([tf.ones([tf.maximum(missing, 0)], tf.int32), tf.cast(reps, tf.int32)], 0))
     if rank < count:
         a = tf.reshape(a, tf.concat([tf.ones([count - rank], tf.int32), tf.shape(a)], 0))
     elif count < rank:
@@ -241,7 +264,7 @@ _triangle("triu", tf.greater_equal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal of two axes, as the last axis."""
     a = moveaxis(a, (axis1, axis2), (-2, -1))
-    rows, columns = a.shape.as_list()[-2:]
+    rows, columns = (None, None) if a.shape.rank is None else a.shape.as_list()[-2:]
     if rows is not None and columns is not None and not -rows < offset < columns:
         return tf.zeros([*a.shape.as_list()[:-2], 0], a.dtype)
     return tf.linalg.diag_part(a, k=offset)

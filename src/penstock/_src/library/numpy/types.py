@@ -76,12 +76,17 @@ def _kind(x: Any) -> Any:
 
 
 @name("result_type")
-def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+def public_result_type(*arrays_and_dtypes: Any) -> tf.DType:
     """The type that NumPy promotes these to. The numbers in a list are weak, as a number on its own is.
 
     >>> tf.experimental.numpy.result_type(tf.int32, 1.0)
-    dtype('float64')
+    tf.float64
     """
+    return tf.as_dtype(result_type(*arrays_and_dtypes))
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    """The type that NumPy promotes these to, as a NumPy dtype."""
     kinds: dict[Any, Any] = {}                     # one of each: NumPy takes a limited number of arguments
     for x in tf.nest.flatten(list(arrays_and_dtypes)):
         kind = _kind(x)

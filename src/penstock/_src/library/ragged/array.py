@@ -285,6 +285,7 @@ def _join(values: list, axis: Any, stack_values: bool) -> Any:
     out_dims = None if ndims is None else ndims + 1 if stack_values else ndims
     axis = get_positive_axis(axis, out_dims)
     if stack_values and ndims == 1 and axis == 0:
+        splits_dtype = splits_dtype if any(isinstance(r, RaggedTensor) for r in rts) else dtypes.int32
         lengths = tf.stack([tf.shape(r, out_type=splits_dtype)[0] for r in rts])
         return RaggedTensor.from_row_lengths(tf.concat(rts, 0), lengths, validate=False)
     if all(not isinstance(r, RaggedTensor) for r in rts):

@@ -45,8 +45,10 @@ def segment_ids_to_row_splits(segment_ids: Any, num_segments: Any = None, out_ty
                               name: str | None = None) -> Any:
     """[0, 0, 0, 2, 2] → [0, 3, 3, 5]."""
     with tf.name_scope(name, "SegmentIdsToRaggedSplits", [segment_ids]):
-        out_type = dtypes.int64 if out_type is None else dtypes.as_dtype(out_type)
-        ids = convert(segment_ids, name="segment_ids", preferred_dtype=out_type)
+        ids = convert(segment_ids, name="segment_ids", preferred_dtype=dtypes.int64 if out_type is None else out_type)
+        if out_type is None:
+            out_type = dtypes.int32 if ids.dtype is dtypes.int32 else dtypes.int64
+        out_type = dtypes.as_dtype(out_type)
         ids = int_tensor(ids, "segment_ids", ids.dtype if ids.dtype in (dtypes.int32, dtypes.int64) else dtypes.int64)
         ids.shape.assert_has_rank(1)
         count = None if num_segments is None else tf.cast(convert(num_segments), dtypes.int32)

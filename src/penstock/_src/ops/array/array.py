@@ -113,6 +113,7 @@ def shape_internal(input: Any, name: str | None = None, optimize: bool = True, o
             return _cast(convert(input.dense_shape), out_type)
         input = convert(input)
         if optimize and known(input.static_dims) and not context.executing_eagerly():
+            out_type = dtypes.int64 if max(input.static_dims, default=0) > dtypes.int32.max else out_type
             return constant(list(input.static_dims), out_type, name=scope, shape=[len(input.static_dims)])
         return shape_op(input, out_type=out_type, name=scope)
 

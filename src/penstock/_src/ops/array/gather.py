@@ -20,7 +20,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import arrays, indexing
+from penstock._src.kernels import arrays, indexing, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import canonical, known, reshape_op, shape_of
 from penstock._src.ops.composite import dispatched
@@ -513,6 +513,8 @@ def _tensor_scatter(name: str, how: str, v1: list[str]) -> Any:
             indices, updates = indexing.inside_only(indices, updates, tuple(out.shape))
         indexing.scatter_nd(out, indices, updates, how)
         return out
+    if how in ("min", "max"):
+        made.kernel(unsigned.ordered(_made_kernel), types=unsigned.TYPES)
 
     def public(tensor: Any, indices: Any, updates: Any, name: str | None = None, bad_indices_policy: str = "") -> Tensor:
         return made(tensor, indices, updates, bad_indices_policy=bad_indices_policy, name=name)

@@ -13,7 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.constant import constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
-from penstock._src.kernels import arrays
+from penstock._src.kernels import arrays, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import known, shape_of
 from penstock._src.ops.composite import dispatched
@@ -146,6 +146,9 @@ def _mirror_pad_grad_kernel(input, paddings, *, mode):
             shape[axis] = size
             out = torch.zeros(shape, dtype=out.dtype, device=out.device).index_add_(axis, index, out)
     return out
+
+
+mirror_pad_grad.kernel(unsigned.wrapping(_mirror_pad_grad_kernel), types=unsigned.TYPES)
 
 
 mirror_pad.gradient(lambda op, grad: (mirror_pad_grad(grad, op.inputs[1], mode=op.attrs["mode"]), None))

@@ -64,6 +64,8 @@ def _reverse_v2_shape(tensor, axis, *, c):
 @reverse_v2.kernel
 def _reverse_v2_kernel(tensor, axis):
     rank, axes = len(arrays.dims_of(tensor)), []
+    if not rank:
+        return tensor
     for i, a in enumerate(arrays.ints(axis)):
         at = arrays.canonical_axis(a, rank, f"'axis'[{i}] = {a} is out of valid range [{-rank}, {rank - 1}]")
         if at in axes:

@@ -19,7 +19,7 @@ def _three_channels(images):
     images = rank_at_least(images, 1)
     if images is not None and images[-1] not in (3, None):
         raise ValueError(f"Dimension must be 3 but is {images[-1]}")
-    return images
+    return images if images is None else (*images[:-1], 3)
 
 
 rgb_to_hsv.shape(_three_channels)

@@ -13,6 +13,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import colocate_with, name_scope
+from penstock._src.kernels import unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math.math import unbroadcast
@@ -44,6 +45,9 @@ def _clip_kernel(t, clip_value_min, clip_value_max):
             raise errors.invalid(f"clip_value_min and clip_value_max must be either of the same shape as input, or a "
                                  f"scalar. Input shape: {list(t.shape)}, limit: {list(limit.shape)}")
     return torch.maximum(torch.minimum(t, clip_value_max), clip_value_min)
+
+
+clip_op.kernel(unsigned.ordered(_clip_kernel), types=unsigned.TYPES)
 
 
 @clip_op.gradient
@@ -115,6 +119,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         positive = get("Greater")(total, convert(0, total.dtype.base_dtype))
         # the square root is taken only where its derivative is finite
         norm = get("Select")(positive, get("Sqrt")(get("Select")(positive, total, get("OnesLike")(total))), total)
+        clip_norm = get("Maximum")(convert(clip_norm, values.dtype), convert(0, values.dtype))
         scaled = values * clip_norm
         values.shape.assert_is_compatible_with(scaled.shape)
         return _like(t, get("Identity")(scaled / get("Maximum")(norm, clip_norm), name=scope))

@@ -60,7 +60,7 @@ for _op in (cumsum_op, cumprod_op):
 @cumulative_logsumexp_op.kernel(types="half bfloat16")
 def _cumulative_logsumexp_kernel_half_bfloat16(x, axis, *, exclusive, reverse):
     out = cumulative_logsumexp_op.kernels["any"].fn(x.to(torch.float32), axis, exclusive=exclusive, reverse=reverse)
-    return torch.clamp(out, min=torch.finfo(x.dtype).min).to(x.dtype) if exclusive else out.to(x.dtype)
+    return out.to(x.dtype)
 
 
 # -- gradients --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Reductions: sums, products, extrema and the like over some axes, or all of them."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -576,6 +577,20 @@ def _position(name: str, find: Callable) -> OpDef:
     return made
 
 
+def _without_nan(find: Callable, last: float) -> Callable:
+    """The position of an extremum: ATen returns that of a NaN, TensorFlow passes over them."""
+    def position(x: torch.Tensor, axis: int) -> torch.Tensor:
+        if not x.dtype.is_floating_point:
+            return find(x, axis)
+        if x.is_cuda:                               # where a look at the result would wait for it
+            return find(x.nan_to_num(last, math.inf, -math.inf), axis)
+        found = find(x, axis)
+        if x.gather(axis, found.unsqueeze(axis)).isnan().any():
+            found = find(x.nan_to_num(last, math.inf, -math.inf), axis)
+        return found
+    return position
+
+
 def _find(find: Callable, x: torch.Tensor, dimension: torch.Tensor, output_type: Any) -> torch.Tensor:
     if dimension.numel() != 1:
         raise errors.invalid(f"dim must be a scalar, but received tensor of shape: {list(dimension.shape)}")
@@ -589,8 +604,8 @@ def _find(find: Callable, x: torch.Tensor, dimension: torch.Tensor, output_type:
     return find(x, axis).to(output_type.torch)
 
 
-arg_max = _position("ArgMax", torch.argmax)
-arg_min = _position("ArgMin", torch.argmin)
+arg_max = _position("ArgMax", _without_nan(torch.argmax, -math.inf))
+arg_min = _position("ArgMin", _without_nan(torch.argmin, math.inf))
 
 
 @rules.regions.lower(arg_max, arg_min)

@@ -5,6 +5,7 @@ parameter are computed here, for all elements at once, by their series and conti
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -238,18 +239,23 @@ def _bessel(name: str, kernel: Callable) -> Any:
     return made
 
 
+def _of_positive(kernel: Callable, otherwise: float) -> Callable:
+    """A function with a pole at 0, which TensorFlow continues to the left of it."""
+    return lambda x: kernel(x).masked_fill_(x <= 0, otherwise)
+
+
 i0 = _bessel("I0", torch.special.i0)
 i0e = _bessel("I0e", torch.special.i0e)
 i1 = _bessel("I1", torch.special.i1)
 i1e = _bessel("I1e", torch.special.i1e)
 j0 = _bessel("J0", torch.special.bessel_j0)
 j1 = _bessel("J1", torch.special.bessel_j1)
-y0 = _bessel("Y0", torch.special.bessel_y0)
-y1 = _bessel("Y1", torch.special.bessel_y1)
-k0 = _bessel("K0", torch.special.modified_bessel_k0)
-k1 = _bessel("K1", torch.special.modified_bessel_k1)
-k0e = _bessel("K0e", torch.special.scaled_modified_bessel_k0)
-k1e = _bessel("K1e", torch.special.scaled_modified_bessel_k1)
+y0 = _bessel("Y0", _of_positive(torch.special.bessel_y0, -math.inf))
+y1 = _bessel("Y1", _of_positive(torch.special.bessel_y1, -math.inf))
+k0 = _bessel("K0", _of_positive(torch.special.modified_bessel_k0, math.inf))
+k1 = _bessel("K1", _of_positive(torch.special.modified_bessel_k1, math.inf))
+k0e = _bessel("K0e", _of_positive(torch.special.scaled_modified_bessel_k0, math.inf))
+k1e = _bessel("K1e", _of_positive(torch.special.scaled_modified_bessel_k1, math.inf))
 
 
 def _over(y: Tensor, x: Tensor) -> Tensor:

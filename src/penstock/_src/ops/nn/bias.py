@@ -13,7 +13,7 @@ from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import triton_nn
+from penstock._src.kernels import triton_nn, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.math import matmul
@@ -83,6 +83,7 @@ def _bias_add_kernel(value, bias, *, data_format):
     return value + bias
 
 
+bias_add_op.kernel(unsigned.wrapping(_bias_add_kernel), types=unsigned.TYPES)
 rules.program.overwrites(bias_add_op, 0, lambda value, bias: value.add_(bias))
 
 
@@ -109,6 +110,7 @@ def _bias_add_fuse(op, f):
 
 bias_add_v1.shape(lambda value, bias: _bias_add_shape(value, bias, data_format="NHWC"))
 bias_add_v1.kernel(lambda value, bias: _bias_add_kernel(value, bias, data_format="NHWC"))
+bias_add_v1.kernel(unsigned.wrapping(bias_add_v1.kernels["any"].fn), types=unsigned.TYPES)
 
 
 @bias_add_grad.shape
@@ -123,6 +125,9 @@ def _bias_add_grad_kernel(out_backprop, *, data_format):
         raise errors.invalid(f"Input tensor must be at least 2D: {tuple(out_backprop.shape)}")
     axis = _channel_axis(out_backprop.ndim, data_format)
     return torch.sum(out_backprop, [a for a in range(out_backprop.ndim) if a != axis], dtype=out_backprop.dtype)
+
+
+bias_add_grad.kernel(unsigned.wrapping(_bias_add_grad_kernel), types=unsigned.TYPES)
 
 
 @rules.fusion.simplify(bias_add_grad)

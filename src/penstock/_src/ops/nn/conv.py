@@ -95,6 +95,8 @@ class _Plan:
     def convolve(self, x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None = None, relu: bool = False) -> torch.Tensor:
         if self.empty:
             return x.new_zeros(self.output)
+        if not x.dtype.is_floating_point:           # ATen's kernels lack cases; doubles hold such sums exactly
+            return self.convolve(x.double(), w.double()).to(torch.int64).to(x.dtype)
         if self.pointwise and _as_product(x):
             out = self._images(products.product(self._rows(x), w.flatten(1).t(), bias), self.output)
             return out.relu_() if relu else out
@@ -116,6 +118,8 @@ class _Plan:
     def to_input(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         if self.empty:
             return self._cropped(grad.new_zeros(self.input))
+        if not grad.dtype.is_floating_point:
+            return self.to_input(w.double(), grad.double()).to(torch.int64).to(grad.dtype)
         if self.pointwise and _as_product(grad):
             return self._images(products.product(self._rows(grad), w.flatten(1)), self.input)
         if self.mirrored is not None and grad.is_cpu:
@@ -485,7 +489,8 @@ fused_conv2d = internal("_FusedConv2D", "input: T, filter: T, args: num_args * T
                         _WITH_INTEGERS + _2D_GEOMETRY + ", num_args: int >= 0, fused_ops: list(string) = []")
 conv2d_op = op("Conv2D", "input: T, filter: T -> output: T", _WITH_INTEGERS + _2D_GEOMETRY)
 rules.batching.first[conv2d_op] = (0,)
-conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T", _2D)
+conv2d_to_input = op("Conv2DBackpropInput", "input_sizes: int32, filter: T, out_backprop: T -> output: T",
+                     _WITH_INTEGERS + _2D_GEOMETRY)
 rules.batching.first[conv2d_to_input], rules.batching.sizes[conv2d_to_input] = (2,), 0
 conv2d_to_filter = op("Conv2DBackpropFilter", "input: T, filter_sizes: int32, out_backprop: T -> output: T", _2D)
 _family(conv2d_op, conv2d_to_input, conv2d_to_filter)

@@ -16,7 +16,7 @@ import torch
 
 from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
-from penstock._src.kernels import pools, triton_nn
+from penstock._src.kernels import pools, triton_nn, unsigned
 from penstock._src.ops import rules
 from penstock._src.ops.array.array import shape_of
 from penstock._src.ops.nn import pool_places, windows
@@ -180,8 +180,6 @@ def _max_pool(input, *, ksize, strides, padding, data_format, name, relu=False):
     if _ours(input, p, data_format):
         return pools.max_pool(input, p.window, p.stride, p.before, p.output, relu)[0]
     x = to_channels_first(input, data_format)
-    if x.dtype is torch.uint16:
-        return from_channels_first(_max(x.int(), p).to(x.dtype), data_format)
     out = from_channels_first(_max(x, p), data_format)
     return out.relu_() if relu else out
 
@@ -237,7 +235,7 @@ def _max_pool_grad_grad(orig_input, orig_output, grad, *, ksize, strides, paddin
     if p.empty:
         return torch.zeros_like(orig_output)
     x = to_channels_first(orig_input, data_format)
-    grad, indices = to_channels_first(grad, data_format), _first_maxima(x.int() if x.dtype is torch.uint16 else x, p)
+    grad, indices = to_channels_first(grad, data_format), _first_maxima(x, p)
     if p.extra:
         grad = torch.constant_pad_nd(grad, p.extra)
     out = grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
@@ -392,10 +390,13 @@ def _max_pool_kernel(input, *, ksize, strides, padding, data_format):
     return _max_pool(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name="MaxPool")
 
 
+max_pool_op.kernel(unsigned.ordered(_max_pool_kernel), types=unsigned.TYPES)
 max_pool_grad.shape(lambda orig_input, orig_output, grad: shapes.rank_is(orig_input, 4))
 max_pool_grad_grad.shape(lambda orig_input, orig_output, grad: shapes.rank_is(orig_output, 4))
 max_pool_grad.kernel(functools.partial(_max_pool_grad, name="MaxPoolGrad"))
 max_pool_grad_grad.kernel(functools.partial(_max_pool_grad_grad, name="MaxPoolGradGrad"))
+max_pool_grad_grad.kernel(unsigned.ordered(functools.partial(_max_pool_grad_grad, name="MaxPoolGradGrad")),
+                          types=unsigned.TYPES)
 
 
 def _geometry(op: Any) -> dict[str, Any]:
@@ -455,6 +456,9 @@ def _max_pool_v2_kernel(input, ksize, strides, *, padding, data_format):
                      data_format=data_format, name="MaxPoolV2")
 
 
+max_pool_v2_op.kernel(unsigned.ordered(_max_pool_v2_kernel), types=unsigned.TYPES)
+
+
 @max_pool_grad_v2.kernel
 def _max_pool_grad_v2_kernel(orig_input, orig_output, grad, ksize, strides, *, padding, data_format):
     return _max_pool_grad(orig_input, orig_output, grad, ksize=_vector("ksize", ksize), padding=padding,
@@ -465,6 +469,9 @@ def _max_pool_grad_v2_kernel(orig_input, orig_output, grad, ksize, strides, *, p
 def _max_pool_grad_grad_v2_kernel(orig_input, orig_output, grad, ksize, strides, *, padding, data_format):
     return _max_pool_grad_grad(orig_input, orig_output, grad, ksize=_vector("ksize", ksize), padding=padding,
                                strides=_vector("strides", strides), data_format=data_format, name="MaxPoolGradGradV2")
+
+
+max_pool_grad_grad_v2.kernel(unsigned.ordered(_max_pool_grad_grad_v2_kernel), types=unsigned.TYPES)
 
 
 max_pool_grad_v2.shape(lambda orig_input, orig_output, grad, ksize, strides: shapes.rank_is(orig_input, 4))
@@ -514,14 +521,22 @@ def _max_pool_with_argmax_kernel(input, *, ksize, strides, padding, Targmax, inc
     if p.empty:
         return input.new_zeros(p.result), input.new_zeros(p.result, dtype=Targmax.torch)
     x = to_channels_first(input, "NHWC")
-    out, where = _max_and_indices(x.int() if x.dtype is torch.uint16 else x, p)
+    out, where = _max_and_indices(x, p)
     height, width = x.shape[2:]
     stored = width + (p.extra[1] if p.extra else 0)          # the width that the indices count with
     where = (torch.div(where, stored, rounding_mode="floor") * width + where % stored).permute(0, 2, 3, 1)
     index = where * x.shape[1] + torch.arange(x.shape[1], device=x.device)
     if include_batch_in_index:
         index = index + _batch_offsets(input)
-    return out.to(x.dtype).permute(0, 2, 3, 1), index.to(Targmax.torch)
+    return out.permute(0, 2, 3, 1), index.to(Targmax.torch)
+
+
+@max_pool_with_argmax_op.kernel(types=unsigned.TYPES)
+def _unsigned_max_pool_with_argmax_kernel(input, *, ksize, strides, padding, Targmax, include_batch_in_index):
+    out, where = _max_pool_with_argmax_kernel(unsigned.flip(input), ksize=ksize, strides=strides, padding=padding,
+                                              Targmax=Targmax,
+                                              include_batch_in_index=include_batch_in_index)
+    return unsigned.flip(out), where
 
 
 def _batch_offsets(x: torch.Tensor) -> torch.Tensor:
@@ -553,6 +568,9 @@ def _max_pool_grad_with_argmax_kernel(input, grad, argmax, *, ksize, strides, pa
     expect("argmax", argmax, shape)
     flat = grad.new_zeros(input.numel())
     return flat.index_add_(0, _flat_index(input, argmax, include_batch_in_index), grad.reshape(-1)).view(input.shape)
+
+
+max_pool_grad_with_argmax.kernel(unsigned.wrapping(_max_pool_grad_with_argmax_kernel), types=unsigned.TYPES)
 
 
 @max_pool_grad_grad_with_argmax.kernel

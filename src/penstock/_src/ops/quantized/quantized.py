@@ -305,7 +305,7 @@ def _pool(name: str, plain: str, public: str) -> None:
     def _made_kernel(input, min_input, max_input, *, T, ksize, strides, padding):
         low, high = _ranges(min_input, max_input)
         kernel = get(plain).kernel_for("cpu").bind(
-            {"ksize": ksize, "strides": strides, "padding": padding, "data_format": "NHWC"})
+            {"T": dtypes.float64, "ksize": ksize, "strides": strides, "padding": padding, "data_format": "NHWC"})
         return to_type(kernel(input.double()).round(), T), as_scalar(low), as_scalar(high)
 
 

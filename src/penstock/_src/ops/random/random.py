@@ -348,7 +348,7 @@ def _random_gamma_kernel(shape, alpha, *, seed, seed2, T, node, ctx):
     samples = math.prod(dims)
     source = stream(ctx, node, "RandomGamma", seed, seed2, T.name)
     gen = None if source is None else source.reserve(samples * alpha.numel() * philox.RESERVED)
-    return draw_gamma(gen, alpha, samples).reshape(*dims, *alpha.shape)
+    return draw_gamma(gen, alpha, samples).reshape([*dims, *alpha.shape])
 
 
 random_gamma_grad = op("RandomGammaGrad", "alpha: T, sample: T -> output: T", "T: type in {float32 float64}")
@@ -391,7 +391,7 @@ def _poisson_kernel(shape, rate, *, seed, seed2, dtype, node, ctx):
     samples = math.prod(dims)
     source = stream(ctx, node, "RandomPoisson", seed, seed2, dtype.name)
     gen = None if source is None else source.reserve(samples * rate.numel() * philox.RESERVED)
-    return draw_poisson(gen, rate, samples, dtype.torch).reshape(*dims, *rate.shape)
+    return draw_poisson(gen, rate, samples, dtype.torch).reshape([*dims, *rate.shape])
 
 
 random_poisson_op = op("RandomPoisson", "shape: S, rate: dtype -> output: dtype",

@@ -319,7 +319,8 @@ def _fill_grad_kernel(reverse_index_map, grad_values):
                              f"{int(reverse_index_map[bad])}")
     filled = torch.ones(grad_values.shape[0], dtype=torch.bool, device=grad_values.device)
     filled[reverse_index_map] = False
-    return grad_values[reverse_index_map], grad_values[filled].sum(dtype=grad_values.dtype)
+    bits = arrays.signed(grad_values)               # the sum has the same bits
+    return grad_values[reverse_index_map], bits[filled].sum(dtype=bits.dtype).view(grad_values.dtype)
 
 
 @fill_op.gradient

@@ -57,6 +57,8 @@ def _as_string_kernel(input, *, T, precision, scientific, shortest, width, fill)
 def _number_format(T: Any, precision: int, scientific: bool, shortest: bool, width: int, fill: Any) -> str:
     """The printf format of AsString."""
     floating = T.is_floating or T.is_complex
+    if T == dtypes.string:
+        precision, scientific, shortest = -1, False, False          # which change nothing in a string
     if not floating and (scientific or shortest):
         raise errors.invalid(f"scientific and shortest format not supported for datatype {T.name}")
     if not floating and precision >= 0:

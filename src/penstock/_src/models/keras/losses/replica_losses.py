@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import dtypes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.scopes import control_dependencies
@@ -13,6 +12,7 @@ from penstock._src.ops.array.check_shapes import assert_rank_at_least
 from penstock._src.ops.control.checks import assert_non_negative
 from penstock._src.ops.core import identity
 from penstock._src.ops.math.division import TRUEDIV
+from penstock._src.ops.math.reduction import reduce, sum_op
 from penstock._src.ops.registry import get
 
 
@@ -51,9 +51,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
 
 def _total(losses: Any) -> Any:
     """The sum over all axes."""
-    rank = losses.shape.rank
-    return get("Sum")(losses, get("Range")(0, get("Rank")(losses), 1) if rank is None else
-                      convert(list(range(rank)), dtypes.int32))
+    return reduce(sum_op, losses, None, False, None)
 
 
 @export("nn.scale_regularization_loss")

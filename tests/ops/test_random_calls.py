@@ -1,0 +1,74 @@
+"""Details in which random calls of the API differed from TensorFlow; the expected values are TensorFlow's."""
+import numpy as np
+import pytest
+
+import penstock as tf
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("find, values, expected", [
+    (tf.argmax, [1.0, NAN, 3.0], 2), (tf.argmax, [NAN, 3.0, NAN], 1), (tf.argmin, [1.0, NAN, 3.0], 0),
+    (tf.argmin, [NAN, 2.0], 1),
+    (tf.argmax, [1.0, INF, INF], 1), (tf.argmax, [-INF, NAN], 0)])
+def test_positions_of_extrema_pass_over_nan(find, values, expected):
+    assert int(find(tf.constant(values))) == expected
+    assert int(tf.function(find)(tf.constant(values))) == expected
+    assert find(tf.constant([values, values]), axis=1).numpy().tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("norm", [-1.0, -INF, 0.0])
+def test_clipping_by_a_norm_that_is_not_positive(norm):
+    assert tf.clip_by_norm([1.0, 2.0, 3.0], norm).numpy().tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
+def test_bessel_functions_at_their_pole_and_before_it(kind):
+    x = tf.constant([-1.0, -INF], kind)
+    for name in ("k0", "k1", "k0e", "k1e"):
+        assert getattr(tf.math.special, f"bessel_{name}")(x).numpy().tolist() == [INF, INF]
+    for name in ("y0", "y1"):
+        assert getattr(tf.math.special, f"bessel_{name}")(x).numpy().tolist() == [-INF, -INF]
+    assert float(tf.math.special.bessel_k0(tf.constant(0.0, kind))) == INF
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32"])
+def test_exclusive_logarithms_of_sums_begin_with_nothing(kind):
+    assert float(tf.math.cumulative_logsumexp(tf.constant([1.0], kind), exclusive=True)[0]) == -INF
+
+
+def test_partitions_have_the_dtype_of_what_they_are_made_from():
+    assert tf.ragged.segment_ids_to_row_splits(tf.constant([1, 3])).dtype == tf.int32
+    assert tf.ragged.segment_ids_to_row_splits([1, 3]).dtype == tf.int64
+    assert tf.ragged.stack([tf.constant([1.0]), tf.constant([2.0, 3.0])]).row_splits.dtype == tf.int32
+    assert tf.ragged.stack([tf.ragged.constant([[1]]), tf.ragged.constant([[2]])]).row_splits.dtype == tf.int64
+
+
+@pytest.mark.parametrize("options", [{"shortest": True}, {"precision": 3}, {"scientific": True}])
+def test_strings_are_printed_as_they_are(options):
+    assert tf.strings.as_string(["a"], **options).numpy().tolist() == [b"a"]
+
+
+def test_a_scalar_has_nothing_to_reverse():
+    assert int(tf.reverse(3, [1])) == 3
+
+
+def static_shapes(function, *specs):
+    made = tf.function(function, input_signature=specs).get_concrete_function().structured_outputs
+    return [t.shape.as_list() if t.shape.rank is not None else None for t in tf.nest.flatten(made)]
+
+
+def test_static_shapes_in_functions():
+    unknown = tf.TensorSpec(None)
+    assert static_shapes(tf.image.hsv_to_rgb, tf.TensorSpec([None, 5, None])) == [[None, 5, 3]]
+    assert static_shapes(lambda x: tf.nn.compute_average_loss(x, global_batch_size=2), unknown) == [[]]
+    assert static_shapes(tf.nn.scale_regularization_loss, unknown) == [[]]
+
+
+def test_shapes_beyond_int32():
+    many = 10 ** 10
+
+    def search():
+        return tf.searchsorted(tf.random.normal([many]), tf.ones([many]), out_type=tf.int64)
+    assert static_shapes(search) == [[many]]
+    np.testing.assert_array_equal(tf.searchsorted([1, 3], [2]), [1])
