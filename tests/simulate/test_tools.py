@@ -47,8 +47,22 @@ def test_a_trace_that_is_full_ends_and_changes_nothing():
 
 
 def test_a_chart_has_a_line_for_each_series():
-    text = plots.lines("a < b", "workers", "steps/s", {"one": [(1, 2.0), (10, 3.0)], "two": [(1, 1.0), (10, 9.0)]}, log=True)
-    assert text.count("<polyline") == 2 and "a &lt; b" in text and text.endswith("</svg>\n")
+    text = plots.Chart("a < b", "workers", "steps/s", {"one": [(1, 2.0), (10, 3.0)], "two": [(1, 1.0), (10, 9.0)]},
+                       {"stated": [(1, 2.5), (10, 5.0)]}, log=True).svg
+    assert text.count("<polyline") == 2 and text.count("<circle") == 7 and "a &lt; b" in text and text.endswith("</svg>\n")
+
+
+@pytest.mark.parametrize("simulated, status", [(2.2, 0), (2.4, 1)])
+def test_the_figures_of_the_paper_are_tables_and_charts(simulated, status, tmp_path, monkeypatch, capsys):
+    def everything():
+        yield figures.Point("6: null step", "scalar", "ms", 2.0, simulated)
+        yield figures.Claim("6: null step", "it grows", True, "1, 2")
+        yield plots.Chart("Null steps", "workers", "ms", {"scalar": [(1, 1.0), (2, 2.0)]})
+    monkeypatch.setattr(figures, "everything", everything)
+    assert main(["simulate", "paper", "--plots", str(tmp_path / "plots")]) == status
+    said = capsys.readouterr().out
+    assert f"| 2 ms | {simulated} ms |" in said and "| it grows | yes | 1, 2 |" in said
+    assert "Null steps" in (tmp_path / "plots" / "figure6.svg").read_text()
 
 
 def test_more_servers_until_they_do_not_help():

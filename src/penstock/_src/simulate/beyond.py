@@ -69,18 +69,33 @@ def coordination() -> Finding:
     cases = []
     for workers in (100, 1000, 10_000):
         cases.append((f"{workers} workers, one queue", _tokens(workers)))
-    cases.append(("10,000 workers, 100 queues", _tokens(100) + _tokens(100)))
+    cases.append(("10,000 workers, 100 queues", _tokens(10_000, 100)))
     return Finding("Sharded coordination: one queue of tokens serves all workers one after the other", cases, "s per round")
 
 
-def _tokens(workers: int) -> float:
-    """Every worker requests a token from one task."""
+def _tokens(workers: int, queues: int = 1) -> float:
+    """Every worker requests a token from a queue, which answers; one of several queues requests those of its workers from one
+    over them, when all have asked."""
     clock = Clock()
     wire = Wire(clock, TODAY.network)
     machine = dataclasses.replace(TODAY.of("ps"), message_threads=1)
-    queue, hosts = Host("queue", machine), [Host(f"w{i}", machine) for i in range(workers)]
-    for host in hosts:
-        wire.send(host, queue, 8, lambda h=host: wire.send(queue, h, 8, lambda: None))
+    top, own = Host("top", machine), [Host(f"queue{i}", machine) for i in range(queues)]
+    waiting: list[list[Host]] = [[] for _ in own]
+
+    def answer(i: int) -> None:
+        for host in waiting[i]:
+            wire.send(own[i], host, 8, lambda: None)
+
+    def request(i: int, host: Host) -> None:
+        if queues == 1:
+            wire.send(own[i], host, 8, lambda: None)
+            return
+        waiting[i].append(host)
+        if len(waiting[i]) == workers // queues:
+            wire.send(own[i], top, 8, wire.send, top, own[i], 8, answer, i)
+    for n in range(workers):
+        host = Host(f"w{n}", machine)
+        wire.send(host, own[n % queues], 8, request, n % queues, host)
     clock.run()
     return clock.now
 
@@ -89,10 +104,21 @@ def broadcasting() -> Finding:
     """A new model of 1 GB for all workers: from one server, or down a tree (collective/algorithms.py)."""
     cases = []
     for workers in (100, 1000, 10_000):
-        cases.append((f"{workers} workers, from one server", workers * 1e9 / TODAY.of("ps").nic))
+        cases.append((f"{workers} workers, from one server", _sends(workers, 10**9)))
         cases.append((f"{workers} workers, binomial tree", _broadcast(workers, 10**9)))
     return Finding("Tree broadcast: a server that sends a model to all workers needs time in proportion to their number, a "
                    "tree to its logarithm", cases, "s")
+
+
+def _sends(workers: int, nbytes: int) -> float:
+    """One server sends the same to all workers."""
+    clock = Clock()
+    wire = Wire(clock, TODAY.network)
+    server = Host("server", TODAY.of("ps"))
+    for i in range(workers):
+        wire.send(server, Host(f"w{i}", TODAY.of("worker")), nbytes, lambda: None)
+    clock.run()
+    return clock.now
 
 
 def _broadcast(size: int, nbytes: int) -> float:

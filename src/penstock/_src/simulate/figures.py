@@ -13,6 +13,7 @@ from typing import NamedTuple
 from penstock._src.simulate import machines, programs
 from penstock._src.simulate.job import LOCKSTEP, Job
 from penstock._src.simulate.machines import Machines, Straggling
+from penstock._src.simulate.plots import Chart
 
 CONSTANTS = pathlib.Path(__file__).parents[1] / "data_files" / "osdi16.yaml"
 TOLERANCE = 0.15
@@ -79,11 +80,16 @@ def null_step(kind: str, workers: int, steps: int = 3) -> float:
     return Job(program, _steady(), workers, _SERVERS, LOCKSTEP).run(steps).median_round * 1e3
 
 
-def null_steps(steps: int = 3) -> Iterator[Point]:
+def null_steps(steps: int = 3) -> Iterator[Point | Chart]:
     """All null steps."""
+    series, marks = {}, []
     for kind, (_, stated) in NULL_STEPS.items():
+        took = {workers: null_step(kind, workers, steps) for workers in (1, 5, 25, 50, 100)}
         for workers, paper in zip((1, 100), stated, strict=True):
-            yield Point("6: null step", f"{kind}, {workers} workers", _MS, paper, null_step(kind, workers, steps))
+            yield Point("6: null step", f"{kind}, {workers} workers", _MS, paper, took[workers])
+            marks.append((workers, paper))
+        series[kind] = list(took.items())
+    yield Chart("Null steps, 16 servers", "workers", "ms", series, {"the paper": marks}, True)
 
 
 # -- Inception-v3 (figures 7 and 8) -------------------------------------------------------------------------------------------
@@ -103,7 +109,7 @@ def backups(count: int, steps: int = 60, seed: int = 0) -> float:
     return Job(program, constants(), _WORKERS + count, _INCEPTION_SERVERS, seed=seed).run(steps).median_round
 
 
-def inception_points(steps: int = 10) -> Iterator[Point | Claim]:
+def inception_points(steps: int = 10) -> Iterator[Point | Claim | Chart]:
     """Asynchronous training."""
     rates = {}
     for workers in (25, 50, 100, 200):
@@ -115,9 +121,11 @@ def inception_points(steps: int = 10) -> Iterator[Point | Claim]:
     yield Claim("7: Inception-v3", "more workers bring diminishing returns, because the servers saturate",
                 rates[200] / rates[100] < 0.9 * rates[50] / rates[25] and "/job:ps" in task and share > 0.85,
                 f"{', '.join(gains)} images/s; the {resource} of {task} is in use {share:.0%} of the time")
+    yield Chart("Inception-v3, asynchronous, 17 servers", "workers", "images/s", {"simulated": list(rates.items())},
+                {"the paper": [(200, 2300)]})
 
 
-def backup_points(steps: int = 60) -> Iterator[Point | Claim]:
+def backup_points(steps: int = 60) -> Iterator[Point | Claim | Chart]:
     """Synchronous training with 0 to 5 backup workers."""
     took = [backups(b, steps, seed=1) for b in range(6)]
     normal = [took[0] / t * _WORKERS / (_WORKERS + b) for b, t in enumerate(took)]
@@ -127,6 +135,9 @@ def backup_points(steps: int = 60) -> Iterator[Point | Claim]:
                 ", ".join(f"{b}: {t:.3f} s" for b, t in enumerate(took)))
     yield Claim("8: backup workers", "3 backups are best, normalized by resources", max(normal) == normal[3],
                 ", ".join(f"{b}: {n:.3f}" for b, n in enumerate(normal)))
+    yield Chart("Inception-v3, synchronous, 50 workers and backups", "backup workers", "s per step, and speed-up",
+                {"step": list(enumerate(took)), "speed-up, normalized": list(enumerate(normal))},
+                {"the paper": [(4, 1.93), (3, 1.095)]})
 
 
 # -- the language model (figure 9) --------------------------------------------------------------------------------------------
@@ -140,7 +151,7 @@ def words_per_second(sampled: int, workers: int, servers: int, steps: int = 4) -
     return Job(program, found, workers, servers).run(steps).examples_per_second
 
 
-def softmax_points(steps: int = 4, servers: tuple[int, ...] = (1, 2, 4, 8, 16, 32)) -> Iterator[Point | Claim]:
+def softmax_points(steps: int = 4, servers: tuple[int, ...] = (1, 2, 4, 8, 16, 32)) -> Iterator[Point | Claim | Chart]:
     """Full against sampled softmax."""
     full, sampled = (softmax_flops(n) for n in (0, _SAMPLED))
     yield Point("9: softmax", "computation on the servers, full against 512 sampled classes", _FACTOR, 78, full / sampled)
@@ -158,6 +169,9 @@ def softmax_points(steps: int = 4, servers: tuple[int, ...] = (1, 2, 4, 8, 16, 3
     yield Claim("9: softmax", "full softmax: with many servers the LSTM dominates, and the throughput saturates",
                 rates[0, 4, last] / rates[0, 4, servers[-2]] < 1.5,
                 ", ".join(f"{n} servers: {rates[0, 4, n]:.0f}" for n in servers) + " words/s of 4 workers")
+    yield Chart("Language model", "servers", "words/s", {
+        f"{kind}, {w} workers": [(n, rates[s, w, n]) for n in servers]
+        for s, kind in ((0, "full"), (_SAMPLED, "sampled")) for w in (4, 32, 256) if (s, w, last) in rates}, log=True)
 
 
 def softmax_flops(sampled: int) -> float:
@@ -169,8 +183,8 @@ def softmax_flops(sampled: int) -> float:
     return sum(part.seconds for part in job.step.others.values())
 
 
-def everything() -> Iterator[Point | Claim]:
-    """All figures; about five minutes."""
+def everything() -> Iterator[Point | Claim | Chart]:
+    """All figures, with their charts."""
     yield from null_steps()
     yield from inception_points()
     yield from backup_points()

@@ -4,15 +4,33 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 360, 70, 36, 150, 46
 Points = Sequence[tuple[float, float]]
 
 
-def lines(title: str, x: str, y: str, series: Mapping[str, Points], log: bool = False) -> str:
-    """A chart of several lines with a legend; with `log`, both axes are logarithmic."""
-    points = [p for each in series.values() for p in each]
+class Chart(NamedTuple):
+    """Lines, and marks that no line joins; with `log`, both axes are logarithmic."""
+    title: str
+    x: str
+    y: str
+    series: Mapping[str, Points]
+    marks: Mapping[str, Points] = {}
+    log: bool = False
+
+    @property
+    def svg(self) -> str:
+        """The chart as SVG."""
+        return lines(*self)
+
+
+def lines(title: str, x: str, y: str, series: Mapping[str, Points], marks: Mapping[str, Points] | None = None,
+          log: bool = False) -> str:
+    """A chart of several lines with a legend (`Chart`)."""
+    marks = marks or {}
+    points = [p for each in (*series.values(), *marks.values()) for p in each]
     across, up = (_Scale([p[i] for p in points], log, i == 1) for i in (0, 1))
     body = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" font-family="sans-serif" '
             f'font-size="12"><rect width="100%" height="100%" fill="white"/>',
@@ -25,13 +43,18 @@ def lines(title: str, x: str, y: str, series: Mapping[str, Points], log: bool = 
     for tick in up.ticks():
         at = _y(up(tick))
         body += [f'<path d="M{_LEFT} {at:.1f}H{_WIDTH - _RIGHT}" stroke="#ddd"/>', _text(_LEFT - 6, at + 4, f"{tick:g}", "end")]
-    for i, (name, each) in enumerate(series.items()):
-        colour = _COLOURS[i % len(_COLOURS)]
-        path = " ".join(f"{_x(across(a)):.1f},{_y(up(b)):.1f}" for a, b in each)
-        body += [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
-        body += [f'<circle cx="{_x(across(a)):.1f}" cy="{_y(up(b)):.1f}" r="3" fill="{colour}"/>' for a, b in each]
-        body += [f'<path d="M{_WIDTH - _RIGHT + 10} {_TOP + 18 * i + 8}h18" stroke="{colour}" stroke-width="2"/>',
-                 _text(_WIDTH - _RIGHT + 34, _TOP + 18 * i + 12, name)]
+    for i, (name, each) in enumerate([*series.items(), *marks.items()]):
+        colour, left, top = _COLOURS[i % len(_COLOURS)], _WIDTH - _RIGHT, _TOP + 18 * i
+        dots = [(_x(across(a)), _y(up(b))) for a, b in each]
+        if i < len(series):
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in dots)
+            body += [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>',
+                     f'<path d="M{left + 10} {top + 8}h18" stroke="{colour}" stroke-width="2"/>']
+            body += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in dots]
+        else:
+            dots.append((left + 19.0, top + 8.0))              # in the legend
+            body += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="6" fill="none" stroke="black"/>' for a, b in dots]
+        body.append(_text(left + 34, top + 12, name))
     return "\n".join([*body, "</svg>\n"])
 
 

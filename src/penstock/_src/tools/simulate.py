@@ -4,7 +4,7 @@
     penstock simulate run program.py --workers 50 --servers 8 --machines machine.yaml --trace trace.json
     penstock simulate sweep program.py --over workers=1,10,100 --over servers=4,16 --plot sweep.svg
     penstock simulate servers program.py --workers 100                # how many parameter servers do I need?
-    penstock simulate paper                                           # the figures of the OSDI 2016 paper
+    penstock simulate paper --plots FOLDER                            # the figures of the OSDI 2016 paper
     penstock simulate beyond                                          # 10,000 workers, 1 TB of embeddings
     penstock simulate compare                                         # predictions and real processes on this machine
     penstock simulate chaos --schedules 100000                        # faults by schedules, over the real state machines
@@ -26,7 +26,6 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
@@ -45,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, what in (("run", "one simulation"), ("sweep", "many, over some numbers"),
                        ("servers", "how many parameter servers are enough")):
         _add_simulation(kinds.add_parser(name, help=what), name)
-    kinds.add_parser("paper", help="the figures of the OSDI 2016 paper, as a table (about five minutes)")
+    paper = kinds.add_parser("paper", help="the figures of the OSDI 2016 paper, as tables (about ten minutes)")
+    paper.add_argument("--plots", metavar="FOLDER", help="write figures 6 to 9 as charts (SVG)")
     kinds.add_parser("beyond", help="10,000 workers and 1 TB of embeddings, as a table (about five minutes)")
     compare = kinds.add_parser("compare", help="calibrate, predict, and measure up to six processes of this machine")
     compare.add_argument("--machines", metavar="FILE", help="write the constants that were measured to a machine file")
@@ -194,7 +194,7 @@ def _sweep(args: argparse.Namespace) -> int:
         label = ", ".join(f"{getattr(case, n)} {n}" for n in others) or args.program
         series.setdefault(label, []).append((getattr(case, axis), job.results.steps_per_second))
     if args.plot:
-        pathlib.Path(args.plot).write_text(plots.lines(f"{args.program}: steps per second", axis, "steps/s", series))
+        pathlib.Path(args.plot).write_text(plots.Chart(f"{args.program}: steps per second", axis, "steps/s", series).svg)
     return 0
 
 
@@ -210,11 +210,14 @@ def _servers(args: argparse.Namespace) -> int:
 # -- tables -----------------------------------------------------------------------------------------------------------
 def _paper(args: argparse.Namespace) -> int:
     well = True
-    claims: list[Any] = []
+    claims, charts = [], []
     print("| Figure | | Paper | Simulated | Difference |\n|---|---|---|---|---|")
     for found in figures.everything():
         if isinstance(found, figures.Claim):
             claims.append(found)
+            continue
+        if isinstance(found, plots.Chart):
+            charts.append(found)
             continue
         well = well and found.within
         print(f"| {found.figure} | {found.what} | {found.paper:g} {found.unit} | {found.simulated:.4g} {found.unit} | "
@@ -222,7 +225,11 @@ def _paper(args: argparse.Namespace) -> int:
     print("\n| Figure | Claim | Holds | Simulated |\n|---|---|---|---|")
     for claim in claims:
         print(f"| {claim.figure} | {claim.what} | {'yes' if claim.holds else 'no'} | {claim.seen} |")
-    return 0 if well else 1
+    if args.plots:
+        pathlib.Path(args.plots).mkdir(parents=True, exist_ok=True)
+        for number, chart in enumerate(charts, 6):
+            pathlib.Path(args.plots, f"figure{number}.svg").write_text(chart.svg)
+    return 0 if well and all(claim.holds for claim in claims) else 1
 
 
 def _beyond(args: argparse.Namespace) -> int:
