@@ -1,8 +1,10 @@
 """Products in the forms that are fast on a processor, beside the plain one."""
+import numpy as np
 import pytest
 import torch
 
 from penstock._src.kernels import products
+from penstock._src.kernels.host_threads import on_cores
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -34,3 +36,74 @@ def test_a_narrow_product_under_vmap_and_with_what_is_not_finite(monkeypatch):
     torch.testing.assert_close(found, torch.bmm(a, b), rtol=1e-3, atol=1e-3, equal_nan=True)
     for i in range(3):
         torch.testing.assert_close(products.product(a[i], b[i]), found[i], rtol=1e-3, atol=1e-3, equal_nan=True)
+
+
+@pytest.fixture
+def compiled_products(monkeypatch):
+    """All products of float32 are computed by the compiled kernel, whatever processor this is."""
+    for name, value in (("_OWN", 1), ("_OWN_EACH", 1), ("_FEW", 1), ("_LARGE_512", 1 << 60), ("_WORTH", 1 << 60)):
+        monkeypatch.setattr(products, name, value)
+    monkeypatch.setattr(products, "_prefers_onednn", lambda: True)
+    monkeypatch.setattr(products, "_has_wide_vectors", lambda: True)
+    if products._kernels() is None:
+        pytest.skip("no compiled kernels")
+
+
+def _laid_out(values, layout):
+    """The same matrices in memory of another order: rows, columns, gaps between rows, or one row for all."""
+    if layout == "columns":
+        return values.mT.contiguous().mT
+    if layout == "gaps":
+        return torch.cat([values, torch.full_like(values, torch.nan)], -1)[..., :values.shape[-1]]
+    if layout == "steps":
+        return torch.stack([values, torch.full_like(values, torch.nan)], -1)[..., 0]
+    return values[..., :1, :].expand(values.shape) if layout == "one row" else values
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_compiled_products_agree_with_those_in_double_precision(seed, compiled_products):
+    random = np.random.RandomState(seed)
+    rows, inner, columns, batch = (int(random.choice(sizes)) for sizes in (
+        (1, 5, 6, 12, 13, 50, 97, 200), (1, 2, 17, 300, 513, 1030), (2, 7, 16, 17, 32, 33, 64, 90), (1, 2, 5)))
+    generator = torch.Generator().manual_seed(seed)
+    a, b, c, d = (torch.randn(*dims, generator=generator) for dims in (
+        (batch, rows, inner), (batch, inner, columns), (columns,), (rows, columns)))
+    a, b = (_laid_out(m, random.choice(["rows", "columns", "gaps", "steps", "one row"])) for m in (a, b))
+    wanted = a.double() @ b.double()
+    close = {"rtol": 1e-4, "atol": 1e-5 * max(1, inner) ** 0.5}
+    torch.testing.assert_close(products.batched(a, b).double(), wanted, **close)
+    torch.testing.assert_close(products.product(a[0], b[0]).double(), wanted[0], **close)
+    torch.testing.assert_close(products.product(a[0], b[0], c).double(), wanted[0] + c, **close)
+    total = d.clone()
+    products.add_product(total, a[0], b[0], -0.5)
+    torch.testing.assert_close(total.double(), d - 0.5 * wanted[0], **close)
+
+
+def test_compiled_products_do_not_depend_on_threads(compiled_products):
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(300, 700, generator=generator), torch.randn(700, 200, generator=generator)
+    for x, y in ((a, b), (b.t(), a.t())):
+        assert torch.equal(on_cores(1, products.product, x, y), products.product(x, y))
+    x, y = a.view(30, 10, 700), b.t()[:, None].expand(200, 700, 700)[:30, :, :40]
+    assert torch.equal(on_cores(1, products.batched, x, y), products.batched(x, y))
+
+
+def test_compiled_products_keep_what_is_not_finite(compiled_products):
+    a, b = torch.ones(13, 40), torch.ones(40, 33)
+    a[2, 3], b[5, 32], a[4, 39] = torch.nan, torch.inf, -torch.inf
+    torch.testing.assert_close(products.product(a, b), torch.mm(a, b), equal_nan=True)
+
+
+def test_matrices_that_do_not_fit_are_refused(compiled_products):
+    for call in (lambda: products.product(torch.ones(20, 30), torch.ones(31, 20)),
+                 lambda: products.batched(torch.ones(3, 20, 30), torch.ones(3, 31, 20)),
+                 lambda: products.batched(torch.ones(3, 20, 30), torch.ones(2, 30, 20)),
+                 lambda: products.add_product(torch.ones(20, 20), torch.ones(20, 30), torch.ones(31, 20)),
+                 lambda: products.add_product(torch.ones(20, 21), torch.ones(20, 30), torch.ones(30, 20))):
+        with pytest.raises(RuntimeError):
+            call()
+
+
+def test_a_negated_view_is_multiplied_by_its_values(compiled_products):
+    a, b = torch.complex(torch.ones(20, 30), torch.ones(20, 30)).conj().imag, torch.ones(30, 20)
+    assert a.is_neg() and torch.equal(products.product(a, b), torch.full((20, 20), -30.0))

@@ -1,16 +1,23 @@
-"""Products of matrices on the CPU: MKL's kernels, or oneDNN's where these are faster.
+"""Products of matrices on the CPU: MKL's kernels, oneDNN's, or those of `_matrices.c`, whichever are fastest.
 
 MKL has its best kernels for Intel's processors only. On AMD's, oneDNN multiplies large float32 matrices by another one up to a
 quarter faster, and few rows by a large matrix, which no cache holds, up to twice as fast; it adds a bias on the way. With small
 matrices it is slower. It copies a transposed first matrix, which pays off if the other one is much wider. If the result has few
 columns, MKL's kernels for AMD's processors are several times faster with the factors and the result transposed.
+
+MKL does not use the AVX-512 of AMD's processors. There oneDNN is twice as fast, from smaller matrices on, and `_matrices.c` is
+with matrices that are smaller still or transposed, and with batches of them.
 """
 from __future__ import annotations
 
 import contextlib
 import functools
+from typing import Any
 
 import torch
+
+from penstock._src.base import tracing
+from penstock._src.kernels.host_threads import compiled
 
 _LARGE = 1 << 24             # products of numbers in a product of matrices
 _LARGE_512 = 1 << 21         # the same with AVX-512
@@ -18,10 +25,12 @@ _TALL = 128                  # rows of the first one
 _FEW = 4                     # rows of the first one, if the second one has
 _HUGE = 1 << 19              # as many numbers
 _WIDER = 8                   # times its rows that the result has columns, if the first one is transposed
-_WIDE_512 = 64               # and columns with AVX-512
 _NARROW = 16                 # columns below which a result is computed transposed, if there are more than one,
 _WORTH = 1 << 14             # and if the first matrix has as many numbers
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: oneDNN's kernel has no rule for that
+_OWN = 1 << 19               # products of numbers from which the compiled kernel is worth its call,
+_OWN_EACH = 1 << 13          # and those in each product of a batch
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # by vmap: these kernels have no rules for that
+_kernels = functools.partial(compiled, "_matrices")
 
 
 @functools.cache
@@ -34,29 +43,78 @@ def _prefers_onednn() -> bool:
 
 @functools.cache
 def _has_wide_vectors() -> bool:
-    """Returns whether oneDNN's vectors are twice as wide as MKL's on AMD's processors."""
+    """Returns whether vectors of oneDNN and of the compiled kernel are twice as wide as MKL's on AMD's processors."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
-def is_large(rows: int, inner: int, columns: int) -> bool:
+def _is_large(rows: int, inner: int, columns: int) -> bool:
     """Whether oneDNN may be faster for a product of such matrices."""
     if _has_wide_vectors():
         return rows >= _FEW and rows * inner * columns >= _LARGE_512
     return rows >= _TALL and rows * inner * columns >= _LARGE or rows >= _FEW and inner * columns >= _HUGE
 
 
-def is_narrow(rows: int, inner: int, columns: int) -> bool:
+def _is_narrow(rows: int, inner: int, columns: int) -> bool:
     """Whether a product of such matrices may be faster transposed."""
     return 1 < columns < _NARROW <= rows and rows * inner >= _WORTH
 
 
+def _is_own(rows: int, inner: int, columns: int) -> bool:
+    """Whether the compiled kernel may be faster for a product of such matrices."""
+    return _has_wide_vectors() and rows >= _FEW and columns > 1 and rows * inner * columns >= _OWN
+
+
+def is_plain(rows: int, inner: int, columns: int) -> bool:
+    """Whether MKL's kernel is best for a product of such matrices, on every processor."""
+    return not (_is_large(rows, inner, columns) or _is_narrow(rows, inner, columns) or _is_own(rows, inner, columns))
+
+
+def _is_ordinary(*matrices: torch.Tensor) -> bool:
+    """Whether kernels for float32 take these matrices on this processor."""
+    return _prefers_onednn() and all(m.dtype is torch.float32 and m.is_cpu and (type(m) is torch.Tensor or tracing.recording())
+                                     and not _is_wrapped(m) for m in matrices)
+
+
 def product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """a b, plus a bias for each row if any."""
-    if is_large(a.shape[0], a.shape[1], b.shape[1]) and type(a) is torch.Tensor and a.dtype is torch.float32 and \
-            a.is_cpu and (a.is_contiguous() or b.shape[1] >= (_WIDE_512 if _has_wide_vectors() else _WIDER * a.shape[0])) and \
-            (bias is None or bias.ndim == 1) and _prefers_onednn() and not _is_wrapped(a) and not _is_wrapped(b):
-        return torch.ops.mkldnn._linear_pointwise(a.contiguous(), b.t(), bias, "none", [], "")
-    if is_narrow(a.shape[0], a.shape[1], b.shape[1]) and a.is_cpu and a.dtype is torch.float32 and _prefers_onednn():
-        out = torch.mm(b.t(), a.t()).t().contiguous()
-        return out if bias is None else out + bias
+    sizes = a.shape[0], a.shape[1], b.shape[1]
+    if not is_plain(*sizes) and b.shape[0] == sizes[1] and (bias is None or bias.shape == sizes[2:]) and _is_ordinary(a, b):
+        if _is_large(*sizes) and (a.is_contiguous() or sizes[2] >= _WIDER * sizes[0] and not _has_wide_vectors()):
+            return torch.ops.mkldnn._linear_pointwise(a.contiguous(), b.t(), bias, "none", [], "")
+        if _is_narrow(*sizes):
+            out = torch.mm(b.t(), a.t()).t().contiguous()
+            return out if bias is None else out + bias
+        if _is_own(*sizes) and _kernels() is not None:
+            return _computed(torch.empty(sizes[0], sizes[2]), a, b, bias)
     return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
+
+
+def add_product(to: torch.Tensor, a: torch.Tensor, b: torch.Tensor, alpha: float = 1.0) -> None:
+    """Adds alpha a b to a matrix, in place."""
+    sizes = a.shape[0], a.shape[1], b.shape[1]
+    if _is_own(*sizes) and not _is_narrow(*sizes) and b.shape[0] == sizes[1] and to.shape == (sizes[0], sizes[2]) and \
+            to.is_contiguous() and _is_ordinary(a, b, to) and _kernels() is not None:
+        _computed(to, a, b, None, alpha, adds=True)
+    else:
+        to.addmm_(a, b, alpha=alpha)
+
+
+def batched(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The products of two batches of matrices."""
+    batch, rows, inner = a.shape
+    each = rows * inner * b.shape[2]
+    if each >= _OWN_EACH and batch * each >= _OWN and rows >= _FEW and b.shape[2] > 1 and _has_wide_vectors() and \
+            b.shape[:2] == (batch, inner) and _is_ordinary(a, b) and _kernels() is not None:
+        return _computed(torch.empty(batch, rows, b.shape[2]), a, b)
+    return torch.bmm(a, b)
+
+
+def _computed(to: torch.Tensor, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, alpha: float = 1.0,
+              adds: bool = False) -> torch.Tensor:
+    """What the compiled kernel writes: alpha a b, plus a bias for each row, or plus what was there."""
+    a, b, bias = a.resolve_neg(), b.resolve_neg(), bias if bias is None else bias.contiguous()
+    batch: tuple[Any, ...] = () if a.ndim == 3 else (0,)
+    numbers = (len(a) if a.ndim == 3 else 1, a.shape[-2], a.shape[-1], b.shape[-1], *batch, *a.stride(), *batch, *b.stride(),
+               int(adds))
+    _kernels().run(numbers, alpha, (a.data_ptr(), b.data_ptr(), 0 if bias is None else bias.data_ptr(), to.data_ptr()))
+    return to

@@ -172,7 +172,7 @@ def _einsum_prepare(known):
     second = _as_matrices(b, batch, inner, right, sizes, turned)
     order = batch + (right + left if turned else left + right)
     shape, permutation = [sizes[c] for c in order], [order.index(c) for c in out]
-    multiply = torch.bmm if batch else products.product
+    multiply = products.batched if batch else products.product
 
     def product(inputs):
         x, y = first(inputs[0]), second(inputs[1])

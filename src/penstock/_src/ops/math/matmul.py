@@ -121,7 +121,7 @@ def _mat_mul_prepare(known):
         return None
     rows, inner = a[::-1] if t_a else a
     columns = b[0] if t_b else b[1]
-    if products.is_large(rows, inner, columns) or products.is_narrow(rows, inner, columns):
+    if not products.is_plain(rows, inner, columns):
         return lambda a, b: products.product(a.t() if t_a else a, b.t() if t_b else b)
     if not t_a and not t_b:
         return torch.mm
@@ -154,7 +154,10 @@ def _batch(x: torch.Tensor, y: torch.Tensor, adj_x: bool, adj_y: bool) -> torch.
     x, y = x.mH if adj_x else x, y.mH if adj_y else y
     if x.shape[-1] != y.shape[-2]:
         raise errors.invalid(f"Matrix size-incompatible: In[0]: {list(x.shape)}, In[1]: {list(y.shape)}")
-    return torch.matmul(x, y) if batch is None else torch.bmm(x, y).view(*batch, x.shape[-2], y.shape[-1])
+    if x.ndim == y.ndim == 3 and len(x) == len(y):
+        made = products.batched(x, y)
+        return made if batch is None else made.view(*batch, x.shape[-2], y.shape[-1])
+    return torch.matmul(x, y)
 
 
 @batch_mat_mul_v3.kernel

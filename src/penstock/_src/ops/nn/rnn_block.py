@@ -11,8 +11,8 @@ import torch
 
 from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import rank_is, show
+from penstock._src.kernels import products, triton_rnn
 from penstock._src.kernels import recurrent as kernels
-from penstock._src.kernels import triton_rnn
 from penstock._src.ops.registry import get, op
 
 _T = "T: type in {half float32}"
@@ -167,7 +167,7 @@ def _plain_over_time(n: int, x: Any, cs: Any, h: Any, w: Any, b: Any, layout: tu
     """Without peepholes: the inputs of all steps are multiplied at once, and each step writes its results in place."""
     steps, batch, size = x.shape
     units = cs.shape[1]
-    projected = torch.addmm(b, x.reshape(-1, size), w[:size]).view(steps, batch, 4 * units)
+    projected = products.product(x.reshape(-1, size), w[:size], b).view(steps, batch, 4 * units)
     at = [slice(k * units, (k + 1) * units) for k in layout]                # input, cell, forget, output
     if forget_bias:
         projected[..., at[2]] += forget_bias
@@ -291,10 +291,8 @@ def _joined(gates: tuple, layout: tuple) -> Any:
 def _weight_gradients(x: Any, before_h: Any, w: Any, gates: Any, dcs: Any, dh: Any, peepholes: tuple) -> tuple:
     """The results of the gradient op, from the gradients of all gates and of the first states."""
     size = x.shape[2]
-    dx = (gates @ w[:size].t()).view(x.shape)
-    dw = torch.empty_like(w)
-    torch.mm(x.reshape(-1, size).t(), gates, out=dw[:size])
-    torch.mm(before_h.reshape(-1, before_h.shape[2]).t(), gates, out=dw[size:])
+    dx = products.product(gates, w[:size].t()).view(x.shape)
+    dw = torch.cat([products.product(part.reshape(-1, part.shape[2]).t(), gates) for part in (x, before_h)])
     return dx, dcs, dh, dw, *(torch.zeros_like(p) for p in peepholes), gates.sum(0)
 
 

@@ -18,7 +18,7 @@ from penstock._src.base.static_shape import compatible, merge, show
 from penstock._src.graph.handles import VARIABLE_HANDLES, handle_dims
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
-from penstock._src.kernels import arrays, bridge, indexing, pointwise
+from penstock._src.kernels import arrays, bridge, indexing, pointwise, products
 from penstock._src.kernels.host_memory import own_pages
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get, op
@@ -127,11 +127,11 @@ class VariableResource:
         if self.lock.acquire(blocking=False):
             try:
                 if bridge.exclusive(self):
-                    self.value.addmm_(a, b, alpha=alpha)                     # type: ignore[union-attr]
+                    products.add_product(self.value, a, b, alpha)            # type: ignore[arg-type]
                     return
             finally:
                 self.lock.release()
-        self.add(torch.mm(a, b), alpha)
+        self.add(products.product(a, b), alpha)
 
     def beside(self, value: torch.Tensor) -> VariableResource:
         """A variable like this one, for a trial run, with a copy of `value`."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 
 from penstock._src.graph.frames import Frame
+from penstock._src.kernels import products
 from penstock._src.ops import rules
 from penstock._src.ops.registry import get
 from penstock._src.step.ir import Node, Value
@@ -52,9 +53,9 @@ class OuterSum:
     def _multiply(self) -> None:
         a, b = (x[0] if len(x) == 1 else torch.cat(x) for x in (self._a, self._b))
         if self._sum is None:
-            self._sum = torch.mm(a.t(), b)
+            self._sum = products.product(a.t(), b)
         else:
-            self._sum.addmm_(a.t(), b)
+            products.add_product(self._sum, a.t(), b)
         if self._beside is not None:
             self._beside.add(b)
         self._a, self._b, self._rows, self._bytes = [], [], 0, 0
