@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
-import time
+import sys
 
 import numpy as np
 import torch
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+
 import penstock.compat.v1 as tf
-from penstock._src.step.compile import cuda_graph
+from benchmarks.gpu import measuring
 
 
-def step(devices: list[str], width: int, layers: int) -> tuple:
-    """A sum over two towers, and the op that computes it."""
+def step(devices: list[str], width: int, layers: int) -> tf.Tensor:
+    """A sum over two towers."""
     draw = np.random.RandomState(0)
     ends = []
     for device in devices:
@@ -44,17 +47,8 @@ def step_time(devices: list[str], width: int, layers: int, steps: int) -> tuple[
         with tf.Session(config=config) as sess:
             sess.run(tf.global_variables_initializer())
             run = sess.make_callable(total.op)
-            for _ in range(5):
-                run()
-            rounds = []
-            for _ in range(5):
-                torch.cuda.synchronize()
-                begin = time.perf_counter()
-                for _ in range(steps):
-                    run()
-                torch.cuda.synchronize()
-                rounds.append((time.perf_counter() - begin) / steps * 1e3)
-            return min(rounds), float(sess.run(total))
+            times = measuring.rounds_of(run, torch.cuda.synchronize, rounds=5, steps=steps, warm=5)
+            return min(times), float(sess.run(total))
 
 
 def main() -> None:
@@ -65,10 +59,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, help="steps of a round (default: %(default)s)")
     parser.add_argument("--json", help="write the times there too")
     args = parser.parse_args()
-    can_replay, rows = cuda_graph.can_replay, {}
+    rows: dict = {}
     print(f"{'':>18}  one logical GPU  two logical GPUs   ratio    (milliseconds a step, {torch.cuda.get_device_name()})")
-    for way in ("replayed", "launched"):
-        cuda_graph.can_replay = can_replay if way == "replayed" else lambda ops: False
+    for way, tier in (("replayed", "2"), ("launched", "1")):
+        os.environ["PENSTOCK_TIER"] = tier
         for width in map(int, args.widths.split(",")):
             one, a = step_time(["/gpu:0", "/gpu:0"], width, args.layers, args.steps)
             two, b = step_time(["/gpu:0", "/gpu:1"], width, args.layers, args.steps)

@@ -14,9 +14,9 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
-import networks
+from benchmarks.gpu.convnets import networks
 
 RUNNERS = ("penstock", "torch-eager", "torch-graph", "torch-compile", "jax")
 
@@ -24,9 +24,11 @@ RUNNERS = ("penstock", "torch-eager", "torch-graph", "torch-compile", "jax")
 def measure(runner: str, network: str, precision: str) -> float:
     """One measurement, in this process."""
     if runner == "penstock":
-        import ours
-        return ours.step_time(network, precision)
-    import peers
+        from benchmarks.gpu.convnets import penstock_graph
+
+        return penstock_graph.step_time(network, precision)
+    from benchmarks.gpu.convnets import peers
+
     return peers.jax_time(network, precision) if runner == "jax" else peers.torch_time(network, precision, runner[6:])
 
 

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 
-from networks import NETWORKS, Conv, Inception, Network, Pool
+from benchmarks.gpu import measuring
+from benchmarks.gpu.convnets.networks import NETWORKS, Conv, Inception, Network, Pool
 
 
 # -- PyTorch -----------------------------------------------------------------------------------------------------------
@@ -166,14 +166,4 @@ def jax_time(name: str, precision: str) -> float:
 
 def timed(step: Callable[[], None], wait: Callable[[], object]) -> float:
     """The median time of a step in milliseconds."""
-    for _ in range(8):
-        step()
-    wait()
-    times = []
-    for _ in range(10):
-        start = time.perf_counter()
-        for _ in range(5):
-            step()
-        wait()
-        times.append((time.perf_counter() - start) * 1e3 / 5)
-    return statistics.median(times)
+    return statistics.median(measuring.rounds_of(step, wait, rounds=10, steps=5, warm=8))

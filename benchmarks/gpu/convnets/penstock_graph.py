@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from typing import Any
 
-from networks import NETWORKS, Conv, Inception, Pool
-
 import penstock.compat.v1 as tf
+from benchmarks.gpu import measuring
+from benchmarks.gpu.convnets.networks import NETWORKS, Conv, Inception, Pool
 
 
 def variable(name: str, shape: list[int], dtype: Any) -> Any:
@@ -74,15 +73,7 @@ def step_time(name: str, precision: str) -> float:
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             step, last = session.make_callable(train), tf.trainable_variables()[-1]
-            for _ in range(8):
-                step()
+            times = measuring.rounds_of(step, lambda: session.run(last), rounds=10, steps=5, warm=8)
             if not math.isfinite(session.run(loss)):
                 raise ValueError(f"the loss of {name} is {session.run(loss)}")
-            times = []
-            for _ in range(10):
-                start = time.perf_counter()
-                for _ in range(5):
-                    step()
-                session.run(last)                   # waits for the steps
-                times.append((time.perf_counter() - start) * 1e3 / 5)
     return statistics.median(times)
