@@ -35,7 +35,7 @@ def outcomes(python: str, module: str) -> dict[str, list[str]]:
 
 def shown(outcome: list[str]) -> str:
     """An error as on the page: without what differs between runs, and without stacks."""
-    text = outcome[1].split("Original stack trace")[0].replace(f"{ROOT}/", "")
+    text = outcome[1].split("Original stack trace")[0].replace(f"{ROOT}/", "").replace(str(ROOT), ".")
     text = re.sub(r"\{\{function_node .*?\}\} ?|0x[0-9a-f]+|/tmp/\S+", "", text)
     lines = [line for line in text.splitlines() if line.strip() and not re.match(r'\s*File "', line)]
     return textwrap.indent(textwrap.shorten(f"{outcome[0]}: {' '.join(lines)}", 400, placeholder=" …"), "    ")

@@ -10,9 +10,10 @@ from tests.mistakes.across_parts import ACROSS_PARTS
 from tests.mistakes.first_weeks import FIRST_WEEKS
 from tests.mistakes.keras_and_data import KERAS_AND_DATA
 from tests.mistakes.mistakes import MISTAKES
+from tests.mistakes.next_steps import NEXT_STEPS
 from tests.mistakes.rarer import RARER
 
-ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS]
+ALL = [*MISTAKES, *RARER, *KERAS_AND_DATA, *ACROSS_PARTS, *FIRST_WEEKS, *NEXT_STEPS]
 
 
 def outcome(mistake, tf):

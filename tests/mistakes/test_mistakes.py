@@ -82,11 +82,23 @@ WORDS = {
     "function_that_returns_an_object": ["function_that_returns_an_object.<locals>.f"],
     "summary_given_no_session": ["session.run(summary)"],
     "loss_reduced_automatically_in_a_strategy": ["Reduction.SUM", "compute_average_loss"],
+    "where_with_a_condition_of_another_length": ["condition (2,)", "then (3,)", "else (3,)"],
+    "list_of_booleans_as_an_index": ["[True, False, True]", "tf.boolean_mask"],
+    "text_files_named_by_a_number": ["`filenames`", "tf.int32"],
+    "windows_without_a_size": ["`window_size`", "must be specified"],
+    "error_in_a_generator": ["KeyError: 'label'", "next_steps.py", "in rows"],
+    "variable_without_a_shape": ["Variable w", "`shape`"],
+    "placeholder_with_its_arguments_swapped": ["'dtype'", "[None, 2]"],
+    "operation_run_without_a_session": ["execute operation"],
+    "session_given_its_options_first": ["Session(config=config)"],
+    "layer_with_several_outputs_in_a_sequential": ["single output", "functional API"],
+    "batch_size_with_a_fraction": ["`batch_size`", "2.5"],
+    "train_step_that_returns_nothing": ["Model.train_step", "None"],
 }
 
 
 def test_the_types_of_all_are_recorded():
-    assert len(ALL) >= 360 and list(TYPES) == [m.__name__ for m in ALL]
+    assert len(ALL) >= 425 and list(TYPES) == [m.__name__ for m in ALL]
 
 
 def test_the_page_shows_what_these_tests_run():

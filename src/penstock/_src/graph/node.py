@@ -297,7 +297,8 @@ def _session(session: Any, graph: Any, what: str) -> Any:
     if session is None:
         session = context.get_default_session()
         if session is None:
-            raise ValueError(f"Cannot evaluate tensor using `{what}()`: No default session is registered. Use "
+            task = "execute operation" if what == "run" else "evaluate tensor"
+            raise ValueError(f"Cannot {task} using `{what}()`: No default session is registered. Use "
                              f"`with sess.as_default()` or pass an explicit session to `{what}(session=sess)`")
         if session.graph is not graph:
             raise ValueError(f"Cannot use the default session to evaluate tensor: the tensor's graph is different "

@@ -98,6 +98,10 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     """
     if context.executing_eagerly():
         raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
+    try:
+        dtype = dtypes.as_dtype(dtype)
+    except TypeError:
+        raise TypeError(f"Expected DataType for argument 'dtype' not {dtype!r}.") from None
     return placeholder_op(dtype=dtype, shape=shape, name=name)
 
 

@@ -72,7 +72,8 @@ def _binary(name: str, call: Callable, strict: bool = True) -> None:
     def forward(x: Any, y: Any) -> Any:
         if not isinstance(x, Tensor):                   # a library overrides this operator for its symbolic tensor
             return _of_library(_PUBLIC[name], x, y)
-        if isinstance(y, Tensor) or type(y) in _SCALARS and not (type(y) is float and x.dtype.is_integer):
+        if isinstance(y, Tensor) or type(y) in _SCALARS and not (
+                type(y) is float and x.dtype.is_integer or x.dtype is dtypes.string and context.executing_eagerly()):
             return call(x, y, name)
         if getattr(y, "_is_sparse", False) or hasattr(y, "with_values"):
             return _with_sparse(name, x, y)

@@ -71,7 +71,8 @@ class BaseSession:
         if graph is not None and not hasattr(graph, "get_operations"):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         if target is not None and not isinstance(target, (str, bytes)):
-            raise TypeError(f"target must be a string, but got {type(target)}")
+            hint = ": pass it by name, Session(config=config)" if hasattr(target, "device_count") else ""
+            raise TypeError(f"target must be a string, but got {type(target)}{hint}")
         if config is not None and not hasattr(config, "device_count"):
             raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
         self._graph = graph if graph is not None else context.current_graph()

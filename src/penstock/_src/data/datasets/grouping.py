@@ -53,7 +53,7 @@ def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any 
     [[0, 2, 4], [1, 3, 5]]
     """
     if window_size is not None and window_size_func or not (window_size is not None or window_size_func):
-        raise ValueError("Must pass either window_size or window_size_func, but not both.")
+        raise ValueError("Either the `window_size` or the `window_size_func` argument must be specified, and not both.")
     if window_size is not None:
         def window_size_func(unused_key: Any) -> Any:
             return tf.convert_to_tensor(window_size, dtype=dtypes.int64)

@@ -36,18 +36,19 @@ def _names_dataset(api: Any, filenames: Any) -> Any:
             raise ValueError("`filenames` must be a `tf.data.Dataset` of scalar `tf.string` elements.")
         return filenames
     names = file_names(filenames)
-    if names.dtype != dtypes.string:
-        raise TypeError("`filenames` must be a `tf.Tensor` of dtype `tf.string` or a `tf.data.Dataset` of `tf.string` "
-                        "elements.")
     return api.from_tensor_slices(tf.reshape(names, [-1]))
 
 
 def file_names(filenames: Any) -> Any:
     """The names of files, given as strings, as paths (`os.PathLike`) or as lists of them, as a tensor."""
-    if hasattr(filenames, "dtype"):
-        return convert(filenames, None, "filenames")
-    return convert(nest.map_structure(lambda n: os.fspath(n) if isinstance(n, os.PathLike) else n, filenames), dtypes.string,
-                   "filenames")
+    plain = nest.map_structure(lambda n: os.fspath(n) if isinstance(n, os.PathLike) else n, filenames)
+    names = convert(plain, None, "filenames")
+    if names.dtype == dtypes.string:
+        return names
+    if not hasattr(filenames, "dtype") and names.shape.num_elements() == 0:
+        return convert(filenames, dtypes.string, "filenames")
+    raise TypeError("The `filenames` argument must contain `tf.string` elements: a tensor, a list or a dataset of the names "
+                    f"of files. Got `{names.dtype!r}` elements.")
 
 
 def _reading(names: Any, parallel: Any, one: Any) -> Any:

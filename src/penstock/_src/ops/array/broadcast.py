@@ -194,7 +194,8 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         lengths = convert(lengths)
         if maxlen is None:
             flat = reshape_op(lengths, [-1])
-            maxlen = get("Maximum")(convert(0, lengths.dtype), get("Max")(flat, 0))
+            longest = get("Max")(flat, 0)
+            maxlen = get("Maximum")(convert(0, lengths.dtype), longest)
         else:
             maxlen = convert(maxlen)
         if maxlen.static_dims not in ((), None):

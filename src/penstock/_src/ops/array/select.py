@@ -84,7 +84,12 @@ def _select_gradient(op, grad):
     return None, select_op(condition, grad, zeros), select_op(condition, zeros, grad)
 
 
-select_v2.shape(lambda condition, t, e: broadcast(broadcast(condition, t), e))
+@select_v2.shape
+def _select_v2_shape(condition, t, e):
+    try:
+        return broadcast(broadcast(condition, t), e)
+    except ValueError:
+        raise ValueError(f"condition {show(condition)}, then {show(t)}, and else {show(e)} must be broadcastable") from None
 
 
 @select_v2.kernel

@@ -615,6 +615,8 @@ def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
     if isinstance(slice_spec, bool) or isinstance(slice_spec, (Tensor, np.ndarray)) and slice_spec.dtype == bool:
         return boolean_mask(tensor, slice_spec)
     spec = slice_spec if isinstance(slice_spec, (list, tuple)) else [slice_spec]
+    if isinstance(slice_spec, list) and slice_spec and all(isinstance(s, bool) for s in slice_spec):
+        raise errors.invalid(f"a list of booleans is not an index: {slice_spec}. Use tf.boolean_mask(x, mask).")
     begin, end, strides, masks = _read_spec(spec)
     with name_scope(None, "strided_slice", [tensor, *begin, *end, *strides]) as scope:
         packed = _packed((begin, end, strides))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors, nest
+from penstock._src.base import dtypes, errors, nest, tracebacks
 from penstock._src.base.api import export
 from penstock._src.graph import context
 from penstock._src.graph.composite_tensor import CompositeTensor
@@ -75,7 +75,8 @@ def _raised(e: Exception) -> errors.OpError:
     if isinstance(e, errors.OpError):
         return e
     kind = next((k for t, k in _KINDS if isinstance(e, t)), errors.UnknownError)
-    text = "".join(traceback.format_exception(type(e), e, e.__traceback__.tb_next if e.__traceback__ else None))
+    tracebacks.shown(e)
+    text = "".join(traceback.format_exception(e))
     return kind(None, None, f"{type(e).__name__}: {e}\n{text}")
 
 

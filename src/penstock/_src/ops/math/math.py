@@ -223,7 +223,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     array([4, 5], dtype=int32)
     """
     if _is_text(x):
-        return add_v1(x, y, name=name)
+        return add_v1(x, convert(y, name="y", preferred_dtype=dtypes.string), name=name)
     return add_v2(x, y, name=name or "Add")
 
 

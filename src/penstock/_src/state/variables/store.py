@@ -117,6 +117,8 @@ class VariableStore:
             raise ValueError(f"Variable {name} does not exist, or was not created with tf.get_variable(). Did you mean "
                              "to set reuse=tf.AUTO_REUSE in VarScope?")
         if initializer is None:
+            if not shape.is_fully_defined():
+                raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
             initializer = default_initializer(name, dtype)
         with init_scope():
             initial_value, variable_dtype = _initial_value(initializer, shape, dtype, partition_info)

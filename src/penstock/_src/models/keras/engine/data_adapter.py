@@ -570,6 +570,8 @@ def source(model: Any, x: Any, y: Any = None, weights: Any = None, batch_size: i
                             max_queue_size)
     if x is None and not model._has_fixed_inputs():
         raise ValueError("You should pass data to the model: `x` is None.")
+    if batch_size is not None and not hasattr(batch_size, "__index__"):
+        raise TypeError(f"`batch_size` must be an integer, got {batch_size!r}.")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"`batch_size` must be positive, got {batch_size}.")
     batch = make_batch(model, x, y, weights, class_weight, training=training)

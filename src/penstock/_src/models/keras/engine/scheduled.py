@@ -17,9 +17,9 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.eager.function import Function
 from penstock._src.graph.scopes import name_scope
 from penstock._src.models.distribute.coordinator.cluster_coordinator import ClusterCoordinator
-from penstock._src.models.keras.backend.state import eager_learning_phase_scope
 from penstock._src.models.keras.engine.data_adapter import Batch, Source, pack_x_y_sample_weight, unpack_x_y_sample_weight
 from penstock._src.models.keras.engine.replicas import ReplicaStep
+from penstock._src.models.keras.engine.steps import run_step
 from penstock._src.ops.registry import get
 
 _AHEAD = 4                          # steps for each worker that may wait with their batches
@@ -89,15 +89,11 @@ class WorkerStep:
     """A step on the next batch of the worker that takes it."""
 
     def __init__(self, model: Any, mode: str, eagerly: bool):
-        strategy, method = model._distribution_strategy, getattr(model, f"{mode}_step")
+        strategy = model._distribution_strategy
         default = model._is_default_step(mode)
 
         def replica(item: Any) -> Any:
-            data = pack_x_y_sample_weight(*unpack_x_y_sample_weight(item))
-            if mode == "train" and not default:
-                return method(data)                 # a train_step of the user sets the mode of each call itself
-            with eager_learning_phase_scope(int(mode == "train")):
-                return model._quiet_step(mode, data) if default else method(data)
+            return run_step(model, mode, default, pack_x_y_sample_weight(*unpack_x_y_sample_weight(item)))
 
         def step(iterator: Any) -> Any:
             return strategy.run(replica, args=(next(iterator),))

@@ -175,7 +175,7 @@ class Sequential(Functional):
         """Calls the layers in sequence."""
         if self._is_graph_network:
             return super().call(inputs, training=training, mask=mask)
-        single = not context.eager_outside_functions()     # 2.x lets structures pass from layer to layer
+        single = not context.eager_outside_functions()     # 2.x lets structures pass on if the model is given one
         if single and isinstance(inputs, dict) and not _takes_dict(self.layers):
             raise ValueError("A Sequential model takes one tensor as its input. Passing a dictionary input to a "
                              "Sequential Model "
@@ -194,8 +194,8 @@ class Sequential(Functional):
             if "training" in layer._call_fn_args:
                 kwargs["training"] = training
             outputs = layer(outputs, **kwargs)
-            if single and len(nest.flatten(outputs)) != 1:
-                raise TypeError(_ONE_OUTPUT)
+            if (single or not nest.is_nested(inputs)) and len(nest.flatten(outputs)) != 1:
+                raise (TypeError if single else ValueError)(_ONE_OUTPUT)
             mask = getattr(outputs, "_keras_mask", None)
         return outputs
 

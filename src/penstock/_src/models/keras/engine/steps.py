@@ -5,6 +5,7 @@ per layout, with the number of examples left open. `GraphStep` is one callable o
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -29,19 +30,27 @@ def _spec(x: Any, whole: bool) -> Any:
     return TensorSpec(TensorShape([None, *dims[1:]] if dims and not whole else dims), x.dtype)
 
 
+def run_step(model: Any, mode: str, default: bool, data: Any) -> Any:
+    """Runs the step of a model on a batch; `default`: it is not one of the user's, and leaves its results in the metrics."""
+    with eager_learning_phase_scope(int(mode == "train")) if default or mode != "train" else contextlib.nullcontext():
+        if default:             # a train_step of the user sets the mode of each call itself
+            return model._quiet_step(mode, data)
+        method = getattr(model, f"{mode}_step")
+        results = method(data)
+    if results is None:
+        raise TypeError(f"{method.__qualname__} returned None: a step returns its results, for example "
+                        "{m.name: m.result() for m in self.metrics}.")
+    return results
+
+
 class FunctionStep:
     """A step of eager mode. `eagerly`: not compiled."""
 
     def __init__(self, model: Any, mode: str, layout: Layout, eagerly: bool):
-        method = getattr(model, f"{mode}_step")
         default = mode != "predict" and model._is_default_step(mode)
 
         def step(*flat: Any) -> Any:
-            data = pack_x_y_sample_weight(*layout.pack(list(flat)))
-            if mode == "train" and not default:
-                return method(data)                 # a train_step of the user sets the mode of each call itself
-            with eager_learning_phase_scope(int(mode == "train")):
-                return model._quiet_step(mode, data) if default else method(data)
+            return run_step(model, mode, default, pack_x_y_sample_weight(*layout.pack(list(flat))))
 
         self._model, self._mode = model, mode
         self._step = step = self._wrapped(step)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import penstock as tf
+from penstock._src.base import errors
 from penstock._src.base.api import export
 from penstock._src.models.keras.preprocessing.image import smart_resize
 
@@ -17,6 +18,8 @@ SOUNDS = (".wav",)
 def _index(directory: Any, labels: Any, formats: tuple, class_names: Any, shuffle: bool, seed: Any,
            follow_links: bool) -> tuple[list, Any, list]:
     """Files below a folder, their labels, and the names of the classes."""
+    if not os.path.isdir(directory):
+        raise errors.NotFoundError(None, None, f"Could not find directory {directory}")
     if labels == "inferred":
         found = sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
         names = list(class_names) if class_names else found
