@@ -47,12 +47,35 @@ def test_all_elementwise_functions_at_once(registered):
     registered(unary), registered(binary)
     assert tf.abs(Money(-2)).amount == 2 and tf.math.square(Money(3)).amount == 9
     assert tf.cast(Money(2.5), tf.int32).amount == 2
+    assert tf.nn.relu(Money(-2)).amount == 0 and tf.nn.softplus(x := Money(0), name="s").amount == pytest.approx(0.6931472)
+    assert tf.stop_gradient(x).amount == 0
     assert tf.maximum(Money(1), 4.).amount == 4 and tf.math.pow(Money(2), 3.).amount == 8
     with pytest.raises(ValueError, match="already been registered"):
         tf.experimental.dispatch_for_unary_elementwise_apis(Money)(lambda api, x: None)
 
 
+def test_generators_are_looked_at_once(registered):
+    @tf.experimental.dispatch_for_api(tf.add_n, {"inputs": list[Money]})
+    def add_n(inputs, name=None):
+        return Money(sum(v.amount for v in inputs))
+    registered(add_n)
+    assert tf.add_n(Money(i) for i in range(5)).amount == 10
+    assert int(tf.add_n(tf.constant(i) for i in range(5))) == 10
+
+
+def test_functions_forget_what_is_unregistered():
+    @tf.experimental.dispatch_for_unary_elementwise_apis(Money)
+    def unary(api, x):
+        return Money(0)
+    assert tf.nn.relu(Money(1)).amount == 0
+    tf.experimental.unregister_dispatch_for(unary)
+    with pytest.raises((TypeError, ValueError)):
+        tf.nn.relu(Money(1))
+
+
 def test_mistakes_are_named():
+    with pytest.raises(ValueError, match="not currently supported by dispatch"):
+        tf.experimental.dispatch_for_api(tf.add, {"x": tuple[Money]})(lambda x, y, name=None: None)
     with pytest.raises(ValueError, match="unknown parameter"):
         tf.experimental.dispatch_for_api(tf.add, {"z": Money})(lambda x, y, name=None: None)
     with pytest.raises(ValueError, match="does not match"):

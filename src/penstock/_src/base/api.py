@@ -45,17 +45,17 @@ def with_sections(doc: str, sections: str) -> str:
 class Later:
     """A table entry for an object that is made when one of its names is first requested; a function is called `name`."""
 
-    __slots__ = ("_make", "_made", "_name")
+    __slots__ = ("_make", "made", "_name")
 
     def __init__(self, make: Callable[[], Any], name: str):
-        self._make, self._made, self._name = make, None, name
+        self._make, self.made, self._name = make, None, name
 
     def get(self) -> Any:
         """The object, made once."""
-        if self._made is None:
+        if self.made is None:
             made = self._make()
-            self._made = called(made, self._name) if isinstance(made, types.FunctionType) else made
-        return self._made
+            self.made = called(made, self._name) if isinstance(made, types.FunctionType) else made
+        return self.made
 
 
 class _Export:

@@ -7,6 +7,7 @@ Programs add targets to single functions (ops/composite.py).
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -84,6 +85,7 @@ def dispatched(fn: Callable) -> Callable:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         if targets:
+            args, kwargs = tuple(map(_kept, args)), {k: _kept(v) for k, v in kwargs.items()}
             out = _first(targets, args, kwargs)
             if out is not NotImplemented:
                 return out
@@ -107,6 +109,11 @@ def dispatched(fn: Callable) -> Callable:
     call._dispatch_targets = targets  # type: ignore[attr-defined]
     call._dispatchers = []  # type: ignore[attr-defined]
     return call
+
+
+def _kept(value: Any) -> Any:
+    """A generator as a list, because its values are looked at before the call."""
+    return list(value) if isinstance(value, types.GeneratorType) else value
 
 
 def _handler(value: Any) -> Callable | None:

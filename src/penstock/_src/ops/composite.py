@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock._src.base.api import TABLES, export
+from penstock._src.base.api import TABLES, Later, export
 from penstock._src.base.dispatch import Target, dispatched  # noqa: F401  (the families import it from here)
 from penstock._src.graph.type_spec import TypeSpec
 
@@ -22,7 +22,7 @@ to_int32 to_int64 to_double to_bfloat16 decode_base64 encode_base64 string_strip
 string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_number substr regex_full_match regex_replace lower upper strip
 length to_number to_hash_bucket to_hash_bucket_fast to_hash_bucket_strong unicode_transcode unicode_script decode_compressed
 check_numerics clip_by_value quantize invert decode_raw string_length convert_image_dtype adjust_brightness adjust_gamma
-stateless_random_brightness random_brightness""".split()
+stateless_random_brightness random_brightness stop_gradient""".split()
 BINARY = """add atan2 complex div div_no_nan divide equal floordiv floormod floor_mod greater greater_equal less less_equal
 logical_and logical_or logical_xor maximum minimum mod multiply multiply_no_nan not_equal polyval pow realdiv squared_difference
 subtract truediv truncatediv truncatemod xdivy xlog1py xlogy zeta igamma igammac bitwise_and bitwise_or bitwise_xor left_shift
@@ -45,15 +45,13 @@ def fits(value: Any, annotation: Any) -> bool:
         wanted = typing.get_args(annotation)[0]
         return isinstance(value, (list, tuple)) and any(fits(v, wanted) for v in value) and \
             all(fits(v, wanted) for v in value)
-    if origin is tuple:
-        return isinstance(value, tuple)
     return isinstance(value, annotation)
 
 
 def _check_annotation(annotation: Any) -> None:
     if isinstance(annotation, (type, TypeSpec)) or annotation is Any:
         return
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType, list, tuple, Sequence):
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, list, Sequence):
         for a in typing.get_args(annotation):
             if a is not Ellipsis:
                 _check_annotation(a)
@@ -139,8 +137,10 @@ def _elementwise(names: list[str]) -> list[Callable]:
     found: dict[int, Callable] = {}
     for table in TABLES.values():
         for name, fn in list(table.items()):
-            if name.rsplit(".", 1)[-1] in names and isinstance(fn, types.FunctionType) and \
-                    hasattr(fn, "_dispatch_targets"):
+            if name.rsplit(".", 1)[-1] not in names:
+                continue
+            fn = fn.get() if isinstance(fn, Later) else fn
+            if isinstance(fn, types.FunctionType) and hasattr(fn, "_dispatch_targets"):
                 found[id(fn)] = fn
     return list(found.values())
 
@@ -199,6 +199,7 @@ def unregister_dispatch_for(dispatch_target: Callable) -> None:
     found = False
     for table in TABLES.values():
         for fn in list(table.values()):
+            fn = fn.made if isinstance(fn, Later) else fn
             targets = getattr(fn, "_dispatch_targets", None) if isinstance(fn, types.FunctionType) else None
             if targets and any(t.function is dispatch_target for t in targets):
                 targets[:] = [t for t in targets if t.function is not dispatch_target]
