@@ -65,6 +65,15 @@ def test_static_shapes_in_functions():
     assert static_shapes(tf.nn.scale_regularization_loss, unknown) == [[]]
 
 
+def test_packed_sizes_say_the_rank_of_a_shape():
+    def reordered(indices, values, dims):
+        shape = tf.sparse.reorder(tf.SparseTensor(indices, values, [dims[0], dims[1]])).shape
+        assert shape.as_list() == [None, None]
+        return tf.reshape(values, [dims[0], 1, dims[1]])
+    numbers = tf.TensorSpec(None, tf.int64)
+    assert static_shapes(reordered, tf.TensorSpec([6, 2], tf.int64), tf.TensorSpec([6]), numbers) == [[None, 1, None]]
+
+
 def test_shapes_beyond_int32():
     many = 10 ** 10
 

@@ -265,3 +265,14 @@ def test_the_gradient_through_an_array_that_grows():
             total = penstock.reduce_sum(array.stack() * [1.0, 2.0, 3.0, 4.0])
         return tape.gradient(total, x)
     np.testing.assert_allclose(slope(penstock.constant([1.0, -2.0, 0.5, 3.0])), [2, -8, 3, 24], rtol=1e-6, atol=1e-6)
+
+
+def test_arrays_that_cannot_grow_have_static_shapes():
+    with tf.Graph().as_default():
+        tf.disable_control_flow_v2()
+        for size, dynamic, rows in ((4, False, 4), (4, True, None), (tf.placeholder(tf.int32, []), False, None), (0, False, 0)):
+            array = tf.TensorArray(tf.float32, size, dynamic_size=dynamic).write(0, np.ones([2, 3]))
+            assert array.stack().shape.as_list() == [rows, 2, 3]
+            assert array.concat().shape.as_list() == [rows and 2 * rows, 3]
+        assert tf.TensorArray(tf.float32, 2, infer_shape=False).stack().shape.rank is None
+        assert tf.TensorArray(tf.float32, 2, element_shape=[None, 3]).concat().shape.as_list() == [None, 3]

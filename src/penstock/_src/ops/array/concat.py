@@ -294,7 +294,7 @@ def _pack_kernel(values, *, axis):
 @pack_op.value
 def _pack_value(op, values):
     dims = op.outputs[0].static_dims
-    if not op.inputs[0].dtype.is_integer or dims is None or len(dims) != 1:
+    if not op.inputs[0].dtype.is_integer or dims is not None and len(dims) != 1:
         return None
     parts = [values(i) for i in range(len(op.inputs))]
     return tuple(None if p is None else p[0] for p in parts)

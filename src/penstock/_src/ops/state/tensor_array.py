@@ -190,6 +190,8 @@ class _Base:
 class _Resource(_Base):
     """v1 graphs: a resource, and a flow of scalars."""
 
+    length: int | None = None           # of an array that cannot grow, where it is known
+
     def start(self, size: Any, dynamic: Any, clear: Any, label: Any, handle: Any, flow: Any, element_shape: Any,
               colocate: bool, name: Any) -> None:
         """Creates the array, or wraps an existing handle."""
@@ -209,6 +211,8 @@ class _Resource(_Base):
                                              clear_after_read=True if clear is None else clear,
                                              identical_element_shapes=self.infer_shape, tensor_array_name=label or "",
                                              name=scope)
+            known = None if self.dynamic else constant_value(convert(size, dtypes.int32))
+            self.length = None if known is None else int(known)
 
     @contextlib.contextmanager
     def _colocated(self, value: Any) -> Iterator[None]:
@@ -250,7 +254,10 @@ class _Resource(_Base):
     def stack(self, name: str | None) -> Tensor:
         """A gather of all elements."""
         with context.current_graph().colocate_with(self.handle), name_scope(name, "TensorArrayStack", [self.handle]):
-            return self.gather(get("Range")(convert(0), self.size(None), convert(1)), name)
+            value = self.gather(get("Range")(convert(0), self.size(None), convert(1)), name)
+        if value.static_dims is not None:
+            value.set_shape([self.length, *value.static_dims[1:]])
+        return value
 
     def gather(self, indices: Any, name: str | None) -> Tensor:
         """TensorArrayGatherV3."""
@@ -264,7 +271,8 @@ class _Resource(_Base):
         rest = self.element_shape[1:]
         value, _ = v3.concat(self.handle, self.flow, dtype=self.dtype, element_shape_except0=rest, name=name)
         if rest.static_dims is not None:
-            value.set_shape([None, *rest.static_dims])
+            rows = self.element_shape.static_dims[0] if self.element_shape.static_dims else None
+            value.set_shape([None if rows is None or self.length is None else rows * self.length, *rest.static_dims])
         return value
 
     def unstack(self, value: Any, name: str | None) -> Tensor:
