@@ -43,6 +43,8 @@ EXTENSIONS = [
     Extension("penstock._src.kernels._matrices", [f"{KERNELS}/_matrices.c"],
               depends=[f"{KERNELS}/{name}.h" for name in ("_matrices_lanes", "_widths", "_lanes", "_lanes_end", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),
+    Extension("penstock._src.kernels._resize", [f"{KERNELS}/_resize.c"], depends=[f"{KERNELS}/_threads.h"],
+              extra_compile_args=["-O3"], optional=True),
     Extension("penstock._src.kernels._updates", [f"{KERNELS}/_updates.c"],
               depends=[f"{KERNELS}/{name}.h" for name in ("_rules", "_rules_lanes", "_threads")],
               extra_compile_args=["-O3", "-fno-math-errno"], optional=True),

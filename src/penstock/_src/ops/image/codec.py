@@ -505,6 +505,8 @@ def _decode_any_kernel(contents, *, channels, dtype, expand_animations):
         return array if dtype.name == "uint16" else (array.to(torch.float32) / 65535)
     elif data.startswith(_BMP):
         array = torch.from_numpy(_bmp_pixels(data, channels))
+    elif (pixels := _plain_jpeg(data, channels)) is not None:
+        array = torch.from_numpy(pixels)
     else:
         array = torch.from_numpy(np.array(_pixels(_eight(_open(data, ("PNG", "JPEG"))), channels)))
     if dtype.name == "uint8":

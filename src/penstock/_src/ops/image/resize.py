@@ -14,7 +14,7 @@ import torch
 
 from penstock._src.base import errors, tracing
 from penstock._src.base.static_shape import rank_is
-from penstock._src.kernels import indexing
+from penstock._src.kernels import indexing, resizing
 from penstock._src.ops.registry import get, op
 
 _IMAGE = "T: type in {int8 uint8 int16 uint16 int32 int64 bfloat16 half float32 float64}"
@@ -174,9 +174,13 @@ def _declare(name: str, taps: Callable, trained: str, whole: tuple[Callable, Cal
     @forward.kernel
     def _forward_kernel(images, size, *, align_corners, half_pixel_centers):
         h, w = _target(images, size)
-        x = images.to(torch.float32)
+        x = images if images.dtype is torch.uint8 else images.to(torch.float32)
         if (h, w) == tuple(images.shape[1:3]):
-            return x
+            return x.to(torch.float32)
+        if resizing.fits(x):
+            return resizing.resize(x, taps(images.shape[1], h, align_corners, half_pixel_centers),
+                                   taps(images.shape[2], w, align_corners, half_pixel_centers))
+        x = x.to(torch.float32)
         if whole is not None and align_corners != half_pixel_centers and x.numel():
             return whole[0](x, h, w, align_corners)
         x = apply_taps(x, 1, taps(images.shape[1], h, align_corners, half_pixel_centers))
