@@ -3,7 +3,7 @@ import pytest
 
 import penstock.compat.v1 as tf
 from penstock._src.base import errors
-from penstock._src.simulate import programs
+from penstock._src.simulate import bench, programs
 from penstock._src.simulate.job import LOCKSTEP, Job
 from penstock._src.simulate.machines import Machine, Machines, Network, Straggling, dump, parse
 from penstock._src.simulate.plan import Run, Send, Wait
@@ -50,7 +50,38 @@ def test_a_process_uses_one_core():
 
 def test_a_process_finds_caches_that_others_have_used():
     """The worker and its client take turns on one core, the server has the other: two changes in a step."""
-    assert local(1, 1, cold_seconds=1e-3) == pytest.approx(12e-3, rel=0.01)
+    assert local(1, 1, cold_seconds=1e-3) == pytest.approx(11e-3, rel=0.01)
+    assert local(1, 1, cold_seconds=1e-3, client_cold_seconds=1e-3) == pytest.approx(12e-3, rel=0.01)
+
+
+def test_each_message_is_a_turn_of_its_own():
+    """Two workers have a core each, with a server: each server has turns for both of them, and other processes in between."""
+    machine = Machine(cores=2, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0, client_seconds=2e-3)
+    network = Network(latency=0.0, one_machine=True, jitter=0.5)
+    job = Job(programs.dense_null_step(4)(2), Machines({"default": machine}, network), 2, 2)
+    count = job.run(100).count
+    servers = [task.host.process for task in job.cluster.job("ps")]
+    assert all(s.others > 1.2 * count for s in servers)         # of four turns of each in two steps
+
+
+def test_what_is_sent_leaves_before_its_sender_has_ended():
+    """Half of the work for a message overlaps with its receiver's, on another core: of two there and one back, not of the last
+    one, after which the next step begins."""
+    assert local(1, 1, after_seconds=0.5e-3) < local(1, 1) - 0.9e-3
+
+
+def test_further_workers_beside_a_job_are_not_measured():
+    """They have a server of their own; on three cores more nothing changes, on the same ones everything takes longer."""
+    machine = Machine(cores=8, nic=1e12, send_seconds=1e-3, receive_seconds=1e-3, op_seconds=0.0)
+    machines = Machines({"default": machine}, Network(latency=0.0, one_machine=True))
+
+    def took(pins):
+        job = Job(bench.null_step(4, 0, 1), machines, 1, 2, beside=[bench.null_step(4, 1, 1)], pins=pins)
+        assert job.run(30).count >= 30 and list(job.ended) == job.workers
+        return 1 / job.results.steps_per_second
+    apart = {("worker", 0): 0, ("worker", 1): 1, ("ps", 0): 2, ("ps", 1): 3}
+    assert took(apart) == pytest.approx(8e-3, rel=0.01)
+    assert took(dict.fromkeys(apart, 0)) == pytest.approx(16e-3, rel=0.05)
 
 
 def test_copies_are_slower_with_more_bytes_in_use_and_beside_other_cores():

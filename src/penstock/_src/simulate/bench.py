@@ -15,12 +15,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import penstock.compat.v1 as tf
 from penstock._src.cluster.ports import free_addresses
 from penstock._src.simulate import programs
+from penstock._src.simulate.job import Program
 
 WORKERS, SERVERS = 4, 2             # of the cluster
 _CLIENT = "from penstock._src.simulate import bench; bench.client()"
@@ -37,13 +38,14 @@ class Case(NamedTuple):
 
 class Round(NamedTuple):
     """One round of a case: the mean time of a step of its workers, the seconds that a client, a worker and a server work for
-    it, and how much steps differ: the standard deviation relative to the mean, without the longest hundredth."""
+    it; how much steps differ (`spread`); and the share of the processors that other programs used meanwhile."""
     step: float
     client: float
     worker: float
     server: float
     spread: float
     servers: int
+    foreign: float = 0.0
 
     @property
     def work(self) -> float:
@@ -102,21 +104,25 @@ class Bench:
     def round(self, case: Case, seconds: float) -> Round:
         """Runs the steps of a case for some seconds."""
         self._pin(case)
-        every = self._of(case)
-        used = [_used(self._started[t].pid) for t in every]
+        used, idle, began = self._used(), _idle(), time.perf_counter()
         for i, key in self._keys(case).items():
             self._ask(i, "run", *key, seconds)
         answers = [json.loads(self._line(("client", i))) for i in self._keys(case)][:case.workers]
-        spent = {t: _used(self._started[t].pid) - before for t, before in zip(every, used, strict=True)}
+        took, idle = time.perf_counter() - began, _idle() - idle
+        spent = {t: after - used[t] for t, after in self._used().items()}
+        cores = os.cpu_count() or 1
+        foreign = max(0.0, 1.0 - (idle + sum(spent.values())) / (took * cores))
         steps = sum(count for count, _ in answers)
 
         def share(kind: str) -> float:
-            return sum(s for (job, i), s in spent.items() if job == kind and (i < case.workers or job == "ps")) / steps
+            return sum(s for (job, i), s in spent.items()
+                       if job == kind and i < (case.servers if job == "ps" else case.workers)) / steps
         return Round(seconds * case.workers / steps, share("client"), share("worker"), share("ps") / case.servers,
-                     sum(spread for _, spread in answers) / case.workers, case.servers)
+                     sum(spread for _, spread in answers) / case.workers, case.servers, foreign)
 
-    def _of(self, case: Case) -> list[tuple[str, int]]:
-        return [*((k, i) for i in range(case.workers) for k in ("worker", "client")), *(("ps", i) for i in range(case.servers))]
+    def _used(self) -> dict[tuple[str, int], float]:
+        """The processor time of each process so far."""
+        return {task: _used(started.pid) for task, started in self._started.items()}
 
     def _pin(self, case: Case) -> None:
         """Moves the processes of a case to their cores."""
@@ -135,6 +141,11 @@ def pins(case: Case, cores: int) -> dict[tuple[str, int], int]:
             found["worker", case.workers + i] = found["client", case.workers + i] = (i + 1) % cores
         found["ps", SERVERS - 1] = (case.beside + 1) % cores
     return found
+
+
+def numbers(case: Case) -> dict[tuple[str, int], int]:
+    """The place of each worker, its client and each server in that order, whatever the number of cores."""
+    return pins(case, 1 << 30)
 
 
 @contextlib.contextmanager
@@ -157,6 +168,24 @@ def _used(process: int) -> float:
         with contextlib.suppress(OSError):               # it has ended
             found += int((thread / "schedstat").read_text().split()[0])
     return found / 1e9
+
+
+def _idle() -> float:
+    """The seconds that all processors have been idle."""
+    fields = pathlib.Path("/proc/stat").read_text().split(None, 6)           # cpu, user, nice, system, idle, iowait
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+
+
+def null_step(size: int, first: int, servers: int, worker: int = 0) -> Program:
+    """The null step of a worker, with some servers from the first on."""
+    program = programs.dense_null_step(size)(servers)
+    for op in program.graph.get_operations():
+        if "container" in op.opdef.attrs:
+            op._set_attr("container", f"{size} {first} {servers}")
+        job, _, task = op.device.partition("/task:")
+        if task:
+            op._set_device(f"{job}/task:{int(task) + (first if job == '/job:ps' else worker)}")
+    return program
 
 
 # -- the process of a client ------------------------------------------------------------------------------------------
@@ -182,24 +211,21 @@ def _steps_in(step: Any, seconds: float) -> tuple[float, float]:
     while times[-1] - began < seconds:
         step()
         times.append(time.perf_counter())
-    took = sorted(b - a for a, b in zip(times, times[1:], strict=False))
-    n = len(took)
-    most = took[:max(2, n * 99 // 100)]
-    spread = statistics.pstdev(most) / statistics.mean(most) if n > 1 else 0.0
-    return n - (times[-1] - began - seconds) / (times[-1] - times[-2]), spread
+    took = [b - a for a, b in zip(times, times[1:], strict=False)]
+    return len(took) - (times[-1] - began - seconds) / (times[-1] - times[-2]), spread(took)
+
+
+def spread(times: Sequence[float]) -> float:
+    """How much times differ: the standard deviation relative to the mean, without the longest hundredth."""
+    most = sorted(times)[:max(2, len(times) * 99 // 100)]
+    return statistics.pstdev(most) / statistics.mean(most) if len(most) > 1 else 0.0
 
 
 @contextlib.contextmanager
 def _step(target: str, index: int, size: int, first: int, servers: int) -> Iterator[Any]:
     """A function that runs a null step, as one worker."""
-    program = programs.dense_null_step(size)(servers)
+    program = null_step(size, first, servers, index)
     filters = ["/job:ps", f"/job:worker/task:{index}"]
-    for op in program.graph.get_operations():
-        if "container" in op.opdef.attrs:
-            op._set_attr("container", f"{size} {first} {servers}")
-        job, _, task = op.device.partition("/task:")
-        if task:
-            op._set_device(f"{job}/task:{int(task) + (first if job == '/job:ps' else index)}")
     with program.graph.as_default(), tf.Session(target, config=tf.ConfigProto(device_filters=filters)) as sess:
         if sess.run(tf.report_uninitialized_variables()).size:
             sess.run(tf.global_variables_initializer())

@@ -5,31 +5,34 @@ measured in turns, in many short rounds (`bench.py`); those in which a case was 
 """
 from __future__ import annotations
 
-import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 import penstock.compat.v1 as tf
-from penstock._src.simulate import bench, programs
+from penstock._src.simulate import bench
 from penstock._src.simulate.bench import Case, Round
 from penstock._src.simulate.job import FREE, Job
 from penstock._src.simulate.machines import Machine, Machines, Network
 
 _MEMORY = 64 << 20                  # bytes, to measure the memory
 _SMALL, _LARGE = 4, 4 << 20         # bytes of a step
-_ROUNDS, _SECONDS = 40, 0.12        # of each case
+_SECONDS = 0.24                     # of a round
+_ROUNDS, _FOREIGN = 7, 0.04         # rounds of a case that count; the share of the processors that others may use in one
+_PASSES, _SHARE, _LEAST = 16, 0.5, 2e-6      # improvements of the constants, by what share; seconds of a message at least
+_SOME, _WIDEST = 0.2, 1.0           # jitter: where the search begins, and at most
+LONGEST = 20.0                      # minutes in which there must be so many
 _MESSAGES = 4                       # of a step, with each server: its part, the value, the update, the end
 _ALONE = Case(_SMALL)
 _MORE_SERVERS = Case(_SMALL, servers=2)
 _SHORT, _LONG = Case(_LARGE // 4), Case(_LARGE)
-_CROWDED = Case(_SMALL, beside=3)
-_BESIDE = [Case(_LARGE // 2, beside=1), Case(_LARGE, beside=1), Case(_LARGE, beside=3)]
-_CALIBRATION = [_ALONE, _MORE_SERVERS, _SHORT, _LONG, _CROWDED, Case(_SMALL, beside=1), *_BESIDE]
+_CROWDED = [Case(_SMALL, beside=n) for n in (1, 2, 3)]
+_BESIDE = [*(Case(mb << 20, beside=1) for mb in (2, 3, 4)), Case(_LARGE, beside=2), Case(_LARGE, beside=3)]
+_CALIBRATION = [_ALONE, _MORE_SERVERS, _SHORT, _LONG, *_CROWDED, *_BESIDE]
 SHAPES = (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (4, 2)
 _COMPARED = [Case(size, *shape) for size in (_SMALL, _LARGE) for shape in SHAPES]
 
@@ -41,6 +44,7 @@ class Compared(NamedTuple):
     servers: int
     predicted: float
     measured: float
+    foreign: float                  # the share of the processors that other programs used meanwhile
 
     @property
     def error(self) -> float:
@@ -49,99 +53,141 @@ class Compared(NamedTuple):
 
 
 def measure() -> Machines:
-    """The constants of this machine, in about a minute and a half."""
-    return constants(_measured(_CALIBRATION), *_speeds())
+    """The constants of this machine, in less than a minute if nothing else runs."""
+    return constants(_measured(_CALIBRATION, LONGEST), *_speeds())
 
 
-def compare() -> tuple[Machines, list[Compared]]:
+def compare(minutes: float = LONGEST) -> tuple[Machines, list[Compared]]:
     """The constants, and predicted against measured null steps on up to six processes, all measured together."""
     speeds = _speeds()
-    found = _measured([*_CALIBRATION, *_COMPARED])
+    found = _measured([*_CALIBRATION, *_COMPARED], minutes)
     machines = constants(found, *speeds)
     return machines, [Compared(f"null step, {case.size} bytes", case.workers, case.servers, predicted(machines, case) * 1e3,
-                               found[case].step * 1e3) for case in _COMPARED]
+                               found[case].step * 1e3, found[case].foreign) for case in _COMPARED]
 
 
-def predicted(machines: Machines, case: Case) -> float:
-    """The simulated time of a step of a case."""
-    job = Job(programs.dense_null_step(case.size)(case.servers), machines, case.workers, case.servers, FREE)
-    return case.workers / job.run(100).steps_per_second
-
-
-def _measured(cases: Sequence[Case]) -> dict[Case, Round]:
-    """The times of each case."""
+def _measured(cases: Sequence[Case], minutes: float) -> dict[Case, Round]:
+    """The times of each case: all in turns, until each has enough rounds in which no other program worked."""
     found: dict[Case, list[Round]] = {case: [] for case in cases}
     with bench.cluster() as processes:
         for case in found:
             processes.prepare(case)
-        for _ in range(_ROUNDS):
-            for case, rounds in found.items():
-                rounds.append(processes.round(case, _SECONDS))
+        end = time.monotonic() + 60 * minutes
+        while time.monotonic() < end and (left := [case for case, rounds in found.items() if _calm(rounds) < _ROUNDS]):
+            for case in left:
+                found[case].append(processes.round(case, _SECONDS))
     return {case: undisturbed(rounds) for case, rounds in found.items()}
 
 
+def _calm(rounds: Sequence[Round]) -> int:
+    """How many of some rounds were not disturbed."""
+    return sum(r.foreign <= _FOREIGN for r in rounds)
+
+
 def undisturbed(rounds: Sequence[Round]) -> Round:
-    """The median of each number, among the fifth of the rounds with the shortest steps."""
-    best = sorted(rounds, key=lambda r: r.step)[:max(1, len(rounds) // 5)]
-    step, client, worker, server, spread = (statistics.median(r[i] for r in best) for i in range(5))
-    return Round(step, client, worker, server, spread, best[0].servers)
+    """The median of each number, among the rounds in which other programs worked least."""
+    best = sorted(rounds, key=lambda r: r.foreign)[:_ROUNDS]
+    return Round(*(statistics.median(numbers) for numbers in zip(*best, strict=True)))
 
 
+# -- constants that explain the times ----------------------------------------------------------------------------------
 def constants(found: dict[Case, Round], flops: float, memory: float, op: float) -> Machines:
-    """A machine file from the processor time of the client, the worker and the servers in a few cases.
+    """A machine file with which the cases of the calibration take as long as they did.
 
-    What a second server adds to the worker is the cost of its messages; what a server takes besides is that of beginning a
-    part; the rest is what the client and the worker do for any step. What a step takes longer than all processes work, the
-    wake-ups take. Two sizes give the cost of large messages and of their bytes. What processes work longer beside others tells
-    what it costs to find the caches used by them; what the client does, which copies nothing, what copies of other processes
-    cost it; and the rest, how much longer copies take.
+    The cases are simulated, and each constant is changed by what is missing where it matters, several times: the work of the
+    client, the worker and the server, where nothing else runs; that of a message, by a second server; that of large messages
+    and of their bytes, by two sizes; what it costs a process that others have had its core, by further workers; and, for the
+    bytes that all use, what it costs to find the caches used by copies (by the client, which copies nothing), and how much
+    longer copies take. What the step takes beyond all work is the time of wake-ups.
     """
-    cores = os.cpu_count() or 1
-    alone, more, crowded = found[_ALONE], found[_MORE_SERVERS], found[_CROWDED]
-    cold = max(0.0, (crowded.work - alone.work) / max(_others(_CROWDED, cores) - 2, 1))     # 2: the worker, and its client
-    shared = 3 if bench.pins(_MORE_SERVERS, cores)["ps", 1] == 0 else 0       # the second server's traces, on their core
-    message = max(more.worker + more.client - alone.worker - alone.client - op - shared * cold, 4e-6) / _MESSAGES
-    common: dict[str, Any] = {"cores": cores, "flops": flops, "memory_bandwidth": memory, "op_seconds": op, "nic": 1e12,
-                              "send_seconds": message, "receive_seconds": message, "cold_seconds": cold}
-    worker = Machine(**common, **_copies(found, lambda r: r.worker, 1), client_seconds=max(alone.client - cold, 0.0),
-                     step_seconds=max(alone.worker - _MESSAGES * message - op - cold, 0.0))
-    server = Machine(**common, **_copies(found, lambda r: r.server, 2),
-                     begin_seconds=max(alone.server - _MESSAGES * message - 2 * op, 0.0))
-    caches = [[case.size * (5.0 + 3 * case.beside), _slower(found, case, worker, server), _refill(found, case)]
-              for case in _BESIDE]
-    pieces = [worker.client_seconds, worker.step_seconds, server.begin_seconds, *[message] * 2 * _MESSAGES]
-    jitter = alone.spread * sum(pieces) / math.hypot(*pieces)                  # of each piece, if they are independent
-    network = Network(latency=max(alone.step - alone.work, 0.0) / _MESSAGES, one_machine=True, caches=caches, jitter=jitter)
-    return Machines({"worker": worker, "ps": server}, network,
+    machines = _first(found[_ALONE], flops, memory, op)
+    for _ in range(_PASSES):
+        _improve(machines, found)
+    return machines
+
+
+def _first(alone: Round, flops: float, memory: float, op: float) -> Machines:
+    """Where the search begins."""
+    def machine(**fields: Any) -> Machine:
+        return Machine(cores=os.cpu_count() or 1, flops=flops, memory_bandwidth=memory, op_seconds=op, nic=1e12,
+                       send_seconds=_LEAST, receive_seconds=_LEAST, copy_bandwidth=2e10, **fields)
+    worker = machine(client_seconds=alone.client, step_seconds=alone.worker / 2)
+    network = Network(latency=_LEAST, one_machine=True, jitter=_SOME, caches=[[1.0 + i, 1.0, 0.0] for i in range(len(_BESIDE))])
+    return Machines({"worker": worker, "ps": machine(begin_seconds=alone.server / 2)}, network,
                     "measured by penstock simulate --calibrate on this machine; all tasks share its cores")
 
 
-def _others(case: Case, cores: int) -> int:
-    """How many other processes have used their core since, when the processes of a case get it, in a step: the worker three
-    times, its server twice, its client once."""
-    pins = bench.pins(case, cores)
-    counts = {job: sum(core == pins[job, 0] for core in pins.values()) - 1 for job in ("worker", "ps", "client")}
-    return 3 * counts["worker"] + 2 * counts["ps"] + counts["client"]
+class _Simulated(NamedTuple):
+    """A simulated case: its times, and for its client, worker and server how often they found that others had their core since,
+    and that copies had, and the seconds of their copies if nothing had disturbed them."""
+    round: Round
+    others: tuple[float, ...]
+    refills: tuple[float, ...]
+    copied: tuple[float, ...]
+    in_use: int
 
 
-def _refill(found: dict[Case, Round], case: Case) -> float:
-    """What it costs a process that the values of a step have passed its caches: the client copies none itself."""
-    return max(0.0, found[case].client - found[case._replace(size=_SMALL)].client)
+def simulated(machines: Machines, case: Case, steps: int = 200) -> _Simulated:
+    """The times of a case by the simulator."""
+    servers = bench.SERVERS if case.beside else case.servers
+    beside = [bench.null_step(case.size, bench.SERVERS - 1, 1) for _ in range(case.beside)]
+    job = Job(bench.null_step(case.size, 0, case.servers), machines, case.workers, servers, FREE, 0, beside,
+              bench.numbers(case))
+    rate = job.run(steps).steps_per_second
+    hosts: list[Any] = [t.host for t in job.workers]
+    kinds = [[h.client for h in hosts], [h.process for h in hosts],
+             [t.host.process for t in job.cluster.job("ps")[:case.servers]]]             # type: ignore[attr-defined]
+
+    def per_step(of: str) -> tuple[float, ...]:
+        return tuple(sum(getattr(p, of) for p in kind) / job.results.count for kind in kinds)
+    client, worker, server = per_step("busy")
+    spread = bench.spread(job.results.warm)
+    return _Simulated(Round(case.workers / rate, client, worker, server / case.servers, spread, case.servers),
+                      per_step("others"), per_step("refills"), per_step("copied"), job.in_use)
 
 
-def _copies(found: dict[Case, Round], of: Callable[[Round], float], refills: int) -> dict[str, Any]:
-    """The cost of a large message, and of its bytes, for a worker or a server: it receives one, and sends one."""
-    short, long = (of(found[c]) - of(found[_ALONE]) - refills * _refill(found, c) for c in (_SHORT, _LONG))
-    per_byte = max(long - short, 1e-6) / (_LONG.size - _SHORT.size) / 2
-    return {"large_seconds": max(0.0, short / 2 - per_byte * _SHORT.size), "copy_bandwidth": 1 / per_byte}
+def predicted(machines: Machines, case: Case) -> float:
+    """The simulated time of a step of a case."""
+    return simulated(machines, case).round.step
 
 
-def _slower(found: dict[Case, Round], case: Case, worker: Machine, server: Machine) -> float:
-    """How many times as long copies of a case take as alone."""
-    small = found[case._replace(size=_SMALL)]
-    more = sum(getattr(found[case], n) - getattr(small, n) for n in ("worker", "server")) - 3 * _refill(found, case)
-    alone = sum(2 * case.size / m.copy_bandwidth for m in (worker, server))
-    return max(1.0, (more - 2 * (worker.large_seconds + server.large_seconds)) / alone)
+def _improve(machines: Machines, found: dict[Case, Round]) -> None:
+    """Changes constants by what the simulated cases lack."""
+    made = {case: simulated(machines, case) for case in _CALIBRATION}
+    lacks = {case: [_SHARE * (a - b) for a, b in zip(found[case], made[case].round, strict=False)] for case in _CALIBRATION}
+    worker, server, network = machines.of("worker"), machines.of("ps"), machines.network
+    step, client, work, served, *_ = lacks[_ALONE]
+    message = (lacks[_MORE_SERVERS][2] - work) / _MESSAGES
+    for machine in worker, server:
+        machine.send_seconds = machine.receive_seconds = max(machine.send_seconds + message, _LEAST)
+    worker.client_seconds = max(worker.client_seconds + client, 0.0)
+    worker.step_seconds = max(worker.step_seconds + work - _MESSAGES * message, 0.0)
+    server.begin_seconds = max(server.begin_seconds + served - _MESSAGES * message, 0.0)
+    network.latency = max(network.latency + (step - client - work - served) / _MESSAGES, 0.0)
+    waits = statistics.mean(lacks[case][0] / found[case].step for case in _CROWDED) * found[_ALONE].step
+    for machine in worker, server:
+        machine.after_seconds = min(max(machine.after_seconds + waits / _MESSAGES, 0.0), machine.send_seconds)
+    spreads = [sum(of[c].spread for c in _CROWDED) for of in (found, {c: made[c].round for c in _CROWDED})]
+    network.jitter = min(max(network.jitter, _LEAST) * (spreads[0] / max(spreads[1], _LEAST)) ** _SHARE, _WIDEST)
+    for at, machine, field in (0, worker, "client_cold_seconds"), (1, worker, "cold_seconds"), (2, server, "cold_seconds"):
+        more = [(lacks[c][at + 1] - lacks[_ALONE][at + 1], made[c].others[at] - made[_ALONE].others[at]) for c in _CROWDED]
+        change = sum(lack * others for lack, others in more) / max(sum(others ** 2 for _, others in more), 1e-9)
+        setattr(machine, field, max(getattr(machine, field) + change, 0.0))
+    for at, machine in (1, worker), (2, server):
+        _copies(machine, *(lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in (_SHORT, _LONG)))
+    for point, case in zip(network.caches, _BESIDE, strict=True):
+        small = lacks[case._replace(size=_SMALL)]
+        point[0] = made[case].in_use
+        point[1] = max(1.0, point[1] + sum(lacks[case][n] - small[n] for n in (2, 3)) / max(sum(made[case].copied), 1e-9))
+        point[2] = max(0.0, point[2] + (lacks[case][1] - small[1]) / max(made[case].refills[0], 0.5))
+
+
+def _copies(machine: Machine, short: float, long: float) -> None:
+    """Changes the cost of a large message, and of its bytes, by what two sizes lack: a step receives one, and sends one."""
+    per_byte = 1 / machine.copy_bandwidth + (long - short) / (_LONG.size - _SHORT.size) / 2
+    machine.copy_bandwidth = 1 / max(per_byte, 1e-12)
+    machine.large_seconds = max(0.0, machine.large_seconds + short / 2 - (long - short) * _SHORT.size /
+                                (_LONG.size - _SHORT.size) / 2)
 
 
 def _speeds() -> tuple[float, float, float]:

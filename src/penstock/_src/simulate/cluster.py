@@ -7,7 +7,7 @@ with threads and sockets, and `Task` does for `WorkerSteps` what cluster/worker.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock._src.base import errors
@@ -26,7 +26,8 @@ _NOTHING = (None,) * 64              # values without content
 class Cluster:
     """The tasks of a simulated cluster."""
 
-    def __init__(self, jobs: dict[str, int], machines: Machines, wire: Callable[..., Any] | None = None):
+    def __init__(self, jobs: dict[str, int], machines: Machines, wire: Callable[..., Any] | None = None,
+                 pins: Mapping[tuple[str, int], int] | None = None):
         self.clock, self.machines = Clock(), machines
         local = machines.network.one_machine
         made: Callable[..., Any] = wire or (LocalWire if local else Wire)
@@ -40,7 +41,7 @@ class Cluster:
                 rack = len(self.tasks) // machines.network.rack_size if machines.network.rack_size else 0
                 name = task_name(job, i)
                 machine = machines.of(job)
-                number = i if job == "worker" else jobs.get("worker", 0) + len(self.tasks)
+                number = pins[job, i] if pins is not None else i if job == "worker" else jobs.get("worker", 0) + len(self.tasks)
                 self.tasks[name] = Task(self, name, LocalHost(name, machine, self.cores, number) if local else
                                         Host(name, machine, rack))
 

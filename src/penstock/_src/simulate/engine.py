@@ -97,8 +97,8 @@ class Servers:
 
 
 class Core:
-    """A core that some processes of one machine have. A process keeps it while it has work; the others wait, first come, first
-    served. These are calls instead of bookings: when a process gets the core depends on the others."""
+    """A core that some processes of one machine have. They get it for one turn after the other, first come, first served. These
+    are calls instead of bookings: when a process gets the core depends on the others."""
 
     __slots__ = ("busy", "copies", "_machine", "_ready", "_recent")
 
@@ -110,7 +110,7 @@ class Core:
         self._recent: list[Process] = []             # the processes that have had it, the last one first
 
     def wake(self, process: Process) -> None:
-        """A process has work."""
+        """A thread of a process has work: a turn."""
         if self.busy:
             self._ready.append(process)
         else:
@@ -126,7 +126,7 @@ class Core:
         process.begin(others)
 
     def leave(self) -> None:
-        """Its process has no more work."""
+        """A turn has ended."""
         if self._ready:
             self._run(self._ready.popleft())
         else:
@@ -135,17 +135,16 @@ class Core:
 
 
 class Cores:
-    """The cores of one machine, to which processes are pinned. A copy takes `slower` times as long while another core works,
-    `slower_alone` times else; after copies, the caches have to be filled again, which takes `refill` seconds. Everything takes
-    longer or shorter at random: `jitter` is the standard deviation of the logarithm."""
+    """The cores of one machine, to which processes are pinned. After copies, the caches have to be filled again, which takes
+    `refill` seconds. Everything takes longer or shorter at random: `jitter` is the standard deviation of the logarithm."""
 
-    __slots__ = ("clock", "busy", "active", "slower", "slower_alone", "refill", "jitter", "draw", "_all")
+    __slots__ = ("clock", "busy", "active", "running", "refill", "jitter", "draw", "_all")
 
     def __init__(self, clock: Clock, count: int, jitter: float = 0.0):
         self.clock, self.jitter = clock, jitter
         self.busy = 0.0                              # seconds of work so far
         self.active = 0                              # cores that work now
-        self.slower = self.slower_alone = 1.0
+        self.running: Process | None = None          # what follows from its work is being added
         self.refill = 0.0
         self.draw = random.Random(0)
         self._all = [Core(self) for _ in range(count)]
@@ -156,39 +155,56 @@ class Cores:
 
 
 class Process:
-    """A process on a core: it does one thing at a time, in order, as Python's lock has it. When it gets its core after others,
-    what they have replaced in the caches costs `cold` seconds for each of them."""
+    """A process on a core: it does one thing at a time, as Python's lock has it. Each message, and whatever follows from it
+    until something has to be waited for, is a turn of the thread that receives it.
 
-    __slots__ = ("busy", "_cores", "_core", "_cold", "_copies", "_work")
+    When the process gets its core after others, what they have replaced in the caches costs `cold` seconds for each of them, on
+    average: it depends on the addresses. A copy takes `slower` times as long while another core works, `slower_alone` times
+    else."""
+
+    __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "copied", "_cores", "_core", "_cold", "_copies",
+                 "_turns", "_now")
 
     def __init__(self, cores: Cores, number: int, cold: float = 0.0):
+        self.slower = self.slower_alone = 1.0
         self.busy = 0.0
+        self.others = self.refills = 0               # what its turns have found, in sum
+        self.copied = 0.0                            # seconds of copies, if nothing had disturbed them
         self._cores, self._core, self._cold = cores, cores.core(number), cold
         self._copies = 0                             # of its core, when it got it the last time
-        self._work: deque[tuple[float, float, Callable, tuple]] = deque()
+        self._turns: deque[tuple] = deque()          # what each begins with
+        self._now: deque[tuple] | None = None        # the work of the turn
 
     def work(self, seconds: float, copying: float, call: Callable, args: tuple) -> None:
-        """Works for some seconds, of which it copies for `copying` more if nothing disturbs it; then makes a call."""
-        self._work.append((seconds, copying, call, args))
-        if len(self._work) == 1:
+        """Works for some seconds, of which it copies for `copying` more if nothing disturbs it; then makes a call. What that
+        adds belongs to the same turn."""
+        piece = seconds, copying, call, args
+        if self._now is not None and self._cores.running is self:
+            self._now.append(piece)
+        else:
+            self._turns.append(piece)
             self._core.wake(self)
 
     def begin(self, others: int) -> None:
         """Gets its core, which so many other processes have had since."""
+        self._now = deque([self._turns.popleft()])
         cold = others * self._cold
+        self.others += others
         if self._copies != self._core.copies:
             cold += self._cores.refill
+            self.refills += 1
         self._copies = self._core.copies
-        self._next(cold)
+        self._next(self._cores.draw.expovariate(1 / cold) if cold and self._cores.jitter else cold)
 
     def _next(self, cold: float = 0.0) -> None:
-        """Begins the first piece of work."""
+        """Begins the next piece of work."""
         cores = self._cores
-        seconds, copying, *_ = self._work[0]
+        seconds, copying, *_ = self._now[0]          # type: ignore[index]
         seconds += cold
         if copying:
             self._core.copies += 1
-            seconds += copying * (cores.slower if cores.active > 1 else cores.slower_alone)
+            self.copied += copying
+            seconds += copying * (self.slower if cores.active > 1 else self.slower_alone)
         if cores.jitter:
             seconds *= cores.draw.lognormvariate(-cores.jitter ** 2 / 2, cores.jitter)       # its mean is 1
         self.busy += seconds
@@ -196,12 +212,15 @@ class Process:
         cores.clock.after(seconds, self._done)
 
     def _done(self) -> None:
-        *_, call, args = self._work[0]
-        call(*args)                                  # more work may be added: it has to wait for its turn
-        self._work.popleft()
-        if self._work:
+        now = self._now
+        *_, call, args = now.popleft()               # type: ignore[union-attr]
+        self._cores.running = self
+        call(*args)
+        self._cores.running = None
+        if now:
             self._next()
         else:
+            self._now = None
             self._core.leave()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock._src.base import errors
@@ -49,25 +49,35 @@ class Job:
     `pace` determines when a worker starts its next step: FREE, as soon as its last one has ended; LOCKSTEP, when all have ended
     theirs. In training with SyncReplicasOptimizer workers are free, and wait for tokens inside of their steps. Tasks fail by
     the rates of their machines, in asynchronous training: lost steps are run again.
+
+    `beside` are programs of further workers, which run meanwhile and are not measured; `pins`, on one machine, has the cores of
+    workers and servers.
     """
 
-    def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0):
+    def __init__(self, program: Program, machines: Machines, workers: int, servers: int, pace: str = FREE, seed: int = 0,
+                 beside: Sequence[Program] = (), pins: Mapping[tuple[str, int], int] | None = None):
         self.program, self.pace = program, pace
-        self.cluster = Cluster({"ps": servers, "worker": workers}, machines)
-        self.workers = self.cluster.job("worker")
+        self.cluster = Cluster({"ps": servers, "worker": workers + len(beside)}, machines, pins=pins)
+        every = self.cluster.job("worker")
+        self.workers, further = every[:workers], every[workers:]
         own = self.workers[0].name
         devices = DeviceSet(self.cluster.devices([own, *(task_name("ps", i) for i in range(servers))]))
         costs = Costs(program.costs)
         if program.record is not None:
             costs.learn(program.record, devices)
 
-        def compiled(what: list[Any]) -> StepCode:
+        def compiled(what: list[Any], program: Program = program) -> StepCode:
             return compile_step(what, program.feeds, devices, own, costs)
         with program.graph.as_default():
             self.step = program.code or compiled(program.step)
             self._setup, self._join = [compiled(s) for s in program.setup], [compiled(s) for s in program.join]
             self._chief = compiled(program.chief) if program.chief else None
-        self._set_caches(machines.network)
+        self._beside: dict[Task, StepCode] = {}
+        for task, other in zip(further, beside, strict=True):
+            with other.graph.as_default():
+                self._beside[task] = compiled(other.step, other)
+        if machines.network.one_machine:
+            self._set_caches(machines.network)
         self.ended: dict[Task, int] = {}                   # steps of each worker
         self.errors: list[BaseException] = []
         self.results = Results(self)
@@ -79,19 +89,29 @@ class Job:
         self._wanted = 0
 
     def _set_caches(self, network: Network) -> None:
-        """What the values of a step do to the caches of one machine. Without another core at work, copies are as fast as those
-        of the least bytes that were measured."""
-        cores, (factor, refill) = self.cluster.cores, network.cached(self.in_use)
+        """What the values of a step do to the caches of one machine. What a server has is used by its workers in turn, so that
+        less is used in between. Without another core at work, copies are as fast as those of the least bytes that were
+        measured."""
         least = min((f for _, f, _ in network.caches), default=1.0)
-        cores.slower, cores.slower_alone, cores.refill = factor, max(1.0, factor / least), refill
+        self.cluster.cores.refill = network.cached(self.in_use)[1]
+        for task in self.cluster.tasks.values():
+            factor = network.cached(self.in_use / max(1, sum(task.name in code.others for code in self._codes)))[0]
+            process = task.host.process              # type: ignore[attr-defined]
+            process.slower, process.slower_alone = factor, max(1.0, factor / least)
+
+    @property
+    def _codes(self) -> list[StepCode]:
+        """The steps of all workers."""
+        return [*[self.step] * len(self.workers), *self._beside.values()]
 
     @property
     def in_use(self) -> int:
         """The bytes of large values that all tasks use in a step: what the servers have, and for each worker what it receives,
         computes and sends."""
-        sent = self.step.own.out_bytes if self.step.own is not None else 0
-        received = sum(part.out_bytes for part in self.step.others.values())
-        return received + len(self.workers) * (received + 2 * sent)
+        received = [{name: part.out_bytes for name, part in code.others.items()} for code in self._codes]
+        kept = {name: size for sizes in received for name, size in sizes.items()}
+        return sum(kept.values()) + sum(sum(sizes.values()) + 2 * (code.own.out_bytes if code.own is not None else 0)
+                                        for code, sizes in zip(self._codes, received, strict=True))
 
     # -- running ----------------------------------------------------------------------------------------------------------
     def run(self, steps: int, limit: float = float("inf")) -> Results:
@@ -104,7 +124,7 @@ class Job:
         self._plan_failures()
         if self._chief is not None:
             self._run_chief()
-        for task in self.workers:
+        for task in (*self.workers, *self._beside):
             self._next(task)
         with paused_collector():
             clock.run(lambda: self.results.count >= self._wanted, limit)
@@ -120,6 +140,9 @@ class Job:
                 self.cluster.clock.run()
 
     def _next(self, task: Task) -> None:
+        if task in self._beside:
+            MasterRun(task, self._beside[task], lambda _: self._next(task)).start()
+            return
         slow = task.host.machine.straggling.factor(self._draws[task])
         began = self.cluster.clock.now
         MasterRun(task, self.step, lambda error: self._step_ended(task, began, error), slow).start()

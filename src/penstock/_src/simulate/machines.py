@@ -46,10 +46,12 @@ class Machine:
     op_seconds: float = 5e-6        # that an op takes at least
     nic: float = 1.25e9             # bytes per second, in each direction
     send_seconds: float = 2e-5      # of a thread, to send a message
+    after_seconds: float = 0.0      # of send_seconds, when the message has left already (on one machine)
     receive_seconds: float = 2e-5   # of a thread, to receive a message
     large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
     copy_bandwidth: float = 0.0     # bytes per second that a thread copies, of a message that is not small; 0: at no cost
-    cold_seconds: float = 0.0       # more, for each other process that has had its core since (on one machine)
+    cold_seconds: float = 0.0       # more in a turn, for each other process that has had its core since (on one machine)
+    client_cold_seconds: float = 0.0        # the same of its client
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
     client_seconds: float = 0.0     # of a client, before a step; on one machine, it is a process of its own

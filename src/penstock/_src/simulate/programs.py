@@ -27,7 +27,8 @@ def dense_null_step(size: int) -> Build:
             for i in range(servers):
                 v = tf.get_variable(f"v{i}", [elements], use_resource=False)
                 updates.append(tf.assign_add(v, tf.identity(v) * 0.5).op)
-            costs = {op.name: 0.0 for op in graph.get_operations() if op.type in ("Mul", "AssignAdd")} if size > 1 << 20 else {}
+            free = ("Mul", "AssignAdd") if size >= 1 << 20 else ()
+            costs = {op.name: 0.0 for op in graph.get_operations() if op.type in free}
             return Program(graph, updates, costs=costs)
     return build
 

@@ -67,7 +67,8 @@ class LocalHost(Host):
 
     def __init__(self, name: str, machine: Machine, cores: Cores, number: int = 0):
         super().__init__(name, machine)
-        self.process, self.client = (Process(cores, number, machine.cold_seconds) for _ in range(2))
+        self.process = Process(cores, number, machine.cold_seconds)
+        self.client = Process(cores, number, machine.client_cold_seconds)
         self.cores, self.threads = cores, self.process         # type: ignore[assignment]
 
     def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
@@ -158,6 +159,10 @@ class Wire:
         self.clock.schedule(done, receive, args)
 
 
+def _nothing() -> None:
+    """Nothing follows."""
+
+
 class LocalWire(Wire):
     """Connections between the processes of one machine: a message takes processor time of its sender and of its receiver, and
     the latency is that of waking the receiver."""
@@ -173,9 +178,11 @@ class LocalWire(Wire):
         size += network.header
         source.out.passed(size)
         target.into.passed(size)
-        copied = size if size > network.small else 0
-        source.handle(source.machine.send_seconds, copied, clock.after,      # type: ignore[attr-defined]
+        copied, after = size if size > network.small else 0, source.machine.after_seconds
+        source.handle(source.machine.send_seconds - after, copied, clock.after,        # type: ignore[attr-defined]
                       (network.latency, self._arrive, target, copied, receive, args))
+        if after:
+            source.handle(after, 0, _nothing, ())                                      # type: ignore[attr-defined]
 
     def _arrive(self, target: Host, copied: float, receive: Callable, args: tuple) -> None:
         target.handle(target.machine.receive_seconds, copied, receive, args)     # type: ignore[attr-defined]

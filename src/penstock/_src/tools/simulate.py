@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds.add_parser("beyond", help="10,000 workers and 1 TB of embeddings, as a table (about five minutes)")
     compare = kinds.add_parser("compare", help="calibrate, predict, and measure up to six processes of this machine")
     compare.add_argument("--machines", metavar="FILE", help="write the constants that were measured to a machine file")
+    compare.add_argument("--minutes", type=float, default=calibrate.LONGEST,
+                         help="after which disturbed rounds count, too (default: 20)")
     chaos = kinds.add_parser("chaos", help="run schedules of faults")
     chaos.add_argument("--schedules", type=int, default=1000, metavar="N", help="how many (default: 1000)")
     chaos.add_argument("--seed", type=int, default=0, help="of the first schedule (default: 0)")
@@ -241,13 +243,13 @@ def _beyond(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    found, rows = calibrate.compare()
+    found, rows = calibrate.compare(args.minutes)
     if args.machines:
         pathlib.Path(args.machines).write_text(machines.dump(found))
-    print("| | Workers | Servers | Predicted | Measured | Difference |\n|---|---|---|---|---|---|")
+    print("| | Workers | Servers | Predicted | Measured | Difference | Others used |\n|---|---|---|---|---|---|---|")
     for row in rows:
         print(f"| {row.what} | {row.workers} | {row.servers} | {row.predicted:.3g} ms | {row.measured:.3g} ms | "
-              f"{row.error:+.0%} |", flush=True)
+              f"{row.error:+.0%} | {row.foreign:.0%} |", flush=True)
     return 0 if all(abs(row.error) <= 0.15 for row in rows) else 1
 
 
