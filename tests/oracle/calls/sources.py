@@ -161,7 +161,7 @@ def mutated(d: Draw, inputs: list) -> list:
 
 def changed(d: Draw, value: np.ndarray) -> np.ndarray:
     """An array with another value somewhere."""
-    if not value.size or value.dtype.kind not in "fiubcV":
+    if not value.size or value.dtype.kind not in "fiubc" and value.dtype.name != "bfloat16":
         return value
     value = value.copy()
     flat = value.reshape(-1)
