@@ -1,9 +1,11 @@
 """Products in the forms that are fast on a processor, beside the plain one."""
+import ctypes
+
 import numpy as np
 import pytest
 import torch
 
-from penstock._src.kernels import products
+from penstock._src.kernels import products, regions
 from penstock._src.kernels.host_threads import on_cores
 
 
@@ -92,6 +94,29 @@ def test_compiled_products_keep_what_is_not_finite(compiled_products):
     a, b = torch.ones(13, 40), torch.ones(40, 33)
     a[2, 3], b[5, 32], a[4, 39] = torch.nan, torch.inf, -torch.inf
     torch.testing.assert_close(products.product(a, b), torch.mm(a, b), equal_nan=True)
+
+
+@pytest.mark.parametrize("turn_a", [b"N", b"T"])
+@pytest.mark.parametrize("turn_b", [b"N", b"T"])
+@pytest.mark.parametrize("m, n, k, beta", [(40, 50, 60, 0.0), (33, 100, 700, 0.0), (5, 6, 7, 0.0), (50, 2, 900, 0.0),
+                                           (64, 64, 64, 1.0)])
+def test_sgemm_as_other_kernels_call_it(turn_a, turn_b, m, n, k, beta, compiled_products):
+    library = regions.library_sgemm()
+    if not library:
+        pytest.skip("torch's library has no sgemm")
+    sgemm = ctypes.CFUNCTYPE(None, *[ctypes.c_char_p] * 2, *[ctypes.POINTER(ctypes.c_int)] * 3, *[ctypes.c_void_p] * 8)(
+        products.fastest_sgemm(library))
+    random = np.random.RandomState(0)
+    a, b = (np.asfortranarray(random.randn(*dims).astype("f")) for dims in ((m, k), (k, n)))
+    wanted = a.astype("d") @ b
+    a, b = (np.asfortranarray(x.T) if turn == b"T" else x for x, turn in ((a, turn_a), (b, turn_b)))
+    c = np.full((m + 3, n), 7.0, "f", order="F")
+    sizes = [ctypes.c_int(x) for x in (m, n, k, len(a), len(b), len(c))]
+    one, other = ctypes.c_float(1.0), ctypes.c_float(beta)
+    sgemm(turn_a, turn_b, *map(ctypes.byref, sizes[:3]), ctypes.addressof(one), a.ctypes.data, ctypes.addressof(sizes[3]),
+          b.ctypes.data, ctypes.addressof(sizes[4]), ctypes.addressof(other), c.ctypes.data, ctypes.addressof(sizes[5]))
+    np.testing.assert_allclose(c[:m], wanted + 7.0 * beta, rtol=1e-4, atol=1e-5 * k ** 0.5)
+    assert (c[m:] == 7.0).all()
 
 
 def test_matrices_that_do_not_fit_are_refused(compiled_products):

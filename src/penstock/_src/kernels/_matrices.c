@@ -15,7 +15,7 @@ typedef struct {
     int64_t batch, rows, inner, columns, left_batch, left_down, left_across, right_batch, right_down, right_across, adds;
     const float *a, *b, *bias;
     float *out, *panels;                  /* the packed second matrix, if all items share it */
-    int64_t block;
+    int64_t out_down, block;
     float alpha;
     int *failed;
 } Product;
@@ -67,6 +67,7 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     memcpy(&p.batch, numbers, sizeof numbers);
     memcpy(&p.a, addresses, sizeof addresses);
+    p.out_down = p.columns;
     int done;
     Py_BEGIN_ALLOW_THREADS
     done = compute(&p);
@@ -76,7 +77,37 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* -- as other kernels call it --------------------------------------------------------------------------------------- */
+enum { LEAST = 1 << 16, LEAST_ROWS = 4 };         /* multiplications, and rows, that are not left to the library */
+typedef void (*Multiply)(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
+                         const int *, const float *, const int *, const float *, float *, const int *);
+static Multiply library;                  /* sgemm of the library that torch uses */
+
+/* What BLAS calls sgemm: its matrices lie by columns, so the transposed result is the product of the transposed matrices. */
+static void as_sgemm(const char *turn_a, const char *turn_b, const int *m, const int *n, const int *k, const float *alpha,
+                     const float *a, const int *a_stride, const float *b, const int *b_stride, const float *beta, float *c,
+                     const int *c_stride)
+{
+    const int a_turned = *turn_a != 'N', b_turned = *turn_b != 'N';
+    Product p = {.batch = 1, .rows = *n, .inner = *k, .columns = *m, .left_down = b_turned ? 1 : *b_stride,
+                 .left_across = b_turned ? *b_stride : 1, .right_down = a_turned ? 1 : *a_stride,
+                 .right_across = a_turned ? *a_stride : 1, .a = b, .b = a, .out = c, .out_down = *c_stride, .alpha = *alpha};
+    if (*n < LEAST_ROWS || (int64_t)*m * *n * *k < LEAST || *beta != 0.f || !compute(&p))
+        library(turn_a, turn_b, m, n, k, alpha, a, a_stride, b, b_stride, beta, c, c_stride);
+}
+
+/* Takes the address of the library's sgemm; returns that of one that calls it for what is small only. */
+static PyObject *beside_sgemm(PyObject *self, PyObject *address)
+{
+    const unsigned long long given = PyLong_AsUnsignedLongLong(address);
+    if (given == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    library = (Multiply)(uintptr_t)given;
+    return PyLong_FromUnsignedLongLong((uintptr_t)as_sgemm);
+}
+
 static PyMethodDef methods[] = {
+    {"beside_sgemm", beside_sgemm, METH_O, "The address of a function like the library's sgemm, whose address it takes."},
     {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "Multiplies matrices."},
     {"use_threads", use_threads, METH_O, "Takes the address of GOMP_parallel."},
     {NULL, NULL, 0, NULL}};

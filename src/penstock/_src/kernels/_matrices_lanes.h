@@ -103,15 +103,15 @@ TARGET static void NAME(multiply)(const Product *p, const float *a, const float 
         for (int64_t r = 0; r < rows; r += HIGH) {
             const float *before = from == NULL ? NULL : from + r * from_stride + c;
             const float *x = direct ? a + r * p->left_down : left + r * depth;
-            float *into = to + r * p->columns + c;
+            float *into = to + r * p->out_down + c;
             const int64_t some = rows - r < HIGH ? rows - r : HIGH;
             if (some < HIGH)
                 NAME(last_tile)(some, depth, x, direct ? p->left_down : 1, direct ? 1 : HIGH, panels, p->alpha, before, from_stride,
-                                into, p->columns, p->columns - c);
+                                into, p->out_down, p->columns - c);
             else if (direct)
-                NAME(tile)(HIGH, depth, x, p->left_down, 1, panels, p->alpha, before, from_stride, into, p->columns, p->columns - c);
+                NAME(tile)(HIGH, depth, x, p->left_down, 1, panels, p->alpha, before, from_stride, into, p->out_down, p->columns - c);
             else
-                NAME(tile)(HIGH, depth, x, 1, HIGH, panels, p->alpha, before, from_stride, into, p->columns, p->columns - c);
+                NAME(tile)(HIGH, depth, x, 1, HIGH, panels, p->alpha, before, from_stride, into, p->out_down, p->columns - c);
         }
 }
 
@@ -141,14 +141,14 @@ TARGET static void NAME(some_rows)(const void *given, int64_t number)
         return;
     }
     const float *a = p->a + batch * p->left_batch + first * p->left_down, *b = p->b + batch * p->right_batch;
-    float *to = p->out + (batch * p->rows + first) * p->columns;
+    float *to = p->out + (batch * p->rows + first) * p->out_down;
     for (int64_t k = 0; k < p->inner; k += DEPTH) {
         const int64_t depth = p->inner - k < DEPTH ? p->inner - k : DEPTH;
         const float *panels = p->panels == NULL ? room + left : p->panels + k * wide;
         if (p->panels == NULL)
             NAME(pack_right)(p, b + k * p->right_down, depth, room + left);
         NAME(multiply)(p, a + k * p->left_across, panels, rows, depth, room, k > 0 || p->adds ? to : p->bias,
-                       k > 0 || p->adds ? p->columns : 0, to);
+                       k > 0 || p->adds ? p->out_down : 0, to);
     }
     free(room);
 }

@@ -109,6 +109,12 @@ def batched(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.bmm(a, b)
 
 
+def fastest_sgemm(library: int) -> int:
+    """The address of the fastest function like BLAS's sgemm, for kernels that multiply; that of the library's is given."""
+    own = _kernels() if _has_wide_vectors() and _prefers_onednn() else None
+    return library if own is None else own.beside_sgemm(library)
+
+
 def _computed(to: torch.Tensor, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, alpha: float = 1.0,
               adds: bool = False) -> torch.Tensor:
     """What the compiled kernel writes: alpha a b, plus a bias for each row, or plus what was there."""

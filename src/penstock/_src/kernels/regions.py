@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from penstock._src.base import errors
-from penstock._src.kernels import philox
+from penstock._src.kernels import philox, products
 from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.pointwise import PER_ROW, SAME, Columns, Plan, Step, Term
 
@@ -45,17 +45,19 @@ class Unfit(Exception):
 @functools.cache
 def available() -> bool:
     """Whether regions run here: the kernels are compiled, and torch's library has products of matrices."""
-    kernels = compiled("_fused")
-    if kernels is None:
+    kernels, sgemm = compiled("_fused"), library_sgemm()
+    if kernels is None or not sgemm:
         return False
-    try:
-        sgemm = ctypes.cast(ctypes.CDLL(None).sgemm_, ctypes.c_void_p).value
-    except AttributeError:
-        sgemm = _in_torch()
-    if not sgemm:
-        return False
-    kernels.use_products(sgemm)
+    kernels.use_products(products.fastest_sgemm(sgemm))
     return True
+
+
+def library_sgemm() -> int | None:
+    """The address of sgemm of the library that torch uses."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).sgemm_, ctypes.c_void_p).value
+    except AttributeError:
+        return _in_torch()
 
 
 def _in_torch() -> int | None:
