@@ -337,3 +337,28 @@ def test_convolutions_of_integers(dilations):
         for found, expected in zip(traced(tf.int32), both(tf.float64), strict=True):
             assert found.dtype == tf.int32
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture
+def filled_memory():
+    """New tensors contain NaN until they are written."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+@pytest.mark.parametrize("sides, size, stride", [((2, 2, 2), 3, 1), ((2, 4, 8), 3, 1), ((3, 8, 4), 5, 1), ((3, 3, 4), 5, 2)])
+def test_filter_gradients_of_volumes_in_bfloat16_read_no_unwritten_memory(filled_memory, sides, size, stride):
+    draw = np.random.RandomState(0)
+    for channels, filters in ((4, 4), (16, 32), (32, 32)):
+        x, w = (tf.constant(draw.randn(*shape), tf.bfloat16)
+                for shape in ((2, *sides, channels), (size, size, size, channels, filters)))
+        found = []
+        for dtype in (tf.bfloat16, tf.float32):
+            with tf.GradientTape() as tape:
+                a, b = tf.cast(x, dtype), tf.cast(w, dtype)
+                tape.watch(b)
+                y = tf.reduce_sum(tf.nn.conv3d(a, b, [1, stride, stride, stride, 1], "SAME"))
+            found.append(np.asarray(tape.gradient(y, b), np.float32))
+        np.testing.assert_allclose(*found, rtol=0.02)

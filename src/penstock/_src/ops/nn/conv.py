@@ -128,7 +128,7 @@ class _Plan:
         if self.few and pools.takes_windows(grad, w):
             return self._cropped(self.enter(self._windows(w, grad)))
         like = torch.empty(self.input, dtype=grad.dtype, device=grad.device, memory_format=self.memory)
-        return self._cropped(self._backward(grad, like, w, (True, False, False))[0])
+        return self._cropped(self._backward(grad, like, w, (True, False, False), self.pad)[0])
 
     def _windows(self, w: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         """The gradient of the input, channels last: a product gives what each position adds to its window. oneDNN computes 16
@@ -155,11 +155,14 @@ class _Plan:
             x = self._aligned(x)
         like = torch.empty((self.filter[0], x.shape[1] // self.groups, *self.filter[2:]), dtype=x.dtype, device=x.device,
                            memory_format=self.memory)
-        out = self._backward(grad, x, like, (False, True, False))[1]
+        pad = self.pad
+        if x.is_cpu and x.ndim == 5 and x.dtype is torch.bfloat16:      # oneDNN's kernels that pad read memory before writing it
+            x, pad = torch.constant_pad_nd(x, [p for p in reversed(pad) for _ in range(2)]), self.zeros
+        out = self._backward(grad, x, like, (False, True, False), pad)[1]
         return out if out.shape[1] == channels else out[:, :channels]
 
-    def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple) -> tuple:
-        return aten.convolution_backward.default(grad, x, w, [0], self.stride, self.pad, self.dilation, False, self.zeros,
+    def _backward(self, grad: torch.Tensor, x: torch.Tensor, w: torch.Tensor, mask: tuple, pad: list[int]) -> tuple:
+        return aten.convolution_backward.default(grad, x, w, [0], self.stride, pad, self.dilation, False, self.zeros,
                                                  self.groups, mask)
 
     def _rows(self, x: torch.Tensor) -> torch.Tensor:
