@@ -171,7 +171,7 @@ def write_api_page(module: str) -> tuple[str, int]:
     names = [n for n in dir(loaded) if not n.startswith("_") and not isinstance(getattr(loaded, n, None), types.ModuleType)]
     page = PAGES / "api" / api / f"{inner or 'tf'}.md"
     page.parent.mkdir(parents=True, exist_ok=True)
-    head = [f"# {prefix} ({api[1]}.x)", f"`import {loaded.__name__}`"]
+    head = [f"# {prefix} ({api[1]}.x)", f"`import {loaded.__name__}` · [all modules of the {api[1]}.x API](index.md)"]
     parts = split(names) if len(names) > LARGE else {"": names}
     for letter, some in parts.items():
         blocks = [entry(prefix, n, getattr(loaded, n)) for n in some]
