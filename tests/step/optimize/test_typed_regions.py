@@ -260,7 +260,7 @@ def test_the_lowest_integer_by_minus_one(kind):
     np.testing.assert_array_equal(left, [0, 0, -1, 1])
 
 
-def test_not_a_number_is_the_greatest():
+def test_not_a_number_is_on_top_and_no_extremum():
     x = np.array([[1.0, np.nan, 3.0, np.nan], [4.0, 4.0, -np.inf, 4.0]], "f")
 
     def body(t, top, places, first, least):
@@ -270,8 +270,8 @@ def test_not_a_number_is_the_greatest():
     _, top, places, first, least = _loop(body, x, x[:, :3], np.zeros((2, 3), "i"), np.zeros(2, "i"), np.zeros(2, "i"))
     np.testing.assert_array_equal(top, [[np.nan, np.nan, 3.0], [4.0, 4.0, 4.0]])
     np.testing.assert_array_equal(places, [[1, 3, 2], [0, 1, 3]])
-    np.testing.assert_array_equal(first, [1, 0])
-    np.testing.assert_array_equal(least, [1, 2])
+    np.testing.assert_array_equal(first, [2, 0])
+    np.testing.assert_array_equal(least, [0, 2])
 
 
 def _failing(body, *start):

@@ -69,17 +69,24 @@ static void do_fold(const Fold *f, float *const *buffers)
     }
 }
 
-/* The first of the greatest, or least, elements; NaN is greater, and less, than all numbers. */
-#define POSITION_OF(A)                                                        \
+static inline float passed_over(float x, int least)
+{
+    return x != x ? (least ? INFINITY : -INFINITY) : x;
+}
+
+#define AS_IT_IS(x, least) (x)
+
+/* The first of the greatest, or least, elements. NaN counts as the last of all numbers. */
+#define POSITION_OF(A, READ)                                                  \
     {                                                                         \
         const A *from = place_of(buffers, p->from, sizeof(A));                \
         for (int o = 0; o < p->outer; o++, from += p->middle * p->inner)      \
             for (int i = 0; i < p->inner; i++) {                              \
-                A best = from[i];                                             \
+                A best = READ(from[i], p->least);                             \
                 int at = 0;                                                   \
-                for (int m = 1; m < p->middle && best == best; m++) {         \
-                    const A b = from[m * p->inner + i];                       \
-                    if ((p->least ? b < best : b > best) || b != b)           \
+                for (int m = 1; m < p->middle; m++) {                         \
+                    const A b = READ(from[m * p->inner + i], p->least);       \
+                    if (p->least ? b < best : b > best)                       \
                         best = b, at = m;                                     \
                 }                                                             \
                 set_integer(to, p->to_kind, o * p->inner + i, at);            \
@@ -91,10 +98,10 @@ static void do_position(const Position *p, float *const *buffers)
 {
     void *to = place_of(buffers, p->to, SIZES[p->to_kind]);
     switch (p->kind) {
-    case FLOAT: POSITION_OF(float)
-    case TRUTH: POSITION_OF(unsigned char)
-    case INT32: POSITION_OF(int32_t)
-    case INT64: POSITION_OF(int64_t)
+    case FLOAT: POSITION_OF(float, passed_over)
+    case TRUTH: POSITION_OF(unsigned char, AS_IT_IS)
+    case INT32: POSITION_OF(int32_t, AS_IT_IS)
+    case INT64: POSITION_OF(int64_t, AS_IT_IS)
     }
 }
 
