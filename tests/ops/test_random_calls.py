@@ -81,3 +81,36 @@ def test_shapes_beyond_int32():
         return tf.searchsorted(tf.random.normal([many]), tf.ones([many]), out_type=tf.int64)
     assert static_shapes(search) == [[many]]
     np.testing.assert_array_equal(tf.searchsorted([1, 3], [2]), [1])
+
+
+@pytest.mark.parametrize("adjoint", [{}, {"adjoint_a": True}, {"adjoint_b": True}, {"adjoint_a": True, "adjoint_b": True}])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "complex64"])
+def test_gradients_of_products_with_a_type_of_results(kind, adjoint):
+    rng = np.random.RandomState(2)
+    a, b = rng.rand(2, 1, 3, 3), rng.rand(4, 3, 3)
+    wide = "complex64" if kind == "complex64" else "float32"
+
+    def gradients(x, y, **more):
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            z = tf.matmul(x, y, **adjoint, **more)
+        return z, tape.gradient(z, [x, y])
+    given = [tf.cast(tf.constant(v), kind) for v in (a, b)]
+    z, found = gradients(*given, output_type=wide)
+    _, expected = gradients(*(tf.cast(v, wide) for v in given))
+    assert z.dtype == wide and [g.dtype for g in found] == [kind, kind]
+    for g, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(tf.cast(g, wide), e, rtol=1e-2 if kind == "bfloat16" else 1e-5)
+    raw = {"x": given[0], "y": given[1], "Tout": wide}
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        z = tf.raw_ops.BatchMatMulV3(**raw)
+    assert [g.shape for g in tape.gradient(z, given)] == [v.shape for v in given]
+
+
+def test_products_of_integers_have_no_gradient():
+    a = tf.ones([2, 2], tf.int8)
+    with tf.GradientTape() as tape:
+        tape.watch(a)
+        z = tf.cast(tf.raw_ops.BatchMatMulV3(x=a, y=a, Tout=tf.int32), tf.float32)
+    assert tape.gradient(z, a) is None

@@ -129,6 +129,8 @@ def of_samples(seed: int, each: int) -> Iterator[dict]:
 
 def attribute(value: Any) -> Any:
     """An attribute in the player's notation."""
+    if isinstance(value, np.ndarray):
+        return tensor(value)
     if isinstance(value, (list, tuple)):
         return [attribute(v) for v in value]
     if isinstance(value, (tf.DType, np.dtype)) or isinstance(value, type) and issubclass(value, np.generic):
