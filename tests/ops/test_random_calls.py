@@ -114,3 +114,10 @@ def test_products_of_integers_have_no_gradient():
         tape.watch(a)
         z = tf.cast(tf.raw_ops.BatchMatMulV3(x=a, y=a, Tout=tf.int32), tf.float32)
     assert tape.gradient(z, a) is None
+
+
+def test_gradients_of_fake_quantization_have_the_shapes_of_both():
+    def backward(gradients, inputs):
+        return tf.raw_ops.FakeQuantWithMinMaxVarsGradient(gradients=gradients, inputs=inputs, min=-1.0, max=1.0)
+    assert static_shapes(backward, tf.TensorSpec(None), tf.TensorSpec([7])) == [[7], [], []]
+    assert static_shapes(backward, tf.TensorSpec([None, 2]), tf.TensorSpec([3, None])) == [[3, 2], [], []]

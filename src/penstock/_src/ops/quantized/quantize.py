@@ -485,9 +485,9 @@ def _fixed(x: torch.Tensor, low: float, high: float) -> tuple[torch.Tensor, torc
 
 
 fake_args.shape(lambda inputs: inputs)
-fake_args_gradient.shape(lambda gradients, inputs: gradients)
+fake_args_gradient.shape(lambda gradients, inputs: merge(gradients, inputs))
 fake_vars.shape(lambda inputs, min, max: _ranged(inputs, min, max))
-fake_vars_gradient.shape(lambda gradients, inputs, min, max: [_ranged(inputs, min, max), (), ()])
+fake_vars_gradient.shape(lambda gradients, inputs, min, max: [_ranged(merge(gradients, inputs), min, max), (), ()])
 
 
 @fake_args.kernel
@@ -530,7 +530,7 @@ fake_channels.shape(lambda inputs, min, max: _channel_shape(inputs, min, max)[0]
 
 @fake_channels_gradient.shape
 def _fake_channels_gradient_shape(gradients, inputs, min, max):
-    whole, depth = _channel_shape(inputs, min, max)
+    whole, depth = _channel_shape(merge(gradients, inputs), min, max)
     return [whole, depth, depth]
 
 
