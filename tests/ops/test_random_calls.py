@@ -121,3 +121,36 @@ def test_gradients_of_fake_quantization_have_the_shapes_of_both():
         return tf.raw_ops.FakeQuantWithMinMaxVarsGradient(gradients=gradients, inputs=inputs, min=-1.0, max=1.0)
     assert static_shapes(backward, tf.TensorSpec(None), tf.TensorSpec([7])) == [[7], [], []]
     assert static_shapes(backward, tf.TensorSpec([None, 2]), tf.TensorSpec([3, None])) == [[3, 2], [], []]
+
+
+def test_variables_are_iterated_over_by_rows():
+    v = tf.Variable([1.0, 2.0])
+    first, second = v
+    assert [float(x) for x in v] == [float(first), float(second)] == [1.0, 2.0]
+    assert float(sum(v)) == 3.0 and float(max(v)) == 2.0 and 1.0 in v and 5.0 not in v
+    with pytest.raises(TypeError, match="scalar"):
+        iter(tf.Variable(1.0))
+    with pytest.raises(TypeError, match="not iterable"), tf.Graph().as_default():
+        list(tf.compat.v1.get_variable("v", [2], use_resource=True))
+
+
+@pytest.mark.parametrize("way", [lambda f: f, tf.function])
+def test_booleans_are_multiplied(way):
+    a, b = tf.constant([True, False, True]), tf.constant([True, True, False])
+    assert way(lambda: a * b)().numpy().tolist() == [True, False, False]
+    assert way(lambda: tf.Variable(a, trainable=False) * b if tf.executing_eagerly() else a * b)().dtype == tf.bool
+
+
+def test_rows_behind_the_last_one():
+    ragged = tf.ragged.constant([[1], [2, 3]])
+    for key in (2, (2, slice(1)), tf.constant(5)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            ragged[key]
+    assert [row.numpy().tolist() for row in ragged] == [[1], [2, 3]]
+
+
+def test_shifts_along_no_axis():
+    x = tf.constant([[1, 2], [3, 4]])
+    for shift in (tf.signal.fftshift, tf.signal.ifftshift):
+        np.testing.assert_array_equal(shift(x, axes=[]), x)
+        np.testing.assert_array_equal(shift(x, axes=[0, 1]), np.roll(x, (1, 1), (0, 1)))

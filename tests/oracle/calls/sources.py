@@ -13,7 +13,7 @@ import numpy as np
 
 import penstock as tf
 from penstock._src.ops.registry import OPS
-from tests.oracle.calls import keras_objects, pipelines
+from tests.oracle.calls import keras_objects, operators, pipelines
 from tests.oracle.calls.arguments import call
 from tests.oracle.calls.values import COMPLEX, FLOATS, INTEGERS, Draw, as_numpy, encoded, tensor
 from tests.registry.load import all_samples
@@ -199,6 +199,6 @@ def of_dtypes(seed: int, each: int) -> Iterator[dict]:
 
 
 SOURCES = {"dtypes": of_dtypes, "functions": of_functions, "samples": of_samples, "keras": keras_objects.calls,
-           "data": pipelines.calls}
+           "data": pipelines.calls, "operators": operators.calls}
 
 __all__ = ["SOURCES", "encoded"]

@@ -122,6 +122,12 @@ def _truediv(x: Any, y: Any, name: str) -> Tensor:
     return division.true_divide(x, y, name)
 
 
+def _mul(x: Any, y: Any, name: str) -> Tensor:
+    if getattr(x, "dtype", None) is dtypes.bool:
+        return get("LogicalAnd")(x, y, name=name)
+    return math.mul(x, y, name=name)
+
+
 def _logical(boolean: str, bitwise: str) -> Callable:
     def call(x: Any, y: Any, name: str) -> Tensor:
         t = x if isinstance(x, Tensor) else y
@@ -145,7 +151,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 _binary("add", _add, strict=False)
 _binary("sub", lambda x, y, name: math.sub(x, y, name=name))
-_binary("mul", lambda x, y, name: math.mul(x, y, name=name))
+_binary("mul", _mul)
 _binary("div", lambda x, y, name: division.div(x, y, name=name))
 _binary("truediv", _truediv, strict=False)
 _binary("floordiv", lambda x, y, name: division.floor_div_op(x, y, name=name))

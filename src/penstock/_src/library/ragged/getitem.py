@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._src.base import dtypes
+from penstock._src.graph import context
 from penstock._src.graph.node import Tensor
 from penstock._src.library.ragged.array import expand_dims
 from penstock._src.library.ragged.gather import gather
@@ -69,13 +70,15 @@ def _index(value: Any, dtype: Any, message: str = _VALID) -> Any:
 
 
 def _row(rt: RaggedTensor, key: Any) -> Any:
-    """One row. Out of bounds fails as indexing a dense tensor does."""
+    """One row. A row behind the last one is an IndexError when executing eagerly, as Python's loops expect."""
     splits = rt.row_splits
     starts, limits = splits[:-1], splits[1:]
     if isinstance(key, Tensor) or hasattr(key, "__index__") and not isinstance(key, bool):
         key = _index(key, dtypes.int64) if isinstance(key, Tensor) else key
     else:
         _index(key, splits.dtype)
+    if context.executing_eagerly() and int(key) >= len(starts):
+        raise IndexError(f"Row key {int(key)} out of bounds")
     start, limit = starts[key], limits[key]
     if isinstance(rt.values, RaggedTensor):
         return _sliced(rt.values, slice(start, limit))

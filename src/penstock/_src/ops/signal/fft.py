@@ -254,7 +254,8 @@ def _shift(x: Any, axes: Any, sign: int, name: str | None, scope: str) -> Tensor
             axes = list(range(rank)) if rank is not None else get("Range")(0, get("Rank")(x), 1)
         if isinstance(axes, (int, list, tuple)) and rank is not None and None not in x.static_dims:
             shift: Any = [sign * (x.static_dims[a] // 2) for a in (axes if not isinstance(axes, int) else [axes])]
-            shift = shift[0] if isinstance(axes, int) else shift
+            shift = shift[0] if isinstance(axes, int) else np.array(shift, np.int32)
+            axes = axes if isinstance(axes, int) else np.array(axes, np.int32)
         else:
             sizes = get("GatherV2")(get("Shape")(x), axes, 0)
             shift = get("FloorDiv")(sizes, 2) * sign

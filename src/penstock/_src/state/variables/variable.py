@@ -216,7 +216,9 @@ class Variable(VariableInterface, Trackable, metaclass=VariableMeta):
 
     # -- as a value ---------------------------------------------------------------------------------------------------
     def __iter__(self) -> Any:
-        raise TypeError("'Variable' object is not iterable.")
+        if not context.executing_eagerly() and not context.current_graph().building_function:
+            raise TypeError("'Variable' object is not iterable.")
+        return iter(self.value())
 
     def __getitem__(self, key: Any) -> Any:
         return slice_helper(self.value(), key, var=self)
