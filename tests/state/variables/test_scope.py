@@ -85,7 +85,7 @@ def test_initializers_of_every_form():
         tf.get_variable("e", [2], initializer=tf.constant([1., 2.]))
     with pytest.raises(ValueError, match="don't match"):
         tf.get_variable("f", dtype=tf.int32, initializer=tf.constant([1., 2.]))
-    with pytest.raises(ValueError, match="initializer passed is not valid"):
+    with pytest.raises(ValueError, match="did not get an initializer"):
         tf.get_variable("g")
     with pytest.raises(ValueError, match="initializer for variable h of"):
         tf.get_variable("h", [1], tf.complex64)
