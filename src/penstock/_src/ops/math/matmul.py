@@ -348,7 +348,8 @@ def _sparse_mat_mul_gradient(op, grad):
 @batch_mat_mul.gradient
 @batch_mat_mul_v2.gradient
 def _batch_mat_mul_gradient(op, grad):
-    return _batch_factors(*op.inputs, grad, op.attrs["adj_x"], op.attrs["adj_y"])
+    x, y = op.inputs
+    return _of_batches(x, y, grad, op.attrs["adj_x"], op.attrs["adj_y"])
 
 
 @batch_mat_mul_v3.gradient
@@ -357,13 +358,13 @@ def _batch_mat_mul_v3_gradient(op, grad):
     kinds = [t.dtype.base_dtype for t in op.inputs]
     if not all(k.is_floating or k.is_complex for k in kinds):
         return None, None
-    wide = [t if k is grad.dtype.base_dtype else get("Cast")(t, DstT=grad.dtype.base_dtype)
+    x, y = [t if k is grad.dtype.base_dtype else get("Cast")(t, DstT=grad.dtype.base_dtype)
             for t, k in zip(op.inputs, kinds, strict=True)]
-    found = _batch_factors(*wide, grad, op.attrs["adj_x"], op.attrs["adj_y"])
+    found = _of_batches(x, y, grad, op.attrs["adj_x"], op.attrs["adj_y"])
     return [g if g.dtype.base_dtype is k else get("Cast")(g, DstT=k) for g, k in zip(found, kinds, strict=True)]
 
 
-def _batch_factors(x: Any, y: Any, grad: Any, adj_x: bool, adj_y: bool) -> tuple:
+def _of_batches(x: Any, y: Any, grad: Any, adj_x: bool, adj_y: bool) -> tuple:
     """The gradients of a product of batches."""
     if _one_for_all(x, y) and not adj_x:             # one product over all rows, in place of a sum of products
         rows, of_rows = _rows(x), _rows(grad)

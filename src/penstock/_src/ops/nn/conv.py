@@ -156,7 +156,7 @@ class _Plan:
         like = torch.empty((self.filter[0], x.shape[1] // self.groups, *self.filter[2:]), dtype=x.dtype, device=x.device,
                            memory_format=self.memory)
         pad = self.pad
-        if x.is_cpu and x.ndim == 5 and x.dtype is torch.bfloat16:      # oneDNN's kernels that pad read memory before writing it
+        if x.is_cpu and x.ndim == 5 and x.dtype is torch.bfloat16:   # oneDNN reads memory of the padding before it writes it
             x, pad = torch.constant_pad_nd(x, [p for p in reversed(pad) for _ in range(2)]), self.zeros
         out = self._backward(grad, x, like, (False, True, False), pad)[1]
         return out if out.shape[1] == channels else out[:, :channels]
