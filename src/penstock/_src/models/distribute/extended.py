@@ -55,6 +55,7 @@ from penstock._src.models.distribute.values import (
 from penstock._src.ops.core import group as group_ops
 from penstock._src.ops.core import identity
 from penstock._src.ops.registry import get
+from penstock._src.state.embeddings.variable import is_keyed
 from penstock._src.state.variables.reduce_op import ReduceOp
 
 
@@ -323,7 +324,10 @@ class StrategyExtendedV1(StrategyExtended):
 
 # -- what strategies share --------------------------------------------------------------------------------------------
 def check_own_variable(strategy: Any, var: Any) -> None:
-    """ValueError for a variable that was not created under `strategy`: updates would make its copies differ."""
+    """ValueError for a variable that was not created under `strategy`: updates would make its copies differ. A keyed table
+    has no copies: all replicas look it up."""
+    if is_keyed(var):
+        return
     owner = getattr(var, "_distribute_strategy", None)
     if owner is not strategy:
         made = "outside of the scope" if owner is None else f"under another strategy, {owner}"
