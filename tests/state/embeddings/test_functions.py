@@ -83,3 +83,26 @@ def test_a_loop_that_looks_a_table_up_trains():
         return total[0]
     optimizer = tf.keras.optimizers.SGD(0.25)
     assert [float(step(tf.constant(keys, tf.int64))) for keys in ([5, 6, 5], [5], [6, 6])] == [3.0, 0.5, 1.5]
+
+
+@pytest.mark.parametrize("dtype", KEYS)
+def test_gradients_of_conditionals_and_loops_of_1x(dtype):
+    """In the branch that is not taken there are no rows; the gradients of all iterations add up."""
+    with v1.Graph().as_default(), v1.Session() as sess:
+        v1.disable_control_flow_v2()
+        table = v1.get_embedding_variable("table", 2, dtype, initializer=v1.constant_initializer(0.5))
+        keys, chosen = v1.placeholder(dtype, [None]), v1.placeholder(tf.bool, [])
+        branch = v1.cond(chosen, lambda: tf.reduce_sum(v1.nn.embedding_lookup(table, keys), 0), lambda: tf.zeros([2]))
+        _, squares = v1.while_loop(lambda i, total: i < tf.size(keys), lambda i, total: (
+            i + 1, total + v1.nn.embedding_lookup(table, keys[i:i + 1])[0] ** 2), [0, tf.zeros([2])])
+        found, = v1.gradients(tf.reduce_sum(3.0 * branch + squares), [table])
+        sess.run(v1.global_variables_initializer())
+        for taken in True, False:
+            slices = sess.run(found, {keys: KEYS[dtype], chosen: taken})
+            sums = {}
+            for key, row in zip(slices.indices.tolist(), slices.values, strict=True):
+                sums[key] = sums.get(key, 0) + row
+            assert len(sums) == 2                  # and no key of a row of zeros
+            first, second = (k if isinstance(k, int) else k.encode() for k in KEYS[dtype][:2])
+            np.testing.assert_allclose(sums[first], 2 * (3.0 * taken + 1.0) * np.ones(2))
+            np.testing.assert_allclose(sums[second], (3.0 * taken + 1.0) * np.ones(2))

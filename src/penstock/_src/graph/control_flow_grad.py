@@ -32,7 +32,7 @@ from penstock._src.graph.control_flow_util import (
 )
 from penstock._src.graph.convert import constant, convert
 from penstock._src.graph.handles import handle_dtype
-from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.indexed_slices import IndexedSlices, no_rows
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.graph.while_context import WhileContext, add_back_edge
 from penstock._src.graph.zeros import zeros_for
@@ -352,6 +352,9 @@ def switch_gradient(op: Operation, false_grad: Any, true_grad: Any) -> list:
     if isinstance(ctxt, WhileContext):
         return [_loop_switch_gradient(op, false_grad, true_grad), None]
     if isinstance(ctxt, CondContext):
+        taken = grads[ctxt.branch]
+        if isinstance(taken, IndexedSlices) and taken.dense_shape is None:         # of a keyed table: without rows, not zeros
+            return [merge_grads([_without_rows(op, taken), taken], "cond_grad"), None]
         if grads[1 - ctxt.branch] is None:
             if op.inputs[0].dtype == dtypes.resource:
                 return [merge_grads([grads[ctxt.branch]] * 2, "cond_resource_grad"), None]
@@ -362,6 +365,18 @@ def switch_gradient(op: Operation, false_grad: Any, true_grad: Any) -> list:
 
 
 switch_gradient.takes_none = True  # type: ignore[attr-defined]
+
+
+def _without_rows(op: Operation, slices: IndexedSlices) -> IndexedSlices:
+    """Slices like those of one branch of a conditional, without rows, if the other one was taken."""
+    ctxt: Any = op._control_flow_context
+    graph = context.current_graph()
+    around, pred = graph._get_control_flow_context(), ctxt.pred
+    if around is not None and around.grad_state is not None:
+        pred = _saved_pred(around.grad_state, pred)
+    pivot = get("Identity")(get("Switch")(pred, pred)[1 - ctxt.branch])
+    with graph.control_dependencies([pivot]):
+        return no_rows(slices)
 
 
 def _loop_switch_gradient(op: Operation, false_grad: Any, true_grad: Any) -> Any:

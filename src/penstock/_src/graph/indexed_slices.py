@@ -99,6 +99,14 @@ def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, a
 register_tensor_conversion_function(IndexedSlices, to_dense)
 
 
+def no_rows(like: IndexedSlices) -> IndexedSlices:
+    """Slices of the same types and width, without rows: zero, for gradients of keyed tables, which have no dense form."""
+    width = [0 if d is None else d for d in (like.values.static_dims or (None,))[1:]]
+    nothing = "" if like.indices.dtype.base_dtype == dtypes.string else 0
+    return IndexedSlices(get("Fill")([0, *width], convert(0, like.values.dtype.base_dtype)),
+                         get("Fill")([0], convert(nothing, like.indices.dtype.base_dtype)))
+
+
 @export(v1=["convert_to_tensor_or_indexed_slices"])
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
     """`value` itself if it is a tensor or IndexedSlices, else convert_to_tensor(value)."""

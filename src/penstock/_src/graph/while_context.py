@@ -28,7 +28,7 @@ from penstock._src.graph.control_flow_util import (
     while_context,
 )
 from penstock._src.graph.convert import constant, convert
-from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.indexed_slices import IndexedSlices, no_rows
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.registry import get
 
@@ -343,12 +343,15 @@ class WhileContext(ControlFlowContext):
         self.Exit()
         outer = self._outer_context
         with entered(outer):
-            zero = convert(0, values.dtype.base_dtype)
-            row = values.static_dims[1:] if values.static_dims is not None else None
-            row_shape = convert(list(row), dtypes.int32) if row is not None and None not in row \
-                else variable_shape(op.inputs[0])[1:]
-            start = [convert([0], indices.dtype.base_dtype),
-                     get("Fill")(get("ConcatV2")([convert([1], dtypes.int32), row_shape], 0), zero)]
+            row = values.static_dims[1:] if values.static_dims is not None else (None,)
+            if shape is None and None not in row:    # of a keyed table, where a row of zeros would be a key
+                none = no_rows(grad)
+                start = [none.indices, none.values]
+            else:
+                zero = convert(0, values.dtype.base_dtype)
+                row_shape = convert(list(row), dtypes.int32) if None not in row else variable_shape(op.inputs[0])[1:]
+                start = [convert([0], indices.dtype.base_dtype),
+                         get("Fill")(get("ConcatV2")([convert([1], dtypes.int32), row_shape], 0), zero)]
             if shape is not None:
                 known = shape.static_dims is not None and shape.static_dims[0] is not None
                 start.append(convert([0] * shape.static_dims[0], shape.dtype.base_dtype) if known else

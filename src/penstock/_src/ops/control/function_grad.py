@@ -18,7 +18,7 @@ from penstock._src.graph.func_graph import copy_handle_data
 from penstock._src.graph.functions import GraphFunction, add_to_library, append_outputs, as_function
 from penstock._src.graph.gradients import is_trainable, zeros_for
 from penstock._src.graph.handles import handle_dims, value_dims
-from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.graph.indexed_slices import IndexedSlices, no_rows
 from penstock._src.graph.node import Operation, Tensor
 from penstock._src.ops.control.functional import (
     branch_op,
@@ -159,12 +159,16 @@ class _Matched:
             for i, n in self.layout.items():
                 slots = b.slots.get(i)
                 if slots is None:
-                    out += _no_rows(*self.sparse[i][:2]) if n == 2 else [zeros_like(b.forward.inputs[i])]
+                    out += self._no_rows(i) if n == 2 else [zeros_like(b.forward.inputs[i])]
                 elif len(slots) == n or len(slots) > n > 1:
                     out.extend(flat[s] for s in slots[:n])
                 else:
                     out.append(convert(IndexedSlices(*[flat[s] for s in slots])))
         return out
+
+    def _no_rows(self, i: int) -> list[Tensor]:
+        none = no_rows(IndexedSlices(*self.sparse[i][:2]))
+        return [none.values, none.indices]
 
     @staticmethod
     def _inputs(b: Backward, backs: list[Backward]) -> list[Tensor]:
@@ -188,13 +192,6 @@ def _parts(counts: list[int]) -> int:
     """How many tensors are the gradient of an input, from their number in each branch (0: no gradient). It is IndexedSlices
     where that is so in all branches, and where one has slices without a shape, as keyed rows do: they have no dense form."""
     return 2 if 2 in counts else 3 if min(counts) == 3 else 1
-
-
-def _no_rows(values: Tensor, indices: Tensor) -> list[Tensor]:
-    """IndexedSlices like given ones, without rows."""
-    width = [0 if d is None else d for d in (values.static_dims or (None,))[1:]]
-    return [get("Fill")(convert([0, *width], dtypes.int32), convert(0, values.dtype.base_dtype)),
-            get("Fill")(convert([0], dtypes.int32), convert("" if indices.dtype == dtypes.string else 0, indices.dtype))]
 
 
 def zeros_like(t: Tensor) -> Tensor:

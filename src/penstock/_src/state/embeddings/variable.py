@@ -220,7 +220,8 @@ class EmbeddingVariable(BaseResourceVariable):
 
     # -- as a variable ------------------------------------------------------------------------------------------------
     def _read_variable_op(self) -> Any:
-        raise TypeError(f"Embedding variable {self.name} has no value as a tensor: look keys up, or call export()")
+        raise TypeError(f"Embedding variable {self.name} has no value as a tensor: look keys up, or call "
+                        "export(). Checkpoints and SavedModels have its rows; files of HDF5 and .keras do not")
 
     def value(self) -> Any:
         """Raises TypeError: rows are looked up by key."""
