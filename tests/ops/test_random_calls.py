@@ -154,3 +154,22 @@ def test_shifts_along_no_axis():
     for shift in (tf.signal.fftshift, tf.signal.ifftshift):
         np.testing.assert_array_equal(shift(x, axes=[]), x)
         np.testing.assert_array_equal(shift(x, axes=[0, 1]), np.roll(x, (1, 1), (0, 1)))
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_digamma_has_no_value_at_its_poles(kind):
+    x = tf.constant([0.0, -0.0, -2.0, 1.0], kind)
+    assert np.isnan(tf.math.digamma(x)).tolist() == [True, True, True, False]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.math.lgamma(x)
+    assert np.isnan(tape.gradient(y, x)).tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "complex64"])
+def test_gradients_of_running_products_with_zeros(kind):
+    x = tf.constant([2.0, 0.0, 3.0], kind)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.math.cumprod(x)
+    assert tf.cast(tf.math.real(tape.gradient(y, x)), "float32").numpy().tolist() == [1.0, 0.0, 0.0]

@@ -75,7 +75,7 @@ cumsum_op.gradient(lambda op, grad: (cumsum_op(grad, op.inputs[1], **_flags(op))
 def _cumprod_gradient(op, grad):
     x, axis = op.inputs
     total = cumsum_op(conj(op.outputs[0]) * grad, axis, **_flags(op))
-    return total / conj(x), None
+    return get("DivNoNan")(total, conj(x)), None
 
 
 @cumulative_logsumexp_op.gradient

@@ -29,7 +29,14 @@ _TINY = 1e-300
 
 # -- gamma ------------------------------------------------------------------------------------------------------------
 lgamma = unary("Lgamma", torch.lgamma, "float", "math.lgamma", "lgamma", doc="log |gamma(x)|.")
-digamma = unary("Digamma", torch.digamma, "float", "math.digamma", "digamma", doc="The derivative of lgamma.")
+
+
+def _digamma(x: torch.Tensor) -> torch.Tensor:
+    """Without a value at the pole 0, as at the other poles."""
+    return torch.digamma(x).masked_fill_(x == 0, math.nan)
+
+
+digamma = unary("Digamma", _digamma, "float", "math.digamma", "digamma", doc="The derivative of lgamma.")
 lgamma.gradient(lambda op, grad: grad * digamma(op.inputs[0]))
 digamma.gradient(lambda op, grad: grad * polygamma(convert(1, grad.dtype.base_dtype), op.inputs[0]))
 
@@ -51,7 +58,7 @@ def _polygamma(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     n, y = (t.to(torch.float64) for t in torch.broadcast_tensors(a, x))
     sign_ = torch.where(torch.remainder(n, 2) == 0, -1.0, 1.0)
     out = sign_ * torch.exp(torch.lgamma(n + 1)) * torch.special.zeta(n + 1, y)
-    out = torch.where(n == 0, torch.digamma(y), out)
+    out = torch.where(n == 0, _digamma(y), out)
     return out.masked_fill((n != torch.floor(n)) | (n < 0), float("nan")).to(a.dtype)
 
 
