@@ -7,6 +7,7 @@ import zipfile
 
 import h5py
 import numpy as np
+import pytest
 
 import penstock as tf
 
@@ -120,3 +121,19 @@ def test_state_of_newer_optimizers_in_hdf5_files(tmp_path):
     assert int(again.optimizer.iterations) == 7
     for found, slot in zip(_slots(again), _slots(model), strict=True):
         np.testing.assert_array_equal(found, slot + 1)
+
+
+@pytest.mark.parametrize(("declared", "times"), [(True, 3), (False, 1)])
+def test_a_stack_takes_one_layer_several_times(declared, times):
+    """As in TensorFlow, where a stack that is built by its first input applies such a layer once."""
+    shared = tf.keras.layers.Dense(2, use_bias=False)
+    first = [tf.keras.Input([2])] if declared else []
+    model = tf.keras.Sequential([*first, shared, shared, shared, tf.keras.layers.Dense(1, use_bias=False)])
+    x = np.array([[1.0, -2.0]], np.float32)
+    model(x)
+    assert len(model.layers) == len(model.weights) == 2
+    matrix, last = np.array([[2.0, 1.0], [0.5, -1.0]], np.float32), np.array([[1.0], [3.0]], np.float32)
+    model.set_weights([matrix, last])
+    np.testing.assert_allclose(model(x), x @ np.linalg.matrix_power(matrix, times) @ last, rtol=1e-5)
+    with pytest.raises(ValueError, match="different names"):
+        model.add(tf.keras.layers.Dense(2, name=shared.name))
