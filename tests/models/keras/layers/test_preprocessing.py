@@ -168,3 +168,28 @@ def test_saved_models_have_the_tables_of_lookups(tmp_path):
     model.save(str(tmp_path / "model"))
     for loaded in (tf.keras.models.load_model(str(tmp_path / "model")), tf.saved_model.load(str(tmp_path / "model"))):
         np.testing.assert_array_equal(loaded(given), [[0, 0, 1], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("adapted", ["adapt", "set_vocabulary"])
+def test_models_of_layers_without_a_vocabulary_can_be_built(adapted):
+    layer = L.TextVectorization(max_tokens=10, output_sequence_length=3)
+    inputs = tf.keras.Input([], dtype=tf.string)
+    model = tf.keras.Model(inputs, layer(inputs) * 2)
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        model(tf.constant(["a b"]))
+    getattr(layer, adapted)(np.array(["b", "a"]))
+    np.testing.assert_array_equal(model.predict(tf.constant(["b a", "z b b b"]), verbose=0),
+                                  2 * np.array([[2, 3, 0], [1, 2, 2]]))
+
+
+@pytest.mark.parametrize("mode", ["multi_hot", "count", "tf_idf"])
+def test_columns_need_a_vocabulary(mode):
+    for layer in (L.StringLookup(output_mode=mode), L.TextVectorization(output_mode=mode)):
+        with pytest.raises(RuntimeError, match=r"adapt.*columns"):
+            layer(tf.keras.Input([1], dtype=tf.string))
+        with pytest.raises(RuntimeError, match=r"adapt.*columns"):
+            layer(tf.constant([["a"]]))
+
+
+def test_a_discretization_without_boundaries_has_one_interval():
+    np.testing.assert_array_equal(L.Discretization(num_bins=3)(tf.constant([[-1.0, 5.0]])), [[0, 0]])

@@ -17,9 +17,17 @@ from penstock._src.io.paths import read_bytes
 from penstock._src.models.keras.layers.parts import described, dims_of
 from penstock._src.models.keras.layers.preprocessing.base import Categories, encoded, names
 from penstock._src.models.keras.utils.function_code import check_file
+from penstock._src.state.table_initializers import TableInitializerBase
 from penstock.compat import v1 as tf
 
 _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
+
+
+class _Unfilled(TableInitializerBase):
+    """Leaves a table without entries: lookups fail until the layer has a vocabulary."""
+
+    def initialize(self, table: Any) -> None:
+        """Does nothing."""
 
 
 class IndexLookup(Categories):
@@ -140,10 +148,9 @@ class IndexLookup(Categories):
 
     # -- calling ------------------------------------------------------------------------------------------------------------
     def _table(self) -> Any:
-        """The table of the vocabulary, in the graph in use."""
-        if self._tokens is None:
-            raise ValueError(f"The vocabulary of {self.name} has not been set: pass `vocabulary`, or call `adapt` or "
-                             "`set_vocabulary` first.")
+        """The table of the vocabulary, in the graph in use. Without a vocabulary, a graph can be built but not run."""
+        if self._tokens is None and tf.executing_eagerly():
+            raise tf.errors.FailedPreconditionError(None, None, self._unset())
         with init_scope():
             where = None if tf.executing_eagerly() else tf.get_default_graph()
             found = self._tables.get(where)
@@ -153,13 +160,19 @@ class IndexLookup(Categories):
                     self._track_trackable(found, "lookup_table", overwrite=True)        # SavedModels need what functions use
         return found
 
+    def _unset(self) -> str:
+        return (f"The vocabulary of {self.name} has not been set: pass `vocabulary`, or call `adapt` or `set_vocabulary` "
+                "first.")
+
     def _made_table(self) -> Any:
-        tokens = np.array(self._tokens, object if self._is_text() else self.vocabulary_dtype.as_numpy_dtype)
+        tokens = np.array(self._tokens or [], object if self._is_text() else self.vocabulary_dtype.as_numpy_dtype)
         indices = np.arange(len(tokens), dtype=np.int64) + self._first()
         if self.invert:
             keys, values, default = tf.constant(indices), tf.constant(tokens, self.vocabulary_dtype), self.oov_token
         else:
             keys, values, default = tf.constant(tokens, self.vocabulary_dtype), tf.constant(indices), -1
+        if self._tokens is None:
+            return tf.lookup.StaticHashTable(_Unfilled(keys.dtype, values.dtype), default)
         return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), default)
 
     def call(self, inputs: Any) -> Any:
@@ -174,10 +187,10 @@ class IndexLookup(Categories):
             return self._inverted(inputs)
         if inputs.dtype.base_dtype != self.vocabulary_dtype:
             inputs = tf.cast(inputs, self.vocabulary_dtype)
-        indices = self._indices(inputs)
         if self.output_mode == "int":
-            return indices
-        return self._rows(inputs, indices)
+            return self._indices(inputs)
+        self._check_columns()
+        return self._rows(self._indices(inputs))
 
     def _filler(self) -> Any:
         return "" if self._is_text() else 0
@@ -210,7 +223,7 @@ class IndexLookup(Categories):
             indices = tf.where(masked, tf.zeros_like(indices), indices)
         return indices
 
-    def _rows(self, inputs: Any, indices: Any) -> Any:
+    def _rows(self, indices: Any) -> Any:
         """Rows with a column for each index but that of the mask."""
         masked = int(self.mask_token is not None)
         depth = self._depth()
@@ -219,6 +232,10 @@ class IndexLookup(Categories):
             weights = np.zeros(depth, np.float32)
             weights[:len(self._idf) - masked] = self._idf[masked:]
         return encoded(indices - masked, depth, self.output_mode, weights, self.sparse)
+
+    def _check_columns(self) -> None:
+        if self._tokens is None and (self.output_mode == "tf_idf" or not self.pad_to_max_tokens):
+            raise RuntimeError(f"{self._unset()} The number of columns depends on it, unless `pad_to_max_tokens=True`.")
 
     def _depth(self) -> int:
         n = self.max_tokens if self.pad_to_max_tokens else self.vocabulary_size()

@@ -190,8 +190,6 @@ class Discretization(Categories):
 
     def call(self, inputs: Any) -> Any:
         """The indices of the intervals."""
-        if not self.bin_boundaries and self.input_bin_boundaries is None:
-            raise ValueError("The Discretization layer has no boundaries yet: call `adapt` first, or pass `bin_boundaries`.")
         if not inputs.dtype.base_dtype.is_floating:
             inputs = tf.cast(inputs, tf.float32)
         indices = tf.raw_ops.Bucketize(input=inputs, boundaries=self.bin_boundaries)

@@ -138,8 +138,9 @@ class TextVectorization(PreprocessingLayer):
 
     def _bags(self, words: Any) -> Any:
         """Rows of how many of each word there are; the ends of shorter texts count nowhere."""
+        self._lookup._check_columns()
         indices = words.with_flat_values(self._lookup._indices(words.flat_values))
-        return self._lookup._rows(words, indices.to_tensor(-1))
+        return self._lookup._rows(indices.to_tensor(-1))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """[batch, words], or [batch, indices]."""
