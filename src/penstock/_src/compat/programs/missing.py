@@ -107,6 +107,11 @@ def found_missing(full: str, api: str, public: str) -> Any:
     raise MissingSymbol(full, api, public)
 
 
+def importing() -> bool:
+    """Whether an import statement of the program is being executed."""
+    return _importing_frame() is not None
+
+
 def _importing_frame() -> types.FrameType | None:
     """The frame of the program's import statement that is being executed, if any."""
     frame: types.FrameType | None = sys._getframe(1)

@@ -15,8 +15,11 @@ import sys
 from typing import Any
 
 from penstock._src.base import switches
-from penstock._src.compat.programs import guess, importer, reach_in
+from penstock._src.compat.programs import guess, importer, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
+
+_FOLDERS = frozenset(("engine", "legacy", "objectives", "saving", "src", "np_utils", "generic_utils", "data_utils", "io_utils",
+                      "layer_utils", "conv_utils", "vis_utils", "topology", "training"))      # that `import keras` loads
 
 
 class KerasModule(importer.PublicModule):
@@ -25,7 +28,8 @@ class KerasModule(importer.PublicModule):
     def _find(self, name: str) -> Any:
         value = super()._find(name)
         inner = f"python.{self._prefix}{name}"
-        if value is NOTHING and reach_in.module(f"tensorflow.{inner}", self._api, inner) is not None:
+        expected = missing.importing() or name in _FOLDERS        # any module may be imported; others are not guessed
+        if value is NOTHING and expected and reach_in.module(f"tensorflow.{inner}", self._api, inner) is not None:
             return importlib.import_module(f"tensorflow.{inner}")
         return value
 
