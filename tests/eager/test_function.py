@@ -495,3 +495,15 @@ def test_signatures_may_name_some_tensors_of_an_argument():
     made = tf.function(lambda d: d["a"] - d["b"], input_signature=[spec]).get_concrete_function()
     assert [t.name for t in made.inputs] == ["x:0", "d:0"]
     assert made(tf.constant(3.0), tf.constant(1.0)).numpy() == 2.0
+
+
+def test_outputs_have_nodes_with_the_names_that_programs_expect():
+    @tf.function
+    def f(x, y):
+        return {"same": x, "sum": x + y, "none": None, "sparse": tf.sparse.from_dense(y)}
+    made = f.get_concrete_function(tf.TensorSpec([2]), tf.TensorSpec([2]))
+    assert [t.name for t in made.outputs] == ["Identity:0", *(f"Identity_{i}:0" for i in range(1, 5))]
+    found = f(tf.constant([1.0, 2.0]), tf.constant([0.0, 5.0]))
+    np.testing.assert_array_equal(found["sum"], [1, 7])
+    np.testing.assert_array_equal(tf.sparse.to_dense(found["sparse"]), [0, 5])
+    assert found["none"] is None

@@ -54,6 +54,7 @@ def test_nothing_of_variables_or_calls_is_left(whole):
     assert not found & {"ReadVariableOp", "ResourceGather", "VarHandleOp", "VariableShape", "StatefulPartitionedCall"}
     assert {"While", "If"} <= found
     assert [t.op.name for t in frozen.inputs] == ["x"]
+    assert [t.name for t in frozen.outputs] == ["Identity:0", "Identity_1:0"]        # the names that programs expect
 
 
 def test_graph_def_runs_in_a_session(whole, tmp_path):

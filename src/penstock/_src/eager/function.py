@@ -530,8 +530,8 @@ class Function:
             def call(*a: Any, **k: Any) -> Any:
                 with variable_creator_scope(creator), context.autograph(converted if self._autograph else None):
                     return context.traced_as(self._python_function)(*a, **k)
-            trace(graph, call, call_args, call_kwargs, ordered=not self._attributes.get("_disable_acd"),
-                  of=self._python_function)
+            ordered = not self._attributes.get("_disable_acd")
+            trace(graph, call, call_args, call_kwargs, ordered=ordered, of=self._python_function, named=ordered)
         _check_unchanged(self._name, args, kwargs, call_args, call_kwargs, own)
         graph.inputs = own + graph.internal_captures
         return ConcreteFunction(graph, len(own), function_name(self._name),

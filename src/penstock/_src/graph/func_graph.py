@@ -298,16 +298,19 @@ def building(graph: FuncGraph) -> Iterator[FuncGraph]:
 
 
 def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = None, *, ordered: bool = True,
-          op_return_value: Any = None, of: Any = None) -> FuncGraph:
+          op_return_value: Any = None, of: Any = None, named: bool = False) -> FuncGraph:
     """Runs a Python function in `graph`: its results become the outputs.
 
-    `ordered` keeps side effects in program order and runs all of them. `of` is the user's function, for messages.
+    `ordered` keeps side effects in program order and runs all of them. `of` is the user's function, for messages. `named`
+    gives each output a node of its own, `Identity` and so on: programs find the outputs of frozen functions by these names.
     """
     graph.ordered = ordered
     with building(graph):
         result = function(*args, **(kwargs or {}))
         result = nest.map_structure(lambda x: _output(graph, x, op_return_value, of or function), result,
                                     expand_composites=True)
+        if named:
+            result = nest.map_structure(_named, result, expand_composites=True)
         graph.structured_outputs = result
         graph.outputs = [graph.capture(flow(t)) for t in nest.flatten(result, expand_composites=True) if t is not None]
         if ordered:
@@ -337,6 +340,12 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, traced: Any) -> Any:
                         f"ExtensionTypes or None values; in compilation of {traced!r}, found return value of type "
                         f"{type(x).__name__}, which is not a Tensor or ExtensionType.") from e
     return t
+
+
+def _named(x: Any) -> Any:
+    if not isinstance(x, Tensor) or x.dtype in (dtypes.resource, dtypes.variant):
+        return x
+    return get("Identity")(x)
 
 
 def order_side_effects(graph: Graph) -> list[Operation]:

@@ -24,10 +24,11 @@ from penstock._src.ops.state.state import VariableResource
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _TYPES = {"While": "T", "StatelessWhile": "T", "If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
 _READERS: dict[str, Callable[..., Tensor]] = {
-    "ReadVariableOp": lambda op, value: get("Identity")(value),
-    "VariableShape": lambda op, value: get("Shape")(value, out_type=op.attrs["out_type"]),
-    "ResourceGather": lambda op, value, indices: get("GatherV2")(value, indices, 0, batch_dims=op.attrs["batch_dims"]),
-    "ResourceGatherNd": lambda op, value, indices: get("GatherNd")(value, indices),
+    "ReadVariableOp": lambda op, name, value: get("Identity")(value, name=name),
+    "VariableShape": lambda op, name, value: get("Shape")(value, out_type=op.attrs["out_type"], name=name),
+    "ResourceGather": lambda op, name, value, indices: get("GatherV2")(value, indices, 0, batch_dims=op.attrs["batch_dims"],
+                                                                       name=name),
+    "ResourceGatherNd": lambda op, name, value, indices: get("GatherNd")(value, indices, name=name),
 }
 _CARRIERS = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")       # pass their input on
 
@@ -106,7 +107,7 @@ def _one(target: FuncGraph, op: Operation, inputs: list[Tensor], name: str,
     changed = [old.dtype == dtypes.resource != new.dtype for old, new in zip(op.inputs, inputs, strict=True)]
     if changed and changed[0] and op.type in _READERS:
         with target.control_dependencies(waits):
-            result = _READERS[op.type](op, *inputs)
+            result = _READERS[op.type](op, name, *inputs)
         return result.op, [result]
     attrs, types = dict(op.attrs), [t.dtype for t in op.outputs]
     if op.type in _TYPES:
