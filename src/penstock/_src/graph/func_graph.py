@@ -310,7 +310,7 @@ def trace(graph: FuncGraph, function: Callable, args: Any = (), kwargs: Any = No
         result = nest.map_structure(lambda x: _output(graph, x, op_return_value, of or function), result,
                                     expand_composites=True)
         if named:
-            result = nest.map_structure(_named, result, expand_composites=True)
+            result = nest.map_structure(lambda x: _named(graph, x), result, expand_composites=True)
         graph.structured_outputs = result
         graph.outputs = [graph.capture(flow(t)) for t in nest.flatten(result, expand_composites=True) if t is not None]
         if ordered:
@@ -342,10 +342,12 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, traced: Any) -> Any:
     return t
 
 
-def _named(x: Any) -> Any:
+def _named(graph: FuncGraph, x: Any) -> Any:
     if not isinstance(x, Tensor) or x.dtype in (dtypes.resource, dtypes.variant):
         return x
-    return get("Identity")(x)
+    x = graph.capture(x)
+    with graph.colocate_with(x.op):                            # where the value is made
+        return get("Identity")(x)
 
 
 def order_side_effects(graph: Graph) -> list[Operation]:

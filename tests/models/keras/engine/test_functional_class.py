@@ -137,3 +137,55 @@ def test_a_stack_takes_one_layer_several_times(declared, times):
     np.testing.assert_allclose(model(x), x @ np.linalg.matrix_power(matrix, times) @ last, rtol=1e-5)
     with pytest.raises(ValueError, match="different names"):
         model.add(tf.keras.layers.Dense(2, name=shared.name))
+
+
+@pytest.mark.parametrize("how", ["call", "fit", "predict", "function"])
+def test_a_stack_without_an_input_shape_is_a_network_after_its_first_batch(how):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3), tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(2)])
+    x = np.random.RandomState(0).rand(4, 6).astype(np.float32)
+    if how == "call":
+        model(x)
+    elif how == "fit":
+        model.compile("sgd", "mse")
+        model.fit(x, np.ones([4, 2]), verbose=0)
+    elif how == "predict":
+        model.predict(x, verbose=0)
+    else:
+        tf.function(lambda v: model(v))(tf.constant(x))
+    batch = None if how in ("fit", "predict") else 4
+    assert model.output_shape == (batch, 2) and model.layers[1].input_shape == (batch, 3)
+    features = tf.keras.Model(model.input, model.layers[0].output)
+    kernel, bias = model.layers[0].get_weights()
+    np.testing.assert_allclose(features(x[:2]), x[:2] @ kernel + bias, rtol=1e-5, atol=1e-6)
+    model(x[:1])
+    assert model.input_shape == (None, 6) and [len(v.inbound_nodes) for v in model.layers] == [1, 1, 1]
+    assert [v.__class__.__name__ for v in type(model).from_config(model.get_config()).layers] == ["Dense", "Dropout", "Dense"]
+
+
+def test_layers_that_read_the_shapes_of_others_in_a_nested_stack():
+    class Tied(tf.keras.layers.Layer):
+        def __init__(self, dense):
+            super().__init__()
+            self.dense = dense
+
+        def build(self, shape):
+            self.bias = self.add_weight(name="bias", shape=self.dense.input_shape[-1:])
+
+        def call(self, x):
+            return tf.matmul(x, self.dense.kernel, transpose_b=True) + self.bias
+    inner = tf.keras.layers.Dense(2)
+    model = tf.keras.Sequential([tf.keras.Sequential([inner]), tf.keras.Sequential([Tied(inner)])])
+    model.compile("sgd", "mse")
+    x = np.ones([4, 5], np.float32)
+    model.fit(x, x, verbose=0)
+    assert model.output_shape == (None, 5) and len(model.weights) == 3
+
+
+def test_a_stack_of_layers_that_take_no_symbolic_tensors_still_runs():
+    class Read(tf.keras.layers.Layer):
+        def call(self, x):
+            return tf.constant(x.numpy() * 2)
+    model = tf.keras.Sequential([Read(), tf.keras.layers.Flatten()])
+    np.testing.assert_array_equal(model(tf.ones([2, 1])), [[2], [2]])
+    np.testing.assert_array_equal(model(tf.ones([3, 1])), [[2], [2], [2]])
+    assert not model.inputs

@@ -5,7 +5,9 @@ those of the default graph where graphs are built, and those of one graph of Ker
 """
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from penstock._src.base import nest
@@ -33,6 +35,16 @@ class CallContext(threading.local):
         self.training: Any = None
         self.building = False            # the outermost call builds a part of the graph of Keras
         self.saving = False              # functions are being traced for a SavedModel
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """As if no layer were being called: to build a part of a model in the middle of its call."""
+        kept = dict(self.__dict__)
+        CallContext.__init__(self)
+        try:
+            yield
+        finally:
+            self.__dict__.update(kept)
 
     def enter(self, layer: Any, inputs: Any, build_graph: bool, training: Any) -> _Entered:
         """A context manager: `layer` is being called inside."""

@@ -178,6 +178,9 @@ class Network(Layer):
         self._track_layers(self._nested())
         self.built = True
 
+    def _expect(self, x: Any) -> None:
+        """Is told of the first batch that `fit`, `evaluate` or `predict` will run on."""
+
     def _call_on_placeholders(self, shapes: Any) -> None:
         graph = FuncGraph("build_graph") if context.executing_eagerly() else backend.get_graph()
         required = self._required_call_arguments()

@@ -70,9 +70,9 @@ class ReplicaStep(FunctionStep):
             return joined(strategy, out) if self._mode == "predict" else first(strategy, out)
         return all_replicas
 
-    def _prepare(self) -> None:
+    def _prepare(self, flat: list) -> None:
         with self._model._distribution_strategy.scope():
-            super()._prepare()
+            super()._prepare(flat)
 
 
 class ReplicaGraphStep(GraphStep):

@@ -11,12 +11,15 @@ from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
 from penstock._src.base.static_shape import TensorShape
 from penstock._src.graph import context
-from penstock._src.graph.scopes import name_scope
+from penstock._src.graph.node import Tensor
+from penstock._src.graph.scopes import init_scope, name_scope
 from penstock._src.graph.trackable import no_automatic_dependency_tracking
 from penstock._src.graph.type_spec import TensorSpec
+from penstock._src.models.keras.backend.state import symbolic_graph
 from penstock._src.models.keras.engine.base_layer import Layer, default
+from penstock._src.models.keras.engine.call_context import current
 from penstock._src.models.keras.engine.input_layer import Input, InputLayer
-from penstock._src.models.keras.engine.network import assert_no_legacy_layers
+from penstock._src.models.keras.engine.network import Network, assert_no_legacy_layers
 from penstock._src.models.keras.engine.training import Functional
 from penstock._src.models.keras.saving.saved_model import save_spec
 from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
@@ -153,26 +156,63 @@ class Sequential(Functional):
             self.__dict__["_build_input_shape"] = tuple(shape.as_list()) if shape.rank is not None else None
         self.built = True
 
-    def _becomes_network(self, shape: TensorShape) -> bool:
+    def _expect(self, x: Any) -> None:
+        """Batches may have any size: connects the layers for that before a step is traced with the size of the first one."""
+        if not self._is_graph_network and isinstance(x, Tensor) and x.static_dims:
+            self._infer_network(TensorSpec([None, *x.static_dims[1:]], x.dtype))
+
+    def _infer_network(self, inputs: Any) -> None:
+        """Connects the layers for the inputs of a call, if the first layer declares none, so that layers and model have
+        symbolic inputs and outputs. Inputs of another shape connect them anew, with the dimensions that differ open."""
+        own = self.__dict__
+        if own.get("_deferred") or not context.eager_outside_functions() or not self.layers:
+            return
+        seen = own.get("_inferred_dims")
+        known = isinstance(inputs, (Tensor, TensorSpec))
+        dims = inputs.shape.static_dims if known else None
+        if dims is not None and seen is not None:
+            dims = _relaxed(seen, dims)
+        if dims is None:
+            own["_deferred"] = seen is None and not known
+        elif dims != seen:
+            with symbolic_graph().as_default(), name_scope(""), init_scope(), current.outside():
+                own["_deferred"] = not self._becomes_network(TensorShape(dims), inputs.dtype)
+            own["_inferred_dims"] = dims
+
+    def _becomes_network(self, shape: TensorShape, dtype: Any = None) -> bool:
         """Connects the layers for inputs of a shape, as if the first one had declared it. False in 1.x, and for layers that
         do not take the outputs of the layer before them as symbolic tensors."""
         if not context.eager_outside_functions() or shape.rank is None or type(self).call is not Sequential.call:
             return False
-        first = Input(batch_shape=tuple(shape.as_list()), name=self.layers[0].name + "_input")
-        last = first
+        self._disconnect()
+        first = Input(batch_shape=tuple(shape.as_list()), dtype=dtype, name=self.layers[0].name + "_input")
+        last, calls = first, []
         try:
             for layer in self.layers:
                 last = layer(last)
-        except (TypeError, ValueError, NotImplementedError):
-            return False                                        # the caller builds layer by layer, and reports what is wrong
-        if nest.is_nested(last):
+                if len(nest.flatten(last)) != 1:
+                    break
+                calls.append(layer._inbound_nodes[-1])
+        except Exception:                                       # noqa: BLE001 the caller calls layer by layer, and reports it
             return False
-        self.__dict__.update(inputs=[first], outputs=[last], _inferred_input=True)
-        self._init_graph_network(self.inputs, self.outputs, name=self.name)
+        if len(nest.flatten(last)) != 1:
+            raise ValueError(_ONE_OUTPUT)
+        self.__dict__.update(inputs=[first], outputs=[last], _inferred_input=True, _inferred_calls=calls)
+        Network._init_graph_network(self, self.inputs, self.outputs, name=self.name)   # what `compile` made may be in use
         return True
+
+    def _disconnect(self) -> None:
+        """Removes the calls of the layers that an earlier inference made."""
+        for node in self.__dict__.get("_inferred_calls", ()):
+            for layer in (node.outbound_layer, *nest.flatten(node.inbound_layers)):
+                for nodes in (layer._inbound_nodes, layer._outbound_nodes):
+                    if node in nodes:
+                        nodes.remove(node)
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Calls the layers in sequence."""
+        if not self._is_graph_network or "_inferred_dims" in self.__dict__:
+            self._infer_network(inputs)
         if self._is_graph_network:
             return super().call(inputs, training=training, mask=mask)
         single = not context.eager_outside_functions()     # 2.x lets structures pass on if the model is given one
@@ -252,6 +292,11 @@ class Sequential(Functional):
         return self.layers[0].input_spec if self.layers and hasattr(self.layers[0], "input_spec") else None
 
     _object_identifier = property(lambda self: "_tf_keras_sequential")
+
+
+def _relaxed(seen: tuple, dims: tuple) -> tuple | None:
+    """The dimensions of both shapes, open where they differ; None for other ranks."""
+    return tuple(a if a == b else None for a, b in zip(seen, dims, strict=True)) if len(seen) == len(dims) else None
 
 
 def _takes_dict(layers: list) -> bool:

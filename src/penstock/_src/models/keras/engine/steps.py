@@ -52,7 +52,8 @@ class FunctionStep:
         def step(*flat: Any) -> Any:
             return run_step(model, mode, default, pack_x_y_sample_weight(*layout.pack(list(flat))))
 
-        self._model, self._mode = model, mode
+        self._model, self._mode, self._layout = model, mode, layout
+        self._default = model._is_default_step(mode)
         self._step = step = self._wrapped(step)
         self._function = None if eagerly else Function(step, f"{mode}_function")
         self._concrete: dict[Any, Any] = {}
@@ -82,15 +83,17 @@ class FunctionStep:
         """The first batch is traced with its size, since most have the same; a second size, for any number of examples. Random
         numbers continue as if there were one trace."""
         whole = not self._concrete
-        self._prepare()
+        self._prepare(flat)
         traced = self._function.get_concrete_function(*[_spec(x, whole) for x in flat])      # type: ignore[union-attr]
         for first, _ in self._concrete.values():
             traced.graph.continue_streams(first.graph)
             break
         return traced
 
-    def _prepare(self) -> None:
-        """Creates the optimizer's variables now: a trace in which variables are made must be traced again."""
+    def _prepare(self, flat: list) -> None:
+        """Creates variables now, those of the optimizer, too: a trace in which variables are made must be traced again."""
+        if not self._concrete and self._default:
+            self._model._expect(self._layout.pack(list(flat))[0])
         optimizer: Any = getattr(self._model, "optimizer", None)
         if self._mode == "train" and self._model.built and hasattr(optimizer, "build"):
             with name_scope(optimizer.name or None):            # the scope in which a step would make them
