@@ -31,15 +31,19 @@ TARGET static void NAME(pack_right)(const Product *p, const float *from, int64_t
         NAME(pack_panel)(p, from + first * p->right_across, depth, p->columns - first < WIDE ? p->columns - first : WIDE, to);
 }
 
-/* Rows of the first matrix as panels of HIGH rows, the last one filled with 0. */
-TARGET static void NAME(pack_left)(const Product *p, const float *from, int64_t rows, int64_t depth, float *to)
+/* Rows of the first matrix as panels of HIGH rows; what fills the last one is not used. `readable`: rows from there on. Writes up
+   to LANES numbers too many. */
+TARGET static void NAME(pack_left)(const Product *p, const float *from, int64_t rows, int64_t readable, int64_t depth, float *to)
 {
     for (int64_t first = 0; first < rows; first += HIGH) {
         const float *a = from + first * p->left_down;
-        const int64_t count = rows - first < HIGH ? rows - first : HIGH;
-        for (int64_t k = 0; k < depth; k++, to += HIGH)
-            for (int64_t r = 0; r < HIGH; r++)
-                to[r] = r < count ? a[r * p->left_down + k * p->left_across] : 0.f;
+        if (p->left_down == 1 && LANES >= HIGH)
+            for (int64_t k = 0; k < depth; k++, to += HIGH)
+                *(Unaligned *)to = NAME(load)(a + k * p->left_across, readable - first);
+        else
+            for (int64_t k = 0; k < depth; k++, to += HIGH)
+                for (int64_t r = 0; r < HIGH; r++)
+                    to[r] = r < rows - first ? a[r * p->left_down + k * p->left_across] : 0.f;
     }
 }
 
@@ -93,12 +97,12 @@ TARGET static void NAME(last_tile)(int rows, int64_t depth, const float *a, int6
 }
 
 /* Some rows of a product, of a slice of its inner axis. `left`: room for the rows, if they have to be packed. */
-TARGET static void NAME(multiply)(const Product *p, const float *a, const float *panels, int64_t rows, int64_t depth, float *left,
-                                  const float *from, int64_t from_stride, float *to)
+TARGET static void NAME(multiply)(const Product *p, const float *a, const float *panels, int64_t rows, int64_t readable,
+                                  int64_t depth, float *left, const float *from, int64_t from_stride, float *to)
 {
     const int direct = p->left_across == 1;
     if (!direct)
-        NAME(pack_left)(p, a, rows, depth, left);
+        NAME(pack_left)(p, a, rows, readable, depth, left);
     for (int64_t c = 0; c < p->columns; c += WIDE, panels += depth * WIDE)
         for (int64_t r = 0; r < rows; r += HIGH) {
             const float *before = from == NULL ? NULL : from + r * from_stride + c;
@@ -133,7 +137,7 @@ TARGET static void NAME(some_rows)(const void *given, int64_t number)
     const int64_t rows = p->rows - first < p->block ? p->rows - first : p->block;
     const int64_t wide = (p->columns + WIDE - 1) / WIDE * WIDE;
     const int64_t deepest = p->inner < DEPTH ? p->inner : DEPTH;
-    const int64_t left = p->left_across == 1 ? 0 : (rows + HIGH - 1) / HIGH * HIGH * deepest;
+    const int64_t left = p->left_across == 1 ? 0 : (rows + HIGH - 1) / HIGH * HIGH * deepest + LANES;
     const int64_t right = p->panels == NULL ? wide * deepest : 0;
     float *room = left + right == 0 ? NULL : malloc((left + right) * sizeof(float));
     if (left + right > 0 && room == NULL) {
@@ -147,7 +151,7 @@ TARGET static void NAME(some_rows)(const void *given, int64_t number)
         const float *panels = p->panels == NULL ? room + left : p->panels + k * wide;
         if (p->panels == NULL)
             NAME(pack_right)(p, b + k * p->right_down, depth, room + left);
-        NAME(multiply)(p, a + k * p->left_across, panels, rows, depth, room, k > 0 || p->adds ? to : p->bias,
+        NAME(multiply)(p, a + k * p->left_across, panels, rows, p->rows - first, depth, room, k > 0 || p->adds ? to : p->bias,
                        k > 0 || p->adds ? p->out_down : 0, to);
     }
     free(room);
