@@ -246,6 +246,21 @@ def test_keras_as_a_package_is_that_of_tensorflow(tmp_path):
     assert done.stderr.count("there is no package keras; using tf.keras") == 1
 
 
+def test_tf_keras_as_a_package_is_that_of_tensorflow(tmp_path):
+    done = penstock("run", program(tmp_path, """
+        import tensorflow as tf
+        import tf_keras as keras
+        from tf_keras.layers import Dense
+        from tf_keras.src.utils import losses_utils
+        import tf_keras.backend as K
+        print(Dense is tf.keras.layers.Dense, K.floatx(), keras.__version__, hasattr(keras, "nothing"))
+        print(keras.Sequential([Dense(2, input_shape=(3,))]).count_params())
+        """))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["True float32 2.15.0 False", "8"]
+    assert done.stderr.count("there is no package tf_keras; using tf.keras") == 1
+
+
 def test_functions_below_folders_that_are_guessed(tmp_path):
     assert output(tmp_path, """
         import tensorflow as tf

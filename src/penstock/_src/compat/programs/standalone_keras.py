@@ -1,4 +1,4 @@
-"""`import keras`, of programs from when Keras was a separate package: it is `tf.keras` here.
+"""`import keras` and `import tf_keras`, of programs for which Keras is a separate package: it is `tf.keras` here.
 
 The finder is last in `sys.meta_path`: an installed Keras, or a module of the program, takes precedence. Folders that
 Keras 2 had and Keras 3 has not (`keras.engine`, from 2.13 `keras.src.engine`) are found here beside a Keras 3, too.
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
@@ -41,11 +42,12 @@ class KerasFinder(importlib.abc.MetaPathFinder):
         self.below = importer.Finder(api)
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname.partition(".")[0] != "keras":
+        root, _, rest = fullname.partition(".")
+        if root not in ("keras", "tf_keras"):
             return None
-        if fullname == "keras":
-            print("penstock run: there is no package keras; using tf.keras", file=sys.stderr)
-        plain = fullname.replace("keras.src", "keras", 1)
+        if not rest:
+            print(f"penstock run: there is no package {root}; using tf.keras", file=sys.stderr)
+        plain = f"keras.{rest}".rstrip(".").replace("keras.src", "keras", 1)
         for rest in (plain, f"python.{plain}"):
             made = self.below.module(f"tensorflow.{rest}", rest)
             if isinstance(made, importer.PublicModule):
@@ -73,7 +75,7 @@ def share(two_kerases: str) -> None:
     if two_kerases == "keras" and not legacy and _keras_3():
         os.environ[switches.RUN_KERAS.name] = "3"
         print("penstock run: the program imports keras and uses tf.keras: both are the installed Keras 3", file=sys.stderr)
-    if two_kerases == "tf_keras" and legacy and importlib.util.find_spec("tf_keras") is not None:
+    if two_kerases == "tf_keras" and legacy and importlib.machinery.PathFinder.find_spec("tf_keras") is not None:
         os.environ[switches.RUN_KERAS.name] = "2"
         print("penstock run: the program imports tf_keras and uses tf.keras: both are the installed tf_keras", file=sys.stderr)
 
