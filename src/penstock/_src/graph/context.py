@@ -102,6 +102,14 @@ def current_graph() -> Graph:
     return default_graph()
 
 
+def creating_graph() -> Graph:
+    """The graph whose creators make variables: the current one, or that around Keras' own, which outlives their scopes."""
+    for g in reversed(state.graphs):
+        if g is not None and not g.symbolic:
+            return g
+    return default_graph()
+
+
 def default_graph() -> Graph:
     """The process-wide default graph."""
     if process.default_graph is None:

@@ -90,7 +90,7 @@ class FuncGraph(Graph):
                     else outer.get_collection(key)
             for key in _SHARED_COLLECTIONS:
                 self._collections[key] = outer.get_collection_ref(key)
-        self._stacks.variable_creators = base._stacks.variable_creators
+        self._stacks.variable_creators = (context.creating_graph() if base.symbolic else base)._stacks.variable_creators
         if outer is None:
             self._seed = random_seed.eager_seed()
             if context.state.device:

@@ -359,7 +359,7 @@ def variable_creator_scope(variable_creator: Callable) -> Iterator[None]:
     >>> def untrained(next_creator, **kwargs): return next_creator(**{**kwargs, "trainable": False})
     >>> with tf.variable_creator_scope(untrained): v = tf.Variable(1.0)
     """
-    stacks = context.current_graph()._stacks
+    stacks = context.creating_graph()._stacks
     old = stacks.variable_creators
     mine = stacks.variable_creators = (*old, variable_creator)
     try:

@@ -79,3 +79,18 @@ def test_a_train_step_of_the_user_says_what_is_training():
         model.compile()
         model.fit(np.arange(8, dtype="f").reshape(4, 2), verbose=0)
         assert bool(np.any(model.norm.moving_mean.numpy() != 0)) is loud
+
+
+def test_creators_make_the_variables_of_every_model():
+    """Keras' graph of symbolic tensors outlives the scope in which the first model was built."""
+    for _ in range(2):
+        found = []
+
+        def creator(make, *, found=found, **options):
+            found.append(make(**options))
+            return found[-1]
+        with tf.variable_creator_scope(creator):
+            model = tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(3)])
+        assert [v is w for v, w in zip(found, model.variables, strict=True)] == [True, True]
+        tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(3)])
+        assert len(found) == 2

@@ -73,7 +73,7 @@ class _Opened:
     """The scopes that one strategy scope has opened, and how they are closed again."""
 
     def __init__(self, strategy: Any, creator: Any, getter: Any, default_device: Any):
-        self._graph_stacks = context.current_graph()._stacks
+        self._graph_stacks = context.creating_graph()._stacks
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
             self._variables = variable_scope(get_variable_scope(), custom_getter=getter, auxiliary_name_scope=False)

@@ -36,7 +36,7 @@ def create(kwargs: dict[str, Any], default: Callable) -> Any:
     make = default
     if context.state.strategies or context.process.strategy:
         make = with_creators(default)
-    for creator in context.current_graph()._stacks.variable_creators:
+    for creator in context.creating_graph()._stacks.variable_creators:
         make = _chain(creator, make)
     return make(**kwargs)
 
