@@ -173,3 +173,27 @@ def test_gradients_of_running_products_with_zeros(kind):
         tape.watch(x)
         y = tf.math.cumprod(x)
     assert tf.cast(tf.math.real(tape.gradient(y, x)), "float32").numpy().tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("size", [2 ** 31, 2_500_000_000, 2 ** 32 - 1, 10 ** 10])
+def test_sizes_beyond_int32_do_not_wrap(size):
+    for way in (lambda f: f(), lambda f: tf.function(f)()):
+        assert way(lambda: tf.reshape(tf.zeros([0]), [size, 0])).shape == [size, 0]
+        assert way(lambda: tf.fill([0, size], 1)).shape == [0, size]
+        assert way(lambda: tf.broadcast_to(tf.zeros([1, 0]), [size, 0])).shape == [size, 0]
+    assert int(tf.constant([0xFFFFFFFF], tf.int32)[0]) == -1             # a dtype that is asked for takes the bits
+    assert int(tf.bitwise.bitwise_and(tf.constant([5]), 0xFFFFFFFF)[0]) == 5
+
+
+def test_names_of_dispatched_calls_are_scopes():
+    class Masked(tf.experimental.ExtensionType):
+        values: tf.Tensor
+
+    @tf.experimental.dispatch_for_unary_elementwise_apis(Masked)
+    def handler(api, x):
+        return Masked(api(x.values))
+    try:
+        with tf.Graph().as_default():
+            assert tf.negative(Masked([1, 2]), name="negated").values.name.startswith("negated/Neg")
+    finally:
+        tf.experimental.unregister_dispatch_for(handler)

@@ -148,7 +148,9 @@ def _call(f: Callable, value: Any, dtype: Any, name: str | None, as_ref: bool, p
 
 
 def _survives(value: Any, dtype: Any) -> bool:
-    """Whether numpy integers keep their values in another dtype; other values are converted or rejected later."""
+    """Whether integers keep their values in another dtype; other values are converted or rejected later."""
+    if type(value) in (int, list, tuple) and dtype is dtypes.int32:
+        return not any(type(v) is int and v > dtypes.int32.max for v in (value if type(value) is not int else (value,)))
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or dtype.torch is None:
         return True
     with np.errstate(all="ignore"):

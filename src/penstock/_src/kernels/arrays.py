@@ -136,7 +136,10 @@ def flip(x: Any, axes: Sequence[int]) -> Any:
     """`x` with some axes reversed."""
     if not axes:
         return x
-    return signed(x).flip(tuple(axes)).view(x.dtype) if is_torch(x) else np.flip(x, tuple(axes))
+    if not is_torch(x):
+        return np.flip(x, tuple(axes))
+    bits = x.view(torch.int8) if x.element_size() == 1 else signed(x)
+    return bits.flip(tuple(axes)).view(x.dtype)
 
 
 def zeros(dims: Sequence[int], like: Any) -> Any:

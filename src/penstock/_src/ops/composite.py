@@ -4,6 +4,7 @@ Composite classes of the library use `_dispatch` instead (see base/dispatch.py).
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 import types
 import typing
@@ -12,6 +13,7 @@ from typing import Any
 
 from penstock._src.base.api import TABLES, Later, export
 from penstock._src.base.dispatch import Target, dispatched  # noqa: F401  (the families import it from here)
+from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.type_spec import TypeSpec
 
 UNARY = """abs acos acosh angle asin asinh atan atanh cast ceil conj cos cosh digamma erf erfc erfcinv erfinv exp expm1 floor
@@ -187,7 +189,8 @@ def _for_all(names: list[str], kinds: tuple) -> Callable:
                 def inner(*new: Any, **more: Any) -> Any:
                     return _api(*new, **{**rest, **more})
                 inner.__name__, inner.__wrapped__ = _api.__name__, _api  # type: ignore[attr-defined]
-                return handler(_api if not rest else inner, *values)
+                with name_scope(given.get("name")) if given.get("name") else contextlib.nullcontext():
+                    return handler(_api if not rest else inner, *values)
             api._dispatch_targets.append(Target(accepts, call, handler))  # type: ignore[attr-defined]
         return handler
     return decorate

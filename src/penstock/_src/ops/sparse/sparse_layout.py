@@ -14,7 +14,7 @@ from penstock._src.graph.constant import constant_dims, constant_value
 from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorValue
-from penstock._src.kernels import arrays, indexing, sparse
+from penstock._src.kernels import arrays, indexing, sparse, unsigned
 from penstock._src.ops.registry import get, op
 from penstock.compat import v1 as tf
 
@@ -319,7 +319,7 @@ def _fill_grad_kernel(reverse_index_map, grad_values):
                              f"{int(reverse_index_map[bad])}")
     filled = torch.ones(grad_values.shape[0], dtype=torch.bool, device=grad_values.device)
     filled[reverse_index_map] = False
-    bits = arrays.signed(grad_values)               # the sum has the same bits
+    bits = unsigned.signed(grad_values) if unsigned.is_wide(grad_values) else grad_values        # the sum has the same bits
     return grad_values[reverse_index_map], bits[filled].sum(dtype=bits.dtype).view(grad_values.dtype)
 
 

@@ -178,7 +178,7 @@ class OnesV2(InitializerV2):
 
 def _check_constant(value: Any) -> None:
     if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
-        raise TypeError(f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected Python scalar, "
+        raise TypeError(f"Invalid type for initial value: {value} of type: {type(value).__name__}. Expected Python scalar, "
                         "list or tuple of values, or numpy.ndarray.")
 
 
