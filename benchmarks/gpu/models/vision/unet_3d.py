@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 FULL = {"n": 2, "side": 64, "c": 32}
-SMALL = {"n": 2, "side": 16, "c": 4}
+SMALL = {"n": 2, "side": 32, "c": 4}  # at 16, PyTorch's gradients in bfloat16 are NaN now and then on CPUs
 POLICY = "mixed_bfloat16"
 
 
