@@ -2,7 +2,7 @@
 
     python benchmarks/embeddings.py                       # the comparison
     python benchmarks/embeddings.py --bounded 1e9         # that many lookups and updates, with memory bounded by the capacity
-    python benchmarks/embeddings.py --gpu                 # milliseconds of a step with rows on the host and on a GPU
+    python benchmarks/embeddings.py --gpu                 # milliseconds of a step with rows on the host and on a GPU, --limit s
     python benchmarks/embeddings.py --bounded 1e9 --state run.npz --minutes 4       # four minutes of it; again to continue
 
 All of them train the same model on the same keys: rows of a batch are looked up, and updated by Adagrad or gradient descent.
@@ -24,7 +24,11 @@ import torch
 
 import penstock.compat.v1 as tf
 from penstock._src.base import dtypes
+from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.keyed import KeyedConfig, KeyedTable
+
+_BEGAN = time.perf_counter()
+_PLAIN_ROWS = 20_000                      # of --gpu without compiled kernels: making them takes 0.3 ms each
 
 
 def _skewed(rng: np.random.Generator, size: int, keys: int) -> np.ndarray:
@@ -109,25 +113,44 @@ def compare(rows: int, dim: int, batch: int, optimizer: str, rounds: int) -> dic
     return {name: done[name] / spent[name] for name in parts}
 
 
-def on_gpu(rows: int, dim: int, batch: int, optimizer: str, rounds: int, seconds: float) -> Iterator[tuple[str, float, float]]:
-    """For each part its name, the seconds until its rows were there, and the milliseconds of a step: rows on the host, half or
-    all of them on a GPU, and a dense variable there. A part makes no more steps after some seconds."""
-    tiers = {"on the host": None, "half on the GPU": tf.StorageOption("HBM_DRAM", device_capacity=rows // 2),
-             "on the GPU": tf.StorageOption("HBM_DRAM", device_capacity=rows), "dense variable": None}
-    for name, storage in tiers.items():
-        rng, began = np.random.default_rng(0), time.perf_counter()
-        part = Session(name != "dense variable", rows, dim, optimizer, storage)
+def _synchronize() -> None:
+    if torch.cuda.is_available():
         torch.cuda.synchronize()
-        ready = time.perf_counter()
-        spent: list[float] = []
-        while len(spent) < rounds and (len(spent) < 4 or time.perf_counter() - ready < seconds):
-            keys = _skewed(rng, batch, rows)
-            before = time.perf_counter()
-            part.step(keys)
-            torch.cuda.synchronize()
-            spent.append(time.perf_counter() - before)
-        part.close()
-        yield name, ready - began, 1e3 * float(np.median(spent[len(spent) // 2:]))
+
+
+def _timed(part: Session, rows: int, batch: int, rounds: int, until: float) -> list[float]:
+    """The seconds of steps: at least two, and none begins after a time."""
+    rng, spent = np.random.default_rng(0), []
+    while len(spent) < rounds and (len(spent) < 2 or time.perf_counter() < until):
+        keys = _skewed(rng, batch, rows)
+        before = time.perf_counter()
+        part.step(keys)
+        _synchronize()
+        spent.append(time.perf_counter() - before)
+    return spent
+
+
+def on_gpu(rows: int, dim: int, batch: int, rounds: int, seconds: float, limit: float) -> Iterator[str]:
+    """A line for each part: the seconds until its rows were there, and the milliseconds of a step. Rows are on the host, half
+    or all of them on a GPU, or those of a dense variable there. A part makes no more steps after some seconds, and none begins
+    that may end after the limit (seconds since the start of the program)."""
+    tiers = {"on the host": None, "on the GPU": tf.StorageOption("HBM_DRAM", device_capacity=rows), "dense variable": None,
+             "half on the GPU": tf.StorageOption("HBM_DRAM", device_capacity=rows // 2)}
+    longest = 0.0
+    for optimizer in ("sgd", "adagrad"):
+        for name, storage in tiers.items():
+            began = time.perf_counter()
+            if began - _BEGAN + longest > limit:
+                yield f"{optimizer:8} {name:18} not run: {began - _BEGAN:.0f} of {limit:.0f} s are over"
+                continue
+            part = Session(name != "dense variable", rows, dim, optimizer, storage)
+            _synchronize()
+            ready = time.perf_counter()
+            spent = _timed(part, rows, batch, rounds, min(ready + seconds, _BEGAN + limit))
+            part.close()
+            took = 1e3 * float(np.median(spent[len(spent) // 2:]))
+            yield f"{optimizer:8} {name:18} {took:8.3f} ms a step ({len(spent)} steps), ready after {ready - began:5.1f} s"
+            longest = max(longest, time.perf_counter() - began)
 
 
 def bounded(total: float, capacity: int, dim: int, batch: int, state: str, minutes: float) -> None:
@@ -177,6 +200,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--gpu", action="store_true", help="milliseconds of a step with rows on a GPU, in place of the rest")
     parser.add_argument("--seconds", type=float, default=4.0, help="after which a part of --gpu makes no more steps")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which --gpu begins no other part")
     parser.add_argument("--bounded", type=float, default=0, help="lookups and updates of the bounded run, in place of the rest")
     parser.add_argument("--capacity", type=int, default=1_000_000)
     parser.add_argument("--state", default="", help="a file (.npz) that the bounded run continues from and writes")
@@ -186,10 +210,14 @@ def main() -> None:
         bounded(given.bounded, given.capacity, given.dim, given.batch, given.state, given.minutes)
         return
     if given.gpu:
-        print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}, on {torch.cuda.get_device_name()}", flush=True)
-        for optimizer in ("sgd", "adagrad"):
-            for name, ready, took in on_gpu(given.rows, given.dim, given.batch, optimizer, given.rounds, given.seconds):
-                print(f"{optimizer:8} {name:18} {took:8.3f} ms a step, ready after {ready:5.1f} s", flush=True)
+        rows, core = given.rows, "C"
+        if compiled("_keyed") is None:
+            rows, core = min(rows, _PLAIN_ROWS), "Python (python setup.py build_ext --inplace compiles it)"
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "a machine without a GPU"
+        print(f"{rows:,} rows of {given.dim}, batches of {given.batch}, on {device}, torch {torch.__version__}, "
+              f"the table of keys in {core}", flush=True)
+        for line in on_gpu(rows, given.dim, given.batch, given.rounds, given.seconds, given.limit):
+            print(line, flush=True)
         return
     print(f"{given.rows:,} rows of {given.dim}, batches of {given.batch}: "
           "millions of lookups and updates per second of CPU time")
