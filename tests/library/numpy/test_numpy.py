@@ -226,4 +226,5 @@ def test_arrays_without_dimensions():
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_geometric_spaces_along_an_axis(axis):
     start, stop = np.array([1.0, -2.0]), np.array([8.0, -16.0])
-    np.testing.assert_allclose(tnp.geomspace(start, stop, 4, axis=axis), np.geomspace(start, stop, 4, axis=axis))
+    np.testing.assert_allclose(tnp.geomspace(start, stop, 4, axis=axis), np.geomspace(start, stop, 4, axis=axis),
+                               rtol=1e-12)

@@ -22,6 +22,7 @@ from tests.oracle.calls.known import reason
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+START, EACH = 120, 0.5                         # seconds that a side may take to start, and for a call
 
 
 def play(python: str, module: str, cases: str, count: int) -> dict[int, dict]:
@@ -38,7 +39,7 @@ def play(python: str, module: str, cases: str, count: int) -> dict[int, dict]:
                 stderr=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 check=False,
-                timeout=3000,
+                timeout=START + EACH * count,
             )
             started = None
             with open(results.name) as f:
