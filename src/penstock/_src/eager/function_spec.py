@@ -198,11 +198,11 @@ def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
         return Weak(x)
     if isinstance(x, TypeSpec) or hasattr(kind, "_type_spec"):
         parts = [describe(v, tensors, shapes, declared) for v in nest.flatten(x, expand_composites=True)]
+        spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
         if hasattr(x, "declared_shape"):
-            declared.append(x.declared_shape)
-            spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
+            declared.append(spec.declared_shape)
             shapes[len(shapes) - len(parts):] = [s.shape.static_dims for s in spec._component_specs]
-        return kind, _composite_key(x), tuple(parts)
+        return kind, _composite_key(spec), tuple(parts)
     if nest.flattens_itself(kind):
         metadata, parts = x.__tf_flatten__()
         return kind, _hashable(metadata), tuple([describe(v, tensors, shapes, declared) for v in parts])
@@ -211,8 +211,7 @@ def describe(x: Any, tensors: list, shapes: list, declared: list) -> Any:
     return _by_value(x)
 
 
-def _composite_key(x: Any) -> Any:
-    spec: Any = x if isinstance(x, TypeSpec) else x._type_spec
+def _composite_key(spec: Any) -> Any:
     if type(spec).__hash__ is not TypeSpec.__hash__:      # a spec of a library, which defines its own equality
         return spec
     kept = [i for i in spec._serialize() if isinstance(i, (int, str, bool, tuple, dict, TypeSpec))]

@@ -5,10 +5,13 @@ an array of 64-bit words with one word per string (unsigned numpy arithmetic wra
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from penstock._src.kernels.host_threads import compiled
 
 U64 = np.uint64
 _K0, _K1, _K2 = U64(0xC3A5C85C97CB3127), U64(0xB492B66FBE98F273), U64(0x9AE16A3B2F90404F)
@@ -65,6 +68,16 @@ def _mix(u: np.ndarray, v: np.ndarray, mul: np.ndarray) -> np.ndarray:
 # -- FarmHash: Fingerprint64 --------------------------------------------------------------------------------------
 def fingerprint64(items: list[bytes]) -> np.ndarray:
     """FarmHash's Fingerprint64 of each string, as uint64."""
+    kernels = compiled("_text")
+    if kernels is not None and sys.byteorder == "little":
+        out = np.empty(len(items), U64)
+        kernels.fingerprints(items, out.ctypes.data)
+        return out
+    return fingerprint64_by_numpy(items)
+
+
+def fingerprint64_by_numpy(items: list[bytes]) -> np.ndarray:
+    """The same without compiled kernels."""
     return _by_length(_Strings(items), [0, 3, 7, 16, 32, 64], [
         lambda s: np.full(len(s.length), _K2), _farm_1_to_3, _farm_4_to_7, _farm_8_to_16, _farm_17_to_32,
         _farm_33_to_64, _farm_long])

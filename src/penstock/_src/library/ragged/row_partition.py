@@ -166,10 +166,11 @@ class RowPartition(CompositeTensor):
                     tf.debugging.assert_rank(value_rowids, 1, message=m), tf.debugging.assert_rank(nrows, 0, message=m),
                     tf.debugging.assert_non_negative(value_rowids[:1], message=m), _increasing(value_rowids, m),
                     tf.debugging.assert_less(value_rowids[-1:], nrows, message=m)])
-            rows32 = tf.cast(nrows, dtypes.int32)
-            lengths = tf.bincount(tf.cast(value_rowids, dtypes.int32), minlength=rows32, maxlength=rows32,
-                                  dtype=value_rowids.dtype)
-            splits = tf.concat([tf.zeros([1], lengths.dtype), tf.cumsum(lengths)], 0)
+            kind = value_rowids.dtype
+            rows = tf.range(tf.constant(1, kind), tf.cast(nrows, kind) + 1)
+            ends = tf.searchsorted(value_rowids, rows, out_type=kind)              # row numbers are sorted
+            splits = tf.concat([tf.zeros([1], kind), ends], 0)
+            lengths = splits[1:] - splits[:-1]
             if known is not None:
                 lengths.set_shape([known])
                 splits.set_shape([known + 1])

@@ -34,10 +34,8 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
         splits.shape.assert_has_rank(1)
         if splits.static_dims == (0,):
             raise ValueError("Invalid row_splits: []")
-        lengths = splits[1:] - splits[:-1]
         out_type = splits.dtype if out_type is None else dtypes.as_dtype(out_type)
-        rows = tf.shape(lengths, out_type=out_type)[0]
-        return repeat(tf.range(rows), lengths)
+        return tf.searchsorted(splits[1:], tf.range(splits[0], splits[-1]), "right", out_type=out_type)
 
 
 @export("ragged.segment_ids_to_row_splits")

@@ -24,7 +24,7 @@ range_op = op("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx",
 
 def _length(start: Any, limit: Any, delta: Any, error: Any) -> int:
     """How many numbers a range has; of scalars of the range's type, in whose precision they are divided."""
-    ratio = (limit - start) / delta if delta != 0 else delta
+    exact_start, exact_limit, exact_delta = start, limit, delta
     start, limit, delta = start.item(), limit.item(), delta.item()
     if delta == 0:
         raise error(f"Requires delta != 0: {delta}")
@@ -34,7 +34,7 @@ def _length(start: Any, limit: Any, delta: Any, error: Any) -> int:
         raise error(f"Requires start >= limit when delta < 0: {start}/{limit}")
     if isinstance(start, int):
         return -((start - limit) // delta)
-    exact = float(ratio)
+    exact = float((exact_limit - exact_start) / exact_delta)
     if not math.isfinite(exact):
         raise error(f"Requires finite start, limit and delta: {start}/{limit}/{delta}")
     return math.ceil(exact)
@@ -58,6 +58,10 @@ def _range_kernel(start, limit, delta):
     for name, t in (("start", start), ("limit", limit), ("delta", delta)):
         if t.ndim > 1 or t.numel() != 1:
             raise errors.invalid(f"{name} must be a scalar, not shape {list(t.shape)}")
+    if start.dtype in _PLAIN and start.dtype is limit.dtype is delta.dtype:
+        first, last, step = start.item(), limit.item(), delta.item()
+        if (step > 0 and first <= last or step < 0 and first >= last) and abs(last - first) <= _MOST:
+            return torch.arange(first, last, step, dtype=start.dtype, device=start.device)
     first, step = start.item(), delta.item()
     n = _length(start, limit, delta, errors.invalid)
     if n > _MOST:
@@ -65,13 +69,14 @@ def _range_kernel(start, limit, delta):
     if start.dtype.is_floating_point:
         index = torch.arange(n, dtype=torch.float64, device=start.device)
         return (first + index * step).to(start.dtype)
-    if start.dtype in (torch.int32, torch.int64):
+    if start.dtype in _PLAIN:
         return torch.arange(first, limit.item(), step, dtype=start.dtype, device=start.device)
     index = torch.arange(n, dtype=torch.int64, device=start.device)
     return (first + index * step).to(start.dtype)
 
 
 _MOST = 2 ** 40
+_PLAIN = (torch.int32, torch.int64)
 
 
 @export("range")

@@ -13,6 +13,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import control_dependencies, name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import indexing
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.control.checks import assert_
 from penstock._src.ops.math.cast import cast
@@ -57,6 +58,10 @@ def _count(values: torch.Tensor, size: torch.Tensor, weights: torch.Tensor, bina
     if weights.numel() and weights.shape != values.shape:
         raise errors.invalid("`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case it acts "
                              "as all weights equal to 1.")
+    if not weights.numel() and values.ndim == 1 and not binary:
+        found = fast_rows.counts(values, n)
+        if found is not None:
+            return found.to(weights.dtype)
     if values.numel() and int(values.min()) < 0:
         raise errors.invalid("Input arr must be non-negative!")
     rows = values.reshape(-1, values.shape[-1]) if values.ndim == 2 else values.reshape(1, -1)

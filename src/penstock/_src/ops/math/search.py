@@ -70,10 +70,12 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left", out_type
         raise ValueError(f"side must be 'left' or 'right', got {side}.")
     row = convert(sorted_sequence)
     values = convert(values, row.dtype)
+    fn = lower_bound if side == "left" else upper_bound
+    if row.ndim == 1 and values.ndim == 1:
+        return reshape_op(fn(reshape_op(row, [1, -1]), reshape_op(values, [1, -1]), out_type=out_type, name=name), [-1])
     shape = shape_internal(values)
     flat = reshape_op(row, get("Pack")([-1, shape_internal(row)[-1]]))
     wanted = reshape_op(values, get("Pack")([-1, shape[-1]]))
-    fn = lower_bound if side == "left" else upper_bound
     return reshape_op(fn(flat, wanted, out_type=out_type, name=name), shape)
 
 

@@ -22,6 +22,7 @@ from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.kernels import reuse, unsigned
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, internal, op
@@ -269,13 +270,15 @@ _UNSORTED_DOC = """The {0} of the rows of each segment; ids come in any order, n
     """
 
 
-def _unsorted(name: str, reduce: Callable, types: str, wide: Callable) -> OpDef:
+def _unsorted(name: str, reduce: Callable, types: str, wide: Callable, quick: Callable | None = None) -> OpDef:
     made = op(f"UnsortedSegment{name}", "data: T, segment_ids: Tindices, num_segments: Tnumsegments -> output: T",
               f"T: type in {{{types}}}, Tindices: type in {{int16 int32 int64}}, "
               "Tnumsegments: type in {index} = int32")
     made.shape(_unsorted_dims)
 
     def run(data, segment_ids, num_segments):
+        if quick is not None and (found := quick(data, segment_ids, num_segments)) is not None:
+            return found
         rows, ids, n = _unsorted_ids(data, segment_ids, num_segments)
         if ids.is_cuda:                             # a check would block the host: invalid ids get a separate segment
             out = reduce(rows, torch.where((ids >= 0) & (ids < n), ids, n), n + 1)[:n]
@@ -325,7 +328,14 @@ def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
     raise errors.invalid(f"segment_ids[{where}] = {int(flat[first])} is out of range [0, {limit})")
 
 
-unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping)
+def _quick_sum(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> torch.Tensor | None:
+    """The sums of few rows; None where the other kernel computes them, or reports what is wrong."""
+    fits = num_segments.ndim == 0 and data.shape[:segment_ids.ndim] == segment_ids.shape
+    n = int(num_segments) if fits else -1
+    return fast_rows.sums(data, segment_ids, n) if n >= 0 else None
+
+
+unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping, _quick_sum)
 rules.rows.sums.add(unsorted_sum)
 rules.regions.lower[unsorted_sum] = lambda op, r: [r.summed_by(
     r.view(op.inputs[0]), r.view(op.inputs[1]), int(r.constant(op.inputs[2])))]

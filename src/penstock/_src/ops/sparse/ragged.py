@@ -12,6 +12,7 @@ from penstock._src.base import dtypes, errors
 from penstock._src.data.pipelines import codec
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.registry import get, op
 
 # -- ranges -----------------------------------------------------------------------------------------------------------
@@ -84,6 +85,11 @@ def _check_splits(splits: torch.Tensor, most: int) -> torch.Tensor:
 
 @gather_op.kernel(device="cpu")
 def _gather_kernel(params_nested_splits, params_dense_values, indices, *, OUTPUT_RAGGED_RANK):
+    if len(params_nested_splits) == 1:
+        found = fast_rows.chosen(params_nested_splits[0], params_dense_values.shape[0], indices)
+        if found is not None:
+            outer = _outer_splits(indices, params_nested_splits[0].dtype)
+            return [*outer, found[0]], _taken(params_dense_values, found[1])
     n = params_nested_splits[0].numel() - 1
     bad = (indices < 0) | (indices >= n)
     if bad.any():
@@ -97,9 +103,11 @@ def _gather_kernel(params_nested_splits, params_dense_values, indices, *, OUTPUT
         splits = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
         splits_out.append(splits.to(params_nested_splits[0].dtype))
         rows = torch.arange(int(splits[-1])) - (splits[:-1] - starts).repeat_interleave(lengths)
-    values = params_dense_values.index_select(0, rows) if isinstance(params_dense_values, torch.Tensor) \
-        else params_dense_values[rows.numpy()]
-    return splits_out, values
+    return splits_out, _taken(params_dense_values, rows)
+
+
+def _taken(values: Any, rows: torch.Tensor) -> Any:
+    return values.index_select(0, rows) if isinstance(values, torch.Tensor) else values[rows.numpy()]
 
 
 def _outer_splits(indices: torch.Tensor, dtype: torch.dtype) -> list:
@@ -145,6 +153,10 @@ def _ragged_to_sparse_kernel(rt_nested_splits, rt_dense_values):
             raise errors.invalid("First value of ragged splits must be 0.")
     if int(rt_nested_splits[-1][-1]) != n:
         raise errors.invalid("Final value of ragged splits must match the length the corresponding ragged values.")
+    if len(rt_nested_splits) == 1 and rt_dense_values.ndim == 1:
+        found = fast_rows.coordinates(rt_nested_splits[0], n)
+        if found is not None:
+            return found[0], rt_dense_values, torch.tensor([rt_nested_splits[0].numel() - 1, found[1]])
     columns: list[Any]
     columns, box = [], [rt_nested_splits[0].numel() - 1]
     device = rt_nested_splits[0].device

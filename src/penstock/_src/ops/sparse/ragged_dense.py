@@ -13,6 +13,7 @@ import torch
 from penstock._src.base import errors
 from penstock._src.base.text import shown_text
 from penstock._src.kernels import arrays
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.math.math import unbroadcast
 from penstock._src.ops.registry import get, op
 
@@ -77,27 +78,35 @@ def _to_tensor_kernel(shape, values, default_value, row_partition_tensors, *, ro
         raise errors.invalid(f"{len(kinds)} row_partition_types for {len(row_partition_tensors)} row_partition_tensors")
     if arrays.dims_of(values) == () or not row_partition_tensors[0].numel():
         raise errors.invalid("Invalid first partition input. Tensor requires at least one element.")
-    first, parts = _partitions(kinds, row_partition_tensors)
+    first, parts = _described(kinds, row_partition_tensors)
+    found = fast_rows.extents(first, parts)
+    if found is None:
+        listed = _listed(first, parts)
+        sizes = [int(columns.max()) + 1 if columns.numel() else 0 for _, columns in listed]
+    else:
+        listed, sizes = [], [columns for _, columns in found]
     dims = _combined(_wanted(shape), tuple(values.shape), len(parts))
-    dims[0] = first if dims[0] is None else dims[0]
-    for i, (_, columns) in enumerate(parts, 1):
-        if dims[i] is None:
-            dims[i] = int(columns.max()) + 1 if columns.numel() else 0
+    dims = [size if d is None else d for size, d in zip((first, *sizes), dims, strict=False)] + dims[len(parts) + 1:]
     _check_default(default_value, values)
     arrays.checked_dims(torch.tensor(dims))
     out = arrays.copy(arrays.expand(default_value, dims))
-    place = _places(first, parts, dims)
+    place = fast_rows.places(parts, found, dims) if found and sizes else _places(first, listed, dims)
     if place.numel() != values.shape[0]:
         raise errors.invalid(f"Row partition size {place.numel()} exceeds the number of values, {values.shape[0]}"
                              if place.numel() > values.shape[0] else
                              f"Values and indices must be equal: {values.shape[0]} values for {place.numel()} places")
+    if not arrays.is_torch(out) or not fast_rows.spread(values, place, out):
+        _spread(values, place, out.reshape(math.prod(dims[:len(parts) + 1]), *dims[len(parts) + 1:]))
+    return out
+
+
+def _spread(values: Any, place: torch.Tensor, box: Any) -> None:
+    """Writes values to their places."""
     used = torch.nonzero(place >= 0).reshape(-1)
-    box = out.reshape(math.prod(dims[:len(parts) + 1]), *dims[len(parts) + 1:])
-    if arrays.is_torch(out):
+    if arrays.is_torch(box):
         arrays.signed(box)[place[used]] = arrays.signed(values)[used]
     else:
         box[place[used].numpy()] = values[used.numpy()]
-    return box.reshape(dims)
 
 
 def _wanted(shape: torch.Tensor) -> tuple | None:
@@ -122,21 +131,28 @@ def _check_default(default: Any, values: Any) -> None:
                          f"{arrays.show(values.shape)} are incompatible: {why}")
 
 
-def _partitions(kinds: list[str], tensors: list) -> tuple[int, list]:
-    """The number of rows, and for each ragged dimension the row and the column of each of its elements."""
+def _described(kinds: list[str], tensors: list) -> tuple[int, list[fast_rows.Partition]]:
+    """The number of rows, and the partition of each ragged dimension."""
     first = int(tensors[0].reshape(-1)[0]) if kinds[0] == _FIRST else tensors[0].numel() - 1
     if first < 0:
         raise errors.invalid(f"The first dimension has size {first}")
-    parts: list[Any]
-    parts, above = [], first
+    parts: list[fast_rows.Partition] = []
     for kind, t in zip(kinds, tensors, strict=True):
         if kind == _FIRST:
             if parts or t.numel() != 1 or t is not tensors[0]:
                 raise errors.invalid("FIRST_DIM_SIZE describes the first dimension only, by one number")
             continue
-        parts.append((_by_splits if kind == _SPLITS else _by_rows)(t.to(torch.int64), above))
-        above = parts[-1][0].numel()
+        parts.append((kind == _ROWS, t))
     return first, parts
+
+
+def _listed(first: int, parts: list[fast_rows.Partition]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """For each ragged dimension, the row and the column of each of its elements."""
+    listed: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for by_rows, t in parts:
+        above = listed[-1][0].numel() if listed else first
+        listed.append((_by_rows if by_rows else _by_splits)(t.to(torch.int64), above))
+    return listed
 
 
 def _by_splits(splits: torch.Tensor, above: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,6 +23,7 @@ from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
 from penstock._src.graph.sparse_tensor import SparseTensor
 from penstock._src.kernels import arrays, bridge, strings
+from penstock._src.kernels.host_threads import compiled
 from penstock._src.kernels.summarize import summarize_ends
 from penstock._src.ops import rules
 from penstock._src.ops.arguments import renamed
@@ -151,6 +152,12 @@ _PLAIN_INTEGERS = re.compile(rb"(?:[+-]?[0-9]{1,18}\n)*")
 _PLAIN_DECIMALS = re.compile(rb"(?:[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?\n)*")
 
 
+def _decimals(texts: list[bytes]) -> torch.Tensor | None:
+    """Plain decimal numbers by a compiled kernel; None if there is none, or if a text is something else."""
+    kernels, out = compiled("_text"), torch.empty(len(texts), dtype=torch.float64)
+    return out if kernels is not None and kernels.decimals(texts, out.data_ptr()) else None
+
+
 def _numbers(texts: list[bytes], out_type: Any) -> list:
     """Parses each text as a number; None for those that are not. Plain numbers are checked all at once."""
     joined = b"\n".join([*texts, b""])
@@ -171,6 +178,8 @@ def _numbers(texts: list[bytes], out_type: Any) -> list:
 @string_to_number_op.kernel(device="cpu")
 def _string_to_number_kernel(string_tensor, *, out_type):
     flat = string_tensor.ravel().tolist()
+    if out_type.is_floating and (found := _decimals(flat)) is not None:
+        return found.to(out_type.torch).reshape(string_tensor.shape)
     values = _numbers(flat, out_type)
     if None in values:
         raise errors.invalid("StringToNumberOp could not correctly convert string: "
@@ -701,7 +710,7 @@ def _string_n_grams_kernel(data, data_splits, *, separator, ngram_widths, left_p
     widest, text = max(ngram_widths, default=0), sum(map(len, words)) + len(words) * len(sep)
     if splits and 0 < widest <= _NARROW and widest * text <= strings.MAX_BYTES and (pad_width == 0 or widest == 1) and \
             not (preserve_short_sequences and ((lengths > 0) & (lengths < min(ngram_widths))).any()):
-        packed, counts = _unpadded_ngrams(words, places, lengths, ngram_widths, sep)
+        packed, counts = _runs(words, places, ngram_widths, sep) or _unpadded_ngrams(words, places, lengths, ngram_widths, sep)
         return packed, torch.from_numpy(counts).to(data_splits.dtype)
     out: list[bytes] = []
     ends = [0] if splits else []
@@ -716,6 +725,16 @@ def _string_n_grams_kernel(data, data_splits, *, separator, ngram_widths, left_p
         out.extend(made)
         ends.append(len(out))
     return strings.pack(out), torch.tensor(ends, dtype=data_splits.dtype)
+
+
+def _runs(words: list[bytes], splits: np.ndarray, widths: list[int], separator: bytes) -> tuple[np.ndarray, np.ndarray] | None:
+    """`_unpadded_ngrams` by a compiled kernel; None if there is none."""
+    kernels, places = compiled("_text"), np.ascontiguousarray(splits, np.int64)
+    if kernels is None:
+        return None
+    ends = np.empty_like(places)
+    made = kernels.runs(words, places.ctypes.data, len(places) - 1, tuple(widths), separator, ends.ctypes.data)
+    return strings.pack(made), ends
 
 
 def _unpadded_ngrams(words: list[bytes], splits: np.ndarray, lengths: np.ndarray, widths: list[int],

@@ -1,0 +1,261 @@
+/* Rows of different lengths, given by their splits or by the row of each value: their places in a box, those that are chosen, the
+   coordinates of their values, sums by row, and counts.
+
+   This is an accelerator of `kernels/rows.py`; where it is not compiled, torch does the same. Every function reads contiguous
+   arrays at addresses, checks what it is given before it writes, and reports what is not right by a result, so that the slower
+   code raises the error. Integers have 64 bits if they are `wide`, otherwise 32. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct { const void *at; int wide; } Ints;
+
+static inline int64_t get(Ints a, int64_t i)
+{
+    return a.wide ? ((const int64_t *)a.at)[i] : ((const int32_t *)a.at)[i];
+}
+
+static inline void put(void *to, int wide, int64_t i, int64_t value)
+{
+    if (wide)
+        ((int64_t *)to)[i] = value;
+    else
+        ((int32_t *)to)[i] = (int32_t)value;
+}
+
+/* Reads `count` integers; 0 after an exception. */
+static int numbers(PyObject *const *args, Py_ssize_t given, int count, int64_t *to)
+{
+    if (given != count) {
+        PyErr_Format(PyExc_TypeError, "takes %d integers", count);
+        return 0;
+    }
+    for (int i = 0; i < count; i++)
+        to[i] = PyLong_AsLongLong(args[i]);
+    return !PyErr_Occurred();
+}
+
+static inline void *pointer(int64_t address)
+{
+    return (void *)(intptr_t)address;
+}
+
+/* extent(by_rows, partition, wide, count, above) -> (values, columns) of rows with these splits, or of values with these rows;
+   None if `above` rows cannot have them. */
+static PyObject *extent(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[5], columns = 0, total, run = 0;
+    if (!numbers(args, given, 5, a))
+        return NULL;
+    const Ints part = {pointer(a[1]), a[2] != 0};
+    const int64_t count = a[3], above = a[4];
+    if (a[0]) {
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t row = get(part, i);
+            if (row < 0 || row >= above)
+                Py_RETURN_NONE;
+            run = i && row == get(part, i - 1) ? run + 1 : 1;
+            if (run > columns)
+                columns = run;
+        }
+        total = count;
+    } else {
+        if (count < 1 || count - 1 > above || get(part, 0) != 0)
+            Py_RETURN_NONE;
+        for (int64_t i = 1; i < count; i++) {
+            const int64_t length = get(part, i) - get(part, i - 1);
+            if (length < 0)
+                Py_RETURN_NONE;
+            if (length > columns)
+                columns = length;
+        }
+        total = get(part, count - 1);
+    }
+    return Py_BuildValue("LL", (long long)total, (long long)columns);
+}
+
+/* place(by_rows, partition, wide, count, above, size, limit, to): the place of each value, of rows at the places `above` (0: row i at i,
+   if it is below `limit`) and of `size` columns each; -1 where there is none. */
+static PyObject *place(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[8];
+    if (!numbers(args, given, 8, a))
+        return NULL;
+    const Ints part = {pointer(a[1]), a[2] != 0};
+    const int64_t count = a[3], size = a[5], *above = pointer(a[4]), limit = a[6];
+    int64_t *to = pointer(a[7]);
+#define PLACE_OF(row) (above ? above[row] : (row) < limit ? (row) : -1)
+    if (a[0]) {
+        int64_t run = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t row = get(part, i), base = PLACE_OF(row);
+            run = i && row == get(part, i - 1) ? run + 1 : 0;
+            to[i] = base < 0 || run >= size ? -1 : base * size + run;
+        }
+    } else
+        for (int64_t row = 0; row + 1 < count; row++) {
+            const int64_t first = get(part, row), end = get(part, row + 1), base = PLACE_OF(row);
+            for (int64_t i = first; i < end; i++)
+                to[i] = base < 0 || i - first >= size ? -1 : base * size + (i - first);
+        }
+#undef PLACE_OF
+    Py_RETURN_NONE;
+}
+
+/* spread(values, places, count, bytes, to): values of so many bytes each to their places. */
+static PyObject *spread(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[5];
+    if (!numbers(args, given, 5, a))
+        return NULL;
+    const char *values = pointer(a[0]);
+    const int64_t *places = pointer(a[1]), count = a[2], bytes = a[3];
+    char *to = pointer(a[4]);
+    Py_BEGIN_ALLOW_THREADS
+    if (bytes == 4) {
+        for (int64_t i = 0; i < count; i++)
+            if (places[i] >= 0)
+                memcpy(to + places[i] * 4, values + i * 4, 4);
+    } else if (bytes == 8) {
+        for (int64_t i = 0; i < count; i++)
+            if (places[i] >= 0)
+                memcpy(to + places[i] * 8, values + i * 8, 8);
+    } else
+        for (int64_t i = 0; i < count; i++)
+            if (places[i] >= 0)
+                memcpy(to + places[i] * bytes, values + i * bytes, bytes);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+/* chosen(splits, wide, count, most, rows, rows_wide, chosen, to): the splits of the chosen rows; returns how many values they have,
+   or -1 if the splits do not divide at most `most` values, or a row does not exist. */
+static PyObject *chosen(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[8], total = 0;
+    if (!numbers(args, given, 8, a))
+        return NULL;
+    const Ints splits = {pointer(a[0]), a[1] != 0}, rows = {pointer(a[4]), a[5] != 0};
+    const int64_t count = a[2], most = a[3], picked = a[6];
+    void *to = pointer(a[7]);
+    if (count < 1 || get(splits, 0) < 0 || get(splits, count - 1) > most)
+        return PyLong_FromLong(-1);
+    for (int64_t i = 1; i < count; i++)
+        if (get(splits, i) < get(splits, i - 1))
+            return PyLong_FromLong(-1);
+    put(to, splits.wide, 0, 0);
+    for (int64_t i = 0; i < picked; i++) {
+        const int64_t row = get(rows, i);
+        if (row < 0 || row >= count - 1)
+            return PyLong_FromLong(-1);
+        total += get(splits, row + 1) - get(splits, row);
+        if (!splits.wide && total > INT32_MAX)
+            return PyLong_FromLong(-1);
+        put(to, splits.wide, i + 1, total);
+    }
+    return PyLong_FromLongLong(total);
+}
+
+/* members(splits, wide, rows, rows_wide, chosen, to): the positions of the values of the chosen rows, which `chosen` has checked. */
+static PyObject *members(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[6];
+    if (!numbers(args, given, 6, a))
+        return NULL;
+    const Ints splits = {pointer(a[0]), a[1] != 0}, rows = {pointer(a[2]), a[3] != 0};
+    int64_t *to = pointer(a[5]);
+    for (int64_t i = 0; i < a[4]; i++) {
+        const int64_t row = get(rows, i), end = get(splits, row + 1);
+        for (int64_t j = get(splits, row); j < end; j++)
+            *to++ = j;
+    }
+    Py_RETURN_NONE;
+}
+
+/* coordinates(splits, wide, count, to): the row and the column of each value, of splits that `extent` has checked. */
+static PyObject *coordinates(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[4];
+    if (!numbers(args, given, 4, a))
+        return NULL;
+    const Ints splits = {pointer(a[0]), a[1] != 0};
+    int64_t *to = pointer(a[3]);
+    for (int64_t row = 0; row + 1 < a[2]; row++) {
+        const int64_t first = get(splits, row), end = get(splits, row + 1);
+        for (int64_t i = first; i < end; i++) {
+            *to++ = row;
+            *to++ = i - first;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* Adds rows of `width` numbers to those that their ids name; the first row whose id is not below `n`, or -1. */
+#define ADD(name, Item)                                                                                                 \
+    static int64_t name(const Item *data, Ints ids, int64_t count, int64_t width, int64_t n, Item *to)                  \
+    {                                                                                                                   \
+        for (int64_t i = 0; i < count; i++, data += width) {                                                            \
+            const int64_t id = get(ids, i);                                                                             \
+            if (id >= n)                                                                                                \
+                return i;                                                                                               \
+            if (id < 0)                                                                                                 \
+                continue;                                                                                               \
+            Item *row = to + id * width;                                                                                \
+            for (int64_t j = 0; j < width; j++)                                                                         \
+                row[j] += data[j];                                                                                      \
+        }                                                                                                               \
+        return -1;                                                                                                      \
+    }
+ADD(add_float, float)
+ADD(add_double, double)
+ADD(add_int, uint32_t)
+ADD(add_long, uint64_t)
+
+/* add(type, data, ids, wide, count, width, n, to): type is 'f', 'd', 'i' or 'l'. Rows with negative ids are left out. */
+static PyObject *add(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[8], bad;
+    if (!numbers(args, given, 8, a))
+        return NULL;
+    const void *data = pointer(a[1]);
+    const Ints ids = {pointer(a[2]), a[3] != 0};
+    void *to = pointer(a[7]);
+    Py_BEGIN_ALLOW_THREADS
+    bad = a[0] == 'f' ? add_float(data, ids, a[4], a[5], a[6], to) : a[0] == 'd' ? add_double(data, ids, a[4], a[5], a[6], to)
+        : a[0] == 'i' ? add_int(data, ids, a[4], a[5], a[6], to) : add_long(data, ids, a[4], a[5], a[6], to);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(bad);
+}
+
+/* count(values, wide, count, size, to): how often each number below `size` occurs, as 64-bit integers. Returns whether a number was
+   negative. */
+static PyObject *count(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[5];
+    if (!numbers(args, given, 5, a))
+        return NULL;
+    const Ints values = {pointer(a[0]), a[1] != 0};
+    int64_t *to = pointer(a[4]);
+    for (int64_t i = 0; i < a[2]; i++) {
+        const int64_t value = get(values, i);
+        if (value < 0)
+            Py_RETURN_TRUE;
+        if (value < a[3])
+            to[value]++;
+    }
+    Py_RETURN_FALSE;
+}
+
+#define METHOD(name, text) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, text}
+static PyMethodDef methods[] = {
+    METHOD(extent, "The number of values and of columns."), METHOD(place, "Places of values in a box."),
+    METHOD(spread, "Writes values to their places."), METHOD(chosen, "The splits of chosen rows."),
+    METHOD(members, "The positions of the values of chosen rows."), METHOD(coordinates, "Rows and columns of values."),
+    METHOD(add, "Adds rows by id."), METHOD(count, "Counts numbers."), {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_rows", "Rows of different lengths.", -1, methods};
+
+PyMODINIT_FUNC PyInit__rows(void)
+{
+    return PyModule_Create(&module);
+}

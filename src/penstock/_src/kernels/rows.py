@@ -1,0 +1,120 @@
+"""Rows of different lengths on the host: places of ragged values in a box, chosen rows, coordinates, sums by row and counts.
+
+The kernels are in `_rows.c`. Every function returns None where they are not compiled, where a tensor has no memory (in traces),
+or where an argument is wrong; the caller then does the same with torch, and raises the error.
+"""
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from penstock._src.kernels.host_threads import compiled
+
+_kernels = functools.partial(compiled, "_rows")
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap it has no memory
+_WIDE = {torch.int32: 0, torch.int64: 1}
+_SUMS = {torch.float32: ord("f"), torch.float64: ord("d"), torch.int32: ord("i"), torch.int64: ord("l")}
+_LONGEST_SUM = 1 << 18                   # elements of a sum in one thread
+_MOST_VALUES = 1 << 26                   # that splits promise; torch reports what memory cannot hold
+Partition = tuple[bool, torch.Tensor]    # whether a tensor has the row of each value, or the splits of the rows
+
+
+def _plain(*tensors: Any) -> bool:
+    """Whether C code can read the tensors."""
+    return all(type(t) is torch.Tensor and t.is_cpu and t.is_contiguous() and not _is_wrapped(t) for t in tensors)
+
+
+def _integers(*tensors: Any) -> bool:
+    return _plain(*tensors) and all(t.dtype in _WIDE for t in tensors)
+
+
+def extents(first: int, parts: Sequence[Partition]) -> list[tuple[int, int]] | None:
+    """The number of values and of columns of each ragged dimension, outermost first."""
+    kernels, found, above = _kernels(), [], first
+    if kernels is None:
+        return None
+    for by_rows, part in parts:
+        if not _integers(part) or part.dim() != 1:
+            return None
+        sizes = kernels.extent(by_rows, part.data_ptr(), _WIDE[part.dtype], part.numel(), above)
+        if sizes is None or sizes[0] > _MOST_VALUES:
+            return None
+        found.append(sizes)
+        above = sizes[0]
+    return found
+
+
+def places(parts: Sequence[Partition], found: Sequence[tuple[int, int]], dims: Sequence[int]) -> torch.Tensor:
+    """Where in a box of size `dims` the values go, counted in values; -1 if they are outside. The partitions are those that
+    `extents` has measured."""
+    kernels, above = _kernels(), None
+    for (by_rows, part), (total, _), size in zip(parts, found, dims[1:], strict=False):
+        to = torch.empty(total, dtype=torch.int64)
+        kernels.place(by_rows, part.data_ptr(), _WIDE[part.dtype], part.numel(), 0 if above is None else above.data_ptr(), size,
+                      dims[0], to.data_ptr())
+        above = to
+    assert above is not None
+    return above
+
+
+def spread(values: torch.Tensor, place: torch.Tensor, out: torch.Tensor) -> bool:
+    """Writes each value to its place in `out`, unless that is negative. Returns whether it could."""
+    kernels = _kernels()
+    if kernels is None or not _plain(values, place, out):
+        return False
+    width = math.prod(values.shape[1:]) * values.element_size()
+    kernels.spread(values.data_ptr(), place.data_ptr(), place.numel(), width, out.data_ptr())
+    return True
+
+
+def chosen(splits: torch.Tensor, most: int, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The splits of the rows that are chosen, and the positions of their values among `most`."""
+    kernels = _kernels()
+    if kernels is None or not _integers(splits, rows) or splits.dim() != 1:
+        return None
+    made = torch.empty(rows.numel() + 1, dtype=splits.dtype)
+    wide = _WIDE[splits.dtype], _WIDE[rows.dtype]
+    total = kernels.chosen(splits.data_ptr(), wide[0], splits.numel(), most, rows.data_ptr(), wide[1], rows.numel(),
+                           made.data_ptr())
+    if total < 0:
+        return None
+    members = torch.empty(total, dtype=torch.int64)
+    kernels.members(splits.data_ptr(), wide[0], rows.data_ptr(), wide[1], rows.numel(), members.data_ptr())
+    return made, members
+
+
+def coordinates(splits: torch.Tensor, count: int) -> tuple[torch.Tensor, int] | None:
+    """The row and the column of each of `count` values, and the number of columns."""
+    found = extents(splits.numel() - 1, [(False, splits)])
+    kernels = _kernels()
+    if kernels is None or found is None or found[0][0] != count:
+        return None
+    to = torch.empty(count, 2, dtype=torch.int64)
+    kernels.coordinates(splits.data_ptr(), _WIDE[splits.dtype], splits.numel(), to.data_ptr())
+    return to, found[0][1]
+
+
+def sums(data: torch.Tensor, ids: torch.Tensor, count: int) -> torch.Tensor | None:
+    """The sums [count, ...] of the rows of each id; rows with negative ids are left out."""
+    kernels = _kernels()
+    if kernels is None or not _plain(data) or not _integers(ids) or data.dtype not in _SUMS or data.numel() > _LONGEST_SUM:
+        return None
+    rows, dims = ids.numel(), data.shape[ids.dim():]
+    out = torch.zeros((count, *dims), dtype=data.dtype)
+    bad = kernels.add(_SUMS[data.dtype], data.data_ptr(), ids.data_ptr(), _WIDE[ids.dtype], rows, math.prod(dims), count,
+                      out.data_ptr())
+    return out if bad < 0 else None
+
+
+def counts(values: torch.Tensor, size: int) -> torch.Tensor | None:
+    """How often each number below `size` occurs."""
+    kernels = _kernels()
+    if kernels is None or not _integers(values):
+        return None
+    out = torch.zeros(size, dtype=torch.int64)
+    negative = kernels.count(values.data_ptr(), _WIDE[values.dtype], values.numel(), size, out.data_ptr())
+    return None if negative else out

@@ -1,0 +1,130 @@
+"""Rows of different lengths in C: what the same ops give without it, and lists of numpy."""
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import penstock as tf
+from penstock._src.base import errors
+from penstock._src.kernels import rows
+from penstock._src.kernels.host_threads import compiled
+
+pytestmark = pytest.mark.skipif(compiled("_rows") is None, reason="needs compiled kernels")
+
+
+def without(call, *args, **keywords):
+    """The result, or the type of error and its message, of a call where the kernels are not compiled."""
+    with mock.patch.object(rows, "_kernels", lambda: None):
+        return outcome(call, *args, **keywords)
+
+
+def outcome(call, *args, **keywords):
+    try:
+        return [np.asarray(t).tolist() for t in tf.nest.flatten(call(*args, **keywords))]
+    except errors.OpError as e:
+        return type(e), e.message
+
+
+def ragged(r, levels, dtype):
+    """Nested row splits and the number of values."""
+    splits, count = [], r.randint(1, 5)
+    for _ in range(levels):
+        lengths = r.randint(0, 4, count)
+        splits.append(np.concatenate([[0], np.cumsum(lengths)]).astype(dtype))
+        count = lengths.sum()
+    return splits, count
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_to_tensor(seed):
+    r = np.random.RandomState(seed)
+    splits, count = ragged(r, 1 + seed % 3, (np.int32, np.int64)[seed % 2])
+    kinds = ["ROW_SPLITS"] * len(splits)
+    if seed % 4 == 0:                                   # the same partitions as the row of each value
+        kinds = ["FIRST_DIM_SIZE"] + ["VALUE_ROWIDS"] * len(splits)
+        splits = [np.array(len(splits[0]) - 1, splits[0].dtype)] + [
+            np.repeat(np.arange(len(s) - 1, dtype=s.dtype), np.diff(s)) for s in splits]
+    inner = [(), (2,), (0,), (3, 1)][seed % 4]
+    values = r.randint(0, 100, (count, *inner)).astype((np.float32, np.float64, np.int8, bool, np.int64)[seed % 5])
+    if seed % 6 == 5:
+        values = values.astype(str).astype(bytes).astype(object)
+    wanted = [-1 if r.rand() < 0.6 else r.randint(0, 5) for _ in range(len(kinds) + (kinds[0] == "ROW_SPLITS"))] + list(inner)
+    arguments = {"shape": np.array(wanted, np.int64), "values": values, "row_partition_tensors": splits,
+                 "default_value": tf.constant(b"x" if values.dtype == object else 7, tf.constant(values).dtype)
+                 if values.dtype != bool else True, "row_partition_types": kinds}
+    expected = without(tf.raw_ops.RaggedTensorToTensor, **arguments)
+    assert outcome(tf.raw_ops.RaggedTensorToTensor, **arguments) == expected
+
+
+@pytest.mark.parametrize("bad", [[1, 2], [0, 2, 1], [0, 3], [0, 1 << 40], [-1, 2], []])
+def test_bad_splits_raise_the_same_errors(bad):
+    splits = np.array(bad, np.int64)
+    for call in (lambda: tf.raw_ops.RaggedTensorToTensor(
+                     shape=[-1, -1], values=[1, 2], default_value=0, row_partition_tensors=[splits],
+                     row_partition_types=["ROW_SPLITS"]),
+                 lambda: tf.raw_ops.RaggedGather(params_nested_splits=[splits], params_dense_values=[1, 2], indices=[0],
+                                                 OUTPUT_RAGGED_RANK=1),
+                 lambda: tf.raw_ops.RaggedTensorToSparse(rt_nested_splits=[splits], rt_dense_values=[1, 2])):
+        assert outcome(call) == without(call)
+    assert isinstance(outcome(call), tuple)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gather_and_sparse_form(seed):
+    r = np.random.RandomState(seed)
+    (splits,), count = ragged(r, 1, (np.int32, np.int64)[seed % 2])
+    values, n = r.rand(count), len(splits) - 1
+    picked = r.randint(0, n, [(4,), (2, 3), (0,), (1, 1)][seed % 4])
+    call = lambda: tf.raw_ops.RaggedGather(params_nested_splits=[splits], params_dense_values=values, indices=picked,  # noqa: E731
+                                           OUTPUT_RAGGED_RANK=picked.ndim)
+    assert outcome(call) == without(call)
+    listed = [values[splits[i]:splits[i + 1]].tolist() for i in picked.reshape(-1)]
+    np.testing.assert_array_equal(call().output_dense_values, sum(listed, []))
+    call = lambda: tf.raw_ops.RaggedTensorToSparse(rt_nested_splits=[splits], rt_dense_values=values)      # noqa: E731
+    assert outcome(call) == without(call)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint32, np.float16])
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 2, 2), (7, 0)])
+def test_sums(dtype, shape):
+    r = np.random.RandomState(0)
+    data, ids = r.randint(0, 9, shape).astype(dtype), r.randint(-1, 5, shape[:1 + (len(shape) == 3)])
+    expected = np.zeros((5, *shape[ids.ndim:]), dtype)
+    for at in np.ndindex(ids.shape):
+        if ids[at] >= 0:
+            expected[ids[at]] += data[at]
+    np.testing.assert_array_equal(tf.math.unsorted_segment_sum(data, ids, 5), expected)
+    call = lambda: tf.math.unsorted_segment_sum(data, ids + 2, 5)         # noqa: E731
+    assert outcome(call) == without(call)
+
+
+def test_sums_of_a_view():
+    data = torch.arange(12.0).reshape(3, 4).T
+    assert rows.sums(data, torch.tensor([0, 1, 1, 0]), 2) is None
+    np.testing.assert_array_equal(tf.math.unsorted_segment_sum(tf.transpose(tf.constant(data.T.numpy())), [0, 1, 1, 0], 2),
+                                  [[3, 11, 19], [3, 11, 19]])
+
+
+@pytest.mark.parametrize("values", [[1, 1, 4, 9], [], [3, -1]])
+def test_counts(values):
+    call = lambda: tf.raw_ops.DenseBincount(input=np.array(values, np.int64), size=np.int64(5),    # noqa: E731
+                                            weights=np.array([], np.float32))
+    assert outcome(call) == without(call)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_partitions(known):
+    """Row numbers to splits and back, in eager mode and in a function that does not know their number."""
+    @tf.function(input_signature=[tf.TensorSpec([5 if known else None], tf.int64)])
+    def splits_of(ids):
+        made = tf.RaggedTensor.from_value_rowids(ids, ids, nrows=6, validate=False)
+        return made.row_splits, made.row_lengths(), tf.RaggedTensor.from_row_splits(ids, made.row_splits).value_rowids()
+
+    splits, lengths, ids = splits_of([0, 0, 2, 2, 5])
+    assert splits.numpy().tolist() == [0, 2, 2, 4, 4, 4, 5]
+    assert lengths.numpy().tolist() == [2, 0, 2, 0, 0, 1]
+    assert ids.numpy().tolist() == [0, 0, 2, 2, 5]
+    assert tf.ragged.row_splits_to_segment_ids([2, 4, 4, 7]).numpy().tolist() == [0, 0, 2, 2, 2]
