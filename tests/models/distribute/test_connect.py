@@ -27,7 +27,7 @@ def on(i):
 
 
 def test_ops_run_where_they_are_told_to(servers):
-    before = [s._worker.steps_run + sum(v.worker.steps_run for v in s._views.all()[1:]) for s in servers]
+    before = [s._worker.account.steps + sum(v.worker.account.steps for v in s._views.all()[1:]) for s in servers]
     with on(1):
         x = tf.ones([2, 2])
         y = tf.zeros([2, 2])
@@ -35,7 +35,7 @@ def test_ops_run_where_they_are_told_to(servers):
             y = x + y
         parts = tf.split(tf.constant([1.0, 2.0, 3.0]), [1, 2])
         text = tf.strings.join(["a", "b"])
-    after = [s._worker.steps_run + sum(v.worker.steps_run for v in s._views.all()[1:]) for s in servers]
+    after = [s._worker.account.steps + sum(v.worker.account.steps for v in s._views.all()[1:]) for s in servers]
     assert y.device == "/job:worker/replica:0/task:1/device:CPU:0" and after[1] - before[1] >= 20 and after[0] == before[0]
     np.testing.assert_array_equal(y.numpy(), np.full((2, 2), 20.0))
     assert [p.numpy().tolist() for p in parts] == [[1.0], [2.0, 3.0]] and text.numpy() == b"ab"

@@ -30,9 +30,25 @@ class Spent(threading.local):
     def __init__(self) -> None:
         self.waited = 0.0
         self.moved = 0.0
+        self.inside = 0                              # steps of this process that run on this thread, one inside of another
 
 
 spent = Spent()
+
+
+class Account:
+    """Steps, and the seconds that they have computed, waited for others, and moved bytes."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.seconds = [0.0, 0.0, 0.0]
+
+    def add(self, began: float, waited: float, moved: float) -> None:
+        """Adds the time of a step on this thread, from what `began` and the thread's counters were before it."""
+        waited, moved = spent.waited - waited, spent.moved - moved
+        computed = max(0.0, time.monotonic() - began - waited - moved)
+        for i, seconds in enumerate((computed, waited, moved)):
+            self.seconds[i] += seconds
 
 
 class Locks:

@@ -85,8 +85,8 @@ class MasterSession:
         began, waited, moved = time.monotonic(), spent.waited, spent.moved
         step, raw = self._engine.step(elements, self._elements(header["feeds"]), values, options, metadata)
         if not isinstance(step.runnable, TaskStep):          # all of it has run here
-            self._worker.steps_run += 1
-            self._worker.account(began, waited, moved)
+            self._worker.account.steps += 1
+            self._worker.account.add(began, waited, moved)
         results = [raw[slot] if slot >= 0 else None for slot in step.slots]
         return {}, [*results, *([metadata.SerializeToString()] if metadata is not None else [])]
 

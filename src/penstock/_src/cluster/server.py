@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from penstock._src.base import errors, switches, tf_logging
+from penstock._src.base import errors, progress, switches, tf_logging
 from penstock._src.base.api import export
 from penstock._src.base.service import supervise
 from penstock._src.cluster import security, shared, slow_ops, wire
@@ -126,6 +126,7 @@ class Server:
         self._page: Any = None
         self._worker.add_call("status", lambda: {"status": self._status.own()})
         _servers.add(self)
+        progress.process.reporters += 1
         if start:
             try:
                 self.start()
@@ -170,6 +171,7 @@ class Server:
         if self._ended.is_set() or os.getpid() != self._process:
             return
         self._ended.set()
+        progress.process.reporters -= 1
         self._acceptor.shut()
         if self._page is not None:
             self._page.close()

@@ -22,6 +22,7 @@ from penstock._src.base import errors, progress, switches
 from penstock._src.cluster.connection import Connections
 from penstock._src.cluster.slow_ops import Sampler
 from penstock._src.execute import watchdog
+from penstock._src.execute.context import eager_context
 
 _SAMPLES = 21                       # counters of the last ten seconds
 _PATIENCE = 2.0                     # seconds that another task has to answer
@@ -37,8 +38,8 @@ SLOW = 0.5                          # a straggler runs at less than this fractio
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counters:
-    """What a server counts, at one time: parts of steps, the seconds these took (computing, waiting, moving bytes), and the
-    bytes sent and received by the task at the other end."""
+    """What a server counts, at one time: parts of steps that it has run, and steps that its process has run itself; the seconds
+    these took (computing, waiting, moving bytes), and the bytes sent and received by the task at the other end."""
     time: float
     steps: int
     spent: list[float]
@@ -76,7 +77,9 @@ class StatusBoard:
             both = links.setdefault(link.peer, [0, 0])
             both[0] += link.sent
             both[1] += link.received
-        return Counters(time.monotonic(), views.steps_run, views.spent, links)
+        own = progress.process.account
+        return Counters(time.monotonic(), views.steps_run + own.steps,
+                        [a + b for a, b in zip(views.spent, own.seconds, strict=True)], links)
 
     def own(self) -> dict[str, Any]:
         """This task, as plain data."""
@@ -125,7 +128,8 @@ class StatusBoard:
 
     def _waits(self) -> list[dict[str, Any]]:
         """The blocked operations of this task, the oldest first."""
-        mine = [w for w in list(watchdog._waits.values()) if w.ctx.resources is self._server._resources]
+        own = self._server._resources, eager_context().resources
+        mine = [w for w in list(watchdog._waits.values()) if w.ctx.resources in own]
         mine.sort(key=lambda w: w.since)
         return [{"seconds": time.monotonic() - w.since, "what": _line(w)} for w in mine[:20]]
 

@@ -65,7 +65,7 @@ class StepServer:
                 if do == "run":
                     began = time.monotonic() - (spent.moved - moved)
                     self._run(header, values)
-                    self._worker.account(began, waited, moved)
+                    self._worker.account.add(began, waited, moved)
                 elif do == "tensor":                     # for a step that has not begun, or is over
                     self._worker.tensor(header, values)
                 del header, values

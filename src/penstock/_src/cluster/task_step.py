@@ -92,7 +92,7 @@ class _Run:
         try:
             return self._go()
         finally:
-            self.worker.account(began, waited, moved)
+            self.worker.account.add(began, waited, moved)
 
     def _go(self) -> tuple:
         exchange = self.worker.begin(self.name, self.own_ctx, None)

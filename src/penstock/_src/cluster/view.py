@@ -67,13 +67,13 @@ class Views:
     def steps_run(self) -> int:
         """The parts of steps that this task has run, in all its clusters."""
         with self._lock:
-            return self._steps_before + sum(view.worker.steps_run for view in (self.own, *self._others.values()))
+            return self._steps_before + sum(view.worker.account.steps for view in (self.own, *self._others.values()))
 
     @property
     def spent(self) -> list[float]:
         """Seconds that this task's steps have computed, waited, and moved bytes, in all its clusters."""
         with self._lock:
-            return [sum(parts) for parts in zip(self._spent_before, *(view.worker.spent for view in (
+            return [sum(parts) for parts in zip(self._spent_before, *(view.worker.account.seconds for view in (
                 self.own, *self._others.values())), strict=True)]
 
     def of_session(self, cluster_def: Any, host: str, port: int) -> View:
@@ -109,8 +109,9 @@ class Views:
         """Drops unused views; called periodically."""
         with self._lock:
             gone = [self._others.pop(key) for key, view in list(self._others.items()) if view.idle]
-            self._steps_before += sum(view.worker.steps_run for view in gone)
-            self._spent_before = [sum(p) for p in zip(self._spent_before, *(v.worker.spent for v in gone), strict=True)]
+            self._steps_before += sum(view.worker.account.steps for view in gone)
+            self._spent_before = [sum(p) for p in zip(self._spent_before, *(v.worker.account.seconds for v in gone),
+                                                      strict=True)]
         for view in gone:
             view.close()
         for view in self.all():

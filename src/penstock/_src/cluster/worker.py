@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock._src.base import errors
-from penstock._src.base.waits import spent
+from penstock._src.base.waits import Account, spent
 from penstock._src.cluster import formats
 from penstock._src.cluster.exchange import Exchange
 from penstock._src.cluster.link import Link, described
@@ -55,8 +55,7 @@ class Worker:
     def __init__(self, peers: Peers, resources: ResourceManager, devices: DeviceSet, defaults: Any):
         self.peers, self.resources, self.devices, self._defaults = peers, resources, devices, defaults
         self.sessions: dict[str, WorkerSession] = {}
-        self.steps_run = 0
-        self.spent = [0.0, 0.0, 0.0]                 # seconds of steps: computing, waiting, moving bytes
+        self.account = Account()                     # of the parts of steps that it has run
         self._steps = WorkerSteps(time.monotonic())
         self._running: dict[str, tuple[StepContext, Exchange]] = {}
         self._lock = threading.Lock()
@@ -240,16 +239,9 @@ class Worker:
         finally:
             if timed:
                 part.seconds = 0.5 * (part.seconds + time.thread_time() - began) if part.seconds < 1.0 else QUICK
-            self.steps_run += 1
+            self.account.steps += 1
             for call in tuple(ctx.at_end.values()):
                 call()
-
-    def account(self, began: float, waited: float, moved: float) -> None:
-        """Adds the time of a step on this thread, from what `began` and the thread's counters were before it."""
-        waited, moved = spent.waited - waited, spent.moved - moved
-        computed = max(0.0, time.monotonic() - began - waited - moved)
-        for i, seconds in enumerate((computed, waited, moved)):
-            self.spent[i] += seconds
 
     def end(self, step: str) -> None:
         """Ends a step at this task."""

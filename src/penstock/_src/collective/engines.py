@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import datetime
 import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penstock._src.base import errors, switches
-from penstock._src.base.waits import Wait
+from penstock._src.base.waits import Wait, spent
 
 if TYPE_CHECKING:
     from penstock._src.collective.group import Call, Group
@@ -73,21 +74,22 @@ class Engine:
         self.name = name
         dist: Any = torch.distributed
         self._kept = store = _store(group, f"{key}.", min(seconds, 60.0))
-        time = datetime.timedelta(seconds=seconds)
+        limit = datetime.timedelta(seconds=seconds)
         if name == "gloo":
             options = dist.ProcessGroupGloo._Options()
-            options._timeout = time
+            options._timeout = limit
             options._devices = [dist.ProcessGroupGloo.create_device(hostname=_listens_on(group))]
             self._group: Any = dist.ProcessGroupGloo(store, rank, group.size, options)
         else:
             options = dist.ProcessGroupNCCL.Options()
-            options._timeout = time
+            options._timeout = limit
             self._group = dist.ProcessGroupNCCL(store, rank, group.size, options)
 
     def reduce(self, data: torch.Tensor, call: Callable[[], Call]) -> None:
         """All-reduces data in place. Ends with the step of the call (which is created when it is requested), its group,
         or another member's error."""
         moved = data.cpu() if self.name == "gloo" and data.is_cuda else data
+        began = time.monotonic()
         try:
             work = self._group.allreduce([moved])
             if self.name == "nccl":
@@ -102,6 +104,8 @@ class Engine:
             made = call()
             raise made.group.error or errors.UnavailableError(
                 None, None, f"{made.about} on {made.group.members[made.rank]}: {self.name} failed: {e}") from None
+        finally:
+            spent.moved += time.monotonic() - began
         if moved is not data:
             data.copy_(moved)
 

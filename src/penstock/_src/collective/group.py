@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from penstock._src.base import errors, switches
-from penstock._src.base.waits import Wait
+from penstock._src.base.waits import Wait, spent
 from penstock._src.collective import algorithms
 from penstock._src.collective.channel import Channel, Counts, drive
 from penstock._src.collective.codec import Codec
@@ -68,6 +68,7 @@ class Limit:
             alone = Wait(about)
             while not there.wait(alone.patience(self.left())):
                 pass
+            spent.waited += time.monotonic() - alone.since
             return
         with self.waking(there.set), self.ctx.waiting(about, remote=True) as waited:
             while not there.wait(waited.patience(self.left())):
@@ -255,7 +256,9 @@ class Call(Channel):
         """Sends data with this member's description of the call."""
         if self.group.error is not None:
             raise self.group.error
+        began = time.monotonic()
         self.group._hub.put(self.group, (*self.key, self.rank, to), self.said, data)
+        spent.moved += time.monotonic() - began
 
     def recv(self, source: int) -> torch.Tensor:
         """The next message of a member; InvalidArgumentError if it describes the call differently."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import errors
+from penstock._src.base import errors, progress
 from penstock._src.base.modes import paused_collector
 from penstock._src.execute.context import ResourceManager, StepContext
 from penstock._src.execute.lanes import Threads
@@ -91,6 +91,9 @@ class LocalEngine:
     # -- running ------------------------------------------------------------------------------------------------------
     def run(self, elements: list, feeds: list[Tensor], values: list, options: Any = None, metadata: Any = None) -> list:
         """Runs a step; returns numpy values."""
+        if progress.process.reporters:
+            with progress.process.step():
+                return self._results(*self.step(elements, feeds, values, options, metadata))
         return self._results(*self.step(elements, feeds, values, options, metadata))
 
     def step(self, elements: list, feeds: list[Tensor], values: list, options: Any, metadata: Any) -> tuple[Step, Any]:

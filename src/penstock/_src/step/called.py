@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock._src.base import dtypes
+from penstock._src.base import dtypes, progress
 from penstock._src.base.modes import paused_collector
 from penstock._src.graph.functions import GraphFunction, raise_typed
 from penstock._src.kernels import sharing
@@ -34,6 +34,12 @@ class Bound:
 
     def run(self, ctx: Any, values: list) -> tuple:
         """One step, on the values that are not bound."""
+        if progress.process.reporters:
+            with progress.process.step():
+                return self._run(ctx, values)
+        return self._run(ctx, values)
+
+    def _run(self, ctx: Any, values: list) -> tuple:
         runnable = self.runnable.pick(values)
         token = id(values)
         if not self.waits:

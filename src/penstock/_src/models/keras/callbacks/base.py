@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._src.base import html
+from penstock._src.base import html, progress
 from penstock._src.base.api import export
 
 _BATCH_HOOKS = {"train": ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end"),
@@ -232,6 +232,8 @@ class History(Callback):
         self.epoch.append(epoch)
         for k, v in (logs or {}).items():
             self.history.setdefault(k, []).append(v)
+            if isinstance(v, (float, np.floating)):
+                progress.process.scalar(k, epoch, float(v))
         self.model.history = self
 
     def _repr_html_(self) -> str:
