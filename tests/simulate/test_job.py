@@ -65,9 +65,15 @@ def test_each_message_is_a_turn_of_its_own():
 
 
 def test_what_is_sent_leaves_before_its_sender_has_ended():
-    """Half of the work for a message overlaps with its receiver's, on another core: of two there and one back, not of the last
-    one, after which the next step begins."""
-    assert local(1, 1, after_seconds=0.5e-3) < local(1, 1) - 0.9e-3
+    """Work after a message overlaps with its receiver's, on another core; not on the same one."""
+    assert local(1, 1, after_seconds=0.5e-3) < local(1, 1) + 0.1e-3
+    assert local(6, 2, after_seconds=0.5e-3) > local(6, 2) + 3e-3
+
+
+def test_an_idle_core_has_to_be_woken():
+    """One worker: the cores of the server and of the worker are idle before each of their messages. Many: no core is idle."""
+    assert local(1, 1, idle_seconds=1e-3) == pytest.approx(13e-3, abs=1.1e-3)
+    assert local(6, 2, idle_seconds=1e-3) == pytest.approx(local(6, 2), rel=0.05)
 
 
 def test_further_workers_beside_a_job_are_not_measured():

@@ -3,7 +3,8 @@
 One cluster (`penstock server`) and a client for each of its workers serve all cases, so that they are measured in turns: what
 else happens to the machine meanwhile happens to all of them. Processes are pinned to cores, first the workers of a case with
 their clients, then its servers, one core after the other: where the system would move them changes from second to second, and
-with it the time of a step by a factor of two.
+with it the time of a step by a factor of two. Where the system permits it, they have real-time priority: other programs get the
+time that they leave, and do not delay them.
 """
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from penstock._src.simulate import programs
 from penstock._src.simulate.job import Program
 
 WORKERS, SERVERS = 4, 2             # of the cluster
+_REST = 0.1                         # of a round, before it: Linux stops processes of real-time priority that never rest
 _CLIENT = "from penstock._src.simulate import bench; bench.client()"
 
 
@@ -104,6 +106,7 @@ class Bench:
     def round(self, case: Case, seconds: float) -> Round:
         """Runs the steps of a case for some seconds."""
         self._pin(case)
+        time.sleep(_REST * seconds)
         used, idle, began = self._used(), _idle(), time.perf_counter()
         for i, key in self._keys(case).items():
             self._ask(i, "run", *key, seconds)
@@ -156,9 +159,11 @@ def cluster() -> Iterator[Bench]:
 
 
 def _pin(process: int, core: int) -> None:
+    """Moves a process to a core, and gives it real-time priority: each turn of a thread lasts until it waits."""
     for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):               # it has ended, or it is not permitted
             os.sched_setaffinity(int(thread.name), {core})
+            os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(1))
 
 
 def _used(process: int) -> float:

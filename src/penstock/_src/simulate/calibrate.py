@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 import penstock.compat.v1 as tf
@@ -27,6 +28,7 @@ _PASSES, _SHARE, _LEAST = 16, 0.5, 2e-6      # improvements of the constants, by
 _SOME, _WIDEST = 0.2, 1.0           # jitter: where the search begins, and at most
 LONGEST = 20.0                      # minutes in which there must be so many
 _MESSAGES = 4                       # of a step, with each server: its part, the value, the update, the end
+_TURNS = ["cold_seconds", "idle_seconds"]    # what a turn costs beside its work
 _ALONE = Case(_SMALL)
 _MORE_SERVERS = Case(_SMALL, servers=2)
 _SHORT, _LONG = Case(_LARGE // 4), Case(_LARGE)
@@ -96,9 +98,10 @@ def constants(found: dict[Case, Round], flops: float, memory: float, op: float) 
 
     The cases are simulated, and each constant is changed by what is missing where it matters, several times: the work of the
     client, the worker and the server, where nothing else runs; that of a message, by a second server; that of large messages
-    and of their bytes, by two sizes; what it costs a process that others have had its core, by further workers; and, for the
-    bytes that all use, what it costs to find the caches used by copies (by the client, which copies nothing), and how much
-    longer copies take. What the step takes beyond all work is the time of wake-ups.
+    and of their bytes, by two sizes; what it costs a process that others have had its core, or that it was idle, by further
+    workers; and, for the bytes that all use, what it costs to find the caches used by copies (by the client, which copies
+    nothing), and how much longer copies take. What the step takes beyond all work is the time of wake-ups; what it takes less
+    is work that comes when a message has left (`after_seconds`), while its receiver works.
     """
     machines = _first(found[_ALONE], flops, memory, op)
     for _ in range(_PASSES):
@@ -119,10 +122,11 @@ def _first(alone: Round, flops: float, memory: float, op: float) -> Machines:
 
 class _Simulated(NamedTuple):
     """A simulated case: its times, and for its client, worker and server how often they found that others had their core since,
-    and that copies had, and the seconds of their copies if nothing had disturbed them."""
+    that copies had, and that it was idle, and the seconds of their copies if nothing had disturbed them."""
     round: Round
     others: tuple[float, ...]
     refills: tuple[float, ...]
+    wakes: tuple[float, ...]
     copied: tuple[float, ...]
     in_use: int
 
@@ -143,7 +147,7 @@ def simulated(machines: Machines, case: Case, steps: int = 200) -> _Simulated:
     client, worker, server = per_step("busy")
     spread = bench.spread(job.results.warm)
     return _Simulated(Round(case.workers / rate, client, worker, server / case.servers, spread, case.servers),
-                      per_step("others"), per_step("refills"), per_step("copied"), job.in_use)
+                      per_step("others"), per_step("refills"), per_step("wakes"), per_step("copied"), job.in_use)
 
 
 def predicted(machines: Machines, case: Case) -> float:
@@ -163,16 +167,17 @@ def _improve(machines: Machines, found: dict[Case, Round]) -> None:
     worker.client_seconds = max(worker.client_seconds + client, 0.0)
     worker.step_seconds = max(worker.step_seconds + work - _MESSAGES * message, 0.0)
     server.begin_seconds = max(server.begin_seconds + served - _MESSAGES * message, 0.0)
-    network.latency = max(network.latency + (step - client - work - served) / _MESSAGES, 0.0)
-    waits = statistics.mean(lacks[case][0] / found[case].step for case in _CROWDED) * found[_ALONE].step
-    for machine in worker, server:
-        machine.after_seconds = min(max(machine.after_seconds + waits / _MESSAGES, 0.0), machine.send_seconds)
+    pause = network.latency - worker.after_seconds + (step - client - work - served) / _MESSAGES
+    network.latency, worker.after_seconds, server.after_seconds = max(pause, 0.0), max(-pause, 0.0), max(-pause, 0.0)
     spreads = [sum(of[c].spread for c in _CROWDED) for of in (found, {c: made[c].round for c in _CROWDED})]
     network.jitter = min(max(network.jitter, _LEAST) * (spreads[0] / max(spreads[1], _LEAST)) ** _SHARE, _WIDEST)
-    for at, machine, field in (0, worker, "client_cold_seconds"), (1, worker, "cold_seconds"), (2, server, "cold_seconds"):
-        more = [(lacks[c][at + 1] - lacks[_ALONE][at + 1], made[c].others[at] - made[_ALONE].others[at]) for c in _CROWDED]
-        change = sum(lack * others for lack, others in more) / max(sum(others ** 2 for _, others in more), 1e-9)
-        setattr(machine, field, max(getattr(machine, field) + change, 0.0))
+    for at, machine, fields in (0, worker, ["client_cold_seconds"]), (1, worker, _TURNS), (2, server, _TURNS):
+        alone = made[_ALONE]
+        more = np.array([[made[c].others[at] - alone.others[at], made[c].wakes[at] - alone.wakes[at]] for c in _CROWDED])
+        missing = [lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in _CROWDED]
+        changes = np.linalg.lstsq(more[:, :len(fields)], np.array(missing), rcond=1e-3)[0]
+        for field, change in zip(fields, changes.tolist(), strict=True):
+            setattr(machine, field, max(getattr(machine, field) + change, 0.0))
     for at, machine in (1, worker), (2, server):
         _copies(machine, *(lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in (_SHORT, _LONG)))
     for point, case in zip(network.caches, _BESIDE, strict=True):

@@ -116,14 +116,14 @@ class Core:
         else:
             self.busy = True
             self._machine.active += 1
-            self._run(process)
+            self._run(process, True)
 
-    def _run(self, process: Process) -> None:
+    def _run(self, process: Process, woken: bool = False) -> None:
         recent = self._recent
         others = recent.index(process) if process in recent else len(recent)
         if others or not recent:
             recent[:] = [process, *(p for p in recent if p is not process)]
-        process.begin(others)
+        process.begin(others, woken)
 
     def leave(self) -> None:
         """A turn has ended."""
@@ -136,7 +136,8 @@ class Core:
 
 class Cores:
     """The cores of one machine, to which processes are pinned. After copies, the caches have to be filled again, which takes
-    `refill` seconds. Everything takes longer or shorter at random: `jitter` is the standard deviation of the logarithm."""
+    `refill` seconds. Everything but copies takes longer or shorter at random: `jitter` is the standard deviation of the
+    logarithm."""
 
     __slots__ = ("clock", "busy", "active", "running", "refill", "jitter", "draw", "_all")
 
@@ -159,18 +160,18 @@ class Process:
     until something has to be waited for, is a turn of the thread that receives it.
 
     When the process gets its core after others, what they have replaced in the caches costs `cold` seconds for each of them, on
-    average: it depends on the addresses. A copy takes `slower` times as long while another core works, `slower_alone` times
-    else."""
+    average: it depends on the addresses. A turn for which an idle core has to be woken costs `idle` seconds more. A copy
+    takes `slower` times as long while another core works, `slower_alone` times else."""
 
-    __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "copied", "_cores", "_core", "_cold", "_copies",
-                 "_turns", "_now")
+    __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "wakes", "copied", "_cores", "_core", "_cold", "_idle",
+                 "_copies", "_turns", "_now")
 
-    def __init__(self, cores: Cores, number: int, cold: float = 0.0):
+    def __init__(self, cores: Cores, number: int, cold: float = 0.0, idle: float = 0.0):
         self.slower = self.slower_alone = 1.0
         self.busy = 0.0
-        self.others = self.refills = 0               # what its turns have found, in sum
+        self.others = self.refills = self.wakes = 0  # what its turns have found, in sum
         self.copied = 0.0                            # seconds of copies, if nothing had disturbed them
-        self._cores, self._core, self._cold = cores, cores.core(number), cold
+        self._cores, self._core, self._cold, self._idle = cores, cores.core(number), cold, idle
         self._copies = 0                             # of its core, when it got it the last time
         self._turns: deque[tuple] = deque()          # what each begins with
         self._now: deque[tuple] | None = None        # the work of the turn
@@ -185,8 +186,8 @@ class Process:
             self._turns.append(piece)
             self._core.wake(self)
 
-    def begin(self, others: int) -> None:
-        """Gets its core, which so many other processes have had since."""
+    def begin(self, others: int, woken: bool) -> None:
+        """Gets its core, which so many other processes have had since, and which was idle (`woken`) or not."""
         self._now = deque([self._turns.popleft()])
         cold = others * self._cold
         self.others += others
@@ -194,19 +195,22 @@ class Process:
             cold += self._cores.refill
             self.refills += 1
         self._copies = self._core.copies
-        self._next(self._cores.draw.expovariate(1 / cold) if cold and self._cores.jitter else cold)
+        cold = self._cores.draw.expovariate(1 / cold) if cold and self._cores.jitter else cold
+        self.wakes += woken
+        self._next(cold + self._idle if woken else cold)
 
     def _next(self, cold: float = 0.0) -> None:
         """Begins the next piece of work."""
         cores = self._cores
         seconds, copying, *_ = self._now[0]          # type: ignore[index]
-        seconds += cold
+        seconds, copies = seconds + cold, 0.0
         if copying:
             self._core.copies += 1
             self.copied += copying
-            seconds += copying * (self.slower if cores.active > 1 else self.slower_alone)
+            copies = copying * (self.slower if cores.active > 1 else self.slower_alone)
         if cores.jitter:
             seconds *= cores.draw.lognormvariate(-cores.jitter ** 2 / 2, cores.jitter)       # its mean is 1
+        seconds += copies
         self.busy += seconds
         cores.busy += seconds
         cores.clock.after(seconds, self._done)

@@ -46,10 +46,11 @@ class Machine:
     op_seconds: float = 5e-6        # that an op takes at least
     nic: float = 1.25e9             # bytes per second, in each direction
     send_seconds: float = 2e-5      # of a thread, to send a message
-    after_seconds: float = 0.0      # of send_seconds, when the message has left already (on one machine)
+    after_seconds: float = 0.0      # more, when the message has left already: the receiver works meanwhile (on one machine)
     receive_seconds: float = 2e-5   # of a thread, to receive a message
     large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
     copy_bandwidth: float = 0.0     # bytes per second that a thread copies, of a message that is not small; 0: at no cost
+    idle_seconds: float = 0.0       # more in a turn for which the core had to be woken (on one machine)
     cold_seconds: float = 0.0       # more in a turn, for each other process that has had its core since (on one machine)
     client_cold_seconds: float = 0.0        # the same of its client
     message_threads: int = 1        # that send and receive
@@ -77,7 +78,7 @@ class Network:
     caches: list = dataclasses.field(default_factory=list)      # on one machine, [bytes, factor, seconds], …: by the bytes that
                                     # all tasks use in a step, how many times as long copies take while another core works,
                                     # and how long it takes a process to continue when its core has copied
-    jitter: float = 0.0             # of all work on one machine: standard deviation of the logarithm
+    jitter: float = 0.0             # of all work but copies on one machine: standard deviation of the logarithm
     rack_size: int = 0              # machines of a rack; 0: all in one
     rack_uplink: float = 5e9        # bytes per second between a rack and the others, in each direction
 

@@ -67,7 +67,7 @@ class LocalHost(Host):
 
     def __init__(self, name: str, machine: Machine, cores: Cores, number: int = 0):
         super().__init__(name, machine)
-        self.process = Process(cores, number, machine.cold_seconds)
+        self.process = Process(cores, number, machine.cold_seconds, machine.idle_seconds)
         self.client = Process(cores, number, machine.client_cold_seconds)
         self.cores, self.threads = cores, self.process         # type: ignore[assignment]
 
@@ -179,7 +179,7 @@ class LocalWire(Wire):
         source.out.passed(size)
         target.into.passed(size)
         copied, after = size if size > network.small else 0, source.machine.after_seconds
-        source.handle(source.machine.send_seconds - after, copied, clock.after,        # type: ignore[attr-defined]
+        source.handle(source.machine.send_seconds, copied, clock.after,                # type: ignore[attr-defined]
                       (network.latency, self._arrive, target, copied, receive, args))
         if after:
             source.handle(after, 0, _nothing, ())                                      # type: ignore[attr-defined]
