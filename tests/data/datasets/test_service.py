@@ -109,3 +109,33 @@ def test_a_server_is_not_started_again():
     dispatcher.stop()
     with pytest.raises(RuntimeError, match="cannot be started after it has been stopped"):
         dispatcher.start()
+
+
+def test_a_restarted_dispatcher_knows_workers_and_datasets(tmp_path):
+    def dispatch(port=0):
+        return service.DispatchServer(service.DispatcherConfig(port=port, work_dir=str(tmp_path / "work"),
+                                                               fault_tolerant_mode=True))
+    dispatcher = dispatch()
+    address = dispatcher.target.split("://")[1]
+    workers = [service.WorkerServer(service.WorkerConfig(dispatcher_address=address)) for _ in range(2)]
+    squares = tf.data.Dataset.range(6).map(lambda x: x * x)
+    number = service.register_dataset(dispatcher.target, squares)
+    shared = squares.apply(service.distribute("parallel_epochs", dispatcher.target, job_name="job"))
+    reading = iter(shared)
+    seen = [next(reading).numpy()]
+    workers.pop(0).stop()                                               # it unregisters
+    dispatcher.stop()
+    dispatcher = dispatch(int(address.rpartition(":")[2]))
+    assert dispatcher._num_workers() == 1
+    again = service.from_dataset_id("parallel_epochs", dispatcher.target, number, squares.element_spec)
+    assert values(again) == [i * i for i in range(6)]
+    seen.append(next(reading).numpy())                                  # a job goes on
+    assert set(seen) <= {i * i for i in range(6)}
+    for worker in workers:
+        worker.stop()
+    dispatcher.stop()
+
+
+def test_a_dispatcher_without_a_folder_cannot_be_fault_tolerant():
+    with pytest.raises(ValueError, match="without configuring a work dir"):
+        service.DispatchServer(service.DispatcherConfig(fault_tolerant_mode=True))

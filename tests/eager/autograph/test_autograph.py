@@ -124,7 +124,7 @@ def test_a_test_with_effects_runs_once_per_iteration():
     assert f().numpy() == 4 and v.numpy() == 5
 
 
-def test_print_when_the_graph_runs(capfd):
+def test_print_shows_symbolic_tensors_once_per_trace(capsys):
     @tf.function
     def f(x):
         print("tracing")
@@ -132,9 +132,103 @@ def test_print_when_the_graph_runs(capfd):
             print("value", x)
         return x
     f(C(1)), f(C(2)), f(C(-1))
-    captured = capfd.readouterr()
-    assert captured.out.count("tracing") == 1
-    assert [s for s in (captured.out + captured.err).splitlines() if s != "tracing"] == ["value 1", "value 2"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "tracing" and len(lines) == 2
+    assert lines[1].startswith("value Tensor(") and "shape=(), dtype=int32" in lines[1]
+
+
+@pytest.mark.parametrize("feature", [tf.autograph.experimental.Feature.BUILTIN_FUNCTIONS,
+                                     (tf.autograph.experimental.Feature.ALL,)])
+def test_print_shows_values_with_the_feature_for_builtins(capsys, feature):
+    @tf.function(experimental_autograph_options=feature)
+    def f(x):
+        print("tracing")
+        if x[0] > 0:
+            print("value", x, {"a": 1}, sep="|")
+        return x
+    f(C([1, 2])), f(C([3, 4])), f(C([-1, 0]))
+    assert capsys.readouterr().out.splitlines() == ["tracing", "value|[1 2]|{'a': 1}", "value|[3 4]|{'a': 1}"]
+
+
+def _finally_returns(x):
+    try:
+        return 2
+    finally:
+        if x > 0:
+            return 1                # noqa: B012
+        return 0                    # noqa: B012
+
+
+def _finally_may_return(x):
+    try:
+        return x * 10
+    finally:
+        if x > 0:
+            return x                # noqa: B012
+
+
+def _returns_in_try(x):
+    try:
+        if x > 0:
+            return 1
+        return 0
+    finally:
+        x = x + 1
+
+
+def _returns_in_handlers(x):
+    try:
+        if x > 0:
+            return x
+        x = x - 1
+        return x
+    except ValueError:
+        return x * 5
+
+
+def _returns_in_with(x):
+    with tf.name_scope("a"):
+        if x > 0:
+            return x
+        x = x - 1
+        return x
+
+
+@pytest.mark.parametrize("f", [_finally_returns, _finally_may_return, _returns_in_try, _returns_in_handlers,
+                               _returns_in_with])
+def test_returns_in_try_and_with(f):
+    for x in (0, 1):
+        for argument in (x, C(x)):
+            assert tf.function(f)(argument).numpy() == f(x)
+
+
+def test_shape_invariants_of_composite_variables():
+    @tf.function
+    def sparse(n):
+        v = tf.SparseTensor([[0, 0], [1, 1]], [1, 2], [3, 3])
+        for _ in tf.range(n):
+            tf.autograph.experimental.set_loop_options(shape_invariants=[(v, tf.TensorShape(None))])
+            v = tf.sparse.expand_dims(v)
+        return v
+
+    @tf.function
+    def ragged(n):
+        v, i = tf.ragged.constant([[1], [2, 3]]), 0
+        while i < n:
+            tf.autograph.experimental.set_loop_options(
+                shape_invariants=[(v, tf.RaggedTensorSpec([None, None], tf.int32))])
+            v, i = tf.concat([v, v], 0), i + 1
+        return v
+    assert sparse(C(2)).dense_shape.numpy().tolist() == [3, 3, 1, 1]
+    assert ragged(C(1)).to_list() == [[1], [2, 3], [1], [2, 3]]
+
+
+def test_a_generator_cannot_be_a_function():
+    @tf.function
+    def f(x):
+        yield x
+    with pytest.raises(NotImplementedError, match="generators"):
+        f(C(1))
 
 
 def test_assert():

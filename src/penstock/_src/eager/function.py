@@ -525,10 +525,11 @@ class Function:
             if isinstance(creator, _Creator):
                 creator.graph = graph
 
-            from penstock._src.eager.autograph.convert import converted  # loaded by the first trace
+            from penstock._src.eager.autograph.convert import converter  # loaded by the first trace
+            rewrite = converter(self._experimental_autograph_options) if self._autograph else None
 
             def call(*a: Any, **k: Any) -> Any:
-                with variable_creator_scope(creator), context.autograph(converted if self._autograph else None):
+                with variable_creator_scope(creator), context.autograph(rewrite):
                     return context.traced_as(self._python_function)(*a, **k)
             ordered = not self._attributes.get("_disable_acd")
             trace(graph, call, call_args, call_kwargs, ordered=ordered, of=self._python_function, named=ordered)
@@ -754,7 +755,7 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
         jit_compile: Whether calls wait for the best version that the compiler makes.
         reduce_retracing: Whether shapes that change become unknown dimensions instead of new traces.
         experimental_implements: Name of a known function that this one implements.
-        experimental_autograph_options: Accepted for compatibility and unused.
+        experimental_autograph_options: One or more of `tf.autograph.experimental.Feature`.
         experimental_attributes: Attributes of the function in graphs.
         experimental_relax_shapes: Old name of `reduce_retracing`.
         experimental_compile: Old name of `jit_compile`.

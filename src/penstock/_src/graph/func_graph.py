@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -333,6 +334,8 @@ def _output(graph: FuncGraph, x: Any, op_return_value: Any, traced: Any) -> Any:
                             f"{type(x).__name__}, which is not a Tensor or ExtensionType.")
         with graph.control_dependencies([x]):
             return get("Identity")(op_return_value)
+    if isinstance(x, types.GeneratorType):
+        raise NotImplementedError(f"generators are not supported by AutoGraph: {traced!r} is one. A function returns tensors.")
     try:
         t = convert(x)
     except (ValueError, TypeError) as e:

@@ -27,13 +27,16 @@ from penstock._src.data.pipelines.mapping import stage_of
 from penstock._src.graph import context
 from penstock._src.graph.func_graph import FuncGraph
 from penstock._src.graph.functions import GraphFunction, function_name
+from penstock._src.io import paths
 from penstock._src.ops.control.functional import add_calling_op
 from penstock._src.ops.data.dataset_recipe import rebuilt
 from penstock._src.ops.registry import get
+from penstock._src.ops.state.kept_tables import keep
 from penstock.compat import v1 as tf
 
 _AHEAD = 16                 # elements that a client takes from a worker before they are requested
 _SECONDS = 60               # that a consumer waits for the first worker
+_TABLES = ("workers", "datasets")
 
 
 @export("data.experimental.service.ShardingPolicy")
@@ -50,7 +53,11 @@ class ShardingPolicy(enum.IntEnum):
 
 @export("data.experimental.service.DispatcherConfig")
 class DispatcherConfig(NamedTuple):
-    """Where a dispatcher listens; port 0 is any that is free. A dispatcher keeps its tables in memory."""
+    """Where a dispatcher listens; port 0 is any that is free.
+
+    A dispatcher keeps its tables in memory. With `fault_tolerant_mode` they are also files of `work_dir`: another dispatcher
+    with the same folder and port continues with the workers and datasets of the first.
+    """
     port: int = 0
     protocol: str | None = None
     work_dir: str | None = None
@@ -125,10 +132,20 @@ class DispatchServer(_Served):
 
     def __init__(self, config: DispatcherConfig | None = None, start: bool = True):
         self._config = config or DispatcherConfig()
+        if self._config.fault_tolerant_mode and not self._config.work_dir:
+            raise ValueError("Cannot enable fault tolerant mode without configuring a work dir. Make sure to set `work_dir` in "
+                             "the `config` object passed to `DispatcherServer`.")
+        super().__init__("localhost", self._config.port, False)
         if self._config.fault_tolerant_mode:
-            raise errors.UnimplementedError(None, None, "A dispatcher keeps its tables in memory: fault_tolerant_mode is not "
-                                            "available. Workers register again with a restarted dispatcher.")
-        super().__init__("localhost", self._config.port, start)
+            self._restore(str(self._config.work_dir))
+        if start:
+            self.start()
+
+    def _restore(self, folder: str) -> None:
+        """Lets the tables have their entries in files, which an earlier dispatcher may have written."""
+        paths.makedirs(folder)
+        for name in _TABLES:
+            keep(self._server._resources, _shared(name), paths.join(folder, f"{name}.tfrecord"))
 
     @property
     def target(self) -> str:
@@ -182,8 +199,12 @@ def _at(target: str) -> Iterator[Any]:
         yield session
 
 
+def _shared(name: str) -> str:
+    return f"tf_data_service/{name}"
+
+
 def _handle(name: str) -> Any:
-    return get("MutableHashTableV2")(key_dtype=tf.string, value_dtype=tf.string, shared_name=f"tf_data_service/{name}")
+    return get("MutableHashTableV2")(key_dtype=tf.string, value_dtype=tf.string, shared_name=_shared(name))
 
 
 def _insert(target: str, name: str, key: Any, value: Any) -> None:

@@ -9,16 +9,21 @@ from penstock._src.eager.autograph.staged import State, if_exp, loop_over, symbo
 from penstock._src.graph import context
 from penstock._src.graph.convert import convert
 from penstock._src.ops.array.sort import sort
-from penstock._src.ops.control.print import print_v2
+from penstock._src.ops.control.py_func import py_func
 from penstock._src.ops.registry import get
 
 
 def _print(*args: Any, **kwargs: Any) -> None:
-    """print; with tensors, when the graph runs."""
-    if any(map(symbolic, args)):
-        print_v2(*args, **{k: v for k, v in kwargs.items() if k in ("sep", "end")})
-    else:
+    """print; with tensors, when the graph runs, if the function asked for that with Feature.BUILTIN_FUNCTIONS."""
+    tensors = [a for a in args if symbolic(a)]
+    if not tensors or not getattr(context.state.autograph, "prints", False):
         print(*args, **kwargs)
+        return
+
+    def show(*values: Any) -> None:
+        following = iter(values)
+        print(*(next(following) if symbolic(a) else a for a in args), **kwargs)
+    py_func(show, tensors, [])
 
 
 def _len(x: Any) -> Any:

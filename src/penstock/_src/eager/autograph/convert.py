@@ -49,6 +49,20 @@ def converted(f: Any) -> Any:
     return f
 
 
+def converter(features: Any) -> Callable[[Any], Any]:
+    """The rewriter of functions, with the optional features that a function asks for."""
+    asked = features if isinstance(features, (list, tuple, set, frozenset)) else (features,)
+    return _Printing() if {Feature.ALL, Feature.BUILTIN_FUNCTIONS} & set(asked) else converted
+
+
+class _Printing:
+    """`converted`, for code whose `print` shows the values of tensors."""
+    prints = True
+
+    def __call__(self, f: Any) -> Any:
+        return converted(f)
+
+
 def call(f: Any) -> Any:
     """The function that rewritten code calls in place of `f`."""
     if isinstance(f, (types.BuiltinFunctionType, type)):
@@ -196,8 +210,8 @@ def trace(*args: Any) -> None:
 
 @export("autograph.experimental.Feature")
 class Feature(enum.Enum):
-    """Names of optional features of AutoGraph. All except LISTS are always on. Python lists cannot grow in a loop of the graph:
-    use a TensorArray there."""
+    """Names of optional features of AutoGraph. BUILTIN_FUNCTIONS lets `print` show the values of tensors, when the graph
+    runs; the others except LISTS are always on. Python lists cannot grow in a loop of the graph: use a TensorArray there."""
 
     ALL = "ALL"
     AUTO_CONTROL_DEPS = "AUTO_CONTROL_DEPS"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections.abc import Iterator
 
 from penstock._src.eager.autograph.analysis import walk_scope
 
@@ -40,6 +41,8 @@ def _tail_returns(body: list[ast.stmt]) -> list[ast.stmt]:
     """A block that always returns, with what follows an `if` that may return moved into its branches: each has a result."""
     for i, s in enumerate(body):
         if not isinstance(s, ast.If):
+            for block in _blocks(s):
+                block[:] = _tail_returns(block) if _returns(block) else block
             continue
         rest = body[i + 1:]
         if _returns(s.body) or rest and s.orelse and _returns(s.orelse):
@@ -50,6 +53,17 @@ def _tail_returns(body: list[ast.stmt]) -> list[ast.stmt]:
             s.body, s.orelse = (_tail_returns(b) if _returns(b) else b for b in (s.body, s.orelse))
             return body[:i + 1]
     return body
+
+
+def _blocks(s: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a statement, without those of the functions and classes that it defines."""
+    if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return
+    for holder in (s, *getattr(s, "handlers", ()), *getattr(s, "cases", ())):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(holder, name, None)
+            if isinstance(block, list):
+                yield block
 
 
 def _returns(body: list[ast.stmt]) -> bool:
@@ -124,11 +138,19 @@ class _Lowering:
                 inner = getattr(holder, name, None)
                 if isinstance(inner, list) and inner:
                     new, set_here = self.block(inner, loop)
+                    if name == "finalbody" and RETURNED in flags & set_here:
+                        new = self._last_word(new)
                     if flags and name == "orelse" and not isinstance(s, ast.If):     # of a try whose body may jump
                         new = [ast.copy_location(ast.If(_none_of(flags, new[0]), new, []), new[0])]
                     setattr(holder, name, new)
                     flags |= set_here
         return [s], flags
+
+    def _last_word(self, final: list[ast.stmt]) -> list[ast.stmt]:
+        """A `finally` that may return after its `try` did: its own return counts, else that of the `try` does."""
+        before = f"ag__before_{next(_numbers)}"
+        return [*parse(f"{before} = {RETURNED}\n{RETURNED} = False", final[0]), *final,
+                *parse(f"{RETURNED} = {before} or {RETURNED}", final[-1])]
 
     def _return(self, s: ast.Return) -> tuple[list[ast.stmt], set[str]]:
         if not self._early:

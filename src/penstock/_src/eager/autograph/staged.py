@@ -19,7 +19,7 @@ from penstock._src.graph.func_graph import FuncGraph, building, flow, order_side
 from penstock._src.graph.functions import GraphFunction
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.ops.control.control_flow import while_loop
+from penstock._src.ops.control.control_flow import loop_invariants, while_loop
 from penstock._src.ops.control.functional import branch_op
 from penstock._src.ops.control.functional_control import share_captures, while_v2
 from penstock._src.ops.registry import get
@@ -264,7 +264,11 @@ class _Carried:
         self._is_tensor = [[_carries(x) for x in flat] for flat in self._flat]
         self.tensors: list[Tensor] = []
         self.shapes: list = []
-        given = {id(nest.flatten(t, expand_composites=True)[0]): s for t, s in invariants}
+        given: dict[int, Any] = {}
+        likes: dict[int, Any] = {}                  # the types that composites have in every iteration
+        for t, shape in invariants:
+            _note_shape(t, shape, given, likes)
+        self._like = [nest.map_structure(lambda x: likes.get(id(x), x), v) if likes else v for v in start]
         graph = context.current_graph()
         for name, flat, which in zip(names, self._flat, self._is_tensor, strict=True):
             for x, is_tensor in zip(flat, which, strict=True):
@@ -277,10 +281,10 @@ class _Carried:
         """The state that a list of tensors represents."""
         it = iter(tensors)
         out = []
-        for value, flat, which in zip(self._start, self._flat, self._is_tensor, strict=True):
+        for value, like, flat, which in zip(self._start, self._like, self._flat, self._is_tensor, strict=True):
             new = [(x._with_flow(next(it)) if getattr(x, "_is_tensor_array", False) else next(it)) if w else x
                    for x, w in zip(flat, which, strict=True)]
-            out.append(nest.pack_sequence_as(value, new, expand_composites=True) if any(which) else value)
+            out.append(nest.pack_sequence_as(like, new, expand_composites=True) if any(which) else value)
         return tuple(out)
 
     def pack(self, state: tuple) -> list[Tensor]:
@@ -322,6 +326,18 @@ class _Carried:
             raise ValueError(f"'{name}' is not allowed to be None before the loop.")
         raise TypeError(f"'{name}' changes from {before!r} to {after!r} in a loop over a tensor: only tensors, and what can "
                         "become one, can be changed there.")
+
+
+def _note_shape(value: Any, shape: Any, given: dict[int, Any], likes: dict[int, Any]) -> None:
+    """Notes the shapes of a variable's tensors that an option of its loop gives, and the type of a composite."""
+    parts = nest.flatten(value, expand_composites=True)
+    if parts[0] is value:
+        given[id(value)] = shape
+        return
+    like, shapes = loop_invariants(value, shape)
+    given.update(zip(map(id, parts), shapes or [], strict=True))
+    for before, after in zip(nest.flatten(value), nest.flatten(like), strict=True):
+        likes[id(before)] = after
 
 
 def _carries(x: Any) -> bool:

@@ -483,7 +483,7 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     if context.executing_eagerly():
         return _eager_loop(cond, body, loop_vars, maximum_iterations, return_same_structure)
     if _functional():
-        like, shapes = _invariants(loop_vars, shape_invariants)
+        like, shapes = loop_invariants(loop_vars, shape_invariants)
         return while_v2(cond, body, loop_vars, shapes, parallel_iterations, maximum_iterations, name,
                         return_same_structure, like)
     with name_scope(name, "while", None):
@@ -508,7 +508,7 @@ def _graph_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants
         cond, body, loop_vars = _limited(cond, body, loop_vars, maximum_iterations, return_same_structure)
         if shape_invariants is not None:
             shape_invariants = (TensorShape([]), shape_invariants)
-    like, shapes = _invariants(loop_vars, shape_invariants)
+    like, shapes = loop_invariants(loop_vars, shape_invariants)
     loop = WhileContext(maximum_iterations, parallel_iterations, back_prop, swap_memory)
     if loop.outer_context is None:
         context.current_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, loop)
@@ -544,7 +544,7 @@ def _eager_loop(cond: Callable, body: Callable, loop_vars: Any, maximum: Any, sa
     return result
 
 
-def _invariants(loop_vars: Any, shapes: Any) -> tuple[Any, list | None]:
+def loop_invariants(loop_vars: Any, shapes: Any) -> tuple[Any, list | None]:
     """(the loop variables with the type that each composite has in every iteration in its place, one TensorShape per tensor).
 
     The shapes are None if each tensor keeps the shape that it starts with.
