@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(self, nursery, folder, jobs, *args, cuttable=True, heartbeat=1.0, program=PROGRAM, ends="worker"):
         self.program, self.ends = program, ends
-        self._env = {"PENSTOCK_HEARTBEAT_SECONDS": str(heartbeat)}
+        self._env = {"PENSTOCK_HEARTBEAT_SECONDS": str(heartbeat), "PENSTOCK_STALL_SECONDS": str(4 * heartbeat)}
         self.nursery, self.folder, self.jobs, self.args = nursery, pathlib.Path(folder), jobs, args
         self.tasks = [(job, i) for job, n in jobs.items() for i in range(n)]
         self.real = dict(zip(self.tasks, (a.replace("localhost", "127.0.0.1") for a in free_addresses(len(self.tasks))),

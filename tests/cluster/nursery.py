@@ -107,6 +107,7 @@ def _child(log, argv, env):
             from penstock._src.cluster import peers
             peers.BEAT = float(env["PENSTOCK_HEARTBEAT_SECONDS"])
             peers.LOST = 4 * peers.BEAT
+            peers.STALLED = max(peers.LOST, float(env.get("PENSTOCK_STALL_SECONDS", peers.STALLED)))
         signal.signal(signal.SIGUSR1, _jump)
         sys.argv = argv
         sys.path.insert(0, os.path.dirname(argv[0]))

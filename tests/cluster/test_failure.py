@@ -15,7 +15,7 @@ from tests.cluster.conftest import Processes, addresses
 
 pytestmark = pytest.mark.distributed
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError)
-QUICK = {"PENSTOCK_HEARTBEAT_SECONDS": "0.5"}
+QUICK = {"PENSTOCK_HEARTBEAT_SECONDS": "0.5", "PENSTOCK_STALL_SECONDS": "2"}
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +23,7 @@ def graph(monkeypatch):
     context.process.v2_control_flow = False
     monkeypatch.setattr(peers, "BEAT", 0.5)
     monkeypatch.setattr(peers, "LOST", 2.0)
+    monkeypatch.setattr(peers, "STALLED", 2.0)
     with tf.Graph().as_default() as g:
         yield g
 

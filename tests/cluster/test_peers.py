@@ -1,8 +1,11 @@
 """Links between tasks at the moment when one of them is lost: a closed link is not used again, and nothing waits for it."""
 import ctypes
+import errno
 import os
 import select
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,22 +13,16 @@ import pytest
 import penstock.compat.v1 as tf
 from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.link import Link
-from penstock._src.cluster.peers import Peers, beat, hear, shut, task_name
+from penstock._src.cluster.peers import Peers, beat, hear, notice, shut, task_name
 from penstock._src.cluster.pump import Pump
 from penstock._src.cluster.shared import LEAST, Outgoing
 from penstock._src.cluster.worker import Worker
 from tests.checks import eventually
-from tests.cluster.conftest import addresses
+from tests.cluster.conftest import SOURCE, addresses
 
 pytestmark = pytest.mark.distributed
 PS = task_name("ps", 0)
 E = tf.errors
-
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch):
-    """On a busy machine slow tasks are not considered lost."""
-    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 30.0)
 
 
 @pytest.fixture
@@ -70,11 +67,35 @@ def test_nobody_waits_longer_than_he_wants_behind_one_who_dials():
 def test_a_task_that_does_not_answer_is_unavailable_whatever_for(cluster, monkeypatch):
     servers = cluster(ps=1, worker=1)
     peers = servers["worker", 0]._peers
-    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.5)
+    monkeypatch.setattr("penstock._src.cluster.peers.STALLED", 0.5)
     incarnation = peers.reach(PS, 20.0).incarnation
     peers.addresses[PS] = addresses(nobody=1)["nobody"][0]
     with pytest.raises(E.UnavailableError, match=PS):
         peers.borrow(PS, incarnation)
+
+
+def test_a_link_for_a_step_is_not_awaited_longer_than_the_heartbeats(cluster):
+    """A task that accepts connections and says nothing may be busy; when its heartbeats stop, the attempt ends."""
+    servers = cluster(ps=1, worker=1)
+    peers = servers["worker", 0]._peers
+    link = peers.reach(PS, 20.0)
+    failed: list[BaseException] = []
+
+    def borrow():
+        try:
+            peers.borrow(PS, link.incarnation)
+        except E.UnavailableError as e:
+            failed.append(e)
+    with socket.create_server(("localhost", 0)) as silent:
+        peers.addresses[PS] = f"localhost:{silent.getsockname()[1]}"
+        thread = threading.Thread(target=borrow)
+        thread.start()
+        there, _ = silent.accept()
+        assert eventually(lambda: peers._opening) and not failed
+        peers.lose(PS, link.dial, "it has been silent")
+        thread.join(60)
+        there.close()
+    assert PS in failed[0].message and not peers._opening
 
 
 def test_a_link_for_a_step_ends_with_what_it_lives_by(cluster, monkeypatch):
@@ -185,7 +206,7 @@ def _hold_the_lock(seconds):
 
 def test_a_process_that_could_not_run_does_not_take_its_peers_for_lost(monkeypatch):
     monkeypatch.setattr("penstock._src.cluster.peers.BEAT", 0.05)
-    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.4)
+    monkeypatch.setattr("penstock._src.cluster.peers.STALLED", 0.4)
     ours, theirs = socket.socketpair()
     over, why = threading.Event(), {}
     with ours, theirs:
@@ -203,9 +224,52 @@ def test_a_process_that_could_not_run_does_not_take_its_peers_for_lost(monkeypat
     assert not why[beat] and why[hear] == "it has ended the connection"
 
 
+BUSY = """
+import ctypes, sys
+import penstock.compat.v1 as tf
+tf.disable_v2_behavior()
+x = tf.Variable(1.0)
+sess = tf.Session(sys.argv[1])
+sess.run(x.initializer)
+print("up", flush=True)
+ctypes.PyDLL(None).usleep(1_500_000)            # holds the interpreter's lock
+print(sess.run(x + 1.0), flush=True)
+sess.close()
+"""
+
+
+def test_a_client_that_is_busy_keeps_its_session(cluster):
+    """A call that holds the interpreter's lock for longer than heartbeats may be missing, as parsing a large file does."""
+    server = cluster(worker=1)["worker", 0]
+    quick = {"PENSTOCK_HEARTBEAT_SECONDS": "0.1"}
+    client = subprocess.run([sys.executable, "-c", BUSY, server.target], text=True, capture_output=True, check=False,
+                            env={**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", **quick}, timeout=200)
+    assert client.stdout.split() == ["up", "2.0"], client.stderr[-2000:]
+    assert eventually(lambda: not server._sessions)
+
+
+def test_the_system_ends_the_heartbeats_of_a_machine_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.4)
+    with socket.create_server(("localhost", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        notice(ours)
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 400
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 1
+
+    class Ended:
+        """A connection that the system has ended."""
+
+        def recv(self, size):
+            raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+        def settimeout(self, seconds):
+            pass
+    assert hear(Ended(), 30.0) == "its machine has not answered for 0.4 seconds"
+
+
 def test_a_peer_that_does_not_answer_is_lost(monkeypatch):
     monkeypatch.setattr("penstock._src.cluster.peers.BEAT", 0.01)
-    monkeypatch.setattr("penstock._src.cluster.peers.LOST", 0.1)
+    monkeypatch.setattr("penstock._src.cluster.peers.STALLED", 0.1)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert beat(ours, threading.Event()) == "it has been silent for 0.1 seconds"

@@ -134,7 +134,7 @@ def test_eager_waits_are_reported(said):
 def test_a_server_that_does_not_come_is_named(said):
     address = free_addresses(1)[0]
     with pytest.raises(tf.errors.DeadlineExceededError):
-        connection.connect(address, 1.5, None, "/job:ps/replica:0/task:3")
+        connection.connect(address, 1.5, task="/job:ps/replica:0/task:3")
     assert any("/job:ps/replica:0/task:3" in line and address in line and "refused" in line for line in said()), said()
 
 

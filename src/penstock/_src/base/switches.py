@@ -73,7 +73,10 @@ LOG_LINES = _switch("PENSTOCK_LOG_LINES", flag, "0", "Clusters",
 FILE_FOLDERS = _switch("PENSTOCK_FILE_FOLDERS", str, "", "Clusters",
                        "The folders, separated by ':', that ops of this process may use (docs/security.md); empty: all.")
 HEARTBEAT_SECONDS = _switch("PENSTOCK_HEARTBEAT_SECONDS", float, "1", "Clusters",
-                            "Seconds between heartbeats. A task that is silent for four of them is considered lost.")
+                            "Seconds between heartbeats. A machine that does not answer for four of them is considered lost.")
+STALL_SECONDS = _switch("PENSTOCK_STALL_SECONDS", float, "60", "Clusters",
+                        "Seconds that a task may be silent while its machine answers, because it is stopped, or busy in a call "
+                        "that holds the interpreter's lock. Then it is considered lost. At least four heartbeats.")
 SHARED_MEMORY = _switch("PENSTOCK_SHARED_MEMORY", float, "2", "Clusters",
                         "GiB of shared memory that a process may allocate for tensors sent to tasks of the same machine; "
                         "0 disables it.")

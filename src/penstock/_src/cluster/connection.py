@@ -5,7 +5,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from penstock._src.base import errors
@@ -14,6 +14,7 @@ from penstock._src.cluster import security, wire
 from penstock._src.cluster.link import made_error
 
 _ATTEMPTS = 5                           # attempts to set up a connection that the server drops
+_ATTEMPT_SECONDS = 5.0                  # of one attempt to reach a machine
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -24,10 +25,13 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def connect(address: str, timeout: float, ended: threading.Event | None = None, task: str = "a server") -> Any:
-    """An authenticated connection to a server, which may still be starting; DeadlineExceededError if none answers in time.
+def connect(address: str, timeout: float, ended: Callable[[], bool] = lambda: False, task: str = "a server",
+            begun: Callable[[socket.socket], None] = lambda sock: None) -> Any:
+    """An authenticated connection to a server, which may still be starting; DeadlineExceededError if none answers in time, or
+    when `ended()`.
 
-    An overloaded server may drop a connection before it is set up; a few attempts are made.
+    An overloaded server may drop a connection before it is set up; a few attempts are made. `begun(sock)` is called before
+    each handshake, so that another thread can end it.
     """
     where, credentials = split_address(address), security.Credentials(serving=False)
     deadline = time.monotonic() + timeout
@@ -36,13 +40,14 @@ def connect(address: str, timeout: float, ended: threading.Event | None = None, 
     while True:
         waited.patience()
         left = deadline - time.monotonic()
-        if left <= 0 or ended is not None and ended.is_set():
+        if left <= 0 or ended():
             raise errors.DeadlineExceededError(None, None, f"No server answered at {address} in {timeout:g} seconds: {why}.")
         try:
-            sock = socket.create_connection(where, timeout=left)
+            sock = socket.create_connection(where, timeout=min(left, _ATTEMPT_SECONDS))
         except OSError as e:
             why = str(e)
         else:
+            begun(sock)
             try:
                 return _opened(credentials, sock, address, deadline)
             except security.ConnectionDropped as e:

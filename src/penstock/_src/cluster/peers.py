@@ -1,9 +1,11 @@
 """The other tasks of a cluster, as one task sees them: links that are opened when they are needed, and heartbeats.
 
 Beside each link that a task opens there is a second connection, over which both sides send a heartbeat every `BEAT` seconds.
-A peer that has been silent for `LOST` seconds is considered lost: its links are closed, and everything that waits for it fails.
-Only time in which this process could listen counts: while it is suspended, or one of its threads holds the interpreter's lock,
-the answers of its peers wait for it.
+When a peer is considered lost, its links are closed, and everything that waits for it fails. A process that ends closes its
+connections. A machine that cannot be reached does not acknowledge heartbeats, and the system ends their connection after `LOST`
+seconds (`notice`). A process may be silent longer, for `STALLED` seconds: it is suspended, has no processor, or a call of a
+library holds its interpreter's lock; for a task in Python, that is no failure. Only time in which this process could listen
+counts, because it may be suspended, too.
 A restarted task has a new incarnation. A task that was only stopped keeps its incarnation and is dialed again: each dial has a
 number, which its link, its heartbeats and the links for steps carry, so that heartbeats that end late do not close the links of
 the next dial.
@@ -11,6 +13,7 @@ the next dial.
 from __future__ import annotations
 
 import contextlib
+import errno
 import secrets
 import socket
 import threading
@@ -28,6 +31,7 @@ from penstock._src.cluster.step_state import restarted
 
 BEAT = switches.HEARTBEAT_SECONDS.value()
 LOST = 4 * BEAT
+STALLED = max(LOST, switches.STALL_SECONDS.value())
 _SLICES = 8                         # waits that the silence of a peer is divided into
 
 
@@ -50,6 +54,7 @@ class Peers:
         self._dialing: dict[str, threading.Lock] = {}
         self._ended = threading.Event()
         self._threads: set[threading.Thread] = set()
+        self._opening: dict[Any, tuple[str, int]] = {}               # connections that are set up, with their task and dial
         self.parted: Callable[[Link], None] = lambda link: None      # called when a link over which all steps send has ended
 
     # -- finding ------------------------------------------------------------------------------------------------------
@@ -82,7 +87,7 @@ class Peers:
         if link is not None:
             return link
         used = self.get(task)
-        sock, reader, found, same_host = self._open(task, "step", used.dial, LOST)
+        sock, reader, found, same_host = self._open(task, "step", used.dial, STALLED, used)
         if found != incarnation:
             sock.close()
             raise restarted(task)
@@ -117,7 +122,8 @@ class Peers:
         sock, reader, incarnation, same_host = self._open(task, "link", dial, timeout)
         try:
             with self._named(task):
-                watch = connect(self.addresses[task], timeout, self._ended, task)
+                watch = connect(self.addresses[task], timeout, self._ended.is_set, task)
+                notice(watch)
         except BaseException:
             sock.close()
             raise
@@ -127,16 +133,34 @@ class Peers:
         self.add(link)
         return link
 
-    def _open(self, task: str, do: str, dial: int, timeout: float) -> tuple[Any, wire.Reader, int, bool]:
-        """A connection to a task for some purpose, its reader, the task's incarnation, and whether it is on this machine."""
-        with self._named(task):
-            sock = connect(self.addresses[task], timeout, self._ended, task)
-            try:
-                reader = wire.Reader(sock)
-                return sock, reader, *self._introduce(sock, reader, do, task, dial, timeout)
-            except BaseException:
-                sock.close()
-                raise
+    def _open(self, task: str, do: str, dial: int, timeout: float,
+              used: Link | None = None) -> tuple[Any, wire.Reader, int, bool]:
+        """A connection to a task for some purpose, its reader, the task's incarnation, and whether it is on this machine. The
+        end of the `used` link to the task ends the attempt."""
+        opened: list[socket.socket] = []
+
+        def begun(sock: socket.socket) -> None:
+            with self._lock:
+                self._opening[sock] = task, dial
+            opened.append(sock)
+            if ended():                              # lose() may have been called before
+                shut(sock)
+
+        def ended() -> bool:
+            return self._ended.is_set() or used is not None and used.error is not None
+        try:
+            with self._named(task):
+                sock = connect(self.addresses[task], timeout, ended, task, begun)
+                try:
+                    reader = wire.Reader(sock)
+                    return sock, reader, *self._introduce(sock, reader, do, task, dial, timeout)
+                except BaseException:
+                    sock.close()
+                    raise
+        finally:
+            with self._lock:
+                for raw in opened:
+                    del self._opening[raw]
 
     @contextlib.contextmanager
     def _named(self, task: str) -> Iterator[None]:
@@ -153,7 +177,7 @@ class Peers:
         sock.settimeout(timeout)
         try:
             wire.send(sock, {"do": do, "task": self.task, "incarnation": self.incarnation, "to": task, "dial": dial,
-                             "lost": LOST, "host": shared.host(), "cluster": self._spoken})
+                             "lost": STALLED, "host": shared.host(), "cluster": self._spoken})
             _heard(sock, timeout, reader.begun)
             sock.settimeout(timeout)
             message = reader.message()
@@ -198,6 +222,9 @@ class Peers:
         """Ends all links of one dial to a task."""
         with self._lock:
             links = self._table.of_dial(task, dial)
+            opening = [sock for sock, whose in self._opening.items() if whose == (task, dial)]
+        for sock in opening:
+            shut(sock)
         for link in links:
             link.end(errors.UnavailableError(None, None, f"The task {task} is lost: {why}"))
 
@@ -228,7 +255,7 @@ class Peers:
             shut(sock)
         link.on_end(ended)
         try:
-            same = self._introduce(sock, wire.Reader(sock), "watch", task, link.dial, LOST)[0] == link.incarnation
+            same = self._introduce(sock, wire.Reader(sock), "watch", task, link.dial, STALLED)[0] == link.incarnation
             why = beat(sock, over) if same else "it has been restarted"
         except errors.OpError as e:
             why = e.message
@@ -239,6 +266,7 @@ class Peers:
 
     def watched(self, sock: Any, task: str, dial: int, lost: float) -> None:
         """The other end of `_beat`: returns when the task that opened the connection is lost, or its links have ended."""
+        notice(sock)
         self.lose(task, dial, hear(sock, lost))
 
     def close(self) -> None:
@@ -258,10 +286,10 @@ def beat(sock: Any, over: threading.Event) -> str:
     try:
         while not over.wait(BEAT):
             sock.sendall(b".")
-            if not _heard(sock, LOST, lambda: sock.recv(1)):
+            if not _heard(sock, STALLED, lambda: sock.recv(1)):
                 return "it has ended the connection"
     except OSError as e:
-        return f"it has been silent for {LOST:g} seconds" if isinstance(e, TimeoutError) else str(e)
+        return _why(e, STALLED)
     return ""
 
 
@@ -271,8 +299,25 @@ def hear(sock: Any, lost: float) -> str:
         while _heard(sock, max(0.1, min(lost, 600.0)), lambda: sock.recv(1)):
             sock.sendall(b".")
     except OSError as e:
-        return f"it has been silent for {lost:g} seconds" if isinstance(e, TimeoutError) else str(e)
+        return _why(e, lost)
     return "it has ended the connection"
+
+
+def _why(e: OSError, seconds: float) -> str:
+    if e.errno == errno.ETIMEDOUT:
+        return f"its machine has not answered for {LOST:g} seconds"
+    return f"it has been silent for {seconds:g} seconds" if isinstance(e, TimeoutError) else str(e)
+
+
+def notice(sock: Any) -> None:
+    """Lets the system end a connection after LOST seconds in which the other machine has acknowledged nothing. It asks
+    for that when there is nothing to send; no thread of either process is needed."""
+    whole = max(1, round(BEAT))                      # the system counts seconds here
+    for name, value in (("TCP_KEEPIDLE", whole), ("TCP_KEEPINTVL", whole), ("TCP_KEEPCNT", max(1, round(LOST / whole) - 1)),
+                        ("TCP_USER_TIMEOUT", int(LOST * 1000))):
+        if hasattr(socket, name):                    # not every system has all of them
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def _heard(sock: Any, lost: float, read: Callable[[], Any]) -> Any:
@@ -283,8 +328,11 @@ def _heard(sock: Any, lost: float, read: Callable[[], Any]) -> Any:
     """
     sock.settimeout(lost / _SLICES)
     for _ in range(_SLICES - 1):
-        with contextlib.suppress(TimeoutError):
+        try:
             return read()
+        except TimeoutError as e:
+            if e.errno is not None:                  # the system has ended the connection
+                raise
     return read()
 
 

@@ -88,7 +88,8 @@ class RemoteEngine:
         """Sends heartbeats to the server, and ends all calls when those of the server stop."""
         connections, over = self._connections, self._over
         sock = connections.connect()
-        wire.send(sock, {"do": "client", "client": client, "lost": peers.LOST})
+        peers.notice(sock)
+        wire.send(sock, {"do": "client", "client": client, "lost": peers.STALLED})
 
         def watch() -> None:
             why = peers.beat(sock, over)

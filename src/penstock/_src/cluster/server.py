@@ -30,7 +30,7 @@ from penstock._src.cluster.cluster import ClusterSpec
 from penstock._src.cluster.connection import split_address
 from penstock._src.cluster.link import Link, described
 from penstock._src.cluster.master import MasterSession, config_of
-from penstock._src.cluster.peers import Peers, hear, task_name
+from penstock._src.cluster.peers import Peers, hear, notice, task_name
 from penstock._src.cluster.status import StatusBoard
 from penstock._src.cluster.status_page import StatusPage
 from penstock._src.cluster.view import View, Views
@@ -217,6 +217,7 @@ class Server:
     def _hear_client(self, sock: Any, client: str, lost: float) -> None:
         """Receives the heartbeats of a client."""
         self._clients.add(client)
+        notice(sock)
         try:
             hear(sock, lost)
         finally:

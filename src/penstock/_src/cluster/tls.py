@@ -153,6 +153,10 @@ class TlsSocket:
         """How long a call may wait."""
         self._sock.settimeout(seconds)
 
+    def setsockopt(self, level: int, name: int, value: int) -> None:
+        """Sets an option of the connection below TLS."""
+        self._sock.setsockopt(level, name, value)
+
     def shutdown(self, how: int) -> None:
         """Ends the connection for all its users."""
         self._sock.shutdown(how)

@@ -129,7 +129,8 @@ class World:
         self.clock.after(LOST + self.choices.choose(80) / 10, self.cluster.wire.cuts.discard, pair)
 
     def _pause(self, task: Task) -> None:
-        """Stops a task. After too long a pause it is considered lost, and finds its connections closed when it resumes."""
+        """Stops a task. After too long a pause (here, as long as that of a cut) it is considered lost, and finds its
+        connections closed when it resumes."""
         seconds = self.choices.choose(60) / 10
         task.host.cores.book(self.clock.now, seconds)
         if seconds > LOST:
