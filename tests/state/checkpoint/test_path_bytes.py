@@ -78,3 +78,20 @@ def test_text_becomes_the_same_bytes_everywhere():
     assert tf.constant(text).numpy() == data
     assert tf.constant(np.array([text])).numpy().tolist() == [data]
     assert tf.Variable([text]).numpy().tolist() == [data]
+
+
+def test_the_characters_of_patterns(tmp_path):
+    """A folder with such characters is what it is, though checkpoints may be given by patterns."""
+    folders = [tmp_path / name for name in ("run*", "run1", "[a]?")]
+    v = tf.Variable(1.0)
+    for folder in folders:
+        manager = tf.train.CheckpointManager(tf.train.Checkpoint(v=v), folder, 2)
+        saved = [manager.save() for _ in range(3)]
+        assert tf.train.latest_checkpoint(folder) == saved[-1] and manager.checkpoints == saved[1:]
+        assert v1.train.checkpoint_exists(saved[1]) and not v1.train.checkpoint_exists(saved[0])
+        assert len(v1.train.get_checkpoint_mtimes(saved)) == 2
+    v1.train.remove_checkpoint(str(folders[0] / "ckpt-3"))
+    assert [sorted(p.name for p in f.glob("*.index")) for f in folders] == \
+        [["ckpt-2.index"], ["ckpt-2.index", "ckpt-3.index"], ["ckpt-2.index", "ckpt-3.index"]]
+    v1.train.remove_checkpoint(str(tmp_path / "run1" / "ckpt-*"))
+    assert not list((tmp_path / "run1").glob("*.index"))

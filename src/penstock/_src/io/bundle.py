@@ -286,7 +286,8 @@ def remove(prefix: str) -> None:
     if not paths.isdir(folder):
         return
     with locks.folder_lock(folder):
-        for pattern in (index_name(prefix), prefix + ".data-?????-of-?????"):
+        known = _escaped(prefix) if paths.exists(index_name(prefix)) else prefix         # else it may be a pattern
+        for pattern in (index_name(known), known + ".data-?????-of-?????"):
             for path in paths.glob(pattern):
                 paths.remove(path)
 

@@ -83,7 +83,7 @@ class SliceReader:
     def __init__(self, pattern: str):
         self._tensors: dict[str, tuple[Any, tuple[int, ...], list[tuple[slices.Slice, Table]]]] = {}
         self._open: list[Any] = []
-        found = paths.glob(pattern)
+        found = paths.named(pattern)
         if not found:
             raise errors.NotFoundError(None, None, "Unsuccessful TensorSliceReader constructor: Failed to find any matching "
                                        f"files for {pattern}")

@@ -136,6 +136,11 @@ def glob(pattern: Any) -> list[str]:
     return sorted(f"{scheme}://{p}" for p in far[0].glob(far[1]))
 
 
+def named(path: Any) -> list[str]:
+    """The file of that name, whatever characters it has; if there is none, those that match it as a pattern."""
+    return [as_text(path)] if exists(path) else glob(path)
+
+
 def _matching(pattern: str) -> list[str]:
     """The local paths that match, folder by folder; ResourceExhaustedError for a pattern that visits too many names."""
     if len(pattern) > _LONGEST:

@@ -165,7 +165,12 @@ def checkpoint_exists(checkpoint_prefix: Any) -> bool:
     False
     """
     prefix = paths.as_text(checkpoint_prefix)
-    return bool(paths.glob(bundle.index_name(prefix)) or paths.glob(prefix))
+    return bool(_files(prefix))
+
+
+def _files(prefix: Any) -> list[str]:
+    """The index, or the files of version 1, of a checkpoint."""
+    return paths.named(bundle.index_name(prefix)) or paths.named(prefix)
 
 
 @export(v1=["train.get_checkpoint_mtimes"])
@@ -173,7 +178,7 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Any) -> list[float]:
     """When the checkpoints that exist were written, in seconds."""
     times = []
     for prefix in checkpoint_prefixes:
-        found = paths.glob(bundle.index_name(prefix)) or paths.glob(prefix)
+        found = _files(prefix)
         if found:
             times.append(paths.stat(found[0]).mtime_nsec / 1e9)
     return times
@@ -193,8 +198,8 @@ def remove_checkpoint(checkpoint_prefix: Any, checkpoint_format_version: int = S
 
 
 def remove_matching(pattern: str) -> None:
-    """Removes the files that match a pattern."""
-    for path in paths.glob(pattern):
+    """Removes the file of that name, or those that match the pattern."""
+    for path in paths.named(pattern):
         paths.remove(path)
 
 
