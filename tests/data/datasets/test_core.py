@@ -442,3 +442,22 @@ def test_parallel_calls_are_not_more_than_the_cycle():
         ds.interleave(tf.data.Dataset.range, cycle_length=1, num_parallel_calls=2)
     found = ds.interleave(tf.data.Dataset.range, cycle_length=2, num_parallel_calls=2)
     assert sorted(int(x) for x in found) == [0, 0, 1]
+
+
+def test_skipping_known_positions_takes_no_time():
+    start = 2**60
+    numbers = tf.data.Dataset.range(2**62)
+    assert next(iter(numbers.skip(start))).numpy() == start
+    assert [x.numpy() for x in numbers.skip(start).take(3)] == [start, start + 1, start + 2]
+    assert [x.numpy() for x in tf.data.Dataset.range(0, 10, 3).skip(2)] == [6, 9]
+    assert not list(tf.data.Dataset.range(5).skip(2**62))
+    assert [x.tolist() for x in tf.data.Dataset.from_tensor_slices(np.arange(6)).skip(4).as_numpy_iterator()] == [4, 5]
+
+
+def test_a_skip_that_begins_within_a_block_jumps_from_there():
+    numbers = iter(tf.data.Dataset.range(100).skip(3))
+    assert [next(numbers).numpy() for _ in range(5)] == [3, 4, 5, 6, 7]
+    chained = tf.data.Dataset.range(100).skip(3).skip(4)
+    assert [x.numpy() for x in chained.take(2)] == [7, 8]
+    pieces = tf.data.Dataset.range(10).flat_map(lambda i: tf.data.Dataset.range(i).skip(i - 1))
+    assert [x.numpy() for x in pieces] == list(range(9))

@@ -88,6 +88,10 @@ class Cursor:
         element = self.next(ctx)
         return None if element is None else tuple(map(values.single, element))
 
+    def jump(self, count: int) -> int:
+        """Passes over up to `count` elements without computing them; returns over how many."""
+        return 0
+
     def close(self) -> None:
         """Ends threads and frees resources. Nothing is read afterwards."""
         for c in self.inputs:

@@ -96,6 +96,7 @@ class _SkipCursor(Cursor):
         """Skips the first elements; returns whether there are more."""
         if self._left < 0:
             return False
+        self._left -= self._source.jump(self._left)
         while self._left:
             if self._source.blocks:
                 columns = self._source.block(ctx, min(self._left, _CHUNK))

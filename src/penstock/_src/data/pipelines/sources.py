@@ -62,6 +62,13 @@ class _Counting(BlockCursor):
         self.done = min(self.size, start + limit)
         return self.rows_between(start, self.done)
 
+    def jump(self, count: int) -> int:
+        given = min(count, self._count - self._at)               # of the block that is being given out
+        self._at += given
+        further = min(count - given, self.size - self.done)
+        self.done += further
+        return given + further
+
     def rows_between(self, start: int, stop: int) -> tuple:
         """The columns of some rows."""
         raise NotImplementedError
