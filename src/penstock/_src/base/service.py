@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import tf_logging
+from penstock._src.base import errors, tf_logging
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0           # seconds before a restart
 
@@ -28,8 +28,17 @@ def supervise(name: str, work: Callable[[], None], ended: threading.Event) -> th
                 tf_logging.error("The service thread %s failed and is restarted in %.2g s: %r", name, pause, e, exc_info=True)
             ended.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    thread.start()
+    return started(threading.Thread(target=run, name=name, daemon=True))
+
+
+def started(thread: threading.Thread) -> threading.Thread:
+    """Starts a thread, and returns it; ResourceExhaustedError if the system refuses one more."""
+    try:
+        thread.start()
+    except RuntimeError as e:                        # Python's words: "can't start new thread"
+        raise errors.ResourceExhaustedError(
+            None, None, f"The thread {thread.name!r} cannot be started: {e}. The limits of threads are those of the user "
+            "(ulimit -u), of the container, and of memory.") from None
     return thread
 
 

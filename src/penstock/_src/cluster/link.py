@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import errors, tf_logging
+from penstock._src.base import errors, service, tf_logging
 from penstock._src.base.waits import waited_for
 from penstock._src.cluster import wire
 from penstock._src.cluster.shared import Incoming, Outgoing
@@ -59,7 +59,7 @@ class Link:
         parts, size, rest = wire.pack_pieces(header, values, number, next(self._streams), self._shared, free)
         try:
             self._send(parts, size, rest)
-        except OSError as e:                                 # the peer has closed the connection
+        except (OSError, errors.ResourceExhaustedError) as e:        # the peer has closed it, or there is no thread to send
             self.end(self._gone(str(e)))
             raise self.error or self._gone(str(e)) from None
 
@@ -85,8 +85,8 @@ class Link:
                 self._large.append(rest)
             self._writing = True
             if self._writer is None:
-                self._writer = threading.Thread(target=self._write, name=f"penstock link to {self.peer}", daemon=True)
-                self._writer.start()
+                writer = threading.Thread(target=self._write, name=f"penstock link to {self.peer}", daemon=True)
+                self._writer = service.started(writer)
             self._more.notify()
 
     def _write(self) -> None:

@@ -241,7 +241,11 @@ class Peers:
         thread = threading.Thread(target=run, name=f"penstock {self.task}", daemon=True)
         with self._lock:                             # close() joins only threads that were started
             self._threads.add(thread)
-            thread.start()
+            try:
+                service.started(thread)
+            except errors.ResourceExhaustedError:
+                self._threads.discard(thread)
+                raise
 
     def _read(self, link: Link) -> None:
         link.serve(self._handle)

@@ -96,8 +96,9 @@ class RemoteEngine:
             sock.close()
             if not over.is_set():
                 connections.close(why)
-        threading.Thread(target=service.report, args=("penstock client", watch), name="penstock client", daemon=True,
-                         kwargs={"failed": lambda e: connections.close(repr(e))}).start()
+        service.started(threading.Thread(
+            target=service.report, args=("penstock client", watch), name="penstock client", daemon=True,
+            kwargs={"failed": lambda e: connections.close(repr(e))}))
 
     def _call(self, do: str, header: dict[str, Any], values: list) -> tuple[dict, list]:
         return self._send({"do": do, "session": self._session, **header}, values)

@@ -394,7 +394,7 @@ class Hub:
     def _start(self, work: Callable[..., None], *args: Any) -> None:
         """Does something that takes time on a thread; a failure there is requested again by the waiters."""
         name = "penstock group"
-        threading.Thread(target=service.report, args=(name, work, *args), name=name, daemon=True).start()
+        service.started(threading.Thread(target=service.report, args=(name, work, *args), name=name, daemon=True))
 
     def _group(self, number: str) -> Group | None:
         return next((g for g in list(self._groups.values()) if g.id == number), None)

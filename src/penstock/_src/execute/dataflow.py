@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, service
 from penstock._src.execute.rendezvous import DEAD
 from penstock._src.graph.build import arg_count
 from penstock._src.graph.frames import Frame, Frames
@@ -322,7 +322,6 @@ class _Step:
         if self.done is None:
             self.done = queue.SimpleQueue()
         done = self.done
-        self.running += 1
 
         def work() -> None:
             try:
@@ -331,7 +330,8 @@ class _Step:
                 done.put((node, outputs, None, frame, number))
             except BaseException as e:
                 done.put((node, None, e, frame, number))
-        threading.Thread(target=work, daemon=True, name=f"penstock {node.op.name}").start()  # type: ignore[union-attr]
+        service.started(threading.Thread(target=work, daemon=True, name=f"penstock {node.op.name}"))  # type: ignore[union-attr]
+        self.running += 1
 
     def _receive(self, node: _Node, frame: _Frame, number: int) -> None:
         """Requests a value of another partition; continues when it arrives, alive or dead."""

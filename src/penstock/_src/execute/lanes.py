@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from penstock._src.base import service
 from penstock._src.execute.dataflow import Executor
 from penstock._src.execute.rendezvous import LocalRendezvous
 from penstock._src.graph.failure import typed
@@ -37,7 +38,7 @@ class Threads:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
             inbox = queue.SimpleQueue()
-            threading.Thread(target=self._serve, args=(inbox,), daemon=True, name="penstock lane").start()
+            service.started(threading.Thread(target=self._serve, args=(inbox,), daemon=True, name="penstock lane"))
         inbox.put(work)
 
     def _serve(self, inbox: queue.SimpleQueue) -> None:
@@ -103,10 +104,10 @@ class _Joint:
         self.rendezvous.abort(error)
         self.ctx.cancellation.cancel(error)
 
-    def one_done(self) -> None:
-        """A lane has ended."""
+    def one_done(self, count: int = 1) -> None:
+        """A lane has ended, or several have not begun."""
         with self._lock:
-            self.left -= 1
+            self.left -= count
             if not self.left:
                 self._done.set()
 
@@ -136,13 +137,17 @@ class LanesRun(Runnable):
             return tuple(results)
         joint = _Joint(ctx, len(others))
         release = ctx.cancellation.on_cancel(lambda: rendezvous.abort(ctx.cancellation.error))
+        begun = 0
         try:
-            for lane in others:
-                self.threads.start(functools.partial(_work, lane, ctx, values, results, joint))
             try:
+                for lane in others:
+                    self.threads.start(functools.partial(_work, lane, ctx, values, results, joint))
+                    begun += 1
                 mine.run(ctx, values, results)
             except BaseException as e:
                 joint.fail(typed(e, mine.runnable.failing_op(e.__traceback__)))
+                if begun < len(others):
+                    joint.one_done(len(others) - begun)
             joint.wait()
         finally:
             release()

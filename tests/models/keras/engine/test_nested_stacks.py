@@ -58,3 +58,11 @@ def test_both_ways_to_number_the_calls_of_a_stack(first):
     again.set_weights(model.get_weights())
     a, b = tf.ones([1, 3]), tf.zeros([1, 3])
     np.testing.assert_allclose(again([a, b]), model([a, b]), rtol=1e-5, atol=1e-6)
+
+
+def test_the_time_grows_with_the_depth():
+    """Each stack asks its first layer once what it takes: twice would be 2 ** 40 times for the innermost."""
+    model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Activation("linear")])
+    for _ in range(40):
+        model = tf.keras.Sequential([tf.keras.layers.Input((2,)), model])
+    assert model.predict(np.ones((1, 2)), verbose=0).tolist() == [[1.0, 1.0]]

@@ -12,7 +12,7 @@ import time
 import weakref
 from typing import Any
 
-from penstock._src.base import errors
+from penstock._src.base import errors, service
 from penstock._src.base.waits import wait_for
 from penstock._src.data.pipelines.base import INFINITE, UNKNOWN, Cursor, Stage
 from penstock._src.data.pipelines.mapping import _MapCursor, ended, stage_of
@@ -157,9 +157,10 @@ class _PrefetchCursor(Cursor):
         self._average += (seconds - self._average) / min(self._reads, 32)
 
     def _start(self) -> None:
-        self._buffer = _Buffer(self._size)
-        self._thread = start_thread(_read_ahead, self._source, self._buffer, self._background)
-        self._finalizer = weakref.finalize(self, _stop, self._buffer, self._background)
+        buffer = _Buffer(self._size)
+        self._thread = start_thread(_read_ahead, self._source, buffer, self._background)
+        self._buffer = buffer                        # which is waited for, so only with its thread
+        self._finalizer = weakref.finalize(self, _stop, buffer, self._background)
         self._finalizer.atexit = True
 
     def close(self) -> None:
@@ -198,9 +199,19 @@ def plain(item: Any) -> Any:
 
 def start_thread(target: Any, *args: Any) -> threading.Thread:
     """A thread that does not keep the process alive."""
-    thread = threading.Thread(target=_on_one_core, args=(target, *args), name="penstock pipeline", daemon=True)
-    thread.start()
-    return thread
+    return service.started(threading.Thread(target=_on_one_core, args=(target, *args), name="penstock pipeline", daemon=True))
+
+
+def _start_threads(target: Any, most: int) -> list[threading.Thread]:
+    """As many threads as the system allows, up to `most`; the error if it allows none."""
+    threads: list[threading.Thread] = []
+    try:
+        for _ in range(most):
+            threads.append(start_thread(target))
+    except errors.ResourceExhaustedError:
+        if not threads:
+            raise
+    return threads
 
 
 def _on_one_core(target: Any, *args: Any) -> None:
@@ -377,8 +388,7 @@ class _ParallelCursor(Cursor):
             return self._call_here(ctx)
         workers = self._workers
         if not workers.threads:
-            workers.threads = [start_thread(workers.work)
-                               for _ in range(min(self._stage.parallel, self._stage.threads))]
+            workers.threads = _start_threads(workers.work, min(self._stage.parallel, self._stage.threads))
         with workers.changed:
             ctx.wait(workers.changed, lambda: self._first() is not None or workers.ended and not workers.jobs
                      or workers.stopped)

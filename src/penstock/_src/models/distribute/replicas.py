@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from penstock._src.base.service import started
 from penstock._src.base.waits import joined, waited_for
 from penstock._src.graph import context
 from penstock._src.graph.context import get_default_session
@@ -114,7 +115,7 @@ class _Replica:
         """Lets the replica run until it waits for the others, or is done."""
         self._paused.clear()
         if not self._thread.is_alive():
-            self._thread.start()
+            started(self._thread)
         else:
             self._go.set()
         waited_for(self._paused, lambda: f"the function of replica thread {self._thread.name}, to end or to merge", None)

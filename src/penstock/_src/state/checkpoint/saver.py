@@ -18,6 +18,7 @@ import numpy as np
 from penstock._src.base import clock, errors, progress
 from penstock._src.base import tf_logging as logging
 from penstock._src.base.api import export
+from penstock._src.base.service import started
 from penstock._src.base.waits import Locks, joined
 from penstock._src.graph import context
 from penstock._src.graph.collections import GraphKeys, register_proto_function
@@ -397,8 +398,7 @@ class _Writing:
     def __init__(self, jobs: list, failed: Callable[[], None]):
         self._error: BaseException | None = None
         self._failed = failed
-        self._thread = threading.Thread(target=self._run, args=(jobs,), name="penstock-save")
-        self._thread.start()
+        self._thread = started(threading.Thread(target=self._run, args=(jobs,), name="penstock-save"))
 
     def _run(self, jobs: list) -> None:
         try:

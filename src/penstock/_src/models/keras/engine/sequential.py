@@ -289,7 +289,7 @@ class Sequential(Functional):
         return model
 
     def _first_input_spec(self) -> Any:
-        return self.layers[0].input_spec if self.layers and hasattr(self.layers[0], "input_spec") else None
+        return getattr(self.layers[0], "input_spec", None) if self.layers else None      # read once: stacks begin with stacks
 
     _object_identifier = property(lambda self: "_tf_keras_sequential")
 

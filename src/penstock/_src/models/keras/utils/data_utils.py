@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock._src.base.api import export
+from penstock._src.base.service import started
 from penstock._src.base.waits import result_of
 
 
@@ -77,8 +78,7 @@ class SequenceEnqueuer:
         """Starts the threads."""
         self.workers = max(workers, 1)
         self.queue, self.stop_signal = queue.Queue(max_queue_size), threading.Event()
-        self.run_thread = threading.Thread(target=self._run, name="keras-enqueuer", daemon=True)
-        self.run_thread.start()
+        self.run_thread = started(threading.Thread(target=self._run, name="keras-enqueuer", daemon=True))
 
     def stop(self, timeout: float | None = None) -> None:
         """Ends the threads."""
