@@ -128,3 +128,41 @@ def test_partitions(known):
     assert lengths.numpy().tolist() == [2, 0, 2, 0, 0, 1]
     assert ids.numpy().tolist() == [0, 0, 2, 2, 5]
     assert tf.ragged.row_splits_to_segment_ids([2, 4, 4, 7]).numpy().tolist() == [0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_empty_rows(seed):
+    r = np.random.RandomState(seed)
+    n, height, depth = r.randint(0, 9), r.randint(1, 7), 1 + seed % 3
+    indices = np.stack([r.randint(0, height + (seed == 7), n), *(r.randint(0, 4, n) for _ in range(depth - 1))], 1)
+    values = r.randint(0, 9, n).astype((np.float32, np.int64)[seed % 2])
+    if seed % 5 == 0:
+        values = values.astype(str).astype(bytes).astype(object)
+    call = lambda: tf.raw_ops.SparseFillEmptyRows(      # noqa: E731
+        indices=indices, values=values, dense_shape=[height] + [4] * (depth - 1),
+        default_value=tf.constant(b"-" if values.dtype == object else 7, tf.constant(values).dtype))
+    assert outcome(call) == without(call)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("seed", range(8))
+def test_distinct_numbers(seed, dtype):
+    r = np.random.RandomState(seed)
+    limit = np.iinfo(dtype)
+    values = r.choice([limit.min, limit.max, -1, 0, 7, 1 << 20, *r.randint(-99, 99, 20)], r.randint(0, 60)).astype(dtype)
+    call = lambda: tf.unique_with_counts(values)         # noqa: E731
+    assert outcome(call) == without(call)
+    assert [values.tolist().index(v) for v in call().y] == sorted({values.tolist().index(v) for v in values})
+
+
+def test_distinct_strings():
+    found = tf.unique_with_counts(["b", "a", "b", "", "a", "b"])
+    assert [np.asarray(t).tolist() for t in found] == [[b"b", b"a", b""], [0, 1, 0, 2, 1, 0], [3, 2, 1]]
+
+
+@pytest.mark.parametrize("ids", [[0, 0, 2], [], [1, 0], [0, -1], [0, 1 << 33]])
+@pytest.mark.parametrize("name", ["Sum", "Mean", "Max", "Prod"])
+def test_sorted_segments(name, ids):
+    data = np.arange(2.0 * len(ids)).reshape(-1, 2)
+    call = lambda: getattr(tf.raw_ops, f"Segment{name}")(data=data, segment_ids=np.array(ids, np.int64))     # noqa: E731
+    assert outcome(call) == without(call)

@@ -1,5 +1,5 @@
 /* Rows of different lengths, given by their splits or by the row of each value: their places in a box, those that are chosen, the
-   coordinates of their values, sums by row, and counts.
+   coordinates of their values, sums by row, counts, rows that are empty, and distinct numbers.
 
    This is an accelerator of `kernels/rows.py`; where it is not compiled, torch does the same. Every function reads contiguous
    arrays at addresses, checks what it is given before it writes, and reports what is not right by a result, so that the slower
@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct { const void *at; int wide; } Ints;
@@ -247,12 +248,110 @@ static PyObject *count(PyObject *self, PyObject *const *args, Py_ssize_t given)
     Py_RETURN_FALSE;
 }
 
+/* rising(ids, wide, count, limit) -> whether the ids are sorted, and all of them are from 0 to limit - 1. */
+static PyObject *rising(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[4], before = 0;
+    if (!numbers(args, given, 4, a))
+        return NULL;
+    const Ints ids = {pointer(a[0]), a[1] != 0};
+    for (int64_t i = 0; i < a[2]; i++) {
+        const int64_t id = get(ids, i);
+        if (id < before || id >= a[3])
+            Py_RETURN_FALSE;
+        before = id;
+    }
+    Py_RETURN_TRUE;
+}
+
+/* Coordinates [count, depth] grouped by row, with a place in each row that has none; `next` has rows + 1 zeros. */
+static void fill_rows(const int64_t *indices, int64_t count, int64_t depth, int64_t rows, int64_t *next, int64_t *to,
+                      int64_t *source, uint8_t *empty, int64_t *back)
+{
+    for (int64_t i = 0; i < count; i++)
+        next[indices[i * depth]]++;
+    int64_t total = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t size = next[row];
+        empty[row] = !size;
+        next[row] = total;
+        if (!size) {
+            memset(to + total * depth, 0, depth * sizeof *to);
+            to[total * depth] = row;
+            source[total] = count;
+        }
+        total += size ? size : 1;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = next[indices[i * depth]]++;
+        memcpy(to + at * depth, indices + i * depth, depth * sizeof *to);
+        source[at] = i;
+        back[i] = at;
+    }
+}
+
+/* filled(indices, count, depth, rows, to, source, empty, back): coordinates with a place in each empty row; the value of each, `count`
+   for the default; which rows were empty; and where each value went. `to` and `source` have room for count + rows. Returns how many
+   there are, -1 if a row does not exist. */
+static PyObject *filled(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[8], total;
+    if (!numbers(args, given, 8, a))
+        return NULL;
+    const int64_t *indices = pointer(a[0]), count = a[1], depth = a[2], rows = a[3];
+    for (int64_t i = 0; i < count; i++)
+        if (indices[i * depth] < 0 || indices[i * depth] >= rows)
+            return PyLong_FromLong(-1);
+    int64_t *next = calloc(rows + 1, sizeof *next);
+    uint8_t *empty = pointer(a[6]);
+    if (!next)
+        return PyErr_NoMemory();
+    fill_rows(indices, count, depth, rows, next, pointer(a[4]), pointer(a[5]), empty, pointer(a[7]));
+    free(next);
+    total = count;
+    for (int64_t row = 0; row < rows; row++)
+        total += empty[row];
+    return PyLong_FromLongLong(total);
+}
+
+/* distinct(values, wide, count, firsts, index): where each distinct number is first, and which of them each number is; returns how
+   many there are. */
+static PyObject *distinct(PyObject *self, PyObject *const *args, Py_ssize_t given)
+{
+    int64_t a[5], kinds = 0;
+    int bits = 4;
+    if (!numbers(args, given, 5, a))
+        return NULL;
+    const Ints values = {pointer(a[0]), a[1] != 0};
+    int64_t *firsts = pointer(a[3]), *index = pointer(a[4]);
+    while ((int64_t)1 << bits < 2 * a[2])
+        bits++;
+    const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    int64_t *table = calloc(mask + 1, sizeof *table);                /* 1 + the number of a distinct number; 0: free */
+    if (!table)
+        return PyErr_NoMemory();
+    for (int64_t i = 0; i < a[2]; i++) {
+        const int64_t value = get(values, i);
+        uint64_t at = (uint64_t)value * 0x9E3779B97F4A7C15u >> (64 - bits);
+        while (table[at] && get(values, firsts[table[at] - 1]) != value)
+            at = (at + 1) & mask;
+        if (!table[at]) {
+            firsts[kinds++] = i;
+            table[at] = kinds;
+        }
+        index[i] = table[at] - 1;
+    }
+    free(table);
+    return PyLong_FromLongLong(kinds);
+}
+
 #define METHOD(name, text) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, text}
 static PyMethodDef methods[] = {
     METHOD(extent, "The number of values and of columns."), METHOD(place, "Places of values in a box."),
     METHOD(spread, "Writes values to their places."), METHOD(chosen, "The splits of chosen rows."),
     METHOD(members, "The positions of the values of chosen rows."), METHOD(coordinates, "Rows and columns of values."),
-    METHOD(add, "Adds rows by id."), METHOD(count, "Counts numbers."), {NULL, NULL, 0, NULL}};
+    METHOD(add, "Adds rows by id."), METHOD(count, "Counts numbers."),
+    METHOD(rising, "Whether ids are sorted."), METHOD(filled, "Fills empty rows."), METHOD(distinct, "Distinct numbers."), {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_rows", "Rows of different lengths.", -1, methods};
 
 PyMODINIT_FUNC PyInit__rows(void)

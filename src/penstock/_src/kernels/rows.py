@@ -1,4 +1,4 @@
-"""Rows of different lengths on the host: places of ragged values in a box, chosen rows, coordinates, sums by row and counts.
+"""Rows of different lengths on the host: places of ragged values in a box, chosen rows, coordinates, sums by row, empty rows.
 
 The kernels are in `_rows.c`. Every function returns None where they are not compiled, where a tensor has no memory (in traces),
 or where an argument is wrong; the caller then does the same with torch, and raises the error.
@@ -19,6 +19,7 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor       # under vmap
 _WIDE = {torch.int32: 0, torch.int64: 1}
 _SUMS = {torch.float32: ord("f"), torch.float64: ord("d"), torch.int32: ord("i"), torch.int64: ord("l")}
 _LONGEST_SUM = 1 << 18                   # elements of a sum in one thread
+_MOST_DISTINCT = 1 << 14                 # numbers, for which a table stays in the cache
 _MOST_VALUES = 1 << 26                   # that splits promise; torch reports what memory cannot hold
 Partition = tuple[bool, torch.Tensor]    # whether a tensor has the row of each value, or the splits of the rows
 
@@ -118,3 +119,33 @@ def counts(values: torch.Tensor, size: int) -> torch.Tensor | None:
     out = torch.zeros(size, dtype=torch.int64)
     negative = kernels.count(values.data_ptr(), _WIDE[values.dtype], values.numel(), size, out.data_ptr())
     return None if negative else out
+
+
+def rising(ids: torch.Tensor, limit: int) -> bool:
+    """Whether ids are known to be sorted, and to be from 0 to limit - 1."""
+    kernels = _kernels()
+    return kernels is not None and _integers(ids) and kernels.rising(ids.data_ptr(), _WIDE[ids.dtype], ids.numel(), limit)
+
+
+def filled(indices: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None:
+    """Coordinates with a place in each empty row; the position of the value of each, the number of values for the default; which
+    rows were empty; and where each value went."""
+    kernels = _kernels()
+    if kernels is None or not _plain(indices) or rows > _MOST_VALUES:
+        return None
+    count, depth = indices.shape
+    to, source = torch.empty(count + rows, depth, dtype=torch.int64), torch.empty(count + rows, dtype=torch.int64)
+    empty, back = torch.empty(rows, dtype=torch.bool), torch.empty(count, dtype=torch.int64)
+    total = kernels.filled(indices.data_ptr(), count, depth, rows, to.data_ptr(), source.data_ptr(), empty.data_ptr(),
+                           back.data_ptr())
+    return None if total < 0 else (to[:total], source[:total], empty, back)
+
+
+def distinct(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Where each distinct number of a vector is first, in the order of appearance, and which of them each number is."""
+    kernels = _kernels()
+    if kernels is None or not _integers(values) or values.numel() > _MOST_DISTINCT:
+        return None
+    firsts, index = torch.empty_like(values, dtype=torch.int64), torch.empty_like(values, dtype=torch.int64)
+    kinds = kernels.distinct(values.data_ptr(), _WIDE[values.dtype], values.numel(), firsts.data_ptr(), index.data_ptr())
+    return firsts[:kinds], index

@@ -352,7 +352,9 @@ class _ParallelCursor(Cursor):
         self._finalizer = weakref.finalize(self, self._workers.stop)
         self._ready: collections.deque = collections.deque()
         self._done = False
-        self._statements = stage.body.statements(ctx) if computes else 0
+        # A function that may read files is short if no time passes, others if they compute for a short time.
+        self._statements = stage.body.statements(ctx) if stage.stats is None and stage.body.prompt else 0
+        self._clock = time.thread_time if computes else time.perf_counter
         # Whether elements are computed by the thread that needs them; None: the first calls of the function will tell.
         self._here = self._statements > 0 and stage.body.short
         self._tried: list[float] = []                # seconds of these calls
@@ -364,7 +366,7 @@ class _ParallelCursor(Cursor):
         if element is None:
             self._done = True
             return None
-        began = time.thread_time() if self._here is None else 0.0
+        began = self._clock() if self._here is None else 0.0
         try:
             return on_cores(1, self._workers.run, ctx, element)
         except errors.OutOfRangeError as e:
@@ -374,7 +376,7 @@ class _ParallelCursor(Cursor):
             return None
         finally:
             if began:
-                self._tried.append(time.thread_time() - began)
+                self._tried.append(self._clock() - began)
                 if len(self._tried) == _TRIALS:
                     self._here = min(self._tried) < max(_SHORT * self._statements, _SHORT_CALL)
                     self._stage.body.short = self._here

@@ -13,7 +13,8 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import arrays
+from penstock._src.kernels import arrays, strings
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.kernels.distinct import distinct_numbers
 from penstock._src.ops import rules
 from penstock._src.ops.composite import dispatched
@@ -78,10 +79,17 @@ def distinct(x: Any, axis: int = 0) -> tuple[Any, torch.Tensor]:
         raise errors.invalid("unique expects a 1D vector.")
     n = dims[axis]
     if isinstance(x, torch.Tensor) and len(dims) == 1 and n and x.is_cpu and x.dtype in (torch.int32, torch.int64):
+        quick = fast_rows.distinct(x)
+        if quick is not None:
+            return x.index_select(0, quick[0]), quick[1]
         found = distinct_numbers(x.numpy().astype(np.int64, copy=False))
         if found is not None:
             first, index = map(torch.from_numpy, found)
             return x.index_select(0, first), index
+    if not isinstance(x, torch.Tensor) and len(dims) == 1:
+        numbers: dict[Any, int] = {}
+        inverse = arrays.vector([numbers.setdefault(text, len(numbers)) for text in x.tolist()], n, torch.int64)
+        return strings.pack(list(numbers)), inverse
     if not isinstance(x, torch.Tensor):
         _, codes = np.unique(x, return_inverse=True)
         inverse = torch.from_numpy(np.array(codes).reshape(-1).astype(np.int64))

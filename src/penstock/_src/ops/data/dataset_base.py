@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -119,6 +119,11 @@ class Body:
         """Whether a call neither waits nor runs Python: it computes, and draws random numbers."""
         return _computes(self.function)
 
+    @functools.cached_property
+    def prompt(self) -> bool:
+        """Whether a call never waits for other calls, and runs no Python of the user: it may have state, and read files."""
+        return _every_op(self.function, lambda o: not (o.opdef.blocking or o.opdef.client_code))
+
     def statements(self, ctx: Any) -> int:
         """How many kernels a call runs; 0 if that is not known."""
         return len(getattr(self.function.repeated(ctx.within(ctx.streams)), "lines", ()))
@@ -175,14 +180,26 @@ def _ops_of(f: GraphFunction) -> list:
 
 
 def _computes(function: GraphFunction) -> bool:
-    inputs = set(map(id, function.inputs))
+    inputs = {id(t) for f in (function, *_functions(function)) for t in f.inputs}
 
     def one(o: Any) -> bool:
         opdef = o.opdef
         return opdef.foldable or opdef.random or opdef in rules.folding.checks or opdef.calls and not opdef.stateful or \
             any(id(t) in inputs for t in o.outputs)
-    return all(map(one, _ops_of(function))) and \
-        all(_computes(f) for f in function.graph._functions.values() if isinstance(f, GraphFunction))
+    return _every_op(function, one)
+
+
+def _every_op(function: GraphFunction, holds: Callable[[Any], bool]) -> bool:
+    """Whether something holds for all ops of a function, and of those that it may call."""
+    return all(holds(o) for f in (function, *_functions(function)) for o in _ops_of(f))
+
+
+def _functions(function: GraphFunction) -> Iterator[GraphFunction]:
+    """The functions that a function may call."""
+    for f in function.graph._functions.values():
+        if isinstance(f, GraphFunction):
+            yield f
+            yield from _functions(f)
 
 
 def _outer_state(function: GraphFunction) -> str | None:

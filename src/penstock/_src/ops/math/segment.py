@@ -30,7 +30,8 @@ from penstock._src.ops.registry import OpDef, get, internal, op
 
 # -- kernels ----------------------------------------------------------------------------------------------------------
 def _sum(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
-    return rows.new_zeros(n, rows.shape[1]).index_add_(0, ids, rows)
+    quick = fast_rows.sums(rows, ids, n)
+    return quick if quick is not None else rows.new_zeros(n, rows.shape[1]).index_add_(0, ids, rows)
 
 
 def _scatter(how: str, start: Callable) -> Callable:
@@ -109,7 +110,7 @@ def _sorted_ids(data: torch.Tensor, segment_ids: torch.Tensor) -> tuple[torch.Te
     if data.ndim < 1 or data.shape[0] != segment_ids.shape[0]:
         raise errors.invalid("segment_ids should be the same size as dimension 0 of input.")
     n = _last(segment_ids) + 1
-    return _checked_order(segment_ids, n), n
+    return segment_ids.to(torch.int64) if fast_rows.rising(segment_ids, n) else _checked_order(segment_ids, n), n
 
 
 def _last(segment_ids: torch.Tensor) -> int:

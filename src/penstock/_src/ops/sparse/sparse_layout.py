@@ -15,6 +15,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from penstock._src.kernels import arrays, indexing, sparse, unsigned
+from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops.registry import get, op
 from penstock.compat import v1 as tf
 
@@ -282,6 +283,9 @@ def _fill_kernel(indices, values, dense_shape, default_value):
     n, rows = indices.shape[0], dims[0]
     if rows == 0 and n:
         raise errors.invalid(f"Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = {n}")
+    found = fast_rows.filled(indices, rows)
+    if found is not None:
+        return found[0], sparse.take(arrays.cat([values, sparse.full([1], default_value)], 0), found[1]), *found[2:]
     row = indices[:, 0]
     bad = indexing.first_bad(row, rows)
     if bad is not None:
