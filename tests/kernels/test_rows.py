@@ -166,3 +166,16 @@ def test_sorted_segments(name, ids):
     data = np.arange(2.0 * len(ids)).reshape(-1, 2)
     call = lambda: getattr(tf.raw_ops, f"Segment{name}")(data=data, segment_ids=np.array(ids, np.int64))     # noqa: E731
     assert outcome(call) == without(call)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint32])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes(name, dtype):
+    r = np.random.RandomState(0)
+    data, ids = r.randint(0, 99, (9, 3)).astype(dtype), np.stack([r.randint(-1, 4, 9)] * 2, 1)[:, 0]
+    if data.dtype.kind == "f":
+        data[ids == ids.max(), 1], data[0, 0] = np.nan, -np.inf
+    call = lambda: getattr(tf.math, f"unsorted_segment_{name}")(data, ids, 5)          # noqa: E731
+    np.testing.assert_array_equal(outcome(call), without(call))
+    call = lambda: getattr(tf.math, f"unsorted_segment_{name}")(data, ids, 2)          # noqa: E731
+    assert outcome(call) == without(call)

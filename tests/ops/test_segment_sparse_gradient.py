@@ -39,3 +39,24 @@ def test_slices_of_variables_as_text():
                          ("0 0,a", "var_shape")):
         with pytest.raises(ValueError, match=message):
             kind.from_spec(bad)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("low", [0, -1])
+def test_the_gradient_of_unsorted_segments_gathers_once(known, low):
+    """Rows of the gradient, with zeros where an id is negative, are one op, also where shapes are open."""
+    r = np.random.RandomState(0)
+    data, ids, weights = r.rand(6, 3).astype("f"), r.randint(low, 4, 6), r.rand(4, 3).astype("f")
+    ids[0] = low
+
+    @tf.function(input_signature=[tf.TensorSpec([6 if known else None, 3]), tf.TensorSpec([6 if known else None], tf.int64)])
+    def gradient(x, i):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.math.unsorted_segment_sum(x, i, 4) * weights)
+        return tape.gradient(loss, x)
+
+    expected = np.where(ids[:, None] >= 0, weights[np.maximum(ids, 0)], 0)
+    np.testing.assert_array_equal(gradient(data, ids), expected)
+    text = gradient.explain(data, ids)
+    assert "GatherKept" in text and "SelectV2(" not in text

@@ -192,8 +192,8 @@ static PyObject *coordinates(PyObject *self, PyObject *const *args, Py_ssize_t g
     Py_RETURN_NONE;
 }
 
-/* Adds rows of `width` numbers to those that their ids name; the first row whose id is not below `n`, or -1. */
-#define ADD(name, Item)                                                                                                 \
+/* Rows of `width` numbers to those that their ids name; the first row whose id is not below `n`, or -1. */
+#define REDUCE(name, Item, CHANGE)                                                                                      \
     static int64_t name(const Item *data, Ints ids, int64_t count, int64_t width, int64_t n, Item *to)                  \
     {                                                                                                                   \
         for (int64_t i = 0; i < count; i++, data += width) {                                                            \
@@ -204,30 +204,46 @@ static PyObject *coordinates(PyObject *self, PyObject *const *args, Py_ssize_t g
                 continue;                                                                                               \
             Item *row = to + id * width;                                                                                \
             for (int64_t j = 0; j < width; j++)                                                                         \
-                row[j] += data[j];                                                                                      \
+                CHANGE(row[j], data[j]);                                                                                \
         }                                                                                                               \
         return -1;                                                                                                      \
     }
-ADD(add_float, float)
-ADD(add_double, double)
-ADD(add_int, uint32_t)
-ADD(add_long, uint64_t)
+#define ADD(a, x) a += x
+#define RAISE(a, x) a = x > a || x != x ? x : a                     /* a number that is none stays, as in torch */
+#define LOWER(a, x) a = x < a || x != x ? x : a
+REDUCE(add_float, float, ADD)
+REDUCE(add_double, double, ADD)
+REDUCE(add_int, uint32_t, ADD)
+REDUCE(add_long, uint64_t, ADD)
+REDUCE(raise_float, float, RAISE)
+REDUCE(raise_double, double, RAISE)
+REDUCE(raise_int, int32_t, RAISE)
+REDUCE(raise_long, int64_t, RAISE)
+REDUCE(lower_float, float, LOWER)
+REDUCE(lower_double, double, LOWER)
+REDUCE(lower_int, int32_t, LOWER)
+REDUCE(lower_long, int64_t, LOWER)
 
-/* add(type, data, ids, wide, count, width, n, to): type is 'f', 'd', 'i' or 'l'. Rows with negative ids are left out. */
-static PyObject *add(PyObject *self, PyObject *const *args, Py_ssize_t given)
-{
-    int64_t a[8], bad;
-    if (!numbers(args, given, 8, a))
-        return NULL;
-    const void *data = pointer(a[1]);
-    const Ints ids = {pointer(a[2]), a[3] != 0};
-    void *to = pointer(a[7]);
-    Py_BEGIN_ALLOW_THREADS
-    bad = a[0] == 'f' ? add_float(data, ids, a[4], a[5], a[6], to) : a[0] == 'd' ? add_double(data, ids, a[4], a[5], a[6], to)
-        : a[0] == 'i' ? add_int(data, ids, a[4], a[5], a[6], to) : add_long(data, ids, a[4], a[5], a[6], to);
-    Py_END_ALLOW_THREADS
-    return PyLong_FromLongLong(bad);
-}
+/* name(type, data, ids, wide, count, width, n, to): type is 'f', 'd', 'i' or 'l'. Rows with negative ids are left out. */
+#define REDUCTION(name, of_float, of_double, of_int, of_long)                                                           \
+    static PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t given)                                      \
+    {                                                                                                                   \
+        int64_t a[8], bad;                                                                                              \
+        if (!numbers(args, given, 8, a))                                                                                \
+            return NULL;                                                                                                \
+        const void *data = pointer(a[1]);                                                                               \
+        const Ints ids = {pointer(a[2]), a[3] != 0};                                                                    \
+        void *to = pointer(a[7]);                                                                                       \
+        Py_BEGIN_ALLOW_THREADS                                                                                          \
+        bad = a[0] == 'f' ? of_float(data, ids, a[4], a[5], a[6], to)                                                   \
+            : a[0] == 'd' ? of_double(data, ids, a[4], a[5], a[6], to)                                                  \
+            : a[0] == 'i' ? of_int(data, ids, a[4], a[5], a[6], to) : of_long(data, ids, a[4], a[5], a[6], to);         \
+        Py_END_ALLOW_THREADS                                                                                            \
+        return PyLong_FromLongLong(bad);                                                                                \
+    }
+REDUCTION(add, add_float, add_double, add_int, add_long)
+REDUCTION(largest, raise_float, raise_double, raise_int, raise_long)
+REDUCTION(smallest, lower_float, lower_double, lower_int, lower_long)
 
 /* count(values, wide, count, size, to): how often each number below `size` occurs, as 64-bit integers. Returns whether a number was
    negative. */
@@ -350,7 +366,8 @@ static PyMethodDef methods[] = {
     METHOD(extent, "The number of values and of columns."), METHOD(place, "Places of values in a box."),
     METHOD(spread, "Writes values to their places."), METHOD(chosen, "The splits of chosen rows."),
     METHOD(members, "The positions of the values of chosen rows."), METHOD(coordinates, "Rows and columns of values."),
-    METHOD(add, "Adds rows by id."), METHOD(count, "Counts numbers."),
+    METHOD(add, "Adds rows by id."), METHOD(largest, "The largest of rows by id."),
+    METHOD(smallest, "The smallest of rows by id."), METHOD(count, "Counts numbers."),
     METHOD(rising, "Whether ids are sorted."), METHOD(filled, "Fills empty rows."), METHOD(distinct, "Distinct numbers."), {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_rows", "Rows of different lengths.", -1, methods};
 

@@ -33,6 +33,11 @@ def _integers(*tensors: Any) -> bool:
     return _plain(*tensors) and all(t.dtype in _WIDE for t in tensors)
 
 
+def _together(numbers: torch.Tensor) -> torch.Tensor:
+    """A vector whose elements are side by side: those of a column of coordinates are not."""
+    return numbers.contiguous() if type(numbers) is torch.Tensor and numbers.is_cpu else numbers
+
+
 def extents(first: int, parts: Sequence[Partition]) -> list[tuple[int, int]] | None:
     """The number of values and of columns of each ragged dimension, outermost first."""
     kernels, found, above = _kernels(), [], first
@@ -101,13 +106,22 @@ def coordinates(splits: torch.Tensor, count: int) -> tuple[torch.Tensor, int] | 
 
 def sums(data: torch.Tensor, ids: torch.Tensor, count: int) -> torch.Tensor | None:
     """The sums [count, ...] of the rows of each id; rows with negative ids are left out."""
-    kernels = _kernels()
+    return _reduced(data, ids, count, "add", 0)
+
+
+def extremes(data: torch.Tensor, ids: torch.Tensor, count: int, largest: bool, start: Any) -> torch.Tensor | None:
+    """The largest or smallest numbers of the rows of each id, and `start`; rows with negative ids are left out."""
+    return _reduced(data, ids, count, "largest" if largest else "smallest", start)
+
+
+def _reduced(data: torch.Tensor, ids: torch.Tensor, count: int, how: str, start: Any) -> torch.Tensor | None:
+    kernels, ids = _kernels(), _together(ids)
     if kernels is None or not _plain(data) or not _integers(ids) or data.dtype not in _SUMS or data.numel() > _LONGEST_SUM:
         return None
     rows, dims = ids.numel(), data.shape[ids.dim():]
-    out = torch.zeros((count, *dims), dtype=data.dtype)
-    bad = kernels.add(_SUMS[data.dtype], data.data_ptr(), ids.data_ptr(), _WIDE[ids.dtype], rows, math.prod(dims), count,
-                      out.data_ptr())
+    out = torch.full((count, *dims), start, dtype=data.dtype)
+    bad = getattr(kernels, how)(_SUMS[data.dtype], data.data_ptr(), ids.data_ptr(), _WIDE[ids.dtype], rows, math.prod(dims),
+                                count, out.data_ptr())
     return out if bad < 0 else None
 
 
@@ -123,13 +137,13 @@ def counts(values: torch.Tensor, size: int) -> torch.Tensor | None:
 
 def rising(ids: torch.Tensor, limit: int) -> bool:
     """Whether ids are known to be sorted, and to be from 0 to limit - 1."""
-    kernels = _kernels()
+    kernels, ids = _kernels(), _together(ids)
     return kernels is not None and _integers(ids) and kernels.rising(ids.data_ptr(), _WIDE[ids.dtype], ids.numel(), limit)
 
 
 def filled(indices: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None:
-    """Coordinates with a place in each empty row; the position of the value of each, the number of values for the default; which
-    rows were empty; and where each value went."""
+    """Coordinates with a place in each empty row; the position of the value of each, or the number of values for the default;
+    which rows were empty; and where each value went."""
     kernels = _kernels()
     if kernels is None or not _plain(indices) or rows > _MOST_VALUES:
         return None
@@ -143,7 +157,7 @@ def filled(indices: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor
 
 def distinct(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Where each distinct number of a vector is first, in the order of appearance, and which of them each number is."""
-    kernels = _kernels()
+    kernels, values = _kernels(), _together(values)
     if kernels is None or not _integers(values) or values.numel() > _MOST_DISTINCT:
         return None
     firsts, index = torch.empty_like(values, dtype=torch.int64), torch.empty_like(values, dtype=torch.int64)

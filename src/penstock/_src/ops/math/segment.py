@@ -12,18 +12,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import reuse, unsigned
+from penstock._src.kernels import indexing, reuse, unsigned
 from penstock._src.kernels import rows as fast_rows
 from penstock._src.ops import rules
+from penstock._src.ops.array.select import select_v2
 from penstock._src.ops.composite import dispatched
 from penstock._src.ops.registry import OpDef, get, internal, op
 
@@ -331,9 +333,21 @@ def _out_of_range(segment_ids: torch.Tensor, limit: int) -> None:
 
 def _quick_sum(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> torch.Tensor | None:
     """The sums of few rows; None where the other kernel computes them, or reports what is wrong."""
-    fits = num_segments.ndim == 0 and data.shape[:segment_ids.ndim] == segment_ids.shape
-    n = int(num_segments) if fits else -1
+    n = _fitting_count(data, segment_ids, num_segments)
     return fast_rows.sums(data, segment_ids, n) if n >= 0 else None
+
+
+def _quick_extremes(largest: bool, start: Callable) -> Callable:
+    def run(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> torch.Tensor | None:
+        n = _fitting_count(data, segment_ids, num_segments)
+        return fast_rows.extremes(data, segment_ids, n, largest, start(data.dtype)) if n >= 0 else None
+    return run
+
+
+def _fitting_count(data: torch.Tensor, segment_ids: torch.Tensor, num_segments: torch.Tensor) -> int:
+    """The number of segments; negative if the arguments do not fit together."""
+    fits = num_segments.ndim == 0 and data.shape[:segment_ids.ndim] == segment_ids.shape
+    return int(num_segments) if fits else -1
 
 
 unsorted_sum = _unsorted("Sum", _sum, "numeric", unsigned.wrapping, _quick_sum)
@@ -379,8 +393,8 @@ def _add_to_segments(op, total, summed, loop):
 
 
 unsorted_prod = _unsorted("Prod", _prod, "numeric", unsigned.wrapping)
-unsorted_min = _unsorted("Min", _min, _ORDERED, unsigned.ordered)
-unsorted_max = _unsorted("Max", _max, _ORDERED, unsigned.ordered)
+unsorted_min = _unsorted("Min", _min, _ORDERED, unsigned.ordered, _quick_extremes(False, _largest))
+unsorted_max = _unsorted("Max", _max, _ORDERED, unsigned.ordered, _quick_extremes(True, _smallest))
 
 
 def _gather_kept(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -390,6 +404,52 @@ def _gather_kept(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     if gathered.shape.rank is None or gathered.shape.rank != ids.shape.rank:
         kept = get("Reshape")(kept, _row_shape(gathered, ids))
     return get("SelectV2")(kept, gathered, get("ZerosLike")(gathered)), kept
+
+
+kept_op = internal("_GatherKept", "params: T, ids: Tindices -> output: T", "T: type, Tindices: type in {index}")
+
+
+@kept_op.kernel
+def _kept_kernel(params, ids):
+    """Rows of `params`, zeros where the id is negative."""
+    if params.is_cpu and params.numel() and not tracing.lowering() and not tracing.recording():
+        try:
+            return indexing.rows(params, ids)
+        except errors.InvalidArgumentError:            # one that is negative, or too large
+            pass
+    found = indexing.gather(params, ids.clamp(min=0))
+    kept = (ids >= 0).reshape(*ids.shape, *(1 for _ in params.shape[1:]))
+    return torch.where(kept, found, torch.zeros_like(found))
+
+
+@rules.fusion.fuse(select_v2)
+def _fuse_kept(op, f):
+    """What `_gather_kept` has made."""
+    kept, found, zeros = op.inputs
+    gather, mask = f.maker(found, op), f.maker(kept, op)
+    if gather is None or mask is None or gather.opdef is not get("GatherV2") or not _is_zero(zeros, op, f) or \
+            f.constant(gather.inputs[2]) != 0 or gather.attrs["batch_dims"]:
+        return None
+    index = f.maker(gather.inputs[1], op)
+    if mask.opdef is get("Reshape") and mask.outputs[0].static_dims is not None and found.static_dims is not None:
+        inner, shown = mask.inputs[0].static_dims, mask.outputs[0].static_dims
+        spread = inner is not None and len(shown) == len(found.static_dims) and set(shown[len(inner):]) <= {1}
+        mask = f.maker(mask.inputs[0], op) if spread else None
+    if index is None or mask is None or index.opdef is not get("Maximum") or mask.opdef is not get("GreaterEqual") or \
+            f.constant(mask.inputs[1]) != 0:
+        return None
+    ids = f.source(mask.inputs[0])
+    if f.source(index.inputs[0]) is not ids or not _is_zero(index.inputs[1], op, f) or \
+            ids.dtype not in (dtypes.int32, dtypes.int64):
+        return None
+    return f.make(kept_op.name, [gather.inputs[0], ids], {"T": op.attrs["T"], "Tindices": ids.dtype}, op)
+
+
+def _is_zero(t: Any, op: Any, f: Any) -> bool:
+    made = f.maker(t, op)
+    if made is None or made.opdef is get("ZerosLike"):
+        return made is not None
+    return made.opdef.constant and not made.control_inputs and not np.any(np.asarray(made.attrs["value"]))
 
 
 unsorted_sum.gradient(lambda op, grad: (_gather_kept(grad, op.inputs[1])[0], None, None))
