@@ -14,7 +14,8 @@ Steps that are recorded (step/compile/recorded.py) keep that lock for little of 
 Beside other processes, a step uses the cores that they leave (kernels/waiting.py). Only the step is limited, and only OpenMP is
 told, which discards nothing.
 
-Steps that may wait for others (for elements of a queue, for example) are not counted, because they mostly wait.
+Steps that may wait for others (for elements of a queue, for example) are not counted, because they mostly wait. Their
+kernels, too, use the cores that other processes leave.
 """
 from __future__ import annotations
 
@@ -49,27 +50,29 @@ _limited: dict[int, int] = {}            # the steps that use fewer cores becaus
 _total = 0                               # threads for a kernel when nothing is shared; 0: nothing has been yet
 
 
-def begin(token: int, in_line: bool = True) -> None:
-    """Starts a computing step on this thread. Without `in_line` it does not queue, because it hardly needs Python's lock."""
-    if in_line and (_line or len(_computing) >= _PLACES):
-        _stand_in_line()
-    _computing[token] = _thread.get_ident()
+def begin(token: int, in_line: bool = True, waits: bool = False) -> None:
+    """Starts a step on this thread. Without `in_line` it does not queue, because it hardly needs Python's lock. One that may
+    wait for other steps is not counted."""
+    if not waits:
+        if in_line and (_line or len(_computing) >= _PLACES):
+            _stand_in_line()
+        _computing[token] = _thread.get_ident()
     waiting.machine.look()
     if waiting.machine.threads:
-        before = host_threads.use_at_most(max(1, waiting.machine.threads // len(_computing)))
+        before = host_threads.use_at_most(max(1, waiting.machine.threads // max(1, len(_computing))))
         if before:
             _limited[token] = before
-    elif _total or len(_computing) > 1:
+    elif not waits and (_total or len(_computing) > 1):
         _limit(len(_computing))
 
 
 def end(token: int) -> None:
     """The step is done."""
-    del _computing[token]
+    counted = _computing.pop(token, None) is not None
     if _limited and token in _limited:
         before = _limited.pop(token)
         host_threads.use_cores(_mine.using or before)
-    if _line:
+    if counted and _line:
         _call_next()
 
 

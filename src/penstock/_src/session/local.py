@@ -106,8 +106,7 @@ class LocalEngine:
         ctx = self.context(options)
         token = id(ctx)
         self._running[token] = ctx
-        if not step.waits:
-            sharing.begin(token, not runnable.unlocked)
+        sharing.begin(token, not runnable.unlocked, step.waits)
         try:
             if metadata is not None:
                 raw = self._run_described(step, ctx, values, options, metadata)
@@ -119,8 +118,7 @@ class LocalEngine:
             raise self._failure(e, step, runnable) from (e if not isinstance(e, errors.OpError) else e.__cause__)
         finally:
             del self._running[token]
-            if not step.waits:
-                sharing.end(token)
+            sharing.end(token)
             for call in tuple(ctx.at_end.values()):
                 call()
         return step, raw

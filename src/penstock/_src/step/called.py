@@ -42,16 +42,14 @@ class Bound:
     def _run(self, ctx: Any, values: list) -> tuple:
         runnable = self.runnable.pick(values)
         token = id(values)
-        if not self.waits:
-            sharing.begin(token, not runnable.unlocked)
+        sharing.begin(token, not runnable.unlocked, self.waits)
         try:
             return runnable.run(ctx, *values)
         except Exception as e:
             raise_typed(e, runnable)
             raise
         finally:
-            if not self.waits:
-                sharing.end(token)
+            sharing.end(token)
 
     def explained(self) -> str:
         """The step as text: see `Runnable.explained`."""
