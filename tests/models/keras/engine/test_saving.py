@@ -226,3 +226,57 @@ def test_the_state_of_optimizers_is_read_with_and_without_a_learning_rate():
         assert int(model.optimizer.iterations) == n + 5
         for v, expected in zip(model.trainable_variables, momenta, strict=True):
             np.testing.assert_array_equal(model.optimizer.get_slot(v, "momentum"), expected)
+
+
+class _Scaled(K.Model):
+    """A model that is called with a second tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = K.layers.Dense(3)
+
+    def call(self, x, scale=None, training=False, power=1):
+        y = self.dense(x["a"] if isinstance(x, dict) else x)
+        return y if scale is None else y * scale ** power
+
+
+def test_the_specs_of_a_call():
+    """The values are those of tf.keras 2.15."""
+    model = _Scaled()
+    assert model.save_spec() is None
+    model(tf.ones([2, 4]), tf.ones([2, 1]), training=True, power=2)
+    model(tf.ones([3, 4]))                                            # the first call counts
+    assert model.save_spec() == ([tf.TensorSpec((None, 4), name="input_1"), tf.TensorSpec((None, 1))], {})
+    assert model.save_spec(dynamic_batch=False) == ([tf.TensorSpec((2, 4), name="input_1"), tf.TensorSpec((2, 1))], {})
+    model = _Scaled()
+    model(tf.ones([2, 4]), scale=tf.ones([2, 1]), power=2)
+    assert model.save_spec() == ([tf.TensorSpec((None, 4), name="input_1")], {"scale": tf.TensorSpec((None, 1))})
+    model = _Scaled()
+    model._set_save_spec({"a": tf.TensorSpec((None, 4), name="x"), "b": tf.TensorSpec((None, None), "int32")})
+    model({"a": tf.ones([2, 4])})
+    specs = {"a": tf.TensorSpec((None, 4), name="x"), "b": tf.TensorSpec((None, None), "int32", "b")}
+    assert model.save_spec() == ([specs], {})
+
+
+def test_the_specs_of_a_functional_model():
+    x = K.Input((4,), batch_size=3, name="x")
+    assert K.Model(x, K.layers.Dense(2)(x)).save_spec() == ([tf.TensorSpec((3, 4), name="x")], {})
+    model = K.Sequential([K.layers.Dense(2, name="d")])
+    assert model.save_spec() is None
+    model(tf.ones([2, 3]))
+    assert model.save_spec() == ([tf.TensorSpec((None, 3), name="d_input")], {})
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_model_of_several_tensors_is_saved_with_all(tmp_path, by_name):
+    x, scale = tf.constant(X), tf.fill([8, 1], 2.0)
+    model = _Scaled()
+    expected = model(x, scale=scale) if by_name else model(x, scale)
+    model.save(str(tmp_path / "m"))
+    served = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]
+    names = served.structured_input_signature[1]
+    assert len(names) == 2 and "input_1" in names
+    values = {n: x if n == "input_1" else scale for n in names}
+    assert np.allclose(next(iter(served(**values).values())), expected, atol=1e-6)
+    again = K.models.load_model(str(tmp_path / "m"))
+    assert np.allclose(again(x, scale=scale) if by_name else again(x, scale), expected, atol=1e-6)

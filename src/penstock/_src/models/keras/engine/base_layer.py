@@ -275,7 +275,7 @@ class Layer(Connected, Losing, Weighted):
                         outputs = self._call_function()(self._maybe_cast_inputs(inputs), *args, **kwargs)
                     self._finish(inputs, outputs, masks)
                 if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
-                    self._set_inputs(inputs, outputs)
+                    self._set_inputs(inputs, outputs, args, kwargs)
                 return outputs
             assert_input_compatibility(self.input_spec, inputs, self.name)
             with graph_of(flat).as_default(), name_scope(self._scope_of_call()):
@@ -287,7 +287,7 @@ class Layer(Connected, Losing, Weighted):
                                                   {k: v for k, v in kwargs.items() if not added.get(k)})
                 self._finish(inputs, outputs, masks)
                 if hasattr(self, "_set_inputs") and not self.inputs:          # type: ignore[attr-defined]
-                    self._set_inputs(inputs, outputs)
+                    self._set_inputs(inputs, outputs, args, kwargs)
             return outputs
 
     def _first_argument(self, kwargs: dict[str, Any]) -> Any:

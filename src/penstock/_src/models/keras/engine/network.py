@@ -25,7 +25,7 @@ from penstock._src.models.keras.engine.node import Node
 from penstock._src.models.keras.engine.op_layer import AddLoss, AddMetric, create_keras_history
 from penstock._src.models.keras.engine.summary import html_summary, print_summary
 from penstock._src.models.keras.engine.topology import map_network, node_key
-from penstock._src.models.keras.saving.saved_model import save_spec
+from penstock._src.models.keras.saving.saved_model import any_batch, call_spec, call_specs, input_specs
 from penstock._src.state.containers import TrackableDataStructure
 
 backend = LazyModule("penstock._src.models.keras.backend")
@@ -41,7 +41,6 @@ class Network(Layer):
 
     _nested_inputs: Any
     _nested_outputs: Any
-    _save_spec: Any
     input_names: Any
     inputs: Any
     output_names: Any
@@ -215,17 +214,17 @@ class Network(Layer):
         return found
 
     @no_automatic_dependency_tracking
-    def _set_inputs(self, inputs: Any, outputs: Any = None, training: Any = None) -> None:
+    def _set_inputs(self, inputs: Any, outputs: Any = None, args: Any = (), kwargs: Any = None) -> None:
         """Records the tensors of the first symbolic call of a subclassed network; for calls that run, only their specs."""
         if outputs is None and not self.built:                # requested by hand: call it, which comes back here
             self(nest.map_structure(lambda x: convert(x, backend.floatx()) if not is_tensor(x) else x, inputs))
             return
         if in_eager_or_function():
-            if "_save_spec" not in self.__dict__ and not self._is_graph_network:
-                self.__dict__["_save_spec"] = save_spec(self._maybe_cast_inputs(inputs))
-            if context.executing_eagerly() or self.__dict__.get("_save_spec") is None:
+            if "_call_specs" not in self.__dict__ and not self._is_graph_network:
+                self._set_save_spec(self._maybe_cast_inputs(inputs), args, kwargs)
+            if context.executing_eagerly() or self.__dict__.get("_call_specs") is None:
                 return
-            inputs, outputs = self._save_spec, save_spec(outputs)       # the tensors of a function stay in it
+            inputs, outputs = input_specs(self), any_batch(call_spec(outputs))     # the tensors of a function stay in it
         if outputs is None:
             raise ValueError("The outputs of a subclassed model are known after it was called on its inputs.")
         flat, flat_out = nest.flatten(inputs), nest.flatten(outputs)
@@ -239,6 +238,24 @@ class Network(Layer):
             self.output_names = sorted(outputs)
         else:
             self.output_names = [f"output_{i + 1}" for i in range(len(flat_out))]
+
+    def _set_save_spec(self, inputs: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Records the specs of what the network is called with, once; libraries give them before the first call."""
+        if self.__dict__.get("_call_specs") is None and not self._is_graph_network:
+            self.__dict__["_call_specs"] = call_specs(inputs, args or (), kwargs or {})
+
+    def save_spec(self, dynamic_batch: bool = True) -> tuple[list[Any], dict[str, Any]] | None:
+        """The specs of the arguments of `call`, positional and by keyword, to trace a function that serves the model with.
+
+        They are known after the first call, and None before. With `dynamic_batch`, the number of examples is left open.
+
+        >>> args, kwargs = model.save_spec()
+        >>> model.save(path, signatures=tf.function(model).get_concrete_function(*args, **kwargs))
+        """
+        if self._is_graph_network:
+            return [input_specs(self)], {}
+        specs = self.__dict__.get("_call_specs")
+        return any_batch(specs) if dynamic_batch else specs
 
     # -- running -----------------------------------------------------------------------------------------------------
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:

@@ -21,7 +21,7 @@ from penstock._src.models.keras.engine.call_context import current
 from penstock._src.models.keras.engine.input_layer import Input, InputLayer
 from penstock._src.models.keras.engine.network import Network, assert_no_legacy_layers
 from penstock._src.models.keras.engine.training import Functional
-from penstock._src.models.keras.saving.saved_model import save_spec
+from penstock._src.models.keras.saving.saved_model import any_batch, call_spec
 from penstock._src.models.keras.utils.generic_utils import uses_earlier_configs
 from penstock._src.models.keras.utils.object_config import serialize_keras_object
 
@@ -100,7 +100,7 @@ class Sequential(Functional):
             output = layer(last)
             if len(nest.flatten(output)) != 1:
                 raise TypeError(_ONE_OUTPUT)
-            self.__dict__["outputs"] = [save_spec(output)] if isinstance(self.outputs[0], TensorSpec) else [output]
+            self.__dict__["outputs"] = [any_batch(call_spec(output))] if isinstance(self.outputs[0], TensorSpec) else [output]
             self.__dict__.update(_steps={}, _compiled=self._new_compiled() if self._is_compiled else self._compiled)
         self.built = bool(self.outputs)
         if set_inputs or self._is_graph_network:
@@ -138,6 +138,11 @@ class Sequential(Functional):
             self.layers[-1]._outbound_nodes = []
             self.__dict__["outputs"] = [self.layers[-1].output]
             self._init_graph_network(self.inputs, self.outputs, name=self.name)
+
+    def save_spec(self, dynamic_batch: bool = True) -> Any:
+        """As for other networks; the number of examples that a network was inferred from is left open."""
+        specs = super().save_spec(dynamic_batch)
+        return any_batch(specs) if dynamic_batch and "_inferred_dims" in self.__dict__ else specs
 
     @default
     def build(self, input_shape: Any = None) -> None:

@@ -18,12 +18,12 @@ class Revived(Model):
                 own.append(variable)
         self.built = True
 
-    def call(self, inputs: Any, training: Any = False, mask: Any = None) -> Any:
+    def call(self, inputs: Any, *args: Any, training: Any = False, mask: Any = None, **kwargs: Any) -> Any:
         """What the saved function returns; models without an argument `training` are called without."""
         try:
-            return self._loaded(inputs, training=bool(training))
+            return self._loaded(inputs, *args, training=bool(training), **kwargs)
         except (TypeError, ValueError):
-            return self._loaded(inputs)
+            return self._loaded(inputs, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Not available: the class of the model is not known."""

@@ -53,23 +53,30 @@ def input_specs(model: Any) -> Any:
         def spec(t: Any) -> Any:
             return TensorSpec(t.shape, t.dtype.base_dtype, name=t._keras_history.layer.name)
         return nest.map_structure(spec, model._nested_inputs)
-    return model.__dict__.get("_save_spec")
+    specs = model.save_spec()
+    return None if specs is None else specs[0][0]
 
 
 def functions(model: Any, cache: Any) -> dict[str, Any]:
     """The user's functions, the call of the model, and the function to serve."""
     found = user_functions(model)
-    specs = input_specs(model)
+    specs = model.save_spec()
     if specs is None or not context.executing_eagerly():
         return found
-    call = Function(lambda inputs, training=False: model(inputs, training=training), "call")
-    call.get_concrete_function(specs, training=False)
+    (inputs, *args), kwargs = specs
+    kwargs.pop("training", None)
+
+    def run(inputs: Any, *args: Any, training: Any = False, **kwargs: Any) -> Any:
+        return model(inputs, *args, training=training, **kwargs)
+    call = Function(run, "call")
+    call.get_concrete_function(inputs, *args, training=False, **kwargs)
     try:
-        call.get_concrete_function(specs, training=True)
+        call.get_concrete_function(inputs, *args, training=True, **kwargs)
     except (TypeError, ValueError) as e:
         logging.warning("Model %s is saved without its call for training: %s", model.name, e)
 
-    serve = Function(lambda inputs: _by_name(model, inputs), "_wrapped_model").get_concrete_function(_named(specs))
+    wrapped = Function(lambda inputs, *args, **kwargs: _by_name(model, inputs, *args, **kwargs), "_wrapped_model")
+    serve = wrapped.get_concrete_function(_named(inputs), *args, **kwargs)
     return {**found, "__call__": call, "_default_save_signature": serve}
 
 
@@ -89,9 +96,9 @@ def trace_model_call(model: Any, input_signature: Any = None) -> Function:
     return Function(wrapped, "_wrapped_model", input_signature)
 
 
-def _by_name(model: Any, inputs: Any) -> dict[str, Any]:
+def _by_name(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """The outputs of a model, by their names."""
-    outputs = nest.flatten(model(inputs, training=False))
+    outputs = nest.flatten(model(inputs, *args, **{**kwargs, "training": False}))
     return dict(zip(_output_names(model, len(outputs)), outputs, strict=True))
 
 
@@ -290,15 +297,39 @@ def load_from_saved_model(saved_model_path: str, custom_objects: Any = None) -> 
     return load(saved_model_path, custom_objects)
 
 
-def save_spec(inputs: Any) -> Any:
-    """The specs of the inputs of a call, for any number of examples; None if they are not tensors."""
+# -- what a model is called with -------------------------------------------------------------------------------------
+def _is_spec(x: Any) -> bool:
+    """Whether a spec can be made of something: it has a shape and a dtype."""
+    return hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x.shape, "rank")
+
+
+def call_spec(inputs: Any) -> Any:
+    """The specs of the inputs of a call, with their names; None if they are not tensors."""
     flat = nest.flatten(inputs)
-    if not all(hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x.shape, "rank") for x in flat):
+    if not all(map(_is_spec, flat)):
         return None
     names = iter(sorted(inputs) if isinstance(inputs, dict) and len(inputs) == len(flat)
                  else [f"input_{i + 1}" for i in range(len(flat))])
 
     def spec(x: Any) -> Any:
-        dims = None if x.shape.rank is None else [None, *x.shape.as_list()[1:]] if x.shape.rank else []
-        return TensorSpec(TensorShape(dims), x.dtype.base_dtype, name=next(names))
+        name = next(names)
+        return x if isinstance(x, TensorSpec) and x.name else TensorSpec(x.shape, x.dtype.base_dtype, name=name)
     return nest.map_structure(spec, inputs)
+
+
+def call_specs(inputs: Any, args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
+    """The specs of all arguments of a call: None for what is no tensor, and without those given by keyword."""
+    def spec(x: Any) -> Any:
+        return TensorSpec(x.shape, x.dtype.base_dtype) if _is_spec(x) else None
+    first = call_spec(inputs)
+    by_name = {k: v for k, v in kwargs.items() if all(map(_is_spec, nest.flatten(v)))}
+    return None if first is None else ([first, *nest.map_structure(spec, list(args))], nest.map_structure(spec, by_name))
+
+
+def any_batch(specs: Any) -> Any:
+    """Specs for any number of examples."""
+    def spec(s: Any) -> Any:
+        if s is None or not s.shape.rank:
+            return s
+        return TensorSpec(TensorShape([None, *s.shape.as_list()[1:]]), s.dtype, name=s.name)
+    return nest.map_structure(spec, specs)
