@@ -65,7 +65,7 @@ from penstock._typing import P as _P
 from penstock._typing import R as _R
 from penstock.compat.v1 import GraphDef as _GraphDef
 from penstock.compat.v1 import name_scope as _name_scope
-from penstock.keras.initializers import Initializer as _Initializer
+from penstock.initializers import Initializer as _Initializer
 from typing import Any
 from typing import overload
 import builtins as _builtins

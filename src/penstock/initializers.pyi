@@ -4,10 +4,12 @@ from penstock import constant_initializer as _constant
 from penstock import ones_initializer as _Ones
 from penstock import ones_initializer as _ones
 from penstock import random_normal_initializer as _RandomNormal
+from penstock import random_normal_initializer as _random_normal
 from penstock import random_uniform_initializer as _RandomUniform
+from penstock import random_uniform_initializer as _random_uniform
 from penstock import zeros_initializer as _Zeros
 from penstock import zeros_initializer as _zeros
-from penstock.keras.initializers import Initializer as _Initializer
+from penstock.compat.v1.keras.initializers import Initializer as _Initializer
 from typing import Any
 
 Constant = _Constant
@@ -23,9 +25,13 @@ class HeNormal(VarianceScaling):
 class HeUniform(VarianceScaling):
     def __init__(self, seed: int | None = None) -> None: ...
     def get_config(self) -> Any: ...
-class Identity(_Initializer):
+class Identity(Initializer):
     def __init__(self, gain: float = 1.0) -> None: ...
     gain: Any
+class Initializer(_Initializer):
+    def __call__(self, shape: Any, dtype: Any = ..., **kwargs: Any) -> Any: ...
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any: ...
 class LecunNormal(VarianceScaling):
     def __init__(self, seed: int | None = None) -> None: ...
     def get_config(self) -> Any: ...
@@ -33,19 +39,21 @@ class LecunUniform(VarianceScaling):
     def __init__(self, seed: int | None = None) -> None: ...
     def get_config(self) -> Any: ...
 Ones = _Ones
-class Orthogonal(_Initializer):
+class Orthogonal(Initializer):
     def __init__(self, gain: float = 1.0, seed: int | None = None) -> None: ...
     gain: Any
 RandomNormal = _RandomNormal
 RandomUniform = _RandomUniform
-class TruncatedNormal(_Initializer):
+class TruncatedNormal(Initializer):
     def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: int | None = None) -> None: ...
     mean: Any
     stddev: Any
-class VarianceScaling(_Initializer):
+class VarianceScaling(Initializer):
     def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: int | None = None) -> None: ...
 Zeros = _Zeros
 constant = _constant
+def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any: ...
+def get(identifier: Any) -> Any: ...
 glorot_normal = GlorotNormal
 glorot_uniform = GlorotUniform
 he_normal = HeNormal
@@ -55,4 +63,9 @@ lecun_normal = LecunNormal
 lecun_uniform = LecunUniform
 ones = _ones
 orthogonal = Orthogonal
+random_normal = _random_normal
+random_uniform = _random_uniform
+def serialize(initializer: Any, use_legacy_format: bool = False) -> Any: ...
+truncated_normal = TruncatedNormal
+variance_scaling = VarianceScaling
 zeros = _zeros

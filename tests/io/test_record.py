@@ -140,3 +140,26 @@ def test_an_iterator_continues_where_the_file_has_grown(tmp_path):
     records.reopen()
     assert list(records) == [b"two"]
     records.close()
+
+
+def test_a_writer_that_is_left_open_loses_nothing(tmp_path):
+    """A cycle of objects is deleted after the modules that writing needs."""
+    program = """
+import sys
+import penstock as tf
+class Cycle: pass
+cycle = Cycle()
+cycle.own, cycle.plain, cycle.packed = cycle, tf.io.TFRecordWriter(sys.argv[1]), tf.io.TFRecordWriter(sys.argv[2], "GZIP")
+cycle.summaries = tf.summary.create_file_writer(sys.argv[3])
+cycle.plain.write(b"one")
+cycle.packed.write(b"two")
+with cycle.summaries.as_default():
+    tf.summary.scalar("loss", 1.0, step=3)
+"""
+    files = [str(tmp_path / name) for name in ("plain", "packed", "summaries")]
+    ended = subprocess.run([sys.executable, "-c", program, *files], timeout=100, capture_output=True, text=True)
+    assert ended.returncode == 0 and "Exception ignored" not in ended.stderr
+    assert list(RecordReader(files[0])) == [b"one"]
+    assert list(tf.data.TFRecordDataset(files[1], "GZIP").as_numpy_iterator()) == [b"two"]
+    events = [e for p in (tmp_path / "summaries").iterdir() for e in v1.train.summary_iterator(str(p))]
+    assert [v.tag for e in events for v in e.summary.value] == ["loss"]

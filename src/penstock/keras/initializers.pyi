@@ -8,7 +8,6 @@ from penstock import random_uniform_initializer as _RandomUniform
 from penstock import random_uniform_initializer as _random_uniform
 from penstock import zeros_initializer as _Zeros
 from penstock import zeros_initializer as _zeros
-from penstock.compat.v1.keras.initializers import Initializer as _Initializer
 from penstock.initializers import GlorotNormal as _glorot_normal
 from penstock.initializers import GlorotUniform as _glorot_uniform
 from penstock.initializers import HeNormal as _he_normal
@@ -29,10 +28,7 @@ from penstock.initializers import GlorotUniform as GlorotUniform
 from penstock.initializers import HeNormal as HeNormal
 from penstock.initializers import HeUniform as HeUniform
 from penstock.initializers import Identity as Identity
-class Initializer(_Initializer):
-    def __call__(self, shape: Any, dtype: Any = ..., **kwargs: Any) -> Any: ...
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any: ...
+from penstock.initializers import Initializer as Initializer
 from penstock.initializers import LecunNormal as LecunNormal
 from penstock.initializers import LecunUniform as LecunUniform
 Ones = _Ones
@@ -43,8 +39,8 @@ from penstock.initializers import TruncatedNormal as TruncatedNormal
 from penstock.initializers import VarianceScaling as VarianceScaling
 Zeros = _Zeros
 constant = Constant
-def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any: ...
-def get(identifier: Any) -> Any: ...
+from penstock.initializers import deserialize as deserialize
+from penstock.initializers import get as get
 glorot_normal = _glorot_normal
 glorot_uniform = _glorot_uniform
 he_normal = _he_normal
@@ -56,7 +52,7 @@ ones = _ones
 orthogonal = _orthogonal
 random_normal = _random_normal
 random_uniform = _random_uniform
-def serialize(initializer: Any, use_legacy_format: bool = False) -> Any: ...
+from penstock.initializers import serialize as serialize
 truncated_normal = _truncated_normal
 variance_scaling = _variance_scaling
 zeros = _zeros

@@ -231,3 +231,12 @@ def test_functions_take_ragged_tensors_by_keyword(call, arguments):
     out = call(**given)
     assert out.row_splits.numpy().tolist() == ragged.row_splits.numpy().tolist()
     np.testing.assert_array_equal(out.flat_values, call(**dense))
+
+
+@pytest.mark.parametrize("x, y", [([[1, 2, 3], [4], [5, 6]], [[10, 20], [30, 40], [50]]),
+                                  ([[[1, 2], [3, 4]], [[5, 6]]], [[[1, 2, 0], [3, 4, 0]], [[5, 6, 0]]])])
+def test_rows_that_differ_are_an_error_of_the_values(x, y):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="row_splits"):
+        tf.ragged.constant(x) + tf.ragged.constant(y)
+    with pytest.raises(ValueError, match="outer-dimension"):
+        tf.ragged.map_flat_values(tf.add, tf.ragged.constant([[1, 2]]), tf.ragged.constant([[1, 2, 3]]))

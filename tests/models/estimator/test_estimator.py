@@ -134,3 +134,14 @@ def test_a_dataset_is_no_input_function(tmp_path):
     estimator = tf.estimator.LinearRegressor([tf.feature_column.numeric_column("x")], str(tmp_path))
     with pytest.raises(TypeError, match="input_fn must be a function.*lambda: dataset"):
         estimator.train(tf.data.Dataset.from_tensors(({"x": [1.0]}, [1.0])), steps=1)
+
+
+def test_variables_as_predictions_and_train_op(tmp_path):
+    def model_fn(features, labels, mode):
+        step = tf.train.get_or_create_global_step()
+        total = tf.get_variable("total", initializer=2.0, use_resource=True)
+        return tf.estimator.EstimatorSpec(mode, predictions=total, train_op=step.assign_add(1), loss=tf.constant(0.0))
+
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+    estimator.train(lambda: tf.data.Dataset.from_tensors({"x": [1.0]}), steps=1)
+    assert estimator.get_variable_value("global_step") == 1

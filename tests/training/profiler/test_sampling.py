@@ -1,6 +1,8 @@
 """tf.profiler.experimental: traces name the waits for input, advice follows from them, other processes may ask for both."""
 import gzip
 import json
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -76,3 +78,8 @@ def test_what_a_server_refuses(server, tmp_path):
         profiler.client.monitor(server, 10)
     with pytest.raises(tf.errors.UnavailableError):
         service.serve(int(server.rpartition(":")[2]))
+
+
+def test_a_process_may_end_while_it_records(tmp_path):
+    program = f"import penstock as tf; tf.profiler.experimental.start({str(tmp_path)!r}); print(tf.ones([2]) + 1)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=100, capture_output=True).returncode == 0

@@ -5,7 +5,10 @@ is what ops and datasets use; it reads large pieces and never allocates more tha
 """
 from __future__ import annotations
 
+import atexit
+import os
 import struct
+import weakref
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -96,6 +99,7 @@ class TFRecordWriter:
         self._file = paths.open_file(path, "wb")
         self._pieces: list[bytes] = []
         self._size = 0
+        _open.add(self)
 
     def write(self, record: Any) -> None:
         """Appends one record."""
@@ -141,6 +145,7 @@ class TFRecordWriter:
                 self._file.write(self._compressor.flush(zlib.Z_FINISH))
             self._file.close()
         self._file = None
+        _open.discard(self)
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -151,6 +156,19 @@ class TFRecordWriter:
     def __del__(self) -> None:
         if getattr(self, "_file", None) is not None:
             self.close()
+
+
+_open: weakref.WeakSet[TFRecordWriter] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_open.clear)         # the parent writes what it has buffered
+
+
+def _close_all() -> None:
+    """Closes the writers that a program leaves open: when its last objects are deleted, modules that `close` needs are gone."""
+    for writer in list(_open):
+        writer.close()
+
+
+atexit.register(_close_all)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------

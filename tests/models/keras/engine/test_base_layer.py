@@ -112,3 +112,33 @@ def test_shape_of_a_weight_as_an_array():
     layer = tf.keras.layers.Layer()
     assert layer.add_weight("a", np.array([2, 3]), initializer="ones").shape == (2, 3)
     assert layer.add_weight("b", np.array([], int), initializer="ones").shape == ()
+
+
+@pytest.mark.parametrize("default", [False, True, None])
+def test_the_default_of_training_is_for_the_layers_inside_too(default):
+    """As in tf.keras since 2.4: what `call` has as default, its layers get, when a model is made and when it runs."""
+    seen = []
+
+    class Inner(tf.keras.layers.Layer):
+        def call(self, x, training=None):
+            seen.append(training)
+            return x
+
+    class Outer(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def call(self, x, training=default):
+            seen.append(training)
+            return self.inner(x)
+    x = tf.keras.Input((3,))
+    model = tf.keras.Model(x, Outer()(x))
+    if default is not None:                     # without a default, what a model is made with is a tensor
+        assert seen == [default, default]
+    seen.clear()
+    model(tf.ones([1, 3]))
+    assert seen == [default, default]
+    seen.clear()
+    model(tf.ones([1, 3]), training=True)
+    assert seen == [True, True]

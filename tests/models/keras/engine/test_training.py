@@ -448,3 +448,12 @@ def test_one_metric_needs_no_list(given):
     m = sequential(tf.keras)
     m.compile("sgd", "mse", metrics=given, weighted_metrics="mse")
     assert len(m.fit(x, y, verbose=0).history) == 3
+
+
+def test_a_batch_of_one_example_has_any_size():
+    """Layers take a last dimension of 1 for one that may be dropped, which must not be the examples'."""
+    x = tf.keras.Input((), dtype="int64")
+    model = tf.keras.Model(x, tf.keras.layers.CategoryEncoding(3, output_mode="one_hot")(x))
+    assert model.predict(tf.data.Dataset.from_tensor_slices([2]).batch(1), verbose=0).tolist() == [[0, 0, 1]]
+    assert model.predict(np.array([2]), verbose=0).tolist() == [[0, 0, 1]]
+    assert model.predict(np.array([2, 0]), verbose=0).tolist() == [[0, 0, 1], [1, 0, 0]]

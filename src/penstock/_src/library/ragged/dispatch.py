@@ -29,7 +29,7 @@ from penstock._src.library.ragged import (
     strings,
 )
 from penstock._src.library.ragged.broadcasting import aligned, with_partitions
-from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor
+from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock._src.library.ragged.value import RaggedTensorValue
 from penstock._src.ops.composite import ASSERTIONS, BINARY, UNARY
 from penstock.compat import v1 as tf
@@ -123,7 +123,9 @@ def binary(fn: Callable, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
     x = convert_to_tensor_or_ragged_tensor(x, preferred_dtype=_dtype(y))
     y = convert_to_tensor_or_ragged_tensor(y, preferred_dtype=x.dtype)
     if isinstance(x, RaggedTensor) and isinstance(y, RaggedTensor) and x.ragged_rank == y.ragged_rank and _alike(x, y):
-        return functional.map_flat_values(fn, x, y, *args, **kwargs)
+        x, y = match_row_splits_dtypes(x, y)
+        partitions = functional.merged_partitions([x, y])                 # rows that differ are an error of these values
+        return with_partitions(fn(x.flat_values, y.flat_values, *args, **kwargs), partitions)
     ragged, dense = (x, y) if isinstance(x, RaggedTensor) else (y, x)
     if dense.shape.ndims is None or dense.shape.ndims and ragged.shape.ndims is None:
         raise ValueError(f"Unable to broadcast: unknown rank, of shapes {x.shape} and {y.shape}")

@@ -8,6 +8,7 @@ from penstock._src.base import dtypes, nest
 from penstock._src.base.api import export
 from penstock._src.graph.composite_tensor import CompositeTensor
 from penstock._src.graph.type_spec import BatchableTypeSpec, TensorSpec, TypeSpec, type_spec_from_value
+from penstock._src.library.ragged.broadcasting import with_partitions
 from penstock._src.library.ragged.spec import RaggedTensorSpec
 from penstock._src.library.ragged.tensor import RaggedTensor, convert_to_tensor_or_ragged_tensor, match_row_splits_dtypes
 from penstock.compat import v1 as tf
@@ -44,10 +45,10 @@ def map_flat_values(op: Callable, *args: Any, **kwargs: Any) -> Any:
         raise ValueError("tf.ragged.map_flat_values requires that the output of `op` have the same outer-dimension size as "
                          f"flat_values of any ragged inputs. (output shape: {found}; expected outer dimension size: "
                          f"{rows.as_list()[0] if rows.rank else None})")
-    return with_partitions(_merged_partitions(matched), out)
+    return with_partitions(out, merged_partitions(matched))
 
 
-def _merged_partitions(ragged: Any) -> list:
+def merged_partitions(ragged: Any) -> list:
     """The common partitions of ragged tensors, outermost first, with the static information of all of them."""
     partitions = [r._row_partition for r in ragged]
     merged = partitions[0]
@@ -57,15 +58,7 @@ def _merged_partitions(ragged: Any) -> list:
         elif other._uniform_row_length is not None:
             merged = merged._merge_precomputed_encodings(other, validate=False)
     values = [r.values for r in ragged]
-    return [merged, *_merged_partitions(values)] if isinstance(values[0], RaggedTensor) else [merged]
-
-
-def with_partitions(partitions: list, flat_values: Any) -> Any:
-    """A ragged tensor of innermost values, and partitions from the outermost on."""
-    out = flat_values
-    for p in reversed(partitions):
-        out = RaggedTensor._from_row_partition(out, p, validate=False)
-    return out
+    return [merged, *merged_partitions(values)] if isinstance(values[0], RaggedTensor) else [merged]
 
 
 def assert_splits_match(nested: list) -> list:

@@ -80,7 +80,7 @@ def _checked_train_op(train_op: Any, mode: str) -> Any:
         if mode == ModeKeys.TRAIN:
             raise ValueError("Missing train_op.")
         return None
-    if not isinstance(train_op, (tf.Tensor, tf.Operation)):
+    if not isinstance(train_op, (tf.Tensor, tf.Variable, tf.Operation)):
         raise TypeError(f"train_op must be Operation or Tensor, given: {train_op}")
     return train_op
 
@@ -98,7 +98,7 @@ def _checked_loss(loss: Any, mode: str) -> Any:
 
 def _check_predictions(predictions: Any) -> None:
     for key, value in (predictions.items() if isinstance(predictions, dict) else [("predictions", predictions)]):
-        if not isinstance(value, (tf.Tensor, tf.SparseTensor)) and not hasattr(value, "row_splits"):
+        if not isinstance(value, (tf.Tensor, tf.SparseTensor, tf.Variable)) and not hasattr(value, "row_splits"):
             raise TypeError(f"predictions[{key}] must be Tensor, given: {value}")
 
 

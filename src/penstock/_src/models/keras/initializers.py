@@ -71,7 +71,8 @@ _V2 |= {"random_normal": _V2["RandomNormal"], "random_uniform": _V2["RandomUnifo
 for _table, _api in ((_V1, "v1"), (_V2, "v2")):
     _table.update({small: _table[large] for small, large in _SAME.items()})
     for _name, _object in _table.items():
-        export.value(_object, **{_api: [f"keras.initializers.{_name}"]})
+        _names = [f"{_prefix}initializers.{_name}" for _prefix in (("keras.", "") if _api == "v2" else ("keras.",))]
+        export.value(_object, **{_api: [n for n in _names if n not in TABLES[_api]]})
 
 _V1 |= {"TruncatedNormal": TruncatedNormalV1, "truncated_normal": TruncatedNormalV1, "RandomUniform": RandomUniformV1,
         "uniform": RandomUniformV1, "random_uniform": RandomUniformV1, "RandomNormal": RandomNormalV1, "normal": RandomNormalV1,
@@ -81,13 +82,13 @@ _V1 |= {"TruncatedNormal": TruncatedNormalV1, "truncated_normal": TruncatedNorma
 _V2 |= {"uniform": _V2["RandomUniform"], "normal": _V2["RandomNormal"], "zero": _V2["Zeros"], "one": _V2["Ones"]}
 
 
-@export("keras.initializers.serialize")
+@export("keras.initializers.serialize", v2=["initializers.serialize"])
 def serialize(initializer: Any, use_legacy_format: bool = False) -> Any:
     """The configuration of an initializer."""
     return serialized(initializer, use_legacy_format)
 
 
-@export("keras.initializers.deserialize")
+@export("keras.initializers.deserialize", v2=["initializers.deserialize"])
 def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool = False) -> Any:
     """The initializer of a name or configuration."""
     names = _V2 if context.process.resource_variables else _V1
@@ -96,7 +97,7 @@ def deserialize(config: Any, custom_objects: Any = None, use_legacy_format: bool
     return deserialize_keras_object(config, names, custom_objects, "initializer")
 
 
-@export("keras.initializers.get")
+@export("keras.initializers.get", v2=["initializers.get"])
 def get(identifier: Any) -> Any:
     """An initializer: itself, or by its name or configuration.
 

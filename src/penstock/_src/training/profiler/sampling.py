@@ -1,6 +1,7 @@
 """tf.profiler.experimental: records a program as a trace for Chrome and TensorBoard."""
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import time
@@ -43,6 +44,7 @@ def start(logdir: Any, options: Any = None) -> None:
     _Running.logdir = os.fspath(logdir)
     _Running.profile.__enter__()
     _Running.since = time.monotonic()
+    atexit.register(stop, save=False)            # a recording that is still running crashes when the process unloads it
 
 
 @export(v2=["profiler.experimental.stop"])
@@ -51,6 +53,7 @@ def stop(save: bool = True) -> None:
     if _Running.profile is None:
         raise errors.UnavailableError(None, None, "Cannot export profiling results. No profiler is running.")
     profile, _Running.profile = _Running.profile, None
+    atexit.unregister(stop)
     seconds = time.monotonic() - _Running.since
     profile.__exit__(None, None, None)
     if save:

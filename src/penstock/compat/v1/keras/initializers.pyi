@@ -36,8 +36,8 @@ class TruncatedNormal(_truncated_normal_initializer):
 VarianceScaling = _VarianceScaling
 Zeros = _Zeros
 constant = _constant
-from penstock.keras.initializers import deserialize as deserialize
-from penstock.keras.initializers import get as get
+from penstock.initializers import deserialize as deserialize
+from penstock.initializers import get as get
 glorot_normal = _glorot_normal
 glorot_uniform = _glorot_uniform
 from penstock.compat.v1.initializers import he_normal as he_normal
@@ -50,7 +50,7 @@ ones = _ones
 orthogonal = _orthogonal
 random_normal = RandomNormal
 random_uniform = RandomUniform
-from penstock.keras.initializers import serialize as serialize
+from penstock.initializers import serialize as serialize
 truncated_normal = TruncatedNormal
 uniform = RandomUniform
 zeros = _zeros

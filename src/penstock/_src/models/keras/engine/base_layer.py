@@ -68,6 +68,13 @@ def _spec_of(function: Any) -> tuple[tuple, bool]:
     return (*args, *spec.kwonlyargs), spec.varkw is not None
 
 
+@functools.lru_cache(maxsize=4096)
+def _default_training(function: Any) -> Any:
+    """The default of a function's argument `training`, or None."""
+    found = inspect.signature(inspect.unwrap(function)).parameters.get("training")
+    return None if found is None or found.default is found.empty else found.default
+
+
 _NOT_PLAIN: Any = object()
 
 
@@ -321,10 +328,8 @@ class Layer(Connected, Losing, Weighted):
             value = current.training
         elif backend.global_learning_phase_is_set():
             value = backend.learning_phase()
-        elif build_graph:
-            with graph_of(nest.flatten(inputs)).as_default():
-                if in_keras_graph():
-                    value = backend.learning_phase()
+        else:
+            value = self._own_training(inputs, build_graph)
         if value is None or not self._expects_training_arg:
             return value, False
         if is_tensor(value):
@@ -334,6 +339,18 @@ class Layer(Connected, Losing, Weighted):
         if "training" in kwargs or not self._was_passed("training", args, kwargs):
             kwargs["training"] = value
         return value, True
+
+    def _own_training(self, inputs: Any, build_graph: bool) -> Any:
+        """Whether this is training if nothing says so: the default of `call`, or what a symbolic call is told later."""
+        if context.eager_outside_functions():
+            call = self.call
+            value = _default_training(getattr(call, "__func__", call)) if "training" in self._call_fn_args else None
+            if value is not None:
+                return value
+        if not build_graph:
+            return None
+        with graph_of(nest.flatten(inputs)).as_default():
+            return backend.learning_phase() if in_keras_graph() else None
 
     def _remember_ops(self, inputs: Any) -> None:
         """Ops that were called between layers become layers."""

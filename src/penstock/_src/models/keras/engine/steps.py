@@ -25,9 +25,10 @@ backend = LazyModule("penstock._src.models.keras.backend")
 
 
 def _spec(x: Any, whole: bool) -> Any:
-    """The input specs of a trace: arrays of this shape, or with any number of examples."""
+    """The input specs of a trace: arrays of this shape, or with any number of examples. One example is any number, because layers
+    take a dimension that is 1 for one that may be dropped."""
     dims = x.shape.as_list()
-    return TensorSpec(TensorShape([None, *dims[1:]] if dims and not whole else dims), x.dtype)
+    return TensorSpec(TensorShape([None, *dims[1:]] if dims and (dims[0] == 1 or not whole) else dims), x.dtype)
 
 
 def run_step(model: Any, mode: str, default: bool, data: Any) -> Any:
