@@ -39,8 +39,14 @@ LIBRARIES = (
         "tensorflow/probability", "v0.25.0"),
     Library("Sonnet", "dm-sonnet", ("sonnet/src",)),
     Library("GPflow", "gpflow==2.11.2", ("tests/gpflow",), "GPflow/GPflow", "v2.9.2", "test_*.py"),
-    Library("transformers", "transformers==4.46.3", tuple(f"tests/models/{model}" for model in ("bert", "gpt2", "t5", "vit")),
-            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils", "src", "conftest.py")),
+    Library("transformers", "transformers==4.46.3", tuple(f"tests/models/{model}" for model in (
+        "bert gpt2 t5 vit albert bart blenderbot blenderbot_small blip camembert clip convbert convnext convnextv2 ctrl cvt "
+        "data2vec deberta deberta_v2 deit distilbert dpr electra encoder_decoder esm flaubert funnel gptj groupvit hubert "
+        "idefics layoutlm layoutlmv3 led longformer lxmert marian mbart mistral mobilebert mobilevit mpnet mt5 openai opt "
+        "pegasus rag regnet rembert resnet roberta roberta_prelayernorm roformer sam segformer speech_to_text swiftformer swin "
+        "tapas vision_encoder_decoder vision_text_dual_encoder vit_mae wav2vec2 whisper xglm xlm xlm_roberta xlnet").split()),
+            "huggingface/transformers", "v4.46.3", "test_modeling_tf_*.py", needs=("utils", "src", "conftest.py"),
+            settings=("USE_TF=1",)),                                # without PyTorch, which one side has
     Library("tf_slim", "tf_slim", ("tf_slim",)),
     Library("tf_keras", "tf_keras==2.21.0", tuple(f"tf_keras/{folder}" for folder in (
         "layers", "metrics", "optimizers", "engine", "saving", "utils")),

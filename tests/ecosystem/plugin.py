@@ -4,7 +4,8 @@ ECOSYSTEM_BACKEND=penstock puts penstock in TensorFlow's place before the first 
 file that gets a line of JSON per test; tests that have a line already are left out, so that a run that was stopped continues. A
 test that has begun and has no outcome ended the process: it counts as failed. ECOSYSTEM_SAMPLE is how many tests of a file run
 at most, evenly spread, ECOSYSTEM_SECONDS how long the tests of a file may take together. ECOSYSTEM_OTHER names the results of
-the other backend: what was run there runs here, and on penstock only what passed on TensorFlow.
+the other backend: what was run there runs here, and on penstock only what passed on TensorFlow. With ECOSYSTEM_QUICK penstock
+comes first, and TensorFlow runs only what failed on penstock.
 """
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from absl import flags
 RESULTS = pathlib.Path(os.environ["ECOSYSTEM_RESULTS"])
 OTHER = pathlib.Path(os.environ["ECOSYSTEM_OTHER"])
 PENSTOCK = os.environ.get("ECOSYSTEM_BACKEND") == "penstock"
+QUICK = os.environ.get("ECOSYSTEM_QUICK") == "1"
 SAMPLE = int(os.environ.get("ECOSYSTEM_SAMPLE", "0"))
 SECONDS = float(os.environ.get("ECOSYSTEM_SECONDS", "0"))
 SITE = pathlib.Path(os.environ["ECOSYSTEM_SITE"])
@@ -61,11 +63,13 @@ def pytest_collection_modifyitems(config, items) -> None:
     for item in items:
         files[item.nodeid.partition("::")[0]].append(item)
     known, chosen = _entries(RESULTS), []
-    other = _entries(OTHER)
-    wanted = {t for t, outcome in other.items() if outcome == "passed" or not PENSTOCK}
+    other = {} if QUICK and PENSTOCK else _entries(OTHER)
+    needed = ("failed",) if QUICK else ("passed",) if PENSTOCK else ("passed", "failed", "skipped", "began")
+    wanted = {t for t, outcome in other.items() if outcome in needed}
     compared = {t.partition("::")[0] for t in other}
     for name, tests in files.items():
-        if _name(name).partition("::")[0] in compared:
+        whole = QUICK and f"{_name(name)}import" in wanted       # it could not be imported on penstock
+        if not whole and (_name(name).partition("::")[0] in compared or QUICK and not PENSTOCK):
             tests = [t for t in tests if _name(t.nodeid) in wanted]
         elif SAMPLE and len(tests) > SAMPLE:
             tests = [tests[i * len(tests) // SAMPLE] for i in range(SAMPLE)]

@@ -4,7 +4,8 @@
 
 Two environments are created once below `.ecosystem`: one with penstock's dependencies, one with TensorFlow; the libraries are
 in a folder that both see, tests that their wheels lack in `.ecosystem/sources`. Results are kept as they come: a run that was
-stopped continues. `--again` forgets the failures of penstock first.
+stopped continues. `--again` forgets the failures of penstock first. `--quick` runs penstock first, and TensorFlow only on what
+failed there; it has a table of its own, and results of its own.
 """
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOME = ROOT / ".ecosystem"
 PAGE = ROOT / "docs" / "ecosystem.md"
 BEGIN, END = "<!-- results: written by make ecosystem -->", "<!-- end of results -->"
+QUICK = "<!-- results: written by make ecosystem ARGS=--quick -->"
 TOOLS = ("pytest", "pytest-timeout")
 BACKENDS = ("tensorflow", "penstock")
 
@@ -73,9 +75,9 @@ def sources(library: Library) -> pathlib.Path:
     return folder
 
 
-def results(library: Library, backend: str) -> pathlib.Path:
+def results(library: Library, backend: str, quick: bool = False) -> pathlib.Path:
     """Where the outcomes of a library's tests are kept."""
-    return HOME / f"{library.install.partition('=')[0]}.{backend}.jsonl"
+    return HOME / f"{library.install.partition('=')[0]}.{'quick.' * quick}{backend}.jsonl"
 
 
 def run(library: Library, backend: str, options: argparse.Namespace) -> None:
@@ -83,9 +85,10 @@ def run(library: Library, backend: str, options: argparse.Namespace) -> None:
     site = sources(library)
     path = [str(ROOT / "tests" / "ecosystem"), *([str(ROOT / "src")] if backend == "penstock" else [])]
     path += [str(ROOT / "tests" / "ecosystem" / library.root)] if library.root else []
-    settings = {"ECOSYSTEM_BACKEND": backend, "ECOSYSTEM_RESULTS": str(results(library, backend)), "ECOSYSTEM_SITE": str(site),
+    kept, other = (results(library, b, options.quick) for b in (backend, next(b for b in BACKENDS if b != backend)))
+    settings = {"ECOSYSTEM_BACKEND": backend, "ECOSYSTEM_RESULTS": str(kept), "ECOSYSTEM_SITE": str(site),
                 "ECOSYSTEM_SAMPLE": str(options.sample), "ECOSYSTEM_SECONDS": str(options.seconds),
-                "ECOSYSTEM_OTHER": str(results(library, next(b for b in BACKENDS if b != backend))),
+                "ECOSYSTEM_OTHER": str(other), "ECOSYSTEM_QUICK": str(int(options.quick)),
                 "PYTHONPATH": os.pathsep.join(path), "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3",
                 "OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1",
                 **dict(setting.split("=", 1) for setting in library.settings)}
@@ -97,7 +100,7 @@ def run(library: Library, backend: str, options: argparse.Namespace) -> None:
                    "-W", "ignore", "--tb=short", "--import-mode", "importlib" if library.beside else "prepend",
                    "-o", f"python_files={library.files}", folder]
         before = -1
-        while before != (before := len(outcomes(results(library, backend)))):    # a test may end the process
+        while before != (before := len(outcomes(kept))):    # a test may end the process
             if subprocess.run(command, cwd=site, env={**os.environ, **settings}, check=False).returncode in range(6):
                 break
 
@@ -142,22 +145,39 @@ def table() -> str:
     return "\n".join(rows)
 
 
-def failures(library: Library) -> str:
+def quick_compared(library: Library) -> tuple[set[str], set[str]]:
+    """The tests that pass here, and those that pass on TensorFlow only."""
+    here, there = (outcomes(results(library, b, quick=True)) for b in ("penstock", "tensorflow"))
+    passed = {t for t, e in here.items() if e["outcome"] == "passed"}
+    return passed, {t for t, e in there.items() if e["outcome"] == "passed"} - passed
+
+
+def quick_table() -> str:
+    """The results of `--quick`, by library; of a library that was not run here, those that the page has."""
+    rows = ["| library | folders of tests | passed on penstock | fail there only |", "|---|---|---|---|"]
+    old = PAGE.read_text().partition(QUICK)[2].partition(END)[0].splitlines()
+    for library in LIBRARIES:
+        passed, lost = quick_compared(library)
+        folders = {f for f in library.tests if any(t.startswith(f"{f}/") for t in passed | lost)}
+        shown = ", ".join(f"`{f}`" for f in library.tests if f in folders) if len(folders) < 6 else str(len(folders))
+        rows += [f"| {library.name} | {shown} | {len(passed)} | {len(lost)} |"] if passed or lost \
+            else [row for row in old if row.startswith(f"| {library.name} |")]
+    return "\n".join(rows)
+
+
+def failures(library: Library, quick: bool) -> str:
     """What fails here only, with the last line of the message."""
-    here, lines = outcomes(results(library, "penstock")), []
-    for folder in library.tests:
-        there, passed = compared(library, folder)
-        for test in sorted(there - passed):
-            entry = here.get(test) or here.get(test.partition("::")[0] + "::import", {})
-            lines.append(f"{test}: {entry.get('message', '').strip()[-200:]!r}")
-    return "\n".join(lines)
+    here = outcomes(results(library, "penstock", quick))
+    pairs = (compared(library, folder) for folder in library.tests)
+    lost = quick_compared(library)[1] if quick else {test for there, passed in pairs for test in there - passed}
+    entries = {t: here.get(t) or here.get(t.partition("::")[0] + "::import", {}) for t in lost}
+    return "\n".join(f"{test}: {entries[test].get('message', '').strip()[-200:]!r}" for test in sorted(lost))
 
 
-def write(text: str) -> None:
-    """Puts the table into the page."""
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+def write(text: str, begin: str) -> None:
+    """Puts a table into the page."""
+    before, _, rest = PAGE.read_text().partition(begin)
+    PAGE.write_text(f"{before}{begin}\n{text}\n{END}{rest.partition(END)[2]}")
 
 
 def main() -> int:
@@ -171,21 +191,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=0, help="seconds for the tests of one file")
     parser.add_argument("--again", action="store_true", help="run what did not pass on penstock again")
     parser.add_argument("--failures", action="store_true", help="run nothing: print what fails on penstock only")
+    parser.add_argument("--quick", action="store_true", help="penstock first, and TensorFlow only where it failed")
     options = parser.parse_args()
     chosen = [library for library in LIBRARIES if not options.only or library.name in options.only]
     if options.failures:
-        print("\n".join(map(failures, chosen)))
+        print("\n".join(failures(library, options.quick) for library in chosen))
         return 0
     HOME.mkdir(exist_ok=True)
     install(environment("penstock"), SUPPORT)
+    make, begin = (quick_table, QUICK) if options.quick else (table, BEGIN)
     for library in chosen:
         install(environment("penstock"), [library.install])
         if options.again:
-            forget(results(library, "penstock"))
-        for backend in BACKENDS if not options.backend else (options.backend,):
+            forget(results(library, "penstock", options.quick))
+        for backend in (options.backend,) if options.backend else BACKENDS[::-1] if options.quick else BACKENDS:
             run(library, backend, options)
-        write(table())
-    print(table())
+        write(make(), begin)
+    print(make())
     return 0
 
 
