@@ -25,8 +25,8 @@ backend = LazyModule("penstock._src.models.keras.backend")
 
 
 def _spec(x: Any, whole: bool) -> Any:
-    """The input specs of a trace: arrays of this shape, or with any number of examples. One example is any number, because layers
-    take a dimension that is 1 for one that may be dropped."""
+    """The input specs of a trace: arrays of this shape, or with any number of examples. A batch of one has any number, because
+    layers take a dimension that is 1 for one that may be dropped."""
     dims = x.shape.as_list()
     return TensorSpec(TensorShape([None, *dims[1:]] if dims and (dims[0] == 1 or not whole) else dims), x.dtype)
 
