@@ -5,7 +5,12 @@ from penstock._src.base.api import attach as _attach
 _attach(__name__, "v2", "estimator.experimental.", {
     "InMemoryEvaluatorHook": "models.estimator.more_evaluation",
     "KMeans": "models.estimator.clustering",
+    "LinearSDCA": "models.estimator.linear_sdca",
+    "RNNClassifier": "models.estimator.recurrent",
+    "RNNEstimator": "models.estimator.recurrent",
     "TaskType": "models.estimator.run_config",
+    "build_raw_supervised_input_receiver_fn": "models.estimator.supervised",
+    "call_logit_fn": "models.estimator.logit_fns",
     "make_early_stopping_hook": "models.estimator.early_stopping",
     "make_stop_at_checkpoint_step_hook": "models.estimator.early_stopping",
     "stop_if_higher_hook": "models.estimator.early_stopping",

@@ -26,6 +26,18 @@ def test_functions(module, name):
     assert isinstance(getattr(found, name), types.FunctionType)
 
 
+def test_estimators_of_the_package_that_held_them():
+    import tensorflow_estimator as package
+    from tensorflow_estimator.contrib.estimator.python.estimator import extenders
+    from tensorflow_estimator.python.estimator import estimator
+    from tensorflow_estimator.python.estimator.canned import head
+
+    import penstock.compat.v1 as tf
+    assert package.estimator.Estimator is estimator.Estimator is tf.estimator.Estimator
+    assert extenders.clip_gradients_by_norm is tf.contrib.estimator.clip_gradients_by_norm
+    assert callable(head._regression_head)
+
+
 def test_module_that_is_called_as_its_function():
     from tensorflow.contrib.sparsemax.python.ops import sparsemax
     assert sparsemax([[0.0, 10.0]]).shape == (1, 2)

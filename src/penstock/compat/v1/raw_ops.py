@@ -1021,6 +1021,8 @@ _attach(__name__, "v1", "raw_ops.", {
     "ScatterNdUpdate": "ops.state.state_scatter",
     "ScatterSub": "ops.state.state_scatter",
     "ScatterUpdate": "ops.state.state_scatter",
+    "SdcaOptimizer": "ops.nn.sdca",
+    "SdcaOptimizerV2": "ops.nn.sdca",
     "SegmentMax": "ops.math.segment",
     "SegmentMaxV2": "ops.elsewhere",
     "SegmentMean": "ops.math.segment",

@@ -1,12 +1,9 @@
 """tf.contrib.estimator: heads as functions, estimators around estimators, and hooks that are in tf.estimator now."""
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 from penstock._src.base.api import export, resolve
-from penstock._src.models.estimator.canned import dnn_logits, linear_logits
 from penstock._src.models.estimator.early_stopping import evaluations
 from penstock.compat import v1 as tf
 
@@ -118,35 +115,6 @@ def clip_gradients_by_norm(optimizer: Any, clip_norm: Any) -> Any:
     >>> tf.contrib.estimator.clip_gradients_by_norm(tf.train.AdamOptimizer(), 5.0)
     """
     return _ClipByNorm(optimizer, clip_norm)
-
-
-@_export
-def dnn_logit_fn_builder(units: int, hidden_units: Any, feature_columns: Any, activation_fn: Any, dropout: Any,
-                         input_layer_partitioner: Any, batch_norm: bool) -> Callable:
-    """A function from features and mode to the logits of dense layers, as DNNClassifier has them."""
-    def logit_fn(features: Any, mode: str) -> Any:
-        return dnn_logits(features, feature_columns, hidden_units, units, mode, activation_fn, dropout, input_layer_partitioner,
-                          batch_norm)
-    return logit_fn
-
-
-@_export
-def linear_logit_fn_builder(units: int, feature_columns: Any, sparse_combiner: str = "sum") -> Callable:
-    """A function from features to the logits of a linear model, as LinearClassifier has them."""
-    def logit_fn(features: Any) -> Any:
-        return linear_logits(features, feature_columns, units, sparse_combiner, None)
-    return logit_fn
-
-
-@_export
-def call_logit_fn(logit_fn: Any, features: Any, mode: str, params: Any, config: Any) -> Any:
-    """Calls such a function with those arguments that it takes."""
-    given = {"mode": mode, "params": params, "config": config}
-    names = inspect.signature(logit_fn).parameters
-    found = logit_fn(features=features, **{k: v for k, v in given.items() if k in names})
-    if not isinstance(found, (tf.Tensor, dict)):
-        raise ValueError(f"logit_fn must return a Tensor, or a dictionary of them, not {found!r}.")
-    return found
 
 
 @_export

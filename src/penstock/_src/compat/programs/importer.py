@@ -20,8 +20,8 @@ from penstock._src.base import api as names
 from penstock._src.base.version import KERAS_VERSIONS
 from penstock._src.compat.programs import earlier, identity, missing, reach_in
 from penstock._src.compat.programs.missing import NOTHING
+from penstock._src.compat.programs.symbols import ROOTS
 
-ROOTS = ("tensorflow", "tensorflow_core")
 ADDONS = "tensorflow_recommenders_addons"
 VERSIONS = {"v1": "1.15.5", "v2": "2.21.0"}       # of the API that a program sees; penstock's own is penstock.__version__
 DUNDERS = {"__version__", "__git_version__", "__compiler_version__", "__internal__", "__operators__"}    # names of the API

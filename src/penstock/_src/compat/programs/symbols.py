@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from penstock._src.compat.programs import python2
 from penstock._src.compat.programs.notebooks import read
 
-ROOTS = ("tensorflow", "tensorflow_core")
+ROOTS = ("tensorflow", "tensorflow_core", "tensorflow_estimator")      # the last holds `estimator`, as does the first
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ import penstock.compat.v1 as tf
 from penstock._src.base.api import export
 from penstock._src.models.estimator.estimator import Estimator
 from penstock._src.models.estimator.head import BinaryClassHead, Head, MultiClassHead, RegressionHead
+from penstock._src.models.estimator.linear_sdca import LinearSDCA
 from penstock._src.models.estimator.spec import ModeKeys
 
 _OPTIMIZERS = {"Adagrad": tf.train.AdagradOptimizer, "Adam": tf.train.AdamOptimizer, "Ftrl": tf.train.FtrlOptimizer,
@@ -42,9 +43,10 @@ def _check_features(features: Any) -> None:
 
 
 # -- logits ------------------------------------------------------------------------------------------------------------
-def linear_logits(features: Any, columns: Any, units: int, combiner: str, partitioner: Any) -> Any:
+def linear_logits(features: Any, columns: Any, units: int, combiner: str, partitioner: Any,
+                  cols_to_vars: dict | None = None) -> Any:
     with tf.variable_scope("linear", values=list(features.values()), partitioner=partitioner):
-        return tf.feature_column.linear_model(features, columns, units, combiner)
+        return tf.feature_column.linear_model(features, columns, units, combiner, cols_to_vars=cols_to_vars)
 
 
 def dnn_logits(features: Any, columns: Any, hidden: Any, units: int, mode: str, activation: Any, dropout: Any,
@@ -82,10 +84,16 @@ class LinearEstimator(Estimator):
                  partitioner: Any = None, sparse_combiner: str = "sum", warm_start_from: Any = None):
         columns = tuple(feature_columns or ())
         head._scope = "linear/head"
+        if isinstance(optimizer, LinearSDCA):
+            optimizer.check(head, sparse_combiner)
 
         def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
             _check_features(features)
-            logits = linear_logits(features, columns, head.logits_dimension, sparse_combiner, partitioner)
+            variables: dict[Any, Any] = {}
+            logits = linear_logits(features, columns, head.logits_dimension, sparse_combiner, partitioner, variables)
+            if isinstance(optimizer, LinearSDCA):
+                return head.create_estimator_spec(features, mode, logits, labels, train_op_fn=lambda loss: optimizer.train_op(
+                    head, features, labels, variables))
             rate = min(0.2, 1.0 / math.sqrt(len(columns) or 1))
             return head.create_estimator_spec(features, mode, logits, labels, _optimizer(optimizer, rate))
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

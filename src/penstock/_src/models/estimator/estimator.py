@@ -21,6 +21,7 @@ from penstock._src.data.datasets.dataset import DatasetV2
 from penstock._src.models.estimator import replicas
 from penstock._src.models.estimator.run_config import RunConfig
 from penstock._src.models.estimator.spec import EstimatorSpec, ModeKeys
+from penstock._src.models.estimator.supervised import outputs_of
 from penstock._src.models.estimator.warm_start import WarmStartSettings, warm_start_settings
 
 _ARGUMENTS = {"features", "labels", "mode", "params", "self", "config"}
@@ -296,8 +297,7 @@ class Estimator:
             tf.set_random_seed(self._config.tf_random_seed if self._config.tf_random_seed is not None else 1)
             receiver = receiver_fn()
             spec = self._call_model_fn(receiver.features, getattr(receiver, "labels", None), mode, self._config)
-            outputs = spec.export_outputs or {}
-            signatures = _signatures(outputs, receiver)
+            signatures = _signatures(outputs_of(spec), receiver)
             with tf.Session(config=self._session_config()) as sess:
                 saver = spec.scaffold.saver or tf.train.Saver(sharded=True)
                 saver.restore(sess, checkpoint)

@@ -197,11 +197,12 @@ class _ClassHead(Head):
         return tf.contrib.lookup.index_to_string_table_from_tensor(tf.constant(self._vocabulary),
                                                                    name="class_string_lookup").lookup(ids)
 
-    def _all(self, rows: Any) -> dict[str, Any]:
-        """All classes, for every row."""
-        ids = tf.tile(tf.expand_dims(tf.range(self._n_classes), 0), [rows, 1])
+    def _all(self, logits: Any) -> dict[str, Any]:
+        """All classes, for every row (or step of a row)."""
+        shape = tf.concat([tf.shape(logits)[:-1], [self._n_classes]], 0)
         names = tf.constant(self._vocabulary) if self._vocabulary is not None else tf.as_string(tf.range(self._n_classes))
-        return {"all_class_ids": ids, "all_classes": tf.tile(tf.expand_dims(names, 0), [rows, 1])}
+        ids = tf.range(self._n_classes)
+        return {"all_class_ids": tf.broadcast_to(ids, shape), "all_classes": tf.broadcast_to(names, shape)}
 
     def _export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         scored = ClassificationOutput(scores=predictions["probabilities"], classes=predictions["all_classes"])
@@ -233,7 +234,7 @@ class MultiClassHead(_ClassHead):
         """Logits, probabilities and the class of each row."""
         ids = tf.expand_dims(tf.argmax(logits, -1), -1)
         made = {"logits": logits, "probabilities": tf.nn.softmax(logits), "class_ids": ids, "classes": self._classes(ids),
-                **self._all(tf.shape(logits)[0])}
+                **self._all(logits)}
         return made if keys is None else {k: made[k] for k in keys}
 
     def _metric_ops(self, labels: Any, logits: Any, features: Any, predictions: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +271,7 @@ class BinaryClassHead(_ClassHead):
         two = tf.concat([tf.zeros_like(logits), logits], -1)
         ids = tf.expand_dims(tf.argmax(two, -1), -1)
         made = {"logits": logits, "logistic": tf.sigmoid(logits), "probabilities": tf.nn.softmax(two), "class_ids": ids,
-                "classes": self._classes(ids), **self._all(tf.shape(logits)[0])}
+                "classes": self._classes(ids), **self._all(logits)}
         return made if keys is None else {k: made[k] for k in keys}
 
     def _metric_ops(self, labels: Any, logits: Any, features: Any, predictions: dict[str, Any]) -> dict[str, Any]:

@@ -113,6 +113,8 @@ _attach(__name__, "v1", "train.", {
     "range_input_producer": "training.train.input",
     "remove_checkpoint": "state.checkpoint.state",
     "replica_device_setter": "cluster.device_setter",
+    "sdca_optimizer": "ops.nn.sdca",
+    "sdca_shrink_l1": "models.estimator.linear_sdca",
     "shuffle_batch": "training.train.input",
     "shuffle_batch_join": "training.train.input",
     "slice_input_producer": "training.train.input",

@@ -16,7 +16,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
     """Waits for `import tensorflow`."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname.partition(".")[0] not in ("tensorflow", "tensorflow_core"):
+        if fullname.partition(".")[0] not in ("tensorflow", "tensorflow_core", "tensorflow_estimator"):
             return None
         sys.meta_path.remove(self)
         try:
