@@ -56,6 +56,27 @@ def test_others_on_cores_that_are_free_are_not_in_the_way(looks):
     assert looks(1, 1, 0.01) == 2
 
 
+def test_all_threads_are_tried_beside_others_more_and_more_rarely(looks, load):
+    assert looks(1.5, 0.5, 0.5) == 1
+    trials = []
+    for moment in range(900):
+        tried = looks(1, 1, 0) == 2                              # others use what this process leaves
+        if tried:
+            trials.append(moment)
+            assert looks(1.1, 0.9, 0.9) == 2
+            assert looks(1.1, 0.9, 0.9) == 1                     # but do not yield
+    gaps = [b - a for a, b in zip(trials, trials[1:], strict=False)]
+    assert len(trials) >= 5 and gaps == sorted(gaps) and gaps[-1] > 6 * gaps[0]
+
+
+def test_threads_stay_where_others_yield(looks, load):
+    assert looks(1.5, 0.5, 0.5) == 1
+    assert any(looks(1, 1, 0) == 2 for _ in range(40))
+    assert looks(1.5, 0.5, 0.5) == 2                             # until the system has moved threads
+    seen = [looks(1.97, 0.03, 0.02) for _ in range(20)]          # others have a lower priority
+    assert set(seen) == {2} and not load.sleeps
+
+
 def test_a_process_that_does_not_compute_says_nothing(looks):
     assert looks(0.2, 1.8, 0.2) == 2
     assert looks(0.2, 1.8, 0.8) == 1                             # it would, but has to wait

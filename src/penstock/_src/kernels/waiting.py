@@ -6,6 +6,9 @@ step has hundreds of kernels, and a thread that is preempted keeps the others wa
 threads as there are cores that others do not use. A few times a second this is measured: how busy the cores are, how long this
 process's threads have run, and how long they have waited for a core.
 
+Others may yield to this process: those of a lower priority (nice), or of a control group of less weight. Only a trial shows it,
+so now and then, more rarely each time in vain, a step has all threads for a moment.
+
 Waking a thread takes as long as a small kernel, so threads with exclusive cores should spin between kernels: libgomp's spin
 GOMP_SPINCOUNT times before they sleep, but only a hundred times while it manages more threads than there are cores. While
 several threads share the machine with others, an idle team of threads is kept, only to be counted.
@@ -31,6 +34,7 @@ _GAIN = 0.7                  # of the last of n threads, in n-ths of the speed o
 _ALWAYS = 0.15               # cores that are used now and then on an idle machine
 _MARGIN = 0.1                # cores that must be free in addition before a thread returns
 _SHORTEST, _LONGEST = 0.25, 4.0              # seconds until a thread returns that was of no use: twice as long each time
+_FIRST_TRIAL, _RAREST_TRIAL = 4.0, 64.0      # seconds until all threads are tried beside others: twice as long each time
 
 
 class Times(NamedTuple):
@@ -59,6 +63,9 @@ class Load:
         self._raised = -math.inf                         # when a thread has returned
         self._pause = 0.0                                # before another one returns
         self._until = 0.0                                # the end of it
+        self._trying = self._settling = False            # whether all threads are on trial beside others, and have just begun
+        self._between_trials = _FIRST_TRIAL
+        self._trial = math.inf                           # when to try
 
     def _without_others(self) -> int:
         return self._usable if self._usable < self.cores else 0
@@ -87,7 +94,14 @@ class Load:
         waited = sum(time - before.waited[t] for t, time in self._before.waited.items() if t in before.waited) / passed
         if own + waited < _ACTIVE:                       # this process has not computed all the time
             return
-        self._use(self._chosen(own, others, waited, self.threads or self._usable), ended)
+        current = self.threads or self._usable
+        chosen = self._chosen(own, others, waited, current)
+        if chosen < self._usable and chosen == current and ended >= self._trial:
+            self._settling, self._trying, self.threads = True, True, self._usable
+        elif self._settling:                             # the system has moved threads to other cores
+            self._settling = False
+        else:
+            self._use(chosen, ended)
 
     def _chosen(self, own: float, others: float, waited: float, current: int) -> int:
         """The number of threads, from the cores that this process and others used, and that its threads waited for, while
@@ -106,7 +120,10 @@ class Load:
 
     def _use(self, count: int, now: float) -> None:
         current = self.threads or self._usable
+        tried, self._trying = self._trying, False
         if count < current:
+            self._between_trials = min(2 * self._between_trials, _RAREST_TRIAL) if tried else _FIRST_TRIAL
+            self._trial = now + self._between_trials
             in_vain = now - self._raised < max(1.0, self._pause)
             self._pause = min(max(_SHORTEST, 2 * self._pause), _LONGEST) if in_vain else 0.0
             self._until = now + self._pause
