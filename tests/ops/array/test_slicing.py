@@ -108,3 +108,22 @@ def test_gradients_of_slices_of_a_scalar():
         for key in ((tf.newaxis, Ellipsis), (Ellipsis, tf.newaxis), (Ellipsis,)):
             y = (x * 1.0)[key]
             assert sess.run(tf.gradients(y, x, grad_ys=tf.fill(tf.shape(y), 3.0))) == [3.0]
+
+
+@pytest.mark.parametrize("cut", [(slice(1, None),), (slice(None, -1),), (slice(-3, None, 2),), (slice(2, 1),), (0,), (-1,),
+                                 (None, slice(5, 9)), (Ellipsis, 1), (slice(None), None, 0), (slice(None, None, -1),),
+                                 (1, slice(1, 2))])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, object])
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_slices_of_values_of_any_size(cut, dtype, rows):
+    x = np.arange(3 * rows).reshape(rows, 3).astype(dtype)
+    x = x.astype(str).astype(bytes).astype(object) if dtype is object else x
+    spec = tf.TensorSpec([None, None], tf.string if dtype is object else tf.as_dtype(dtype))
+    found = tf.function(lambda t: t[cut], input_signature=[spec])
+    try:
+        expected = x[cut]
+    except IndexError:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"slice index -?\d of dimension 0 out of bounds"):
+            found(x)
+    else:
+        np.testing.assert_array_equal(found(x), expected)

@@ -161,6 +161,19 @@ def index_of(dims: Sequence[int], parts: list[Part]) -> tuple[tuple, list[int]]:
     return tuple(index), flips
 
 
+def index_of_any(parts: list[Part]) -> tuple | None:
+    """What a plan with rising positions selects of a value of any size, as an index; None if the index depends on the size."""
+    index: list[Any] = []
+    for p in parts:
+        if p.axis is None or p.shrink:
+            index.append(None if p.axis is None else p.begin)
+        elif p.stride is None or p.stride < 0:
+            return None
+        else:
+            index.append(slice(None if p.full_begin else p.begin, None if p.full_end else p.end, p.stride))
+    return tuple(index)
+
+
 def located(dims: Sequence[int], begin: Sequence, end: Sequence, strides: Sequence,
             **masks: int) -> tuple[tuple, Sequence[int]]:
     """`index_of` the plan of a slice of a value of shape `dims`; most come again."""

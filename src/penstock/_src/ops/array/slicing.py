@@ -4,6 +4,7 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -245,12 +246,29 @@ def _strided_slice_kernel(input, begin, end, strides, *, begin_mask, end_mask, e
 
 @rules.program.prepare(strided_slice_op)
 def _strided_slice_prepare(known):
-    dims, bounds = known.dims(0), [known.const(i) for i in (1, 2, 3)]
-    if dims is None or any(b is None or b.ndim != 1 for b in bounds) or not known.floating():
+    rank, bounds = known.rank(0), [known.const(i) for i in (1, 2, 3)]
+    if rank is None or any(b is None or b.ndim != 1 for b in bounds) or not known.plain():
         return None
-    begin, end, strides = (b.tolist() for b in bounds)
-    index, flips = strided.index_of(dims, strided.plan(len(dims), begin, end, strides, **_masks(known.op)))
+    (begin, end, strides), masks = (b.tolist() for b in bounds), _masks(known.op)
+    dims, parts = known.dims(0), strided.plan(rank, begin, end, strides, **masks)
+    if dims is None:
+        return _of_any_size(strided.index_of_any(parts), (begin, end, strides), masks)
+    index, flips = strided.index_of(dims, parts)
     return None if flips else lambda input, begin, end, strides: input[index]
+
+
+def _of_any_size(index: tuple | None, bounds: tuple, masks: dict) -> Callable | None:
+    """A kernel for an index that holds for any size; where a position does not exist, the plan for that size raises."""
+    if index is None:
+        return None
+
+    def run(input, begin, end, strides):
+        try:
+            return input[index]
+        except IndexError:
+            strided.located(arrays.dims_of(input), *bounds, **masks)
+            raise
+    return run
 
 
 @strided_slice_op.value

@@ -86,8 +86,7 @@ div_no_nan_op = binary("DivNoNan", None, "floating")
 
 @div_no_nan_op.kernel
 def _div_no_nan_kernel(x, y):
-    zero = y == 0
-    return torch.true_divide(x, y.masked_fill(zero, 1)).masked_fill(zero, 0)
+    return torch.true_divide(x, y).masked_fill_(y == 0, 0)
 
 
 @div_no_nan_op.gradient

@@ -41,6 +41,8 @@ def _broadcast_gradient_args_shape(s0, s1, *, c):
 @broadcast_gradient_args.kernel
 def _broadcast_gradient_args_kernel(s0, s1):
     a, b = s0.tolist(), s1.tolist()
+    if a == b and 1 not in a:
+        return torch.empty(0, dtype=s0.dtype), torch.empty(0, dtype=s0.dtype)
     rank = max(len(a), len(b))
     a, b = [1] * (rank - len(a)) + a, [1] * (rank - len(b)) + b
     for x, y in zip(a, b):
