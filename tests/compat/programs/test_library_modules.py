@@ -1,7 +1,6 @@
 """What libraries take from TensorFlow's private modules: lists of tensors, sets of tensors, types of variables, messages."""
 import gc
 import importlib
-import importlib.machinery
 import inspect
 import os
 import sys
@@ -197,9 +196,9 @@ def test_program_that_imports_both_kerases(tmp_path, monkeypatch, legacy, chosen
     program.write_text("import tensorflow as tf\nimport tf_keras\nmodel = tf.keras.Sequential()\n")
     monkeypatch.setenv("PENSTOCK_RUN_KERAS", "")
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", legacy)
-    package = types.ModuleType("tf_keras")
-    package.__spec__ = importlib.machinery.ModuleSpec("tf_keras", None)
-    monkeypatch.setitem(sys.modules, "tf_keras", package)
+    (tmp_path / "installed" / "tf_keras").mkdir(parents=True)
+    (tmp_path / "installed" / "tf_keras" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "installed")
     standalone_keras.share(guess.guess(program).two_kerases)
     assert os.environ["PENSTOCK_RUN_KERAS"] == chosen
 
