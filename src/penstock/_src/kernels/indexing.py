@@ -29,12 +29,29 @@ def first_bad(index: torch.Tensor, size: int) -> int | None:
             low, high = torch.aminmax(index)
             torch._assert_async((low >= 0) & (high < size))
         return None
-    if index.numel() <= FEW:
+    if index.numel() <= FEW and not tracing.lowering():
         return next((p for p, i in enumerate(index.reshape(-1).tolist()) if not 0 <= i < size), None)
-    low, high = torch.aminmax(index)
-    if int(low) >= 0 and int(high) < size:
+    if inside(index, size):
         return None
     return int(((index < 0) | (index >= size)).reshape(-1).nonzero()[0])
+
+
+def inside(index: torch.Tensor, size: int) -> bool:
+    """Whether all indices are in [0, size). A traced step reads one boolean: its graph holds for all such indices."""
+    if not index.numel():
+        return True
+    low, high = torch.aminmax(index)
+    if tracing.lowering():
+        return bool((low >= 0) & (high < size))
+    return int(low) >= 0 and int(high) < size
+
+
+def counts(index: torch.Tensor, size: int) -> torch.Tensor:
+    """How often each of `size` numbers occurs among valid indices, without reading them on the host: bincount does."""
+    if index.is_cpu and not tracing.lowering():
+        return torch.bincount(index, minlength=size)
+    ones = torch.ones((), dtype=torch.int64, device=index.device).expand(index.shape)
+    return torch.zeros(size, dtype=torch.int64, device=index.device).index_add(0, index, ones)
 
 
 def position(flat: int, dims: Sequence[int]) -> str:

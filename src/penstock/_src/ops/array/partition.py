@@ -40,7 +40,7 @@ def _dynamic_partition_kernel(data, partitions, *, num_partitions):
     indexing.check(partitions, num_partitions, "partitions")
     flat = partitions.reshape(-1)
     order = torch.argsort(flat, stable=True)
-    counts = torch.bincount(flat, minlength=num_partitions).tolist()
+    counts = indexing.counts(flat, num_partitions).tolist()
     rows = arrays.take(data.reshape([math.prod(labels), *dims[len(labels):]]), order, 0)
     return cut(rows, counts, 0)
 
@@ -87,7 +87,7 @@ def _stitch(indices: list, data: list) -> Any:
             raise errors.invalid(f"Need data[0].shape[{len(indices[0].shape)}:] = data[{i}].shape[{len(lead)}:], got "
                                  f"{arrays.show(rest)} and {arrays.show(dims[len(lead):])}")
         rest = dims[len(lead):]
-        if index.numel() and int(index.min()) < 0:
+        if bool((index < 0).any()):
             raise errors.invalid(f"indices[{i}] is out of range: {int(index.min())} is negative")
     flat = torch.cat([i.reshape(-1) for i in indices]).long()
     size = int(flat.max()) + 1 if flat.numel() else 0

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock._src.base import dtypes, errors
+from penstock._src.base import dtypes, errors, tracing
 from penstock._src.base import static_shape as shapes
 from penstock._src.base.api import export
 from penstock._src.graph.convert import convert
@@ -138,7 +138,11 @@ def _lin_space_kernel(start, stop, num):
     n = int(num)
     if not 0 < n <= _MOST:
         raise errors.invalid(f"Requires num > 0: {n}")
-    return torch.linspace(start.item(), stop.item(), n, dtype=torch.float64, device=start.device).to(start.dtype)
+    if not tracing.lowering():
+        return torch.linspace(start.item(), stop.item(), n, dtype=torch.float64, device=start.device).to(start.dtype)
+    first, last = start.double(), stop.double()           # from both ends, as torch.linspace does
+    at, step = torch.arange(n, device=start.device), (last - first) / max(n - 1, 1)
+    return torch.where(at < n / 2, first + step * at, last - step * (n - 1 - at)).to(start.dtype)
 
 
 def _linspace_of_any_rank(first: Tensor, last: Tensor, steps: Tensor, axis: int, name: str) -> Tensor:

@@ -13,7 +13,7 @@ from penstock._src.graph.convert import convert
 from penstock._src.graph.indexed_slices import IndexedSlices
 from penstock._src.graph.node import Tensor
 from penstock._src.graph.scopes import name_scope
-from penstock._src.kernels import arrays, strings
+from penstock._src.kernels import arrays, indexing, strings
 from penstock._src.kernels import rows as fast_rows
 from penstock._src.kernels.distinct import distinct_numbers
 from penstock._src.ops import rules
@@ -315,11 +315,11 @@ def _invert_permutation_kernel(x):
         raise errors.invalid("invert_permutation expects a 1D vector.")
     n = x.numel()
     index = x.long()
-    if n and (int(index.min()) < 0 or int(index.max()) >= n):
+    if not indexing.inside(index, n):
         bad = index[(index < 0) | (index >= n)][0]
         raise errors.invalid(f"{int(bad)} is not between 0 and {n}")
-    count = torch.bincount(index, minlength=n)
-    if n and int(count.max()) > 1:
+    count = indexing.counts(index, n)
+    if bool((count > 1).any()):
         raise errors.invalid(f"{int((count > 1).nonzero()[0])} is duplicated in the input.")
     out = torch.empty_like(x)
     out[index] = torch.arange(n, dtype=x.dtype, device=x.device)

@@ -169,7 +169,7 @@ def _histogram_shape(values, value_range, nbins, *, c):
     return (None if n is None else int(n),)
 
 
-def _bin_of(values: torch.Tensor, low: float, high: float, n: int) -> torch.Tensor:
+def _bin_of(values: torch.Tensor, low: torch.Tensor, high: torch.Tensor, n: int) -> torch.Tensor:
     """The bin of each value; values outside go to the first or the last."""
     step = (high - low) / n
     return torch.clamp(torch.floor((values.to(torch.float64) - low) / step), 0, n - 1).to(torch.int64)
@@ -179,12 +179,13 @@ def _bin_of(values: torch.Tensor, low: float, high: float, n: int) -> torch.Tens
 def _histogram_kernel(values, value_range, nbins, *, dtype):
     if value_range.shape != (2,):
         raise errors.invalid(f"value_range should be a vector of 2 elements, not of shape {list(value_range.shape)}")
-    low, high, n = value_range[0].item(), value_range[1].item(), int(nbins)
-    if not low < high:
-        raise errors.invalid(f"value_range should satisfy value_range[0] < value_range[1], but got [{low}, {high}]")
+    (low, high), n = value_range.to(torch.float64).unbind(), int(nbins)
+    if not bool(low < high):
+        raise errors.invalid(f"value_range should satisfy value_range[0] < value_range[1], but got "
+                             f"[{low.item()}, {high.item()}]")
     if n <= 0:
         raise errors.invalid(f"nbins should be a positive number, but got {n}")
-    return torch.bincount(_bin_of(values.reshape(-1), low, high, n), minlength=n).to(dtype.torch)
+    return indexing.counts(_bin_of(values.reshape(-1), low, high, n), n).to(dtype.torch)
 
 
 @export("histogram_fixed_width")

@@ -72,7 +72,7 @@ _min = _scatter("amin", _largest)
 
 
 def _counts(ids: torch.Tensor, n: int) -> torch.Tensor:
-    return torch.bincount(ids, minlength=n).unsqueeze(1)
+    return indexing.counts(ids, n).unsqueeze(1)
 
 
 def _mean(rows: torch.Tensor, ids: torch.Tensor, n: int) -> torch.Tensor:
@@ -517,9 +517,8 @@ def _picked_rows(data: torch.Tensor, indices: torch.Tensor, segment_ids: torch.T
     if data.ndim < 1:
         raise errors.invalid("Shape must be at least rank 1")
     rows = _flat(data, 1)
-    wrong = torch.nonzero((indices < 0) | (indices >= data.shape[0]))
-    if len(wrong):
-        at = int(wrong[0])
+    if not indexing.inside(indices, data.shape[0]):
+        at = int(torch.nonzero((indices < 0) | (indices >= data.shape[0]))[0])
         raise errors.invalid(f"Bad: indices[{at}] == {int(indices[at])} out of range [0, {data.shape[0]})")
     return rows.index_select(0, indices.to(torch.int64)), segment_ids.to(torch.int64)
 
@@ -580,9 +579,9 @@ sparse_sqrt_n, sparse_sqrt_n_counted = _picked("SqrtN", _sqrt_n, "float")
 
 
 def _within(what: str, values: torch.Tensor, limit: int) -> None:
-    wrong = torch.nonzero((values < 0) | (values >= limit))
-    if len(wrong):
-        raise errors.invalid(f"{what} {int(values[wrong[0, 0]])} out of range [0, {limit}).")
+    if not indexing.inside(values, limit):
+        at = int(torch.nonzero((values < 0) | (values >= limit))[0])
+        raise errors.invalid(f"{what} {int(values[at])} out of range [0, {limit}).")
 
 
 def _picked_grad(name: str, weight: Callable) -> OpDef:

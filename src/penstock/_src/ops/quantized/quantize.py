@@ -20,11 +20,16 @@ _MODE = "mode: string in {MIN_COMBINED MIN_FIRST SCALED} = 'MIN_COMBINED'"
 _float = np.float32
 
 
-def scalar(x: torch.Tensor, name: str) -> np.float32:
-    """The value of an input that must have one element."""
+def _single(x: torch.Tensor, name: str) -> torch.Tensor:
+    """An input that must have one element, as a tensor of rank 0."""
     if x.numel() != 1:
         raise errors.invalid(f"{name} must be rank 0, a single float element, but it contains {x.numel()} elements")
-    return _float(x.item())
+    return x.reshape(())
+
+
+def scalar(x: torch.Tensor, name: str) -> np.float32:
+    """The value of an input that must have one element."""
+    return _float(_single(x, name).item())
 
 
 def as_scalar(x: Any) -> torch.Tensor:
@@ -502,16 +507,12 @@ def _fake_args_gradient_kernel(gradients, inputs, *, min, max, num_bits, narrow_
 
 @fake_vars.kernel
 def _fake_vars_kernel(inputs, min, max, *, num_bits, narrow_range):
-    scalar(min, "min")
-    scalar(max, "max")
-    return _fake_quantized(inputs, min.reshape(()), max.reshape(()), num_bits, narrow_range)
+    return _fake_quantized(inputs, _single(min, "min"), _single(max, "max"), num_bits, narrow_range)
 
 
 @fake_vars_gradient.kernel
 def _fake_vars_gradient_kernel(gradients, inputs, min, max, *, num_bits, narrow_range):
-    scalar(min, "min")
-    scalar(max, "max")
-    passed, below, above = _fake_backward(gradients, inputs, min.reshape(()), max.reshape(()), num_bits, narrow_range)
+    passed, below, above = _fake_backward(gradients, inputs, _single(min, "min"), _single(max, "max"), num_bits, narrow_range)
     return passed, below.sum(), above.sum()
 
 
