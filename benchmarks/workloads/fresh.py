@@ -1,4 +1,4 @@
-"""Thirteen programs of models and habits that the other sets do not have: shifted windows, cells of sequences in both directions,
+"""Thirteen programs of models and habits that other sets do not have: shifted windows, cells of sequences in both directions,
 crossed features, relations of graphs, variable lengths of sound, flows, masked pixels, sampling by gradients, accumulated
 gradients in nested functions, shared layers, bfloat16, frames, a growing cache of keys."""
 from __future__ import annotations
@@ -176,7 +176,7 @@ def relational_graph(tf):
 
 @workload
 def sound_of_any_length(tf):
-    """Convolution and attention over sound of any length (gated linear units, depthwise convolutions of time): three lengths."""
+    """Convolution and attention over sound of any length (gated linear units, depthwise convolutions of time): 3 lengths."""
     layers = tf.keras.layers
 
     class Block(layers.Layer):
@@ -217,7 +217,7 @@ def sound_of_any_length(tf):
 
 @workload
 def coupled_flow(tf):
-    """A normalizing flow: twelve affine couplings of two small networks each, the logarithm of the density, and samples back."""
+    """A normalizing flow: twelve affine couplings of two small networks each, the log density, and samples back."""
     size = 16
     nets = [[tf.Variable(0.1 * normal(*dims, seed=i)) for dims in ((size // 2, 64), (64,), (64, size), (size,))]
             for i in range(12)]
@@ -329,7 +329,7 @@ def energy_by_langevin(tf):
 
 @workload
 def accumulated_gradients(tf):
-    """Nested functions: gradients of four small batches added to variables, clipped and applied every time, averaged weights."""
+    """Nested functions: gradients of four small batches added to variables, clipped and applied, averaged weights."""
     layers = tf.keras.layers
     net = tf.keras.Sequential([layers.Conv2D(24, 3, 2, "same"), layers.LayerNormalization(), layers.Activation("gelu"),
                                layers.Conv2D(48, 3, 2, "same"), layers.LayerNormalization(), layers.Activation("gelu"),
@@ -386,7 +386,8 @@ def shared_towers_fit(tf):
     def call():
         callbacks = [keras.callbacks.EarlyStopping("loss", patience=3), keras.callbacks.ReduceLROnPlateau("loss"),
                      keras.callbacks.TerminateOnNaN()]
-        return net.fit(texts, y, batch_size=32, class_weight={0: 1.0, 1: 2.0}, callbacks=callbacks, verbose=0).history["loss"][-1]
+        history = net.fit(texts, y, batch_size=32, class_weight={0: 1.0, 1: 2.0}, callbacks=callbacks, verbose=0)
+        return history.history["loss"][-1]
     return call
 
 
@@ -413,7 +414,7 @@ def bfloat16_bottlenecks(tf):
 
 @workload
 def growing_cache(tf):
-    """One sentence at a time: a decoder whose keys and values grow by tf.concat in a loop with shape invariants, and sampling."""
+    """One sentence at a time: a decoder whose keys and values grow by tf.concat in a loop, and sampling."""
     width, heads, layers = 96, 4, 2
     table, out = tf.constant(0.1 * normal(800, width)), tf.constant(0.1 * normal(width, 800))
     weights = [[tf.constant(0.1 * normal(*dims, seed=i)) for dims in ((width, 3 * width), (width, width), (width, 2 * width),

@@ -22,6 +22,11 @@ REFERENCE = {
     "SELECT": lambda m, a, b: torch.where(m != 0, a, b),
     "LOG": lambda a: torch.log(a), "LOG1P": lambda a: torch.log1p(a), "SQRT": lambda a: torch.sqrt(a),
     "RSQRT": lambda a: torch.rsqrt(a),
+    "EQUAL": lambda a, b: (a == b).float(), "NOT_EQUAL": lambda a, b: (a != b).float(),
+    "AND": lambda a, b: torch.logical_and(a, b).float(), "OR": lambda a, b: torch.logical_or(a, b).float(),
+    "NOT": lambda a: torch.logical_not(a).float(), "SIGN": lambda a: torch.sign(a), "EXPM1": lambda a: torch.expm1(a),
+    "SINE": lambda a: torch.sin(a), "COSINE": lambda a: torch.cos(a), "ROUND_DOWN": lambda a: torch.floor(a),
+    "ROUND_UP": lambda a: torch.ceil(a), "ROUND_EVEN": lambda a: torch.round(a),
     "SIGMOID_GRAD": lambda y, g: g * y * (1 - y), "TANH_GRAD": lambda y, g: g * (1 - y * y),
 }
 
@@ -65,7 +70,8 @@ ODD = [math.inf, -math.inf, math.nan, 0.0, -0.0, -1.0, -2.0, 1.0, 1e-45, 1e-38, 
 
 
 @pytest.mark.parametrize("kind, function", [("EXP", torch.exp), ("LOG", torch.log), ("LOG1P", torch.log1p),
-                                            ("SQRT", torch.sqrt), ("RSQRT", torch.rsqrt), ("RECIPROCAL", torch.reciprocal)])
+                                            ("EXPM1", torch.expm1), ("SQRT", torch.sqrt), ("RSQRT", torch.rsqrt),
+                                            ("RECIPROCAL", torch.reciprocal)])
 def test_functions_are_right_to_three_units_in_the_last_place(kind, function):
     """Also where numbers are odd. What is smaller than normal numbers may be 0."""
     x = torch.cat([torch.linspace(-87, 88, 200_001), torch.logspace(-37, 38, 200_001), torch.linspace(-0.9, 2, 100_001),
@@ -76,6 +82,17 @@ def test_functions_are_right_to_three_units_in_the_last_place(kind, function):
     usual = right.isfinite() & (right.abs() > 1.2e-38) & (right.abs() < 3.4e38)
     assert ((found.double() - right).abs() / right.abs())[usual].max() < 3 * 2 ** -23
     torch.testing.assert_close(found[~usual], right.float()[~usual], rtol=0, atol=1.2e-38, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind, function", [("SINE", torch.sin), ("COSINE", torch.cos), ("ROUND_DOWN", torch.floor),
+                                            ("ROUND_UP", torch.ceil), ("ROUND_EVEN", torch.round)])
+def test_angles_and_rounding_of_all_sizes(kind, function):
+    x = torch.cat([torch.linspace(-30, 30, 100_001), torch.linspace(-9000, 9000, 200_001), torch.logspace(-30, 30, 10_001),
+                   torch.arange(-2000, 2000) / 2, torch.tensor([*ODD, 8388607.5, -8388607.5, 8388608.0, 8192.0, -8192.0])])
+    n = x.numel()
+    found, = Plan(1, n, [n], [(n,)], [Columns(0, 0, 0), Step(kind, (0,))], [(1, Columns(0, 0, 0))]).run([x])
+    tolerance = 2e-7 if kind.endswith("SINE") else 0.0
+    torch.testing.assert_close(found, function(x.double()).float(), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def test_numbers_and_columns_are_repeated():

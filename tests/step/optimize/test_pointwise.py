@@ -396,3 +396,40 @@ def test_an_input_that_fits_only_ops_of_one_column():
         found = sess.run(out, {x: value})
     wanted = np.tanh(value * ((value.sum(-1, keepdims=True) + numbers(3, n, 1, 1)) * 2)) + 1
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+ODD = [0.0, -0.0, 1e-30, -1e-30, 0.5, -0.5, 1.5, 2.5, 6.0, 20.0, 20.5, -90.0, 90.0, 1e4, -1e4, 3e7, np.inf, -np.inf, np.nan]
+ACTIVATIONS = [tf.nn.relu6, tf.nn.leaky_relu, lambda x: tf.nn.leaky_relu(x, 1.5), tf.nn.elu, tf.nn.selu, tf.nn.softplus,
+               tf.nn.softsign]
+FUNCTIONS = [tf.sin, tf.cos, tf.math.expm1, tf.floor, tf.math.ceil, tf.round, tf.math.rint, tf.sign, lambda x: x ** 3,
+             lambda x: x ** 4, lambda x: x ** -1]
+
+
+@pytest.mark.parametrize("function", [*ACTIVATIONS, *FUNCTIONS])
+def test_functions_of_large_arrays_and_their_gradients(function):
+    x = 3.0 * numbers(1, 200, 130)
+    x.flat[:len(ODD)] = ODD
+    fed = tf.placeholder(tf.float32, x.shape)
+    y = function(fed) * 2.0
+    fetches = [y, *(g for g in tf.gradients(y, [fed]) if g is not None)]
+    found = []
+    for on in (True, False):
+        with tf.Session(config=config(remapping=on)) as sess:
+            found.append(sess.run(fetches, {fed: x}))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=3e-6, atol=1e-6)
+    assert "_Pointwise" in source(fetches)
+
+
+def test_comparisons_and_logic_choose_among_large_arrays():
+    x, y = fed(200, 130, seed=1), tf.placeholder_with_default(np.round(numbers(2, 200, 130)), [200, 130])
+    either = ((x > 0.5) | tf.equal(y, 0.0)) & tf.logical_not(x < -1.0)
+    out = tf.where(either, x * 2.0, tf.where(tf.not_equal(y, 1.0), y, x)) + tf.math.divide_no_nan(x, y)
+    assert joined([out]) == 1
+
+
+def test_a_condition_that_is_a_result_leaves_the_other_ops_joined():
+    x = fed(200, 130, seed=1)
+    a = tf.exp(x) * 0.5
+    chosen = a > 1.0
+    assert joined([tf.tanh(tf.where(chosen, a + 1.0, x)) - x, tf.reduce_any(chosen, 1)]) >= 1

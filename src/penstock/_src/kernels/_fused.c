@@ -13,7 +13,7 @@
    `add_scaled` is one operation on short arrays that does hold it. */
 #include "_threads.h"
 
-enum { LAYOUT = 3 };                                  /* of plans and regions: host_threads.py has the same number */
+enum { LAYOUT = 4 };                                  /* of plans and regions: host_threads.py has the same number */
 enum { ROOM = 1024, SLOTS = 96, MOST = 1 << 18 };     /* elements of a block; slots; elements that add_scaled takes */
 enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors that are full; blocks in a thread's memory */
 
@@ -48,7 +48,19 @@ enum { SHORT = 32, FULL = 16, MOST_ROOMS = 48 };      /* short rows; vectors tha
     EACH(GREATER_EQUAL, PICK(a >= b, (Floats){} + 1.f, (Floats){}))               \
     EACH(LESS, PICK(a < b, (Floats){} + 1.f, (Floats){}))                         \
     EACH(LESS_EQUAL, PICK(a <= b, (Floats){} + 1.f, (Floats){}))                  \
-    EACH(SELECT, PICK(a != 0.f, b, c))
+    EACH(SELECT, PICK(a != 0.f, b, c))                                            \
+    EACH(EQUAL, PICK(a == b, (Floats){} + 1.f, (Floats){}))                       \
+    EACH(NOT_EQUAL, PICK(a != b, (Floats){} + 1.f, (Floats){}))                   \
+    EACH(AND, PICK((a != 0.f) & (b != 0.f), (Floats){} + 1.f, (Floats){}))        \
+    EACH(OR, PICK((a != 0.f) | (b != 0.f), (Floats){} + 1.f, (Floats){}))         \
+    EACH(NOT, PICK(a == 0.f, (Floats){} + 1.f, (Floats){}))                       \
+    EACH(SIGN, PICK(a > 0.f, (Floats){} + 1.f, PICK(a < 0.f, (Floats){} - 1.f, a))) \
+    EACH(EXPM1, NAME(exponential_minus_one)(a))                                   \
+    EACH(SINE, NAME(sine)(a, 0))                                                  \
+    EACH(COSINE, NAME(sine)(a, 1))                                                \
+    EACH(ROUND_DOWN, NAME(rounded_down)(a))                                       \
+    EACH(ROUND_UP, -NAME(rounded_down)(-a))                                       \
+    EACH(ROUND_EVEN, NAME(rounded)(a))
 
 /* Instructions that make one number of the columns of a row; the blocks of their plans have whole rows. */
 #define REDUCTIONS(EACH) EACH(ROW_SUM, ) EACH(ROW_MAXIMUM, )
@@ -60,9 +72,7 @@ enum { INSTRUCTIONS(NUMBER) REDUCTIONS(NUMBER) KINDS };
 
 /* Further instructions of regions, on elements that need not be floats. */
 #define TYPED(EACH)                                                               \
-    EACH(CONVERT) EACH(EQUAL) EACH(NOT_EQUAL) EACH(AND) EACH(OR) EACH(NOT) EACH(SIGN)     \
-    EACH(IS_NAN) EACH(IS_INF) EACH(IS_FINITE)                                           \
-    EACH(SINE) EACH(COSINE) EACH(POWER) EACH(EXPM1) EACH(ROUND_DOWN) EACH(ROUND_UP) EACH(ROUND_EVEN)    \
+    EACH(CONVERT) EACH(IS_NAN) EACH(IS_INF) EACH(IS_FINITE) EACH(POWER)           \
     EACH(FLOOR_DIV) EACH(FLOOR_MOD) EACH(TRUNCATE_DIV) EACH(TRUNCATE_MOD)
 #define NUMBER(kind) kind,
 enum { BEFORE_TYPED = KINDS - 1, TYPED(NUMBER) ALL_KINDS };

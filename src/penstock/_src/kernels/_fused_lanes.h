@@ -55,6 +55,48 @@ INLINE Floats NAME(square_root)(Floats x)
     return root;
 }
 
+/* Near 0 it is exact, as the whole part of the power is not added. */
+INLINE Floats NAME(exponential_minus_one)(Floats x)
+{
+    Floats scale, p;
+    NAME(split_exp)(NAME(clamp)(x, 40.f), &scale, &p);
+    return PICK(x > 40.f, NAME(exponential)(x), PICK(x == 0.f, x, scale * p + (scale - 1.f)));
+}
+
+/* The nearest whole number, halves to the even one: numbers from 2^23 on are whole. The sign of a zero stays. */
+INLINE Floats NAME(rounded)(Floats x)
+{
+    const Ints sign = (Ints)x & ~0x7fffffff;
+    const Floats size = (Floats)((Ints)x ^ sign);
+    const Floats shifted = size + 8388608.f, whole = shifted - 8388608.f;
+    return PICK(size < 8388608.f, (Floats)((Ints)whole | sign), x);
+}
+
+INLINE Floats NAME(rounded_down)(Floats x)
+{
+    const Floats near = NAME(rounded)(x);
+    return PICK(near > x, near - 1.f, near);
+}
+
+/* With x = n pi / 2 + r and r between -pi / 4 and pi / 4, a polynomial in r. Larger numbers are left to the library. */
+INLINE Floats NAME(sine)(Floats x, int quarter)
+{
+    const Floats n = NAME(rounded)(x * 0.636619772f);
+    const Floats r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.54978995489188e-8f, square = r * r;
+    const Ints turn = __builtin_convertvector(NAME(clamp)(n, 16384.f), Ints) + quarter;
+    const Floats sine = r + r * square * (-1.6666654611e-1f + square * (8.3321608736e-3f + square * -1.9515295891e-4f));
+    const Floats cosine = 1.f - 0.5f * square + square * square * (4.166664568298827e-2f + square *
+                          (-1.388731625493765e-3f + square * 2.443315711809948e-5f));
+    const Ints odd = -(turn & 1);
+    Floats found = PICK(odd, cosine, sine);
+    found = (Floats)((Ints)found ^ ((turn & 2) << 30));
+    const Ints far = ~((x < 8192.f) & (x > -8192.f));
+    for (int lane = 0; lane < LANES; lane++)
+        if (far[lane])
+            found[lane] = quarter ? cosf(x[lane]) : sinf(x[lane]);
+    return found;
+}
+
 /* A quotient of polynomials in the square of x, which is within [-4, 4]: beyond, the function is 1 to the last bit. */
 INLINE Floats NAME(error_function)(Floats x)
 {

@@ -90,13 +90,7 @@ TARGET static void NAME(do_each)(const Each *e, float *const *buffers)
         case IS_NAN: ONE(unsigned char, float, a != a)
         case IS_INF: ONE(unsigned char, float, a - a != a - a && a == a)
         case IS_FINITE: ONE(unsigned char, float, a - a == a - a)
-        case SINE: ONE(float, float, sinf(a))
-        case COSINE: ONE(float, float, cosf(a))
         case POWER: TWO(float, float, powf(a, b))
-        case EXPM1: ONE(float, float, expm1f(a))
-        case ROUND_DOWN: ONE(float, float, floorf(a))
-        case ROUND_UP: ONE(float, float, ceilf(a))
-        case ROUND_EVEN: ONE(float, float, rintf(a))
         }
         return;
     case TRUTH:

@@ -86,6 +86,13 @@ _EACH: dict[str, tuple[str, Callable]] = {
     "AND": ("a != 0.f && b != 0.f", torch.logical_and),
     "OR": ("a != 0.f || b != 0.f", torch.logical_or),
     "NOT": ("a == 0.f", torch.logical_not),
+    "SIGN": ("a > 0.f ? 1.f : a < 0.f ? -1.f : a", lambda a: torch.where(a == a, torch.sign(a), a)),
+    "EXPM1": ("expm1f(a)", torch.expm1),
+    "SINE": ("sinf(a)", torch.sin),
+    "COSINE": ("cosf(a)", torch.cos),
+    "ROUND_DOWN": ("floorf(a)", torch.floor),
+    "ROUND_UP": ("ceilf(a)", torch.ceil),
+    "ROUND_EVEN": ("rintf(a)", torch.round),
     "SELECT": ("a != 0.f ? b : c", lambda a, b, c: torch.where(a != 0, b, c)),
 }
 _REDUCTIONS: dict[str, tuple[str, str, Callable]] = {       # the first value, how two become one, and the same by ATen

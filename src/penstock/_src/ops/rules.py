@@ -175,7 +175,7 @@ class pointwise:
     """step/optimize/pointwise.py"""
 
     instruction: RuleTable[str] = RuleTable()  # of kernels/pointwise.py, which does the same to float32
-    formula: RuleTable[Callable] = RuleTable() # (Terms, *sources) -> the term that is the result, by several instructions
+    formula: RuleTable[Callable] = RuleTable() # (Terms, op, *sources) -> the term that is the result, by several instructions
     on_device: RuleTable[str] = RuleTable()    # of kernels/device_plan.py alone
     along_last: RuleTable[Callable] = RuleTable()  # (op) -> whether it is pointwise: of those whose attributes decide that
     # a reduction whose second input is the axes, or an op over the last axis: it needs whole rows

@@ -99,7 +99,7 @@ rules.batching.elementwise.update((equal_op, not_equal_op))
 rules.batching.broadcasts.update((equal_op, not_equal_op))
 rules.numbers.text.update({equal_op: "{} == {}", not_equal_op: "{} != {}"})
 rules.regions.each.update({equal_op: "EQUAL", not_equal_op: "NOT_EQUAL"})
-rules.pointwise.on_device.update({equal_op: "EQUAL", not_equal_op: "NOT_EQUAL"})
+rules.pointwise.instruction.update({equal_op: "EQUAL", not_equal_op: "NOT_EQUAL"})
 
 
 @export("math.equal", "equal")
@@ -183,7 +183,7 @@ logical_not_op.shape(lambda x: x)
 logical_not_op.kernel(torch.logical_not)
 rules.numbers.text.update({logical_and: "{} and {}", logical_or: "{} or {}", logical_not_op: "not {}"})
 rules.regions.each.update({logical_and: "AND", logical_or: "OR", logical_not_op: "NOT"})
-rules.pointwise.on_device.update({logical_and: "AND", logical_or: "OR", logical_not_op: "NOT"})
+rules.pointwise.instruction.update({logical_and: "AND", logical_or: "OR", logical_not_op: "NOT"})
 
 
 @export("math.logical_not", "logical_not")

@@ -89,6 +89,11 @@ def _div_no_nan_kernel(x, y):
     return torch.true_divide(x, y).masked_fill_(y == 0, 0)
 
 
+@rules.pointwise.formula(div_no_nan_op)
+def _div_no_nan_terms(terms: Any, op: Any, x: int, y: int) -> int:
+    return terms.step_of("SELECT", terms.step_of("EQUAL", y, terms.number(0.0)), terms.number(0.0), terms.step_of("DIV", x, y))
+
+
 @div_no_nan_op.gradient
 def _div_no_nan_gradient(op, grad):
     x, y = (conj(t) for t in op.inputs)

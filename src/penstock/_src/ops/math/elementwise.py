@@ -323,8 +323,8 @@ is_finite = unary("IsFinite", torch.isfinite, "float", "math.is_finite", "is_fin
     >>> tf.math.is_finite([1., float("inf"), float("nan")]).numpy()
     array([ True, False, False])
     """, "bool")
-rules.regions.functions.update({sin: "SINE", cos: "COSINE", expm1: "EXPM1", floor: "ROUND_DOWN", ceil: "ROUND_UP",
-                                round_op: "ROUND_EVEN", rint: "ROUND_EVEN"})
+rules.pointwise.instruction.update({sin: "SINE", cos: "COSINE", expm1: "EXPM1", floor: "ROUND_DOWN", ceil: "ROUND_UP",
+                                    round_op: "ROUND_EVEN", rint: "ROUND_EVEN", sign: "SIGN"})
 rules.regions.each.update({is_nan: "IS_NAN", is_inf: "IS_INF", is_finite: "IS_FINITE"})
 for _op in (is_nan, is_inf, is_finite):
     _op.no_gradient()
@@ -399,17 +399,17 @@ def _unless_zero_terms(terms: Any, dy: int, out: int) -> int:
 
 
 @rules.pointwise.formula(inv_grad, reciprocal_grad)
-def _reciprocal_grad_terms(terms: Any, y: int, dy: int) -> int:
+def _reciprocal_grad_terms(terms: Any, op: Any, y: int, dy: int) -> int:
     return _unless_zero_terms(terms, dy, terms.step_of("MUL", terms.step_of("NEG", dy), terms.step_of("SQUARE", y)))
 
 
 @rules.pointwise.formula(sqrt_grad)
-def _sqrt_grad_terms(terms: Any, y: int, dy: int) -> int:
+def _sqrt_grad_terms(terms: Any, op: Any, y: int, dy: int) -> int:
     return _unless_zero_terms(terms, dy, terms.step_of("DIV", terms.step_of("MUL", dy, terms.number(0.5)), y))
 
 
 @rules.pointwise.formula(rsqrt_grad)
-def _rsqrt_grad_terms(terms: Any, y: int, dy: int) -> int:
+def _rsqrt_grad_terms(terms: Any, op: Any, y: int, dy: int) -> int:
     cube = terms.step_of("MUL", terms.step_of("SQUARE", y), y)
     return _unless_zero_terms(terms, dy, terms.step_of("MUL", terms.step_of("MUL", dy, terms.number(-0.5)), cube))
 

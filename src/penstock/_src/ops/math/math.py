@@ -325,10 +325,19 @@ rules.arithmetic.neutral[pow_op] = {1: 1}
 
 
 @rules.fusion.fuse(pow_op)
-def _fuse_square(op, fusing):
-    """x ** 2 as a square, which may become a part of larger kernels."""
+def _fuse_power(op, fusing):
+    """Squares, cubes, fourth powers and reciprocals as ops that may become parts of larger kernels."""
     exponent = fusing.constant(op.inputs[1]) if op.inputs[0].dtype.base_dtype.is_floating else None
-    return None if exponent is None or exponent != 2 else fusing.make("Square", op.inputs[:1], {"T": op.attrs["T"]}, op)
+    kind = {"T": op.attrs["T"]}
+    if exponent is None or exponent not in (2, 3, 4, -1):
+        return None
+    if exponent == -1:
+        return fusing.make("Reciprocal", op.inputs[:1], kind, op)
+    square = fusing.make("Square", op.inputs[:1], kind, op)
+    if exponent == 2:
+        return square
+    found = fusing.add(square)
+    return fusing.make("Square", found, kind, op) if exponent == 4 else fusing.make("Mul", [*found, op.inputs[0]], kind, op)
 
 
 @rules.program.prepare(pow_op)

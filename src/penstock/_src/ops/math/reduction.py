@@ -232,7 +232,7 @@ class _Reduced:
 
 
 rules.pointwise.instruction.update({sum_op: "ROW_SUM", max_op: "ROW_MAXIMUM"})
-rules.pointwise.formula[mean_op] = lambda terms, x: terms.step_of(
+rules.pointwise.formula[mean_op] = lambda terms, op, x: terms.step_of(
     "DIV", terms.step_of("ROW_SUM", x), terms.number(float(terms.columns)))
 rules.regions.folds.update({sum_op: "ADD", prod_op: "MUL", max_op: "MAXIMUM", min_op: "MINIMUM", all_op: "AND", any_op: "OR"})
 rules.pointwise.reduces |= {sum_op, max_op, mean_op}

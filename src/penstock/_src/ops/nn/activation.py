@@ -148,6 +148,17 @@ def _relu6_grad_kernel_unsigned(gradients, features):
     return unsigned.unsigned(torch.where((x > 0) & (x < 6), unsigned.signed(gradients), 0))
 
 
+@rules.pointwise.formula(relu6_op)
+def _relu6_terms(terms: Any, op: Any, x: int) -> int:
+    return terms.step_of("MINIMUM", terms.step_of("RELU", x), terms.number(6.0))
+
+
+@rules.pointwise.formula(relu6_grad)
+def _relu6_grad_terms(terms: Any, op: Any, dy: int, x: int) -> int:
+    below = terms.step_of("SELECT", terms.step_of("LESS", x, terms.number(6.0)), dy, terms.number(0.0))
+    return _where_positive(terms, x, below, terms.number(0.0))
+
+
 relu6_op.gradient(lambda op, grad: relu6_grad(grad, op.outputs[0]))
 relu6_grad.gradient(lambda op, grad: (relu6_grad(grad, op.inputs[1]), get("ZerosLike")(op.inputs[1])))
 
@@ -198,6 +209,20 @@ def _leaky_relu_grad_kernel(gradients, features, *, alpha):
 def _leaky_relu_grad_kernel_typed(gradients, features, *, alpha):
     check_same_shape(gradients, features)
     return aten.leaky_relu_backward(gradients, features, _alpha_of(alpha, features.dtype), False)
+
+
+@rules.pointwise.formula(leaky_relu_op)
+def _leaky_relu_terms(terms: Any, op: Any, x: int) -> int:
+    return _where_positive(terms, x, x, terms.step_of("MUL", x, terms.number(op.attrs["alpha"])))
+
+
+@rules.pointwise.formula(leaky_relu_grad)
+def _leaky_relu_grad_terms(terms: Any, op: Any, dy: int, x: int) -> int:
+    return _where_positive(terms, x, dy, terms.step_of("MUL", dy, terms.number(op.attrs["alpha"])))
+
+
+def _where_positive(terms: Any, x: int, yes: int, no: int) -> int:
+    return terms.step_of("SELECT", terms.step_of("GREATER", x, terms.number(0.0)), yes, no)
 
 
 leaky_relu_op.gradient(lambda op, grad: leaky_relu_grad(grad, op.inputs[0], alpha=op.attrs["alpha"]))
@@ -262,6 +287,29 @@ def _selu_grad_kernel(gradients, outputs):
     return gradients * torch.where(outputs < 0, outputs + _SELU_SCALE_ALPHA, _SELU_SCALE)
 
 
+@rules.pointwise.formula(elu)
+def _elu_terms(terms: Any, op: Any, x: int) -> int:
+    return _where_positive(terms, x, x, terms.step_of("EXPM1", x))
+
+
+@rules.pointwise.formula(elu_grad)
+def _elu_grad_terms(terms: Any, op: Any, dy: int, y: int) -> int:
+    return _where_positive(terms, y, dy, terms.step_of("MUL", dy, terms.step_of("ADD", y, terms.number(1.0))))
+
+
+@rules.pointwise.formula(selu)
+def _selu_terms(terms: Any, op: Any, x: int) -> int:
+    below = terms.step_of("MUL", terms.step_of("EXPM1", x), terms.number(_SELU_SCALE_ALPHA))
+    return _where_positive(terms, x, terms.step_of("MUL", x, terms.number(_SELU_SCALE)), below)
+
+
+@rules.pointwise.formula(selu_grad)
+def _selu_grad_terms(terms: Any, op: Any, dy: int, y: int) -> int:
+    below = terms.step_of("ADD", y, terms.number(_SELU_SCALE_ALPHA))
+    slope = terms.step_of("SELECT", terms.step_of("LESS", y, terms.number(0.0)), below, terms.number(_SELU_SCALE))
+    return terms.step_of("MUL", dy, slope)
+
+
 elu.gradient(lambda op, grad: elu_grad(grad, op.outputs[0]))
 selu.gradient(lambda op, grad: selu_grad(grad, op.outputs[0]))
 
@@ -287,9 +335,12 @@ softplus = _activation("Softplus", _FLOAT, """log(1 + exp(features)), a smooth r
 softplus_grad = _activation_grad("SoftplusGrad", _FLOAT)
 
 
+_LINEAR = 20.0
+
+
 def _linear_from(features: torch.Tensor) -> float:
     """Where log(1 + exp(x)) is x in the type of `features`."""
-    return 40.0 if features.dtype is torch.float64 else 20.0
+    return 40.0 if features.dtype is torch.float64 else _LINEAR
 
 
 softplus.kernel(lambda features: aten.softplus(features, 1, _linear_from(features)))
@@ -299,6 +350,17 @@ softplus.kernel(lambda features: aten.softplus(features, 1, _linear_from(feature
 def _softplus_grad_kernel(gradients, features):
     check_same_shape(gradients, features)
     return aten.softplus_backward(gradients, features, 1, _linear_from(features))
+
+
+@rules.pointwise.formula(softplus)
+def _softplus_terms(terms: Any, op: Any, x: int) -> int:
+    near = terms.step_of("LOG1P", terms.step_of("EXP", x))
+    return terms.step_of("SELECT", terms.step_of("GREATER", x, terms.number(_LINEAR)), x, near)
+
+
+@rules.pointwise.formula(softplus_grad)
+def _softplus_grad_terms(terms: Any, op: Any, dy: int, x: int) -> int:
+    return terms.step_of("MUL", dy, terms.step_of("SIGMOID", x))
 
 
 softplus.gradient(lambda op, grad: softplus_grad(grad, op.inputs[0]))
@@ -324,6 +386,17 @@ softsign.kernel(lambda features: features / (features.abs() + 1))
 def _softsign_grad_kernel(gradients, features):
     check_same_shape(gradients, features)
     return gradients / (features.abs() + 1).square()
+
+
+@rules.pointwise.formula(softsign)
+def _softsign_terms(terms: Any, op: Any, x: int) -> int:
+    return terms.step_of("DIV", x, terms.step_of("ADD", terms.step_of("ABS", x), terms.number(1.0)))
+
+
+@rules.pointwise.formula(softsign_grad)
+def _softsign_grad_terms(terms: Any, op: Any, dy: int, x: int) -> int:
+    size = terms.step_of("ADD", terms.step_of("ABS", x), terms.number(1.0))
+    return terms.step_of("DIV", dy, terms.step_of("SQUARE", size))
 
 
 softsign.gradient(lambda op, grad: softsign_grad(grad, op.inputs[0]))

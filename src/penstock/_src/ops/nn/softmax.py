@@ -49,13 +49,13 @@ log_softmax_op.kernel(lambda logits: pointwise.log_softmax(_vectors(logits)))
 
 
 @rules.pointwise.formula(softmax_op)
-def _softmax_terms(terms: Any, x: int) -> int:
+def _softmax_terms(terms: Any, op: Any, x: int) -> int:
     x = terms.step_of("EXP", terms.step_of("SUB", x, terms.step_of("ROW_MAXIMUM", x)))
     return terms.step_of("MUL", x, terms.step_of("RECIPROCAL", terms.step_of("ROW_SUM", x)))
 
 
 @rules.pointwise.formula(log_softmax_op)
-def _log_softmax_terms(terms: Any, x: int) -> int:
+def _log_softmax_terms(terms: Any, op: Any, x: int) -> int:
     x = terms.step_of("SUB", x, terms.step_of("ROW_MAXIMUM", x))
     return terms.step_of("SUB", x, terms.step_of("LOG", terms.step_of("ROW_SUM", terms.step_of("EXP", x))))
 

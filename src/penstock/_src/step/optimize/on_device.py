@@ -195,7 +195,7 @@ class _Group:
         out = op.outputs[0].dtype
         if op.opdef in rules.pointwise.formula:
             self._type = dtypes.float32                     # a formula is rounded once, at its end
-            found = rules.pointwise.formula[op.opdef](self, *sources)
+            found = rules.pointwise.formula[op.opdef](self, op, *sources)
         else:
             self._type = out
             kind = rules.pointwise.on_device.get(op.opdef) or rules.pointwise.instruction[op.opdef]

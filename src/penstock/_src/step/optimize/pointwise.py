@@ -39,7 +39,8 @@ from penstock._src.step.optimize.transfers import Transfers
 
 _LEAST = 2                   # the fewest ops of a group
 _SHORTEST = 8                # columns of rows that are reduced here
-_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV"})
+_HEAVY = frozenset({"SIGMOID", "TANH", "EXP", "ERF", "LOG", "LOG1P", "SQRT", "RSQRT", "RECIPROCAL", "DIV", "EXPM1",
+                    "SINE", "COSINE"})
 _ARRAYS = 2                  # heavy instructions that take as long as writing or reading an array
 _AGAIN = 20                  # ops of other groups that one computes again, at most
 _LARGE = 1 << 14             # the fewest elements of arrays outside loops
@@ -303,7 +304,7 @@ class _Group:
         joined = self._joined()
         wanted = [t for op in self.ops for t in op.outputs if self._is_wanted(t, joined)]
         if any(t.dtype == dtypes.bool for t in wanted):
-            return []
+            raise ValueError("conditions are not results")
         outputs = [*wanted, *(op.outputs[0] for op in joined)]
         written = [(self.known[id(t)], Columns(i, 0, self._stride(t))) for i, t in enumerate(wanted)]
         for i, op in enumerate(joined, len(wanted)):
@@ -386,7 +387,7 @@ class _Group:
     def _write(self, op: Node) -> None:
         sources = [self._source(t) for t in values_of(op)]
         if op.opdef in rules.pointwise.formula:
-            found = rules.pointwise.formula[op.opdef](self, *sources)
+            found = rules.pointwise.formula[op.opdef](self, op, *sources)
         elif op.opdef in rules.algebra.sums:                                          # of any number of arrays
             found = functools.reduce(functools.partial(self.step_of, rules.pointwise.instruction[op.opdef]), sources)
         else:

@@ -391,7 +391,7 @@ def _pointwise(op: Node, r: Writer) -> list[View]:
 
     def write(terms: Any, *sources: int) -> int:
         if op.opdef in rules.pointwise.formula:
-            return rules.pointwise.formula[op.opdef](terms, *sources)
+            return rules.pointwise.formula[op.opdef](terms, op, *sources)
         kind = rules.pointwise.instruction[op.opdef]
         if op.opdef in rules.algebra.sums:
             return functools.reduce(functools.partial(terms.step_of, kind), sources)
