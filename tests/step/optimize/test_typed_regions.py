@@ -317,7 +317,7 @@ def test_functions_of_few_floats_and_inverses_are_parts_of_regions(monkeypatch):
     keep = regions_pass._made
     monkeypatch.setattr(regions_pass, "_made", lambda *a: made.append(keep(*a)) or made[-1])
     found = tf.function(loop)()
-    assert max(m[0].attrs["region"].ops for m in made if m is not None) > 9
+    assert max(m[0].attrs["region"].ops for m in made if m is not None) > 6          # pointwise ones are a single op of it
     np.testing.assert_allclose(found, loop(), rtol=2e-6, atol=1e-6)
 
 
