@@ -30,9 +30,9 @@ def test_constants_explain_the_times_they_come_from(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     common = {"cores": 2, "nic": 1e12, "send_seconds": 12 * US, "receive_seconds": 12 * US, "op_seconds": 1 * US,
               "after_seconds": 5 * US}
-    known = Machines({"worker": Machine(**common, client_seconds=30 * US, step_seconds=90 * US, cold_seconds=10 * US,
-                                        client_cold_seconds=5 * US, copy_bandwidth=30e9, large_seconds=5 * US),
-                      "ps": Machine(**common, begin_seconds=40 * US, cold_seconds=14 * US, copy_bandwidth=40e9)},
+    known = Machines({"worker": Machine(**common, client_seconds=30 * US, step_seconds=90 * US, cold_share=0.1,
+                                        client_cold_share=0.05, copy_bandwidth=30e9, large_seconds=5 * US),
+                      "ps": Machine(**common, begin_seconds=40 * US, cold_share=0.14, copy_bandwidth=40e9)},
                      Network(latency=8 * US, one_machine=True, jitter=0.2,
                              caches=[[16e6, 1.5, 20 * US], [32e6, 2.0, 60 * US], [60e6, 3.0, 120 * US]]))
     found = {case: calibrate.simulated(known, case).round for case in calibrate._CALIBRATION}

@@ -28,7 +28,7 @@ _PASSES, _SHARE, _LEAST = 16, 0.5, 2e-6      # improvements of the constants, by
 _SOME, _WIDEST = 0.2, 1.0           # jitter: where the search begins, and at most
 LONGEST = 20.0                      # minutes in which there must be so many
 _MESSAGES = 4                       # of a step, with each server: its part, the value, the update, the end
-_TURNS = ["cold_seconds", "idle_seconds"]    # what a turn costs beside its work
+_TURNS = ["cold_share", "idle_seconds"]    # what a turn costs beside its work
 _ALONE = Case(_SMALL)
 _MORE_SERVERS = Case(_SMALL, servers=2)
 _SHORT, _LONG = Case(_LARGE // 4), Case(_LARGE)
@@ -121,7 +121,7 @@ def _first(alone: Round, flops: float, memory: float, op: float) -> Machines:
 
 
 class _Simulated(NamedTuple):
-    """A simulated case: its times, and for its client, worker and server how often they found that others had their core since,
+    """A simulated case: its times, and for its client, worker and server how long others had their core, how often they found
     that copies had, and that it was idle, and the seconds of their copies if nothing had disturbed them."""
     round: Round
     others: tuple[float, ...]
@@ -171,11 +171,13 @@ def _improve(machines: Machines, found: dict[Case, Round]) -> None:
     network.latency, worker.after_seconds, server.after_seconds = max(pause, 0.0), max(-pause, 0.0), max(-pause, 0.0)
     spreads = [sum(of[c].spread for c in _CROWDED) for of in (found, {c: made[c].round for c in _CROWDED})]
     network.jitter = min(max(network.jitter, _LEAST) * (spreads[0] / max(spreads[1], _LEAST)) ** _SHARE, _WIDEST)
-    for at, machine, fields in (0, worker, ["client_cold_seconds"]), (1, worker, _TURNS), (2, server, _TURNS):
+    for at, machine, fields in (0, worker, ["client_cold_share"]), (1, worker, _TURNS), (2, server, _TURNS):
         alone = made[_ALONE]
         more = np.array([[made[c].others[at] - alone.others[at], made[c].wakes[at] - alone.wakes[at]] for c in _CROWDED])
         missing = [lacks[c][at + 1] - lacks[_ALONE][at + 1] for c in _CROWDED]
-        changes = np.linalg.lstsq(more[:, :len(fields)], np.array(missing), rcond=1e-3)[0]
+        more = more[:, :len(fields)]
+        scales = np.maximum(np.abs(more).max(0), 1e-9)             # seconds beside counts
+        changes = np.linalg.lstsq(more / scales, np.array(missing), rcond=1e-3)[0] / scales
         for field, change in zip(fields, changes.tolist(), strict=True):
             setattr(machine, field, max(getattr(machine, field) + change, 0.0))
     for at, machine in (1, worker), (2, server):

@@ -100,14 +100,14 @@ class Core:
     """A core that some processes of one machine have. They get it for one turn after the other, first come, first served. These
     are calls instead of bookings: when a process gets the core depends on the others."""
 
-    __slots__ = ("busy", "copies", "_machine", "_ready", "_recent")
+    __slots__ = ("busy", "copies", "worked", "_machine", "_ready")
 
     def __init__(self, machine: Cores):
         self.busy = False
         self.copies = 0                              # of large values so far
+        self.worked = 0.0                            # seconds of work so far, without copies
         self._machine = machine
         self._ready: deque[Process] = deque()
-        self._recent: list[Process] = []             # the processes that have had it, the last one first
 
     def wake(self, process: Process) -> None:
         """A thread of a process has work: a turn."""
@@ -116,19 +116,12 @@ class Core:
         else:
             self.busy = True
             self._machine.active += 1
-            self._run(process, True)
-
-    def _run(self, process: Process, woken: bool = False) -> None:
-        recent = self._recent
-        others = recent.index(process) if process in recent else len(recent)
-        if others or not recent:
-            recent[:] = [process, *(p for p in recent if p is not process)]
-        process.begin(others, woken)
+            process.begin(True)
 
     def leave(self) -> None:
         """A turn has ended."""
         if self._ready:
-            self._run(self._ready.popleft())
+            self._ready.popleft().begin(False)
         else:
             self.busy = False
             self._machine.active -= 1
@@ -159,20 +152,22 @@ class Process:
     """A process on a core: it does one thing at a time, as Python's lock has it. Each message, and whatever follows from it
     until something has to be waited for, is a turn of the thread that receives it.
 
-    When the process gets its core after others, what they have replaced in the caches costs `cold` seconds for each of them, on
-    average: it depends on the addresses. A turn for which an idle core has to be woken costs `idle` seconds more. A copy
+    When the process gets its core after others, what they have replaced in the caches costs `cold` times the time for which they
+    have worked there, on average: it depends on the addresses. A turn for which an idle core has to be woken costs `idle` seconds more. A copy
     takes `slower` times as long while another core works, `slower_alone` times else."""
 
     __slots__ = ("slower", "slower_alone", "busy", "others", "refills", "wakes", "copied", "_cores", "_core", "_cold", "_idle",
-                 "_copies", "_turns", "_now")
+                 "_copies", "_left", "_turns", "_now")
 
     def __init__(self, cores: Cores, number: int, cold: float = 0.0, idle: float = 0.0):
         self.slower = self.slower_alone = 1.0
         self.busy = 0.0
-        self.others = self.refills = self.wakes = 0  # what its turns have found, in sum
+        self.refills = self.wakes = 0                # what its turns have found, in sum; `others`: seconds of other processes
+        self.others = 0.0
         self.copied = 0.0                            # seconds of copies, if nothing had disturbed them
         self._cores, self._core, self._cold, self._idle = cores, cores.core(number), cold, idle
         self._copies = 0                             # of its core, when it got it the last time
+        self._left = 0.0                             # what had been worked there, when its last turn ended
         self._turns: deque[tuple] = deque()          # what each begins with
         self._now: deque[tuple] | None = None        # the work of the turn
 
@@ -186,9 +181,10 @@ class Process:
             self._turns.append(piece)
             self._core.wake(self)
 
-    def begin(self, others: int, woken: bool) -> None:
-        """Gets its core, which so many other processes have had since, and which was idle (`woken`) or not."""
+    def begin(self, woken: bool) -> None:
+        """Gets its core, which was idle (`woken`) or not."""
         self._now = deque([self._turns.popleft()])
+        others = self._core.worked - self._left
         cold = others * self._cold
         self.others += others
         if self._copies != self._core.copies:
@@ -210,6 +206,7 @@ class Process:
             copies = copying * (self.slower if cores.active > 1 else self.slower_alone)
         if cores.jitter:
             seconds *= cores.draw.lognormvariate(-cores.jitter ** 2 / 2, cores.jitter)       # its mean is 1
+        self._core.worked += seconds
         seconds += copies
         self.busy += seconds
         cores.busy += seconds
@@ -225,6 +222,7 @@ class Process:
             self._next()
         else:
             self._now = None
+            self._left = self._core.worked
             self._core.leave()
 
 

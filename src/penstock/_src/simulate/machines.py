@@ -51,8 +51,9 @@ class Machine:
     large_seconds: float = 0.0      # more, at both ends, for a message that is not small: buffers
     copy_bandwidth: float = 0.0     # bytes per second that a thread copies, of a message that is not small; 0: at no cost
     idle_seconds: float = 0.0       # more in a turn for which the core had to be woken (on one machine)
-    cold_seconds: float = 0.0       # more in a turn, for each other process that has had its core since (on one machine)
-    client_cold_seconds: float = 0.0        # the same of its client
+    cold_share: float = 0.0         # more in a turn, for each second that other processes have worked on its core since its
+                                    # last one (on one machine)
+    client_cold_share: float = 0.0  # the same of its client
     message_threads: int = 1        # that send and receive
     begin_seconds: float = 0.0      # of a core, before a part begins
     client_seconds: float = 0.0     # of a client, before a step; on one machine, it is a process of its own

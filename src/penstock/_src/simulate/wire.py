@@ -67,8 +67,8 @@ class LocalHost(Host):
 
     def __init__(self, name: str, machine: Machine, cores: Cores, number: int = 0):
         super().__init__(name, machine)
-        self.process = Process(cores, number, machine.cold_seconds, machine.idle_seconds)
-        self.client = Process(cores, number, machine.client_cold_seconds)
+        self.process = Process(cores, number, machine.cold_share, machine.idle_seconds)
+        self.client = Process(cores, number, machine.client_cold_share)
         self.cores, self.threads = cores, self.process         # type: ignore[assignment]
 
     def compute(self, clock: Clock, seconds: float, call: Callable, args: tuple) -> None:
